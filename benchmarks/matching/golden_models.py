@@ -29,7 +29,7 @@ SIZES: Mapping[str, tuple[int, int]] = {
     "n": (6000, 6000),
 }
 _PICTURE = {2: 96, 3: 160}
-_LETTERS = 30
+_LETTERS = 12
 
 
 def made(name: str, folder: Path) -> Golden:
@@ -103,7 +103,8 @@ def gpt(seed: int) -> Made:
     places = sheet("Range", zero, length, one)
     x = sheet("Add", x, sheet("Gather", sheet.constant(rng.normal(0, 0.3, (64, wide))), places))
     later = sheet(
-        "Less", sheet("Unsqueeze", places, sheet.integers(1)),
+        "Less",
+        sheet("Unsqueeze", places, sheet.integers(1)),
         sheet("Unsqueeze", places, sheet.integers(0)),
     )
     for _ in range(3):

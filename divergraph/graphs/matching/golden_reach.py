@@ -23,7 +23,7 @@ class ReachedPart:
     output: TensorRef
     ops: tuple[str, ...]
     needs: tuple[TensorRef, ...]
-    graph_inputs: tuple[str, ...]
+    graph_inputs: frozenset[str]
 
 
 class GoldenReach:
@@ -33,6 +33,11 @@ class GoldenReach:
         self.graph = graph
         self.ops = graph.op_index()
         self._inputs = frozenset(tensor.name for tensor in graph.inputs)
+        self._fed_to: dict[str, list[str]] = {}
+        for op in graph.ops:
+            for taken in op.inputs:
+                if taken is not None and taken.producer is None:
+                    self._fed_to.setdefault(taken.tensor, []).append(op.id)
         self.users = {ref: [op.id for op in readers] for ref, readers in graph.readers().items()}
 
     def root(self, ref: TensorRef) -> TensorRef:
@@ -60,11 +65,17 @@ class GoldenReach:
                         stack.append(TensorRef(user, 0))
 
     def behind(
-        self, inputs: Collection[TensorRef], known: Collection[TensorRef]
+        self,
+        inputs: Collection[TensorRef],
+        known: Collection[TensorRef],
+        fed: Collection[str] = (),
     ) -> Iterator[ReachedPart]:
-        """The parts that compute tensors within a few ops of *inputs*, from *known* ones."""
+        """The parts that compute tensors within a few ops of *inputs* or of the graph inputs *fed*,
+        from *known* ones."""
         seen: set[str] = set()
-        level = list(dict.fromkeys(user for ref in inputs for user in self.users.get(ref, ())))
+        first = [user for ref in inputs for user in self.users.get(ref, ())]
+        first += [user for name in fed for user in self._fed_to.get(name, ())]
+        level = list(dict.fromkeys(first))
         for _ in range(_DEPTH):
             following: dict[str, None] = {}
             for op_id in level:
@@ -76,7 +87,9 @@ class GoldenReach:
                     continue
                 for ref in op.makes:
                     part = None if ref in inputs else self.part(ref, known)
-                    if part is not None and not set(inputs).isdisjoint(part.needs):
+                    if part is not None and not (
+                        part.graph_inputs.isdisjoint(fed) and set(inputs).isdisjoint(part.needs)
+                    ):
                         yield part
                     following.update(dict.fromkeys(self.users.get(ref, ())))
             if len(seen) > _MOST_OPS * 4:
@@ -88,7 +101,7 @@ class GoldenReach:
         of them."""
         ops: dict[str, None] = {}
         needs: dict[TensorRef, None] = {}
-        graph_inputs: dict[str, None] = {}
+        graph_inputs: set[str] = set()
         stack = [output.op]
         while stack:
             op_id = stack.pop()
@@ -105,12 +118,14 @@ class GoldenReach:
                     continue
                 if ref.producer is None:
                     if ref.tensor in self._inputs:
-                        graph_inputs[ref.tensor] = None
+                        graph_inputs.add(ref.tensor)
                 elif ref.producer in known:
                     needs[ref.producer] = None
                 else:
                     stack.append(ref.producer.op)
-        return ReachedPart(output, tuple(ops), tuple(needs), tuple(graph_inputs)) if needs else None
+        if not needs and not graph_inputs:
+            return None
+        return ReachedPart(output, tuple(ops), tuple(needs), frozenset(graph_inputs))
 
     def tensor_name(self, ref: TensorRef) -> str:
         """The name of a tensor in its graph."""

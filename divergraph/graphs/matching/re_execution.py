@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from divergraph.execute.contract import Executor, RunnableSubgraph
@@ -15,6 +15,14 @@ from divergraph.values.dumped_values import DumpedValues
 from divergraph.values.orders import reordered
 from divergraph.values.zero_points import with_zero_of
 from graphstore.model import Reorder, TensorMatch, TensorRef
+
+
+@dataclass(frozen=True, slots=True)
+class Rerun:
+    """A golden part to run; *images* give the device tensor for a golden one."""
+
+    part: ReachedPart
+    images: Mapping[TensorRef, TensorMatch]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,45 +43,52 @@ class ReExecution:
         """By device tensor the outputs of golden parts that come near it. *jobs* hold, under any
         key, a device tensor and a part that may compute it; *images* give the device tensor for a
         golden one."""
+        found: dict[TensorRef, list[Candidate]] = {}
+        made: dict[TensorRef, list[Array]] = {}
+        runs = {key: Rerun(part, images) for key, (_, part) in jobs.items()}
+        for key, value in self.results(executor, runs):
+            ref, part = jobs[key]
+            device = self.device.of(ref)
+            if device is None:
+                continue
+            off, reorder = apart(device, value)
+            if off < FAR:
+                family = family_of(made.setdefault(ref, []), value)
+                found.setdefault(ref, []).append(Candidate(part.output, off, reorder, family))
+        return found
+
+    def results(self, executor: Executor, runs: Mapping[str, Rerun]) -> Iterator[tuple[str, Array]]:
+        """What each part gives, by its key; those that do not run are left out."""
         subgraphs = [
             RunnableSubgraph(
                 key,
-                (*(self.reach.tensor_name(each) for each in part.needs), *part.graph_inputs),
-                (self.reach.tensor_name(part.output),),
+                (
+                    *(self.reach.tensor_name(each) for each in run.part.needs),
+                    *run.part.graph_inputs,
+                ),
+                (self.reach.tensor_name(run.part.output),),
             )
-            for key, (_, part) in jobs.items()
-            if self._fed(part, images) is not None
+            for key, run in runs.items()
+            if self._fed(run) is not None
         ]
-        found: dict[TensorRef, list[Candidate]] = {}
-        made: dict[TensorRef, list[Array]] = {}
         results = executor.run_subgraphs(
             subgraphs,
-            lambda subgraph: self._fed(jobs[subgraph.key][1], images) or {},
+            lambda subgraph: self._fed(runs[subgraph.key]) or {},
             memory=self.memory,
         )
         for result in results:
-            ref, part = jobs[result.key]
-            device = self.device.of(ref)
-            if device is None or not result.values:
-                continue
-            value = next(iter(result.values.values()))
-            apart, reorder = _apart(device, value)
-            if apart < FAR:
-                family = family_of(made.setdefault(ref, []), value)
-                found.setdefault(ref, []).append(Candidate(part.output, apart, reorder, family))
-        return found
+            if result.values:
+                yield result.key, next(iter(result.values.values()))
 
-    def _fed(
-        self, part: ReachedPart, images: Mapping[TensorRef, TensorMatch]
-    ) -> dict[str, Array] | None:
+    def _fed(self, run: Rerun) -> dict[str, Array] | None:
         """The device's values of what a part needs, in golden order; None if one is missing."""
         feeds: dict[str, Array] = {}
-        for golden in part.needs:
-            value = self._in_golden_order(images[golden])
+        for golden in run.part.needs:
+            value = self._in_golden_order(run.images[golden])
             if value is None:
                 return None
             feeds[self.reach.tensor_name(golden)] = value
-        for name in part.graph_inputs:
+        for name in run.part.graph_inputs:
             given = self.golden.of_input(name)
             if given is None:
                 return None
@@ -92,13 +107,13 @@ class ReExecution:
         return None if moved is None else with_zero_of(moved, reference)
 
 
-def _apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
+def apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
     """The distance of *device* from *golden*, and the order of axes if it is another one."""
     comparable = 0 < device.size == golden.size and is_near(device, golden)
-    apart = distance(device, golden) if comparable else FAR
-    if apart <= AS_IT_LIES and lie_alike(device, golden):
-        return apart, None
+    as_it_lies = distance(device, golden) if comparable else FAR
+    if as_it_lies <= AS_IT_LIES and lie_alike(device, golden):
+        return as_it_lies, None
     best = best_reorder(device, golden)
-    if best is None or best[1] >= apart:
-        return (apart, None) if lie_alike(device, golden) else (FAR, None)
+    if best is None or best[1] >= as_it_lies:
+        return (as_it_lies, None) if lie_alike(device, golden) else (FAR, None)
     return best[1], best[0]

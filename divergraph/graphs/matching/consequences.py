@@ -1,0 +1,133 @@
+"""What a wrong tensor stands for, told by what follows from it.
+
+Nothing reproduces the output of a faulty op. But the ops behind it compute rightly from what they
+are given: if the original ops behind a golden tensor, run on the wrong values, give a device tensor
+that was computed from them, these values stand for that golden tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from divergraph.execute.contract import Executor
+from divergraph.graphs.lineage.split_originals import HANDING_ON
+from divergraph.graphs.matching.by_value import is_telling
+from divergraph.graphs.matching.golden_reach import ReachedPart
+from divergraph.graphs.matching.judging import Candidate
+from divergraph.graphs.matching.matched import Matched
+from divergraph.graphs.matching.re_execution import ReExecution, Rerun, apart
+from divergraph.values.array_types import Array
+from divergraph.values.closeness import FAR, distance, only_order
+from graphstore.model import LineageRule, Op, TensorMatch, TensorRef
+
+_DEPTH = 12
+"""The longest chain of device ops one original op may be written as."""
+_MOST = 24
+"""Device tensors looked at behind one."""
+_MOST_PARTS = 24
+"""Golden tensors computed behind one."""
+_CONTRAST = 3.0
+"""What follows must be nearer to the device than to the golden values by this factor: what does
+not change with the tensor tells nothing of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """A device tensor and a golden one it may stand for; ``following`` are the device tensors that
+    are computed from it and from known ones."""
+
+    device: TensorRef
+    golden: TensorRef
+    following: frozenset[TensorRef]
+
+
+@dataclass(frozen=True, slots=True)
+class Consequences:
+    """Tries golden tensors in the place of device tensors that nothing reproduces."""
+
+    matched: Matched
+    readers: Mapping[TensorRef, Sequence[Op]]
+    rerun: ReExecution
+
+    def following(self, ref: TensorRef) -> frozenset[TensorRef]:
+        """The open device tensors that *ref* and known ones determine, some ops behind *ref*; those
+        that only hand on its values are left out."""
+        derived, computed = {ref}, set[TensorRef]()
+        level = [ref]
+        for _ in range(_DEPTH):
+            behind: list[TensorRef] = []
+            for op in (op for each in level for op in self.readers.get(each, ())):
+                if any(each not in derived and self.matched.is_unknown(each) for each in op.takes):
+                    continue
+                new = [each for each in op.makes if each not in derived]
+                derived.update(new)
+                behind += new
+                if op.type not in HANDING_ON:
+                    computed.update(filter(self.matched.is_unknown, new))
+            level = behind
+            if len(computed) > _MOST:
+                break
+        return frozenset(computed)
+
+    def tried(
+        self,
+        executor: Executor,
+        guesses: Sequence[Guess],
+        images: Mapping[TensorRef, TensorMatch],
+    ) -> dict[TensorRef, list[Candidate]]:
+        """By device tensor the golden ones from which follows what the device has."""
+        runs: dict[str, Rerun] = {}
+        owners: dict[str, int] = {}
+        for place, guess in enumerate(guesses):
+            known = {**images, guess.golden: self._as_match(guess)}
+            for part in self._parts(guess, known):
+                key = str(len(runs))
+                runs[key] = Rerun(part, known)
+                owners[key] = place
+        best: dict[int, float] = {}
+        for key, value in self.rerun.results(executor, runs):
+            off = self._off(guesses[owners[key]], runs[key].part.output, value)
+            best[owners[key]] = min(off, best.get(owners[key], FAR))
+        found: dict[TensorRef, list[Candidate]] = {}
+        families: dict[TensorRef, int] = {}
+        for place, off in best.items():
+            match = self._as_match(guesses[place])
+            family = families.setdefault(self.matched.reach.root(match.golden), len(families))
+            candidate = Candidate(match.golden, off, match.reorder, family)
+            found.setdefault(match.device, []).append(candidate)
+        return found
+
+    def _as_match(self, guess: Guess) -> TensorMatch:
+        here = self.matched.device_values.shape(guess.device)
+        there = self.matched.golden_values.shape(guess.golden)
+        order = None
+        if here is not None and there is not None and here != there:
+            order = only_order(here, there)
+        return TensorMatch(guess.device, guess.golden, LineageRule.RE_EXECUTED, reorder=order)
+
+    def _off(self, guess: Guess, golden: TensorRef, value: Array) -> float:
+        """How far *value* is from the nearest tensor that follows; ``FAR`` if it would be there
+        without the guess."""
+        if not is_telling(value):
+            return FAR
+        right = self.matched.golden_values.of(golden)
+        changed = FAR if right is None else distance(value, right)
+        nearest = FAR
+        for each in guess.following:
+            made = self.matched.device_values.of(each)
+            if made is not None and made.size == value.size:
+                nearest = min(nearest, apart(made, value)[0])
+        return nearest if nearest * _CONTRAST < changed else FAR
+
+    def _parts(self, guess: Guess, known: Mapping[TensorRef, TensorMatch]) -> Iterator[ReachedPart]:
+        reach, values = self.matched.reach, self.matched.device_values
+        sizes = {values.size(each) for each in guess.following}
+        computing = (
+            part
+            for part in reach.behind((guess.golden,), known.keys())
+            if self.matched.golden_values.size(part.output) in sizes
+            and any(reach.ops[each].type not in HANDING_ON for each in part.ops)
+        )
+        return islice(computing, _MOST_PARTS)

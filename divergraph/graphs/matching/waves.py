@@ -1,0 +1,192 @@
+"""Match outwards from what is known: by re-running originals, by what follows, by structure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from divergraph.execute.contract import Executor
+from divergraph.graphs.lineage.linking import behind_transpose
+from divergraph.graphs.matching.consequences import Consequences, Guess
+from divergraph.graphs.matching.golden_reach import ReachedPart
+from divergraph.graphs.matching.judging import Candidate, CounterpartChoice
+from divergraph.graphs.matching.matched import TRANSPOSE, Known, Matched
+from divergraph.graphs.matching.re_execution import ReExecution
+from divergraph.jobs.progress import Progress
+from divergraph.values.closeness import FAR, distance
+from graphstore.model import LineageRule, ModelGraph, TensorMatch, TensorRef
+
+_STRUCTURE_ALONE = 0.8
+
+
+class Waves:
+    """The rules that need the counterparts of an op's inputs; *executor* re-runs originals."""
+
+    def __init__(
+        self,
+        matched: Matched,
+        device: ModelGraph,
+        open_tensors: list[TensorRef],
+        executor: Executor | None,
+        memory: int,
+    ) -> None:
+        self._matched = matched
+        self._open = open_tensors
+        self._executor = executor
+        self._device_values = matched.device_values
+        self._golden_values = matched.golden_values
+        self._reach = matched.reach
+        self._rerun = ReExecution(self._reach, self._device_values, self._golden_values, memory)
+        self._consequences = Consequences(matched, device.readers(), self._rerun)
+        self._guessed: set[Guess] = set()
+
+    def run(self, progress: Progress) -> None:
+        """Match all that can be matched."""
+        tried: set[tuple[TensorRef, object]] = set()
+        while True:
+            ready = [each for each in self._ready() if (each[0], each[1].key) not in tried]
+            if ready:
+                tried.update((ref, known.key) for ref, known in ready)
+                self._run_wave(ready)
+                progress.step(len(ready))
+            elif not (
+                self._pass_on_transposed() or self._by_consequences() or self._by_structure()
+            ):
+                return
+
+    def _ready(self) -> list[tuple[TensorRef, Known]]:
+        """The open tensors whose inputs are known."""
+        return [
+            (ref, known)
+            for ref in self._open
+            if self._matched.is_open(ref)
+            and (known := self._matched.known(self._matched.device_ops[ref.op])) is not None
+        ]
+
+    def _run_wave(self, ready: Sequence[tuple[TensorRef, Known]]) -> None:
+        images = self._matched.images()
+        jobs: dict[str, tuple[TensorRef, ReachedPart]] = {}
+        for ref, known in ready:
+            for part in self._parts(ref, known, images):
+                jobs[str(len(jobs))] = (ref, part)
+        found: Mapping[TensorRef, list[Candidate]] = {}
+        if self._executor is not None:
+            found = self._rerun.candidates(self._executor, jobs, images)
+        for ref, known in ready:
+            candidates = [*found.get(ref, ()), *self._handed_on(ref, known.matches.values())]
+            judgement = self._matched.judged(
+                ref,
+                [each for each in candidates if not self._matched.is_worse_than_another(ref, each)],
+            )
+            if judgement is not None:
+                self._matched.settle(ref, LineageRule.RE_EXECUTED, judgement)
+
+    def _parts(
+        self, ref: TensorRef, known: Known, images: Mapping[TensorRef, TensorMatch]
+    ) -> Iterator[ReachedPart]:
+        """The golden parts behind what is known that *ref* may be the output of."""
+        size = self._device_values.size(ref)
+        if size is None:
+            return
+        for part in self._reach.behind(known.matches.keys(), images.keys(), known.fed):
+            golden_size = self._golden_values.size(part.output)
+            same = golden_size is None or golden_size == size
+            if same and self._matched.pins.allows(ref, part.output):
+                yield part
+
+    def _handed_on(self, ref: TensorRef, known: Collection[TensorMatch]) -> Iterator[Candidate]:
+        """Candidates that are the op's own inputs: it may do nothing, or next to nothing."""
+        device = self._device_values.of(ref)
+        for number, match in enumerate(known):
+            value = self._device_values.of(match.device)
+            if device is not None and value is not None and value.shape == device.shape:
+                apart = distance(device, value)
+                if apart < FAR:
+                    yield Candidate(match.golden, apart, match.reorder, family=-1 - number)
+
+    def _pass_on_transposed(self) -> bool:
+        """Match added Transposes to the counterpart of their input, in the permuted order. True if
+        there were any."""
+        before = len(self._open)
+        for ref in [each for each in self._open if self._matched.is_open(each)]:
+            op = self._matched.device_ops[ref.op]
+            taken = op.source()
+            match = None if taken is None or op.type != TRANSPOSE else self._matched.image(taken)
+            moved = None if match is None else behind_transpose(match, op)
+            if moved is not None and self._matched.pins.allows(ref, moved.golden):
+                order = None if self._lies_as_golden(moved, taken) else moved.reorder
+                rule = LineageRule.THROUGH_INSERTED
+                self._matched.outputs[ref] = replace(moved, rule=rule, reorder=order)
+                self._open.remove(ref)
+        return len(self._open) < before
+
+    def _lies_as_golden(self, moved: TensorMatch, taken: TensorRef | None) -> bool:
+        """Whether a Transpose gives golden's own order and not that of *moved*: the order of an
+        input that was not dumped is not known from names."""
+        if moved.reorder is None or (taken is not None and self._device_values.has(taken)):
+            return moved.reorder is None
+        device, golden = self._device_values.of(moved.device), self._golden_values.of(moved.golden)
+        if device is None or golden is None or device.shape != golden.shape:
+            return False
+        permuted = device.transpose(moved.reorder.axes)
+        if permuted.shape != golden.shape:
+            return True
+        return distance(device, golden) < distance(permuted, golden)
+
+    def _by_consequences(self) -> bool:
+        """Match what nothing reproduces by what follows from it; True if anything was."""
+        if self._executor is None:
+            return False
+        images, taken = self._matched.images(), self._matched.taken()
+        guesses: dict[Guess, None] = {}
+        for ref, known in self._ready():
+            following = self._consequences.following(ref)
+            for part in self._parts(ref, known, images):
+                guess = Guess(ref, part.output, following)
+                if following and part.output not in taken and guess not in self._guessed:
+                    guesses[guess] = None
+        self._guessed.update(guesses)
+        found = self._consequences.tried(self._executor, list(guesses), images)
+        settled = False
+        for ref, candidates in found.items():
+            judgement = self._matched.judged(ref, candidates)
+            if judgement is not None:
+                settled |= self._matched.settle(ref, LineageRule.RE_EXECUTED, judgement)
+        return settled
+
+    def _by_structure(self) -> bool:
+        """Match one tensor more by structure alone; True if there was one."""
+        for ref, known in self._ready():
+            same = self._same_structure(ref, known)
+            if same is not None:
+                choice = CounterpartChoice(same, _STRUCTURE_ALONE)
+                return self._matched.settle(ref, LineageRule.SAME_STRUCTURE, choice)
+        return False
+
+    def _same_structure(self, ref: TensorRef, known: Known) -> Candidate | None:
+        """The only golden op of this type on exactly these inputs, if it has no counterpart yet."""
+        op = self._matched.device_ops[ref.op]
+        taken = self._matched.taken()
+        size = self._device_values.size(ref)
+        fitting = [
+            TensorRef(user, ref.port)
+            for user in dict.fromkeys(
+                user for each in known.matches for user in self._reach.users_of_values(each)
+            )
+            if self._reach.ops[user].type == op.type and self._uses_just(user, known.matches.keys())
+        ]
+        free = [
+            each
+            for each in fitting
+            if each not in taken
+            and self._matched.pins.allows(ref, each)
+            and ref.port < len(self._reach.ops[each.op].outputs)
+            and self._golden_values.size(each) in (None, size)
+        ]
+        return Candidate(free[0], 0.0) if len(free) == 1 else None
+
+    def _uses_just(self, golden_op: str, known: Collection[TensorRef]) -> bool:
+        used = self._reach.ops[golden_op].takes
+        computed = {ref for ref in used if not self._matched.is_golden_constant(ref)}
+        root = self._reach.root
+        return {root(ref) for ref in computed} == {root(ref) for ref in known}
