@@ -1,9 +1,9 @@
 """Pairs of a golden model and what a real converter or optimiser made of it: what matching finds.
 
-    python benchmarks/matching/converted.py [--only WORD] [--to WORD] [--verdict] MODEL ...
+    python benchmarks/matching/converted.py [--to WORD] [--faults] [--verdict] MODEL ...
 
 MODEL is an ONNX file, or ``transformer``, ``gpt``, ``vit``, ``mobilenet``, ``unet``, ``gru``
-(written here), or ``tensorflow`` (graphs that tf2onnx converts). Both sides run with the same
+(written here), or ``tensorflow`` (graphs that tf2onnx converts; ``tensorflow:bert`` is one). Both sides run with the same
 input. The truth are values: a device tensor matched with a golden one whose values differ by more
 than the converter's noise is wrong. Faulty device models are judged by the values of their healthy
 twins. Each pair is matched with its names, and with all names hidden.
@@ -98,10 +98,11 @@ def main() -> None:
     )
     for name in options.models:
         with tempfile.TemporaryDirectory() as folder:
-            if name == "tensorflow":
+            if name.startswith("tensorflow"):
                 from tensorflow_pairs import tensorflow_pairs
 
-                for golden, feeds, pairs in tensorflow_pairs(Path(folder)):
+                only = name.partition(":")[2]
+                for golden, feeds, pairs in tensorflow_pairs(Path(folder), only):
                     _rows(golden, feeds, pairs, options, Path(folder))
                 continue
             golden, feeds = (
@@ -247,7 +248,7 @@ def _by_values(golden: Side, healthy: Side) -> Truth:
 
 
 _ADDED = re.compile(
-    r"(_(De)?[Qq]uantize(Linear|d)(_Output)?(_\d+)?|_output_(quantized|quant)|_cast_to_.*)$"
+    r"(_(De)?[Qq]uantize(Linear|d)(_Output|_Input)?(_\d+)?|_output_(quantized|quant)|_cast_to_.*)$"
 )
 
 

@@ -130,7 +130,7 @@ def unmatched(store: GraphStore, run: str) -> UnmatchedOps:
     return UnmatchedOps(tuple(device), tuple(golden))
 
 
-_OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LOW_CONFIDENCE})
+_OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.UNMATCHED, Reason.LOW_CONFIDENCE})
 
 
 def _named_originals(store: GraphStore, target: str, name: str) -> tuple[LineageLink, ...]:

@@ -25,6 +25,7 @@ REASON_WORDS = {
     Reason.NO_DEVICE_DUMP: "no device dump",
     Reason.NO_GOLDEN_DUMP: "no golden dump",
     Reason.UNKNOWN_ORIGINAL: "original is not in the golden graph",
+    Reason.UNMATCHED: "no counterpart found",
     Reason.LOW_CONFIDENCE: "counterpart uncertain",
     Reason.AMBIGUOUS_DUMP: "dump file name fits several ops",
     Reason.QUANTISED: "quantised on the device",

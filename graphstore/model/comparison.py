@@ -87,6 +87,8 @@ class Reason(StrEnum):
     NO_GOLDEN_DUMP = "no_golden_dump"
     UNKNOWN_ORIGINAL = "unknown_original"
     """The named original op is not in the golden graph."""
+    UNMATCHED = "unmatched"
+    """Neither names nor values nor re-run originals tell a counterpart; there may be one."""
     LOW_CONFIDENCE = "low_confidence"
     """A golden tensor may be the counterpart, but the evidence is too weak to compare."""
     AMBIGUOUS_DUMP = "ambiguous_dump"

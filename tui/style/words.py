@@ -37,6 +37,7 @@ REASON_SHORT = {
     Reason.NO_DEVICE_DUMP: "no dump",
     Reason.NO_GOLDEN_DUMP: "no golden",
     Reason.UNKNOWN_ORIGINAL: "unknown",
+    Reason.UNMATCHED: "unmatched",
     Reason.LOW_CONFIDENCE: "uncertain",
     Reason.AMBIGUOUS_DUMP: "ambiguous",
     Reason.QUANTISED: "quantised",

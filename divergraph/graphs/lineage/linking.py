@@ -29,6 +29,8 @@ _VALUE_KEEPING = frozenset(
 )
 """Inserted ops of these types change only the element type and layout of their first input."""
 _SAME_AXES = _VALUE_KEEPING | {"Identity"}
+PASSING_ON = _VALUE_KEEPING | RESHAPING
+"""Ops that, inserted between framework graphs, hold their first input's values in their order."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,11 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
     that survive optimisation and fusion are the evidence.
     """
     index = GoldenTensors.of(golden)
-    keeping = _VALUE_KEEPING
+    keeping = PASSING_ON  # device layouts may change the order of axes, these do not
     if device.framework is Framework.ASCEND:
+        keeping = _VALUE_KEEPING
         links, outputs = link_by_attributes(index, device)
     else:
-        keeping |= RESHAPING  # device layouts may change the order of axes, these do not
         links, outputs = link_by_tensor_names(index, device)
     ops = device.op_index()
     for op in device.ops:
@@ -85,7 +87,7 @@ def relinked(outputs: Outputs, golden: GoldenTensors, device: ModelGraph) -> Lin
     links = link_ops(golden, device, found)
     ops = device.op_index()
     for op in device.ops:
-        match = _passed_on(op, ops, found, _VALUE_KEEPING | RESHAPING)
+        match = _passed_on(op, ops, found, PASSING_ON)
         if match is not None:
             found[match.device] = match
     return Lineage(tuple(links), found, golden, ops)

@@ -117,7 +117,7 @@ def _moved_away(
             f"its op is called {golden_ops[match.golden.op].name!r}, but the tensor of that one "
             f"is given by {ops[owner.op].name!r}"
         )
-        found[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, said)
+        found[ref] = Unmatched(Reason.UNMATCHED, said)
     return found
 
 
@@ -175,7 +175,7 @@ def _renamed(
     if added or op.type in _INSERTED_TYPES:
         return Unmatched(Reason.INSERTED, f"{op.type} added on the device side, no original")
     return Unmatched(
-        Reason.UNKNOWN_ORIGINAL,
+        Reason.UNMATCHED,
         f"the golden graph has no tensor named {op.outputs[ref.port].name!r}",
     )
 
@@ -194,7 +194,7 @@ def _match_behind_reshapes(device: ModelGraph, outputs: dict[TensorRef, Counterp
         if op.type not in RESHAPING or ref is None or not isinstance(match, TensorMatch):
             continue
         known = outputs.get(ref)
-        if isinstance(known, Unmatched) and known.reason is Reason.UNKNOWN_ORIGINAL:
+        if isinstance(known, Unmatched) and known.reason is Reason.UNMATCHED:
             outputs[ref] = TensorMatch(ref, match.golden, LineageRule.THROUGH_INSERTED)
 
 
@@ -296,6 +296,6 @@ def _in_front(
     if source is not None and same is golden_ops[source.op] and same.type == op.type:
         return TensorMatch(ref, source, LineageRule.SAME_NAME)
     return Unmatched(
-        Reason.UNKNOWN_ORIGINAL,
+        Reason.UNMATCHED,
         f"it has the name of {activation.name!r}, which was folded into the quantisation behind it",
     )

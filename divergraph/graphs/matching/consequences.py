@@ -26,8 +26,10 @@ _DEPTH = 12
 """The longest chain of device ops one original op may be written as."""
 _MOST = 24
 """Device tensors looked at behind one."""
-_MOST_PARTS = 24
+_MOST_PARTS = 12
 """Golden tensors computed behind one."""
+_TIMES_THE_MODEL = 30
+"""How many ops are run at most for all guesses, in runs of the whole model."""
 _CONTRAST = 3.0
 """What follows must be nearer to the device than to the golden values by this factor: what does
 not change with the tensor tells nothing of it."""
@@ -43,13 +45,16 @@ class Guess:
     following: frozenset[TensorRef]
 
 
-@dataclass(frozen=True, slots=True)
 class Consequences:
     """Tries golden tensors in the place of device tensors that nothing reproduces."""
 
-    matched: Matched
-    readers: Mapping[TensorRef, Sequence[Op]]
-    rerun: ReExecution
+    def __init__(
+        self, matched: Matched, readers: Mapping[TensorRef, Sequence[Op]], rerun: ReExecution
+    ) -> None:
+        self._matched = matched
+        self._readers = readers
+        self._rerun = rerun
+        self._left = _TIMES_THE_MODEL * len(matched.reach.ops)
 
     def following(self, ref: TensorRef) -> frozenset[TensorRef]:
         """The open device tensors that *ref* and known ones determine, some ops behind *ref*; those
@@ -58,14 +63,14 @@ class Consequences:
         level = [ref]
         for _ in range(_DEPTH):
             behind: list[TensorRef] = []
-            for op in (op for each in level for op in self.readers.get(each, ())):
-                if any(each not in derived and self.matched.is_unknown(each) for each in op.takes):
+            for op in (op for each in level for op in self._readers.get(each, ())):
+                if any(each not in derived and self._matched.is_unknown(each) for each in op.takes):
                     continue
                 new = [each for each in op.makes if each not in derived]
                 derived.update(new)
                 behind += new
                 if op.type not in HANDING_ON:
-                    computed.update(filter(self.matched.is_unknown, new))
+                    computed.update(filter(self._matched.is_unknown, new))
             level = behind
             if len(computed) > _MOST:
                 break
@@ -83,25 +88,28 @@ class Consequences:
         for place, guess in enumerate(guesses):
             known = {**images, guess.golden: self._as_match(guess)}
             for part in self._parts(guess, known):
+                self._left -= len(part.ops)
+                if self._left < 0:
+                    break
                 key = str(len(runs))
                 runs[key] = Rerun(part, known)
                 owners[key] = place
         best: dict[int, float] = {}
-        for key, value in self.rerun.results(executor, runs):
+        for key, value in self._rerun.results(executor, runs):
             off = self._off(guesses[owners[key]], runs[key].part.output, value)
             best[owners[key]] = min(off, best.get(owners[key], FAR))
         found: dict[TensorRef, list[Candidate]] = {}
         families: dict[TensorRef, int] = {}
         for place, off in best.items():
             match = self._as_match(guesses[place])
-            family = families.setdefault(self.matched.reach.root(match.golden), len(families))
+            family = families.setdefault(self._matched.reach.root(match.golden), len(families))
             candidate = Candidate(match.golden, off, match.reorder, family)
             found.setdefault(match.device, []).append(candidate)
         return found
 
     def _as_match(self, guess: Guess) -> TensorMatch:
-        here = self.matched.device_values.shape(guess.device)
-        there = self.matched.golden_values.shape(guess.golden)
+        here = self._matched.device_values.shape(guess.device)
+        there = self._matched.golden_values.shape(guess.golden)
         order = None
         if here is not None and there is not None and here != there:
             order = only_order(here, there)
@@ -112,22 +120,22 @@ class Consequences:
         without the guess."""
         if not is_telling(value):
             return FAR
-        right = self.matched.golden_values.of(golden)
+        right = self._matched.golden_values.of(golden)
         changed = FAR if right is None else distance(value, right)
         nearest = FAR
         for each in guess.following:
-            made = self.matched.device_values.of(each)
+            made = self._matched.device_values.of(each)
             if made is not None and made.size == value.size:
                 nearest = min(nearest, apart(made, value)[0])
         return nearest if nearest * _CONTRAST < changed else FAR
 
     def _parts(self, guess: Guess, known: Mapping[TensorRef, TensorMatch]) -> Iterator[ReachedPart]:
-        reach, values = self.matched.reach, self.matched.device_values
+        reach, values = self._matched.reach, self._matched.device_values
         sizes = {values.size(each) for each in guess.following}
         computing = (
             part
             for part in reach.behind((guess.golden,), known.keys())
-            if self.matched.golden_values.size(part.output) in sizes
+            if self._matched.golden_values.size(part.output) in sizes
             and any(reach.ops[each].type not in HANDING_ON for each in part.ops)
         )
         return islice(computing, _MOST_PARTS)

@@ -1,13 +1,13 @@
-"""Matches by the name of an op alone that dumped values contradict.
+"""Matches by name that dumped values contradict.
 
 Different values alone contradict nothing: the op may be the faulty one. They do if another tensor
-without a counterpart fits far better: a device tensor with the golden values, or an output of a
-golden op of this type with the device's values.
+fits far better: a device tensor that has the golden values and no right to others, or, where only
+the op's name speaks, an output of a golden op of this type with the device's values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from divergraph.graphs.lineage import Lineage, Unmatched
 from divergraph.graphs.lineage.golden_tensors import Outputs
@@ -16,51 +16,73 @@ from divergraph.graphs.matching.by_value import is_telling, squeezed
 from divergraph.values.array_types import Array
 from divergraph.values.closeness import AS_IT_LIES, FAR, best_reorder, distance
 from divergraph.values.dumped_values import DumpedValues
-from graphstore.model import LineageRule, Reason, TensorMatch, TensorRef
+from graphstore.model import LineageRule, Op, Reason, TensorMatch, TensorRef
 
 _AGREE = 0.3
 """Relative distance up to which values count as the same on any healthy device."""
+_BY_NAME = frozenset({LineageRule.SAME_NAME, LineageRule.SAME_TENSOR, LineageRule.BETWEEN_TENSORS})
 
 
 def contradicted(
     lineage: Lineage, outputs: Outputs, device: DumpedValues, golden: DumpedValues
 ) -> dict[TensorRef, Unmatched]:
-    """The outputs matched by ``same_name`` whose golden values another open device tensor has,
-    or which have those of another golden op of their type that is nobody's counterpart.
+    """The outputs matched by a name whose golden values another device tensor has, and that one:
+    both are open then, and values decide. What has no counterpart, or is itself contradicted, may
+    be such a tensor.
 
-    Nothing is read where no open tensor has as many elements.
+    Nothing is read where no such tensor has as many elements.
     """
     ops, originals = lineage.device_ops, lineage.golden.graph.op_index()
+    named = [
+        each for each in outputs.values() if isinstance(each, TensorMatch) and each.rule in _BY_NAME
+    ]
     taken = {each.golden for each in outputs.values() if isinstance(each, TensorMatch)}
-    rivals = _by_size(
-        (
-            ref
-            for ref, found in outputs.items()
-            if isinstance(found, Unmatched) and ops[ref.op].type not in HANDING_ON
-        ),
-        device,
-    )
-    outer = (ref for op in originals.values() for ref in op.makes)
-    free = _by_size((ref for ref in outer if ref not in taken), golden)
+    free = _by_size((r for op in originals.values() for r in op.makes if r not in taken), golden)
+    alone = [
+        ref
+        for ref, found in outputs.items()
+        if isinstance(found, Unmatched) and ops[ref.op].type not in HANDING_ON
+    ]
+    by_op_name = [each.device for each in named if each.rule is LineageRule.SAME_NAME]
+    rivals = _by_size([*alone, *by_op_name], device)
     wrong: dict[TensorRef, Unmatched] = {}
-    for ref, match in outputs.items():
-        if not isinstance(match, TensorMatch) or match.rule is not LineageRule.SAME_NAME:
-            continue
+    doubted: dict[TensorRef, TensorMatch] = {}
+    for match in named:
         size = golden.size(match.golden) or 0
-        kin = [each for each in free.get(size, ()) if originals[each.op].type == ops[ref.op].type]
         others = rivals.get(size, [])
-        own = device.of(ref) if others or kin else None
+        kin = [each for each in free.get(size, ()) if _is_kin(match, each, ops, originals)]
+        own = device.of(match.device) if kin or set(others) - {match.device} else None
         right = None if own is None else golden.of(match.golden)
         if own is None or right is None or not (is_telling(own) and is_telling(right)):
             continue  # a dead output is a fault, not another tensor
         if _agree(own, right):
             continue
-        holder = next((each for each in others if _same(device.of(each), right)), None)
-        holder = holder or next((each for each in kin if _same(own, golden.of(each))), None)
+        doubted[match.device] = match
+        holder = next((each for each in kin if _same(own, golden.of(each))), None)
         if holder is not None:
-            said = f"its values contradict its name, {match.golden.op}; {holder.op} fits them"
-            wrong[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, said)
+            wrong[match.device] = _contradicted(match, holder)
+    for ref, match in doubted.items():
+        right = golden.of(match.golden)
+        for holder in rivals.get(golden.size(match.golden) or 0, ()):
+            open_now = holder in doubted or isinstance(outputs[holder], Unmatched)
+            if holder != ref and open_now and right is not None and _same(device.of(holder), right):
+                wrong[ref] = _contradicted(match, holder)
+                said = f"it has the values of {match.golden.op}"
+                wrong.setdefault(holder, Unmatched(Reason.UNMATCHED, said))
+                break
     return wrong
+
+
+def _is_kin(
+    match: TensorMatch, golden: TensorRef, ops: Mapping[str, Op], originals: Mapping[str, Op]
+) -> bool:
+    is_name_alone = match.rule is LineageRule.SAME_NAME
+    return is_name_alone and originals[golden.op].type == ops[match.device.op].type
+
+
+def _contradicted(match: TensorMatch, holder: TensorRef) -> Unmatched:
+    said = f"its values contradict its name, {match.golden.op}; {holder.op} fits them"
+    return Unmatched(Reason.UNMATCHED, said)
 
 
 def _by_size(refs: Iterable[TensorRef], values: DumpedValues) -> dict[int, list[TensorRef]]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Executor
 from divergraph.graphs.lineage import Lineage, Unmatched
-from divergraph.graphs.lineage.golden_tensors import Counterpart
-from divergraph.graphs.lineage.linking import relinked
+from divergraph.graphs.lineage.golden_tensors import Counterpart, Outputs
+from divergraph.graphs.lineage.linking import PASSING_ON, relinked
 from divergraph.graphs.matching.axis_orders import with_axis_orders
 from divergraph.graphs.matching.by_value import ValueLookup
 from divergraph.graphs.matching.contradicted import contradicted
@@ -65,7 +65,8 @@ def match_more(
         progress.stage("matching tensors by re-execution")
         executor = sources.open_executor() if any(map(matched.is_open, open_tensors)) else None
         Waves(matched, device, open_tensors, executor, sources.memory // 2).run(progress)
-    return relinked(matched.outputs, lineage.golden, device)
+    linked = relinked(matched.outputs, lineage.golden, device)
+    return replace(linked, outputs={**linked.outputs, **dict(_left(linked.outputs, matched))})
 
 
 def _pinned_only(lineage: Lineage, pins: Pins) -> Lineage:
@@ -86,7 +87,7 @@ def _apply(pins: Pins, outputs: dict[TensorRef, Counterpart]) -> None:
         outputs[device] = TensorMatch(device, golden, LineageRule.PINNED)
     for ref, found in outputs.items():
         if isinstance(found, TensorMatch) and not pins.allows(ref, found.golden):
-            outputs[ref] = Unmatched(Reason.UNKNOWN_ORIGINAL, "forbidden by a match file")
+            outputs[ref] = Unmatched(Reason.UNMATCHED, "forbidden by a match file")
 
 
 def _order(lineage: Lineage, device: ModelGraph, matched: Matched) -> bool:
@@ -120,6 +121,27 @@ def _by_values(matched: Matched, open_tensors: list[TensorRef], progress: Progre
         if judgement.best.reorder is not None:
             rule = LineageRule.SAME_VALUES_REORDERED
         matched.settle(ref, rule, judgement)
+
+
+def _left(outputs: Outputs, matched: Matched) -> Iterator[tuple[TensorRef, Unmatched]]:
+    """What is said of tensors that no rule matched."""
+    for ref, found in outputs.items():
+        if not isinstance(found, Unmatched) or ref.op in matched.device_constants:
+            continue
+        op = matched.device_ops[ref.op]
+        source = op.source()
+        if found.reason is Reason.INSERTED and op.type in PASSING_ON and source is not None:
+            behind = outputs.get(source)
+            if isinstance(behind, Unmatched) and source.op not in matched.device_constants:
+                said = f"{op.type} hands on {source}, for which no counterpart was found"
+                yield ref, Unmatched(Reason.UNMATCHED, said)
+        elif found.reason is Reason.UNMATCHED and matched.device_values.has(ref):
+            why = "no golden tensor has its values, and no original gives them"
+            if matched.known(op) is None:
+                why = "no golden tensor has its values, nor is it known what it is computed from"
+            elif not matched.is_unknown(ref):
+                why = "it is one value all over, which tells nothing"
+            yield ref, replace(found, detail=f"{found.detail}; {why}")
 
 
 def _is_blocked(matched: Matched, ref: TensorRef) -> bool:

@@ -16,7 +16,7 @@ from divergraph.values.closeness import AS_IT_LIES, distance
 from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import LineageRule, ModelGraph, Op, Reason, TensorMatch, TensorRef
 
-OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.LAYOUT_UNSUPPORTED, Reason.LOW_CONFIDENCE})
+OPEN = frozenset({Reason.UNMATCHED, Reason.LAYOUT_UNSUPPORTED, Reason.LOW_CONFIDENCE})
 TRANSPOSE = "Transpose"
 MOVING = frozenset({"ReorderInput", "ReorderOutput", TRANSPOSE})
 """Inserted ops that pass on the same values in another order."""
@@ -58,6 +58,7 @@ class Matched:
         self.reach = GoldenReach(golden)
         self.device_constants = constant_ops(device)
         self._golden_constants = constant_ops(golden)
+        self._telling: dict[TensorRef, bool] = {}
         self._by_lineage = lineage.outputs
         self._fed = {tensor.name: tensor.name for tensor in golden.inputs}
         self._fed |= {name.removesuffix(":0"): name for name in self._fed}
@@ -107,8 +108,9 @@ class Matched:
                     images[match.golden] = match
         return images
 
-    def known(self, op: Op) -> Known | None:
-        """What is known before *op*; None while the values of one of its inputs may be anything."""
+    def known(self, op: Op, *, across: bool = False) -> Known | None:
+        """What is known before *op*; None while the values of one of its inputs may be anything.
+        *across*: they may be whatever they are."""
         matches: dict[TensorRef, TensorMatch] = {}
         fed: set[str] = set()
         seen: set[str] = set()
@@ -125,7 +127,7 @@ class Matched:
                     continue  # the golden graph's own constants serve for those
                 elif (match := self.image(ref)) is not None:
                     matches[match.golden] = match
-                elif self.is_unknown(ref):
+                elif not across and self.is_unknown(ref):
                     return None
                 else:
                     seen.add(ref.op)
@@ -137,8 +139,10 @@ class Matched:
         is one value all over, may be computed from what is before it."""
         if ref.op in self.device_constants or self.image(ref) is not None:
             return False
-        value = self.device_values.of(ref)
-        return value is not None and is_telling(value)
+        if ref not in self._telling:
+            value = self.device_values.of(ref)
+            self._telling[ref] = value is not None and is_telling(value)
+        return self._telling[ref]
 
     def judged(self, ref: TensorRef, candidates: Sequence[Candidate]) -> CounterpartChoice | None:
         """The choice among candidates for a device tensor, without those that pins forbid."""

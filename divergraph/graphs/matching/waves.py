@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from divergraph.execute.contract import Executor
 from divergraph.graphs.lineage.linking import behind_transpose
+from divergraph.graphs.lineage.split_originals import HANDING_ON
+from divergraph.graphs.matching.by_value import lie_alike
 from divergraph.graphs.matching.consequences import Consequences, Guess
 from divergraph.graphs.matching.golden_reach import ReachedPart
 from divergraph.graphs.matching.judging import Candidate, CounterpartChoice
@@ -17,6 +21,18 @@ from divergraph.values.closeness import FAR, distance
 from graphstore.model import LineageRule, ModelGraph, TensorMatch, TensorRef
 
 _STRUCTURE_ALONE = 0.8
+_CONTRADICTED = 0.5
+_MOST_GUESSES = 16
+"""Golden tensors tried in the place of one device tensor, the nearest ones."""
+_ONLY_MOVING = HANDING_ON | frozenset(
+    (
+        *("Concat", "ConcatV2", "DepthToSpace", "Expand", "Gather", "GatherElements", "GatherND"),
+        *("GatherV2", "Pack", "Pad", "Shape", "Slice", "SpaceToDepth", "Split", "StridedSlice"),
+        *("Tile", "Unpack"),
+    )
+)
+"""Ops without arithmetic. If the original gives other values on the same inputs, they choose other
+elements and are rather another op than a faulty one, unless what follows proves the contrary."""
 
 
 class Waves:
@@ -43,8 +59,11 @@ class Waves:
     def run(self, progress: Progress) -> None:
         """Match all that can be matched."""
         tried: set[tuple[TensorRef, object]] = set()
+        across = False
         while True:
-            ready = [each for each in self._ready() if (each[0], each[1].key) not in tried]
+            ready = [
+                each for each in self._ready(across=across) if (each[0], each[1].key) not in tried
+            ]
             if ready:
                 tried.update((ref, known.key) for ref, known in ready)
                 self._run_wave(ready)
@@ -52,15 +71,19 @@ class Waves:
             elif not (
                 self._pass_on_transposed() or self._by_consequences() or self._by_structure()
             ):
-                return
+                # What stands for nothing, such as sums of integers, is inside of an original.
+                if across or self._executor is None:
+                    return
+                across = True
 
-    def _ready(self) -> list[tuple[TensorRef, Known]]:
-        """The open tensors whose inputs are known."""
+    def _ready(self, *, across: bool = False) -> list[tuple[TensorRef, Known]]:
+        """The open tensors whose inputs are known; *across*: or what these were computed from."""
+        ops, known_before = self._matched.device_ops, self._matched.known
         return [
             (ref, known)
             for ref in self._open
             if self._matched.is_open(ref)
-            and (known := self._matched.known(self._matched.device_ops[ref.op])) is not None
+            and (known := known_before(ops[ref.op], across=across)) is not None
         ]
 
     def _run_wave(self, ready: Sequence[tuple[TensorRef, Known]]) -> None:
@@ -99,7 +122,7 @@ class Waves:
         device = self._device_values.of(ref)
         for number, match in enumerate(known):
             value = self._device_values.of(match.device)
-            if device is not None and value is not None and value.shape == device.shape:
+            if device is not None and value is not None and lie_alike(device, value):
                 apart = distance(device, value)
                 if apart < FAR:
                     yield Candidate(match.golden, apart, match.reorder, family=-1 - number)
@@ -141,10 +164,12 @@ class Waves:
         guesses: dict[Guess, None] = {}
         for ref, known in self._ready():
             following = self._consequences.following(ref)
-            for part in self._parts(ref, known, images):
-                guess = Guess(ref, part.output, following)
-                if following and part.output not in taken and guess not in self._guessed:
-                    guesses[guess] = None
+            if not following:
+                continue
+            near = (Guess(ref, part.output, following) for part in self._parts(ref, known, images))
+            free = (each for each in near if each.golden not in taken)
+            new = (each for each in islice(free, _MOST_GUESSES) if each not in self._guessed)
+            guesses.update(dict.fromkeys(new))
         self._guessed.update(guesses)
         found = self._consequences.tried(self._executor, list(guesses), images)
         settled = False
@@ -155,13 +180,21 @@ class Waves:
         return settled
 
     def _by_structure(self) -> bool:
-        """Match one tensor more by structure alone; True if there was one."""
-        for ref, known in self._ready():
+        """Match by structure alone what has its golden op for itself; True if anything was."""
+        ready = self._ready()
+        alike = Counter((self._kind(ref), known.key) for ref, known in ready)
+        settled = False
+        for ref, known in ready:
             same = self._same_structure(ref, known)
-            if same is not None:
-                choice = CounterpartChoice(same, _STRUCTURE_ALONE)
-                return self._matched.settle(ref, LineageRule.SAME_STRUCTURE, choice)
-        return False
+            if same is None or alike[self._kind(ref), known.key] > 1:
+                continue
+            sure = _CONTRADICTED if self._kind(ref)[0] in _ONLY_MOVING else _STRUCTURE_ALONE
+            choice = CounterpartChoice(same, sure)
+            settled |= self._matched.settle(ref, LineageRule.SAME_STRUCTURE, choice)
+        return settled
+
+    def _kind(self, ref: TensorRef) -> tuple[str, int]:
+        return self._matched.device_ops[ref.op].type, ref.port
 
     def _same_structure(self, ref: TensorRef, known: Known) -> Candidate | None:
         """The only golden op of this type on exactly these inputs, if it has no counterpart yet."""

@@ -76,7 +76,7 @@ def test_the_conv_equals_the_conv_and_what_is_dequantised_the_relu():
 
 def test_of_another_name_the_conv_is_left_to_the_values():
     found = matches(quantised("other"))
-    assert found["other"] is Reason.UNKNOWN_ORIGINAL
+    assert found["other"] is Reason.UNMATCHED
     assert found["dq"] == ("relu", LineageRule.THROUGH_INSERTED)
     said = link_graphs(GOLDEN, quantised("other")).outputs[TensorRef("other", 0)]
     assert isinstance(said, Unmatched)

@@ -86,7 +86,7 @@ def test_a_shape_in_front_of_a_moved_transpose(tmp_path: Path, gain, origins) ->
     assert [each.op for each in data.origins] == origins
     assert not data.suspects
     found = output(data, "shape")
-    assert (found.golden, found.reason) == (None, Reason.UNKNOWN_ORIGINAL)
+    assert (found.golden, found.reason) == (None, Reason.UNMATCHED)
 
 
 def norms(path: Path) -> Path:
