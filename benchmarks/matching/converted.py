@@ -35,6 +35,7 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.execute.installed import open_executor
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.graphs.lineage import Lineage, Unmatched, link_graphs
+from divergraph.graphs.lineage.split_originals import HANDING_ON
 from divergraph.graphs.matching import MatchSources, match_more
 from divergraph.graphs.matching.by_value import is_telling, squeezed
 from divergraph.graphs.matching.constants import constant_ops
@@ -253,7 +254,12 @@ _ADDED = re.compile(
 
 
 def _by_names(golden: Side, device: Side, names: Mapping[str, str]) -> Truth:
-    values = DumpedValues(golden.dump, 1 << 28)
+    ops = golden.graph.op_index()
+
+    def root(ref: TensorRef) -> TensorRef:
+        source = ops[ref.op].source()
+        return root(source) if source and ops[ref.op].type in HANDING_ON else ref
+
     by_name = {
         tensor.name: ref
         for op in golden.graph.ops
@@ -269,26 +275,20 @@ def _by_names(golden: Side, device: Side, names: Mapping[str, str]) -> Truth:
         found = by_name.get(here[ref]) or by_name.get(_ADDED.sub("", here[ref]))
         if found is None:
             return frozenset()
-        right = values.of(found)
-        same = (each for each in by_name.values() if right is not None)
-        return frozenset({found}) | {
-            each
-            for each in same
-            if values.size(each) == right.size and _apart(values.of(each), right) <= _NOISE
-        }
+        return frozenset(each for each in by_name.values() if root(each) == root(found))
 
     return truth
 
 
 def _right(golden: Side, healthy: Side) -> Callable[[TensorMatch], bool]:
-    """Whether the healthy values in the order of a match are the golden ones."""
+    """Whether the healthy values are the golden ones in another order, as a match says."""
     theirs, mine = DumpedValues(golden.dump, 1 << 28), DumpedValues(healthy.dump, 1 << 28)
 
     def right(match: TensorMatch) -> bool:
         value, golden = mine.of(match.device), theirs.of(match.golden)
-        if value is None or golden is None:
-            return golden is None
-        moved = value if match.reorder is None else reordered(value, match.reorder, golden.shape)
+        if value is None or golden is None or match.reorder is None:
+            return False
+        moved = reordered(value, match.reorder, golden.shape)
         return moved is not None and distance(moved, golden) <= _NOISE
 
     return right
@@ -327,7 +327,9 @@ def counted(
                 continue
             found += 1
             if match.golden not in true and not right(match):
-                wrong.append(f"{said} = {match.golden} ({match.rule}, {match.confidence}) {listed}")
+                wrong.append(
+                    f"{said} = {match.golden} ({match.rule}, {match.confidence}, {match.reorder}) {listed}"
+                )
     return Count(tensors, there, found, tuple(wrong), reasons)
 
 

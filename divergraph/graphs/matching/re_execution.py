@@ -13,7 +13,7 @@ from divergraph.values.array_types import Array
 from divergraph.values.closeness import AS_IT_LIES, FAR, best_reorder, distance, is_near
 from divergraph.values.dumped_values import DumpedValues
 from divergraph.values.orders import reordered
-from divergraph.values.zero_points import with_zero_of
+from divergraph.values.zero_points import is_8_bit, with_zero_of
 from graphstore.model import Reorder, TensorMatch, TensorRef
 
 
@@ -109,6 +109,8 @@ class ReExecution:
 
 def apart(device: Array, golden: Array) -> tuple[float, Reorder | None]:
     """The distance of *device* from *golden*, and the order of axes if it is another one."""
+    if is_8_bit(device) and golden.dtype.kind == "f":
+        return FAR, None  # the scale is not known
     comparable = 0 < device.size == golden.size and is_near(device, golden)
     as_it_lies = distance(device, golden) if comparable else FAR
     if as_it_lies <= AS_IT_LIES and lie_alike(device, golden):

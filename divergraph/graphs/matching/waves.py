@@ -18,6 +18,7 @@ from divergraph.graphs.matching.matched import TRANSPOSE, Known, Matched
 from divergraph.graphs.matching.re_execution import ReExecution
 from divergraph.jobs.progress import Progress
 from divergraph.values.closeness import FAR, distance
+from divergraph.values.zero_points import is_8_bit
 from graphstore.model import LineageRule, ModelGraph, TensorMatch, TensorRef
 
 _STRUCTURE_ALONE = 0.8
@@ -120,9 +121,11 @@ class Waves:
     def _handed_on(self, ref: TensorRef, known: Collection[TensorMatch]) -> Iterator[Candidate]:
         """Candidates that are the op's own inputs: it may do nothing, or next to nothing."""
         device = self._device_values.of(ref)
+        if device is None or (is_8_bit(device) and self._kind(ref)[0] not in HANDING_ON):
+            return  # equal bytes with another scale are other values
         for number, match in enumerate(known):
             value = self._device_values.of(match.device)
-            if device is not None and value is not None and lie_alike(device, value):
+            if value is not None and lie_alike(device, value):
                 apart = distance(device, value)
                 if apart < FAR:
                     yield Candidate(match.golden, apart, match.reorder, family=-1 - number)
