@@ -1,7 +1,7 @@
 """What real converters and optimisers make of an ONNX model: the device models of pairs.
 
-All keep what is computed. In float32 tensors that stand for each other have equal values; in float16
-or int8 names tell the truth (``by_name``), as both keep them.
+All keep what is computed. In float32 tensors that stand for each other have equal values; in
+float16 or int8 names tell the truth (``by_name``), as both keep them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxoptimizer
@@ -35,7 +34,7 @@ class Conversion:
 
 
 def _level(level: str) -> Callable[[Path, Path, Feeds], None]:
-    def write(model: Path, target: Path, feeds: Feeds) -> None:
+    def write(model: Path, target: Path, _: Feeds) -> None:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 4
         options.graph_optimization_level = getattr(
@@ -48,29 +47,29 @@ def _level(level: str) -> Callable[[Path, Path, Feeds], None]:
 
 
 def _transformers(kind: str) -> Callable[[Path, Path, Feeds], None]:
-    def write(model: Path, target: Path, feeds: Feeds) -> None:
+    def write(model: Path, target: Path, _: Feeds) -> None:
         fused = optimizer.optimize_model(str(model), model_type=kind, opt_level=0)
         fused.save_model_to_file(str(target))
 
     return write
 
 
-def _simplified(model: Path, target: Path, feeds: Feeds) -> None:
+def _simplified(model: Path, target: Path, _: Feeds) -> None:
     onnx.save_model(onnxsim.simplify(onnx.load(str(model)))[0], str(target))
 
 
-def _passes(model: Path, target: Path, feeds: Feeds) -> None:
+def _passes(model: Path, target: Path, _: Feeds) -> None:
     onnx.save_model(onnxoptimizer.optimize(onnx.load(str(model))), str(target))
 
 
-def _half(model: Path, target: Path, feeds: Feeds) -> None:
+def _half(model: Path, target: Path, _: Feeds) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         halved = float16.convert_float_to_float16(onnx.load(str(model)), keep_io_types=True)
     onnx.save_model(halved, str(target))
 
 
-def _dynamic(model: Path, target: Path, feeds: Feeds) -> None:
+def _dynamic(model: Path, target: Path, _: Feeds) -> None:
     quantization.quantize_dynamic(str(model), str(target))
 
 

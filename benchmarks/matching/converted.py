@@ -3,10 +3,10 @@
     python benchmarks/matching/converted.py [--to WORD] [--faults] [--verdict] MODEL ...
 
 MODEL is an ONNX file, or ``transformer``, ``gpt``, ``vit``, ``mobilenet``, ``unet``, ``gru``
-(written here), or ``tensorflow`` (graphs that tf2onnx converts; ``tensorflow:bert`` is one). Both sides run with the same
-input. The truth are values: a device tensor matched with a golden one whose values differ by more
-than the converter's noise is wrong. Faulty device models are judged by the values of their healthy
-twins. Each pair is matched with its names, and with all names hidden.
+(written here), or ``tensorflow`` (graphs that tf2onnx converts; ``tensorflow:bert`` is one). Both
+sides run with the same input. The truth are values: a device tensor matched with a golden one of
+other values is wrong. Faulty device models are judged by the values of their healthy twins. Each
+pair is matched with its names, and with all names hidden.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from divergraph.graphs.matching.constants import constant_ops
 from divergraph.values.closeness import FAR, best_reorder, distance
 from divergraph.values.dumped_values import DumpedValues
 from divergraph.values.orders import reordered
+from graphstore.errors import DivergraphError
 from graphstore.model import ModelGraph, TensorMatch, TensorRef
 from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.dumps.index import DumpIndex
@@ -145,9 +146,10 @@ def _pairs(
                 written = target.with_suffix(f".{len(said)}{said[-3:-1].strip()}.onnx")
             try:
                 conversion.write(source, written, feeds)
-            except Exception as error:  # noqa: BLE001 - whatever a converter raises, it did not convert
+            except Exception as error:  # noqa: BLE001 - whatever it raises, it did not convert
                 print(
-                    f"{golden.stem[:14]:14} {conversion.name + said:22} not converted: {error!s:.90}"
+                    f"{golden.stem[:14]:14} {conversion.name + said:22} "
+                    f"not converted: {error!s:.90}"
                 )
                 break
             yield Pair(conversion.name + said, written, target, conversion.by_name)
@@ -187,7 +189,7 @@ def _rows(
                 if pair.device != pair.healthy:
                     twin = Side.run(healthy, at / "healthy", files)
                 said = row(known, other, twin, names if pair.by_name else None, options)
-            except Exception as error:
+            except DivergraphError as error:
                 if options.tell:
                     traceback.print_exc()
                 said = f"failed: {type(error).__name__} {error!s:.200}"
@@ -210,7 +212,7 @@ def row(
     lineage = match_more(link_graphs(golden.graph, device.graph), device.graph, sources)
     seconds = time.perf_counter() - start
     truth = _by_values(golden, healthy) if names is None else _by_names(golden, device, names)
-    right = _right(golden, healthy) if names is None else (lambda match: False)
+    right = _right(golden, healthy) if names is None else (lambda _: False)
     count = counted(device, lineage, truth, right, tell=options.tell)
     reasons = " ".join(f"{name}:{number}" for name, number in sorted(count.reasons.items()))
     said = (
@@ -328,7 +330,8 @@ def counted(
             found += 1
             if match.golden not in true and not right(match):
                 wrong.append(
-                    f"{said} = {match.golden} ({match.rule}, {match.confidence}, {match.reorder}) {listed}"
+                    f"{said} = {match.golden} ({match.rule}, {match.confidence}, {match.reorder}) "
+                    f"{listed}"
                 )
     return Count(tensors, there, found, tuple(wrong), reasons)
 

@@ -1,12 +1,11 @@
 """Golden models for pairs: ONNX files given by path, and transformers written here.
 
-Dimensions that a file leaves open get the sizes of ``SIZES``, by words in their names.
+Dimensions that a file leaves open get sizes by the names of the inputs.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +15,11 @@ import onnx
 from onnx import helper
 
 sys.path.append(str(Path(__file__).parents[1] / "root_cause"))
-from generated import GENERATED, Made, Sheet, _gelu, _heads, _layer_norm, _linear
+from generated import GENERATED, Made, Sheet, gelu, heads_of, layer_norm, linear
 
 Array = npt.NDArray[Any]
 Golden = tuple[Path, dict[str, Array]]
 
-SIZES: Mapping[str, tuple[int, int]] = {
-    "batch": (1, 1),
-    "height": (96, 160),
-    "width": (160, 160),
-    "seq": (14, 14),
-    "n": (6000, 6000),
-}
 _PICTURE = {2: 96, 3: 160}
 _LETTERS = 12
 
@@ -108,20 +100,20 @@ def gpt(seed: int) -> Made:
         sheet("Unsqueeze", places, sheet.integers(0)),
     )
     for _ in range(3):
-        y = _layer_norm(sheet, x, wide)
-        joint = _linear(sheet, y, wide, 3 * wide)
+        y = layer_norm(sheet, x, wide)
+        joint = linear(sheet, y, wide, 3 * wide)
         parts = sheet.several("Split", joint, sheet.integers(wide, wide, wide), count=3, axis=2)
-        q, k, v = (_heads(sheet, each, heads, wide) for each in parts)
+        q, k, v = (heads_of(sheet, each, heads, wide) for each in parts)
         score = sheet("MatMul", q, sheet("Transpose", k, perm=[0, 1, 3, 2]))
         score = sheet("Mul", score, sheet.constant(1 / np.sqrt(wide / heads)))
         score = sheet("Where", later, sheet.constant(-1e4), score)
         score = sheet("Softmax", score, axis=-1)
         seen = sheet("Transpose", sheet("MatMul", score, v), perm=[0, 2, 1, 3])
         seen = sheet("Reshape", seen, sheet.integers(0, 0, wide))
-        x = sheet("Add", x, _linear(sheet, seen, wide, wide))
-        y = _linear(sheet, _layer_norm(sheet, x, wide), wide, 4 * wide)
-        x = sheet("Add", x, _linear(sheet, _tanh_gelu(sheet, y), 4 * wide, wide))
-    x = sheet("MatMul", _layer_norm(sheet, x, wide), sheet.weight(wide, 100))
+        x = sheet("Add", x, linear(sheet, seen, wide, wide))
+        y = linear(sheet, layer_norm(sheet, x, wide), wide, 4 * wide)
+        x = sheet("Add", x, linear(sheet, _tanh_gelu(sheet, y), 4 * wide, wide))
+    x = sheet("MatMul", layer_norm(sheet, x, wide), sheet.weight(wide, 100))
     return sheet.model({"ids": rng.integers(0, 100, (2, words))}, [x])
 
 
@@ -135,16 +127,16 @@ def vit(seed: int) -> Made:
     x = sheet("Concat", token, x, axis=1)
     x = sheet("Add", x, sheet.constant(rng.normal(0, 0.3, (1, 37, wide))))
     for _ in range(3):
-        y = _layer_norm(sheet, x, wide)
-        q, k, v = (_heads(sheet, _linear(sheet, y, wide, wide), heads, wide) for _ in range(3))
+        y = layer_norm(sheet, x, wide)
+        q, k, v = (heads_of(sheet, linear(sheet, y, wide, wide), heads, wide) for _ in range(3))
         q = sheet("Mul", q, sheet.constant((wide / heads) ** -0.5))
         score = sheet("Softmax", sheet("MatMul", q, sheet("Transpose", k, perm=[0, 1, 3, 2])))
         seen = sheet("Transpose", sheet("MatMul", score, v), perm=[0, 2, 1, 3])
         seen = sheet("Reshape", seen, sheet.integers(0, 0, wide))
-        x = sheet("Add", x, _linear(sheet, seen, wide, wide))
-        y = _linear(sheet, _layer_norm(sheet, x, wide), wide, 3 * wide)
-        x = sheet("Add", x, _linear(sheet, _gelu(sheet, y), 3 * wide, wide))
-    x = _layer_norm(sheet, x, wide)
+        x = sheet("Add", x, linear(sheet, seen, wide, wide))
+        y = linear(sheet, layer_norm(sheet, x, wide), wide, 3 * wide)
+        x = sheet("Add", x, linear(sheet, gelu(sheet, y), 3 * wide, wide))
+    x = layer_norm(sheet, x, wide)
     x = sheet("Gather", x, sheet.constant(0, np.int64), axis=1)
     x = sheet("Gemm", x, sheet.weight(wide, 20), sheet.vector(20))
     spots = np.repeat(np.repeat(rng.normal(0, 1, (2, 3, 6, 6)), 8, axis=2), 8, axis=3)

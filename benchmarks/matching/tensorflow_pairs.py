@@ -169,7 +169,7 @@ class Bert(tf.Module):
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         wide = self._wide
-        pairs = {key: (wide, wide) for key in "qkvo"} | {"up": (wide, 3 * wide)}
+        pairs = dict.fromkeys("qkvo", (wide, wide)) | {"up": (wide, 3 * wide)}
         pairs |= {"down": (3 * wide, wide)}
         return pairs | {f"{key}_b": shape[1:] for key, shape in pairs.items()}
 

@@ -92,17 +92,17 @@ def transformer(seed: int) -> Made:
     x = sheet("Gather", sheet.constant(rng.normal(0, 1, (120, wide))), "ids")
     x = sheet("Add", x, sheet.constant(rng.normal(0, 0.3, (1, words, wide))))
     for _ in range(2):
-        y = _layer_norm(sheet, x, wide)
-        q, k, v = (_heads(sheet, _linear(sheet, y, wide, wide), heads, wide) for _ in range(3))
+        y = layer_norm(sheet, x, wide)
+        q, k, v = (heads_of(sheet, linear(sheet, y, wide, wide), heads, wide) for _ in range(3))
         score = sheet("MatMul", q, sheet("Transpose", k, perm=[0, 1, 3, 2]))
         score = sheet("Div", score, sheet.constant(np.sqrt(wide / heads)))
         score = sheet("Softmax", sheet("Add", score, "mask"), axis=-1)
         seen = sheet("Transpose", sheet("MatMul", score, v), perm=[0, 2, 1, 3])
         seen = sheet("Reshape", seen, sheet.integers(0, 0, wide))
-        x = sheet("Add", x, _linear(sheet, seen, wide, wide))
-        y = _linear(sheet, _layer_norm(sheet, x, wide), wide, 3 * wide)
-        x = sheet("Add", x, _linear(sheet, _gelu(sheet, y), 3 * wide, wide))
-    x = _linear(sheet, _layer_norm(sheet, x, wide), wide, 30)
+        x = sheet("Add", x, linear(sheet, seen, wide, wide))
+        y = linear(sheet, layer_norm(sheet, x, wide), wide, 3 * wide)
+        x = sheet("Add", x, linear(sheet, gelu(sheet, y), 3 * wide, wide))
+    x = linear(sheet, layer_norm(sheet, x, wide), wide, 30)
     feeds: dict[str, Array] = {"ids": ids, "mask": mask[:, None, None].astype(np.float32)}
     return sheet.model(feeds, [x])
 
@@ -172,9 +172,9 @@ def gru(seed: int) -> Made:
             linear_before_reset=1,
         )
         x = sheet("Reshape", sheet("Transpose", x, perm=[0, 2, 1, 3]), sheet.integers(0, 0, -1))
-    x = _linear(sheet, x, 24, 40)
-    x = sheet("Mul", x, sheet("Sigmoid", _linear(sheet, x, 40, 40)))
-    scores = sheet("Softmax", _linear(sheet, sheet("Tanh", x), 40, 1), axis=0)
+    x = linear(sheet, x, 24, 40)
+    x = sheet("Mul", x, sheet("Sigmoid", linear(sheet, x, 40, 40)))
+    scores = sheet("Softmax", linear(sheet, sheet("Tanh", x), 40, 1), axis=0)
     x = sheet("ReduceSum", sheet("Mul", x, scores), sheet.integers(0), keepdims=0)
     x = sheet("Gemm", x, sheet.weight(40, 12), sheet.vector(12))
     feeds = {"x": np.cumsum(sheet.rng.normal(0, 0.5, (3, 10, long)), 2).astype(np.float32)}
@@ -190,11 +190,12 @@ GENERATED: Mapping[str, Callable[[int], Made]] = {
 """Makers of models by kind: the model and its feeds, of a seed."""
 
 
-def _linear(sheet: Sheet, x: str, old: int, new: int) -> str:
+def linear(sheet: Sheet, x: str, old: int, new: int) -> str:
+    """A product with weights and a bias."""
     return sheet("Add", sheet("MatMul", x, sheet.weight(old, new)), sheet.vector(new))
 
 
-def _layer_norm(sheet: Sheet, x: str, wide: int) -> str:
+def layer_norm(sheet: Sheet, x: str, wide: int) -> str:
     """As exporters spell it out."""
     centred = sheet("Sub", x, sheet("ReduceMean", x, axes=[-1]))
     squares = sheet("ReduceMean", sheet("Pow", centred, sheet.constant(2.0)), axes=[-1])
@@ -203,12 +204,14 @@ def _layer_norm(sheet: Sheet, x: str, wide: int) -> str:
     return sheet("Add", scaled, sheet.vector(wide))
 
 
-def _heads(sheet: Sheet, x: str, heads: int, wide: int) -> str:
+def heads_of(sheet: Sheet, x: str, heads: int, wide: int) -> str:
+    """Cut into heads: [batch, heads, words, size]."""
     x = sheet("Reshape", x, sheet.integers(0, 0, heads, wide // heads))
     return sheet("Transpose", x, perm=[0, 2, 1, 3])
 
 
-def _gelu(sheet: Sheet, x: str) -> str:
+def gelu(sheet: Sheet, x: str) -> str:
+    """x times its normal distribution, as exporters spell it out."""
     error = sheet("Erf", sheet("Div", x, sheet.constant(np.sqrt(2))))
     half = sheet("Mul", x, sheet.constant(0.5))
     return sheet("Mul", half, sheet("Add", error, sheet.constant(1.0)))

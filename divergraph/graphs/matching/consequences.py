@@ -13,7 +13,7 @@ from itertools import islice
 
 from divergraph.execute.contract import Executor
 from divergraph.graphs.lineage.split_originals import HANDING_ON
-from divergraph.graphs.matching.by_value import is_telling
+from divergraph.graphs.matching.by_value import family_of, is_telling
 from divergraph.graphs.matching.golden_reach import ReachedPart
 from divergraph.graphs.matching.judging import Candidate
 from divergraph.graphs.matching.matched import Matched
@@ -99,10 +99,11 @@ class Consequences:
             off = self._off(guesses[owners[key]], runs[key].part.output, value)
             best[owners[key]] = min(off, best.get(owners[key], FAR))
         found: dict[TensorRef, list[Candidate]] = {}
-        families: dict[TensorRef, int] = {}
+        families: list[Array] = []
         for place, off in best.items():
             match = self._as_match(guesses[place])
-            family = families.setdefault(self._matched.reach.root(match.golden), len(families))
+            right = self._matched.golden_values.of(match.golden)
+            family = -1 - place if right is None else family_of(families, right)
             candidate = Candidate(match.golden, off, match.reorder, family)
             found.setdefault(match.device, []).append(candidate)
         return found
@@ -118,8 +119,9 @@ class Consequences:
     def _off(self, guess: Guess, golden: TensorRef, value: Array) -> float:
         """How far *value* is from the nearest tensor that follows; ``FAR`` if it would be there
         without the guess."""
-        if not is_telling(value):
-            return FAR
+        own = self._matched.device_values.of(guess.device)
+        if not is_telling(value) or (own is not None and distance(value, own) == 0.0):
+            return FAR  # a mask of ones hands on what it is given
         right = self._matched.golden_values.of(golden)
         changed = FAR if right is None else distance(value, right)
         nearest = FAR

@@ -56,6 +56,7 @@ def match_more(
     matched = Matched(lineage, device, sources.pins, *values)
     ordered = _order(lineage, device, matched)
     _apply(sources.pins, matched.outputs)
+    matched.list_takers()
     open_tensors = [ref for op in device.ops for ref in op.makes if matched.is_open(ref)]
     if not open_tensors and not ordered and sources.pins is NO_PINS:
         return lineage
@@ -115,10 +116,11 @@ def _by_values(matched: Matched, open_tensors: list[TensorRef], progress: Progre
             found.append((judgement.best.apart, place, judgement))
     for _, place, judgement in sorted(found, key=itemgetter(0, 1)):
         ref = open_tensors[place]
-        if matched.is_worse_than_another(ref, judgement.best):
+        best = judgement.best
+        if matched.is_worse_than_another(ref, best) or matched.belongs_to_input(ref, best):
             continue
         rule = LineageRule.SAME_VALUES
-        if judgement.best.reorder is not None:
+        if best.reorder is not None:
             rule = LineageRule.SAME_VALUES_REORDERED
         matched.settle(ref, rule, judgement)
 

@@ -59,7 +59,7 @@ class Matched:
         self.device_constants = constant_ops(device)
         self._golden_constants = constant_ops(golden)
         self._telling: dict[TensorRef, bool] = {}
-        self._by_lineage = lineage.outputs
+        self._takers: dict[TensorRef, TensorRef] = {}
         self._fed = {tensor.name: tensor.name for tensor in golden.inputs}
         self._fed |= {name.removesuffix(":0"): name for name in self._fed}
 
@@ -161,18 +161,25 @@ class Matched:
         """Whether a golden tensor is only near, and already belongs to another device tensor. A
         golden Conv with bias is near the device's Conv without it, but its counterpart is the Add,
         even if only names say so."""
-        taker = self._takers().get(candidate.golden)
+        taker = self._takers.get(candidate.golden)
         if taker is None or taker == ref:
             return False
         return candidate.apart > AS_IT_LIES or self._is_changed(ref, taker)
 
-    def _takers(self) -> dict[TensorRef, TensorRef]:
-        return {
-            match.golden: match.device
-            for ref, match in self.outputs.items()
-            if isinstance(match, TensorMatch)
-            and (self.device_values.has(ref) or self._by_lineage[ref] == match)
-        }
+    def belongs_to_input(self, ref: TensorRef, candidate: Candidate) -> bool:
+        """Whether the golden tensor is that of an input of the op of *ref*, which the op changes.
+        The first of the parts of a Clip changes few values, and none of the parts is the Clip."""
+        taker = self._takers.get(candidate.golden)
+        return taker is not None and taker != ref and self._is_changed(taker, ref)
+
+    def list_takers(self) -> None:
+        """Note which golden tensors are taken by what was found before values were compared."""
+        for ref, match in self.outputs.items():
+            if isinstance(match, TensorMatch) and (
+                # an op that hands it on to a Result has not taken it
+                self.device_values.has(ref) or match.rule is not LineageRule.THROUGH_INSERTED
+            ):
+                self._takers[match.golden] = ref
 
     def _is_changed(self, ref: TensorRef, taker: TensorRef) -> bool:
         """Whether the op of *taker* computes its output from *ref* and changes the values, however
@@ -183,13 +190,16 @@ class Matched:
         before, behind = self.device_values.of(ref), self.device_values.of(taker)
         return before is not None and behind is not None and distance(before, behind) > 0.0
 
+    def put(self, match: TensorMatch) -> None:
+        """Keep the counterpart of a dumped tensor."""
+        self.outputs[match.device] = match
+        self._takers[match.golden] = match.device
+
     def settle(self, ref: TensorRef, rule: LineageRule, found: CounterpartChoice) -> bool:
         """Match *ref*, or keep the guess in its detail; whether it is matched."""
         best = found.best
         if found.confidence >= SURE_ENOUGH:
-            self.outputs[ref] = TensorMatch(
-                ref, best.golden, rule, round(found.confidence, 3), best.reorder
-            )
+            self.put(TensorMatch(ref, best.golden, rule, round(found.confidence, 3), best.reorder))
             return True
         name = self.reach.tensor_name(best.golden) or str(best.golden)
         said = f"perhaps {name} ({rule.value}, confidence {found.confidence:.2f})"

@@ -102,7 +102,7 @@ class Waves:
                 ref,
                 [each for each in candidates if not self._matched.is_worse_than_another(ref, each)],
             )
-            if judgement is not None:
+            if judgement is not None and not self._matched.belongs_to_input(ref, judgement.best):
                 self._matched.settle(ref, LineageRule.RE_EXECUTED, judgement)
 
     def _parts(
@@ -142,7 +142,7 @@ class Waves:
             if moved is not None and self._matched.pins.allows(ref, moved.golden):
                 order = None if self._lies_as_golden(moved, taken) else moved.reorder
                 rule = LineageRule.THROUGH_INSERTED
-                self._matched.outputs[ref] = replace(moved, rule=rule, reorder=order)
+                self._matched.put(replace(moved, rule=rule, reorder=order))
                 self._open.remove(ref)
         return len(self._open) < before
 
