@@ -28,9 +28,7 @@ def store(divergraph, tmp_path):
 
 def test_ops_of_both_sides_with_the_reason(divergraph, store):
     found = divergraph("lineage", "r", "--unmatched", "--json", "--store", store).json
-    assert [(each["op"], each["reason"]) for each in found["device"]] == [
-        ("new", "unknown_original")
-    ]
+    assert [(each["op"], each["reason"]) for each in found["device"]] == [("new", "unmatched")]
     assert "no tensor named 'new:0'" in found["device"][0]["detail"]
     assert found["golden"] == [{"op": "lost", "type": "Square"}]
     lines = divergraph("lineage", "r", "--unmatched", "--store", store).out.splitlines()
