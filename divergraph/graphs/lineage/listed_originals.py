@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Unmatched
+from divergraph.graphs.lineage.split_originals import HANDING_ON
 from graphstore.model import Framework, LineageRule, Op, Reason, TensorMatch, TensorRef
 
 _PART = re.compile(r"/WithoutBiases$")
@@ -19,6 +20,7 @@ _IN_FRONT = re.compile(r"/transpose_[ab]$")
 _PORT = re.compile(r"\.(\d{1,5})$")
 """An output of an op whose whole numbers were made narrower, by its number; also twice."""
 _MOST_DIGITS = 5
+_NUMBERED_PART = re.compile(r"__\d+")
 
 _PRODUCTS = frozenset(
     {
@@ -127,7 +129,7 @@ class ListedOriginals:
         named = max(known, key=lambda each: self._depths.get(each.id, 0))
         if len(named.outputs) not in (1, len(op.outputs)):
             return None  # loops have their values in an order of their own
-        last = named
+        named = last = self._last_part(named)
         if named.type in _PRODUCTS and len(op.inputs) > 2 and op.inputs[2] is not None:
             last = self._next(last, _ADDITIONS) or last
         activation = _ACTIVATIONS.get(str(op.attrs.get("fused_activation_function")), frozenset())
@@ -135,6 +137,16 @@ class ListedOriginals:
             last = self._next(last, activation) or last
         rule = LineageRule.ORIGIN_OUTPUT if last is named else LineageRule.BETWEEN_TENSORS
         return TensorMatch(ref, TensorRef(last.id, ref.port if len(last.outputs) > 1 else 0), rule)
+
+    def _last_part(self, op: Op) -> Op:
+        """The last of the ops that tf2onnx made of one: the first has its name, the others a
+        number behind it (``Rsqrt`` is Sqrt and Reciprocal, ``Rsqrt__7``)."""
+        while True:
+            readers = {each.id: each for each in self._readers.get(TensorRef(op.id, 0), [])}
+            part = next(iter(readers.values()), None) if len(readers) == 1 else None
+            if part is None or part.type in HANDING_ON or not _is_part(op.name, part.name):
+                return op
+            op = part
 
     def _next(self, op: Op, types: frozenset[str]) -> Op | None:
         """The only reader of the output of *op*, if it is of one of *types*; what is added to the
@@ -152,3 +164,8 @@ class ListedOriginals:
             if taken.tensor in fed or (source is not None and source.type not in _CONSTANTS):
                 return None
         return readers[0]
+
+
+def _is_part(name: str, part: str) -> bool:
+    number = part.removeprefix(name.partition("__")[0])
+    return number != part and _NUMBERED_PART.fullmatch(number) is not None
