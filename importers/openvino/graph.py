@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
@@ -155,7 +155,10 @@ class IrGraph:
         for place, port in enumerate(layer.outputs):
             body.made[layer.id, port.id] = TensorRef(op, place)
         tensor = names.tensor if self.is_runtime else self._tensor
+        made_of = self._original_names(layer, wiring)
         outputs = tuple(tensor(layer, at) for at in range(len(layer.outputs)))
+        if made_of == ():
+            outputs = tuple(replace(each, origin=None) for each in outputs)
         for port, made in zip(layer.outputs, outputs, strict=True):
             body.tensors[layer.id, port.id] = made.name
         place = len(self.ops)
@@ -169,7 +172,7 @@ class IrGraph:
                 attrs=runtime_attrs(layer) if self.is_runtime else _attrs(layer),
                 subgraph=body.name,
                 owns=tuple(self._enter(layer, op, role) for role in layer.bodies),
-                original_names=self._original_names(layer, wiring),
+                original_names=made_of,
                 sequence=sequence(layer, place) if self.is_runtime else place,
             )
         )

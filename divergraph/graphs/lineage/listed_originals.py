@@ -16,6 +16,8 @@ from divergraph.graphs.lineage.split_originals import HANDING_ON
 from graphstore.model import Framework, LineageRule, Op, Reason, TensorMatch, TensorRef
 
 _PART = re.compile(r"/WithoutBiases$")
+_AGAIN = re.compile(r"_\d{1,2}$")
+"""What tells two ops apart that OpenVINO would give one name: parts of one original, too."""
 _IN_FRONT = re.compile(r"/transpose_[ab]$")
 _PORT = re.compile(r"\.(\d{1,5})$")
 """An output of an op whose whole numbers were made narrower, by its number; also twice."""
@@ -49,7 +51,10 @@ class ListedOriginals:
 
     def of(self, op: Op) -> tuple[str, ...]:
         """The ids of the golden ops that *op* lists, by their own names or their tensors'."""
-        found = (self._named(_PART.sub("", name), 0) for name in op.original_names or ())
+        found = (
+            self._named(_PART.sub("", name), 0) or self._named(_AGAIN.sub("", name), 0)
+            for name in op.original_names or ()
+        )
         return tuple(dict.fromkeys(ref.op for ref in found if ref is not None))
 
     def counterpart(self, op: Op, ref: TensorRef) -> Counterpart | None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
 from divergraph.graphs.lineage.listed_originals import ListedOriginals
 from divergraph.graphs.lineage.split_originals import HANDING_ON, split_originals
+from divergraph.graphs.lineage.unnamed_parts import with_unnamed_parts
 from graphstore.model import (
     Framework,
     LineageLink,
@@ -74,7 +75,7 @@ def link_ops(golden: GoldenTensors, device: ModelGraph, outputs: Outputs) -> lis
     links: list[LineageLink] = []
     for op in device.ops:
         links.extend(_op_links(golden, golden_ops, op, outputs, surviving, listed.get(op.id, ())))
-    return links
+    return with_unnamed_parts(device, links, listed) if listed else links
 
 
 def _claimed(
