@@ -44,7 +44,7 @@ _WHERE = {
         *("RunChanges", "Trace", "UnmatchedOps"),
     ),
     "divergraph.ask.advisor.advisor": ("Advice",),
-    "divergraph.blame.attribution": ("Blame", "KeepListEntry"),
+    "divergraph.blame.attribution": ("Blame", "KeepListEntry", "WhatIf"),
     "divergraph.comparison.many_runs": ("ManyRuns", "PlaceRun"),
     "divergraph.consistency.checks": ("ConsistencyReport",),
     "divergraph.conversion": ("DumpsConverted", "GraphConverted"),

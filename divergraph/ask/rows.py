@@ -16,6 +16,7 @@ from graphstore.model import (
     Comparison,
     ErrorSplit,
     Guilt,
+    MetricSet,
     OpState,
     Reason,
     Side,
@@ -124,7 +125,12 @@ def _gains(rows: Sequence[OpRow], arrays: GraphArrays) -> list[float]:
 
 
 def _error(row: OpRow) -> float:
-    return math.nan if row.metrics is None else row.metrics.relative_euclidean_distance
+    return relative_error(row.metrics)
+
+
+def relative_error(metrics: MetricSet | None) -> float:
+    """The relative error, NaN where none is known."""
+    return math.nan if metrics is None else metrics.relative_euclidean_distance
 
 
 def measured_rows(rows: Sequence[OpRow]) -> Bool:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.ask.facts import Facts, load_facts, resolve_op
+from divergraph.ask.path_gains import with_gains
 from divergraph.ask.paths import ATTENUATES, error_paths
 from divergraph.ask.rows import measured_rows
 from divergraph.ask.trace_answers import Trace, TraceStep
@@ -53,6 +54,9 @@ def trace(
     measured = [step for step in steps if step.row.metrics is not None]
     below = [at for at, _ in away[1:]]
     healed = tuple(_healed(facts, rows, below, {number, *below}))
+    paths = error_paths(facts, number, inside, outputs, frozenset(healed))
+    if facts.run is not None and side is Side.DEVICE:
+        paths = with_gains(store, run, paths)
     return Trace(
         op_id,
         steps,
@@ -60,7 +64,7 @@ def trace(
         len(measured),
         sum(_is_over_a_limit(step.row) for step in measured),
         healed,
-        error_paths(facts, number, inside, outputs, frozenset(healed)),
+        paths,
     )
 
 

@@ -60,6 +60,19 @@ class KeepListEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class WhatIf:
+    """What would be left of the outputs' error if the device ``ops`` were exact: as shares of it,
+    ``left`` with the errors of all other ops as they were (or, for an emulated device, anew), and
+    ``anew`` if they err as much but independently. ``without`` are asked ops with no error that
+    could be taken away."""
+
+    ops: tuple[str, ...]
+    left: float
+    anew: float
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Blame:
     """Who made the error of the outputs.
 
@@ -83,6 +96,8 @@ class Blame:
     stand_ins: frozenset[str] = frozenset()
     """The names in ``errors`` that are not outputs, but the last compared tensors before some."""
     warnings: tuple[str, ...] = ()
+    what_if: WhatIf | None = None
+    """What is left if the asked ops are exact."""
 
 
 def blame(
@@ -90,11 +105,13 @@ def blame(
     *,
     most: int = MOST,
     keep: int = 10,
+    exact: Sequence[str] = (),
     progress: Progress = NO_PROGRESS,
 ) -> Blame:
     """Shares of the *most* ops that introduce most, and up to *keep* ops to keep exact. Over
     several samples of the same models shares are means, errors and what is left are root mean
-    squares, and the list is the best one for all samples."""
+    squares, and the list is the best one for all samples. *exact* are device ops: what would be
+    left if they were exact is added."""
     chosen = [list(sample.items)[:most] for sample in samples]
     progress.stage("adding each op's error to the golden run", sum(map(len, chosen)))
     alone: dict[str, list[Alone | None]] = {}
@@ -119,6 +136,20 @@ def blame(
         left_out=tuple(dict.fromkeys(name for sample in samples for name in sample.left_out)),
         imitated=bool(imitations),
         not_imitated=why_not,
+        what_if=_what_if(exact, items, imitations or samples) if exact else None,
+    )
+
+
+def _what_if(
+    ops: Sequence[str], items: Mapping[str, Introduced], replays: Sequence[_Replays]
+) -> WhatIf:
+    tensors = frozenset(name for name, item in items.items() if item.op in set(ops))
+    known = {items[name].op for name in tensors}
+    return WhatIf(
+        tuple(ops),
+        root_mean_square(each.left(tensors).share for each in replays),
+        root_mean_square(each.anew(tensors) for each in replays),
+        tuple(op for op in ops if op not in known),
     )
 
 

@@ -40,11 +40,13 @@ from graphstore.model import DeviceArithmetic, ModelGraph, Op, OutputShares, Ten
 @dataclass(frozen=True, slots=True)
 class BlameChoice:
     """At most ``keep`` ops to keep exact, at most ``most`` ops whose error is added alone.
-    ``outputs`` are the golden tensors whose error is explained; empty: the model's outputs."""
+    ``outputs`` are the golden tensors whose error is explained; empty: the model's outputs.
+    ``exact`` are device ops: what if they were exact."""
 
     keep: int = 10
     most: int = MOST
     outputs: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
 
 
 def blame_run(
@@ -69,7 +71,11 @@ def blame_run(
     with ExitStack() as opened:
         found = [_blamed(each, options, choice, progress, opened) for each in (data, *others)]
         blamed = blame(
-            [each.sample for each in found], most=choice.most, keep=choice.keep, progress=progress
+            [each.sample for each in found],
+            most=choice.most,
+            keep=choice.keep,
+            exact=choice.exact,
+            progress=progress,
         )
     outputs = {} if choice.outputs else blamed.errors
     why_not = next((each.why_not for each in found if each.why_not), "")

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from divergraph.ask.advisor.advisor import CONSISTENT, NOT_COMPARED, OVERFLOW, PROBLEM_NODE, Advice
+from divergraph.ask.advisor.advisor import (
+    CONSISTENT,
+    DOUBTFUL,
+    NOT_COMPARED,
+    OVERFLOW,
+    PROBLEM_NODE,
+    Advice,
+)
 from divergraph.ask.advisor.inputs import INPUT_INCONSISTENT
 from divergraph.files.whole_files import whole_file
 from divergraph.text.printable import printable
@@ -19,6 +26,7 @@ _CLASSES = {
     PROBLEM_NODE: "problem node",
     CONSISTENT: "consistent",
     NOT_COMPARED: "nothing compared",
+    DOUBTFUL: "doubtful",
 }
 
 

@@ -216,7 +216,7 @@ def split_of(found: Judgement, golden: Array, context: OpContext, runner: str) -
     guilt = context.options.guilt(suspicion)
     amplification = _amplification(propagated, context.inputs_error)
     return ErrorSplit(
-        role=_role(guilt, propagated, floor, amplification),
+        role=_role(guilt, introduced, propagated, floor, amplification),
         guilt=guilt,
         introduced=introduced,
         propagated=propagated,
@@ -256,13 +256,21 @@ def _amplification(propagated: float, inputs_error: float | None) -> float | Non
     return propagated / inputs_error
 
 
-def _role(guilt: Guilt, propagated: float, floor: float, amplification: float | None) -> Role:
+def _role(
+    guilt: Guilt,
+    introduced: float,
+    propagated: float,
+    floor: float,
+    amplification: float | None,
+) -> Role:
     if guilt is not Guilt.NONE:
         return Role.INTRODUCES
     # Guilt decides first: an op that makes an error of its own introduces, whatever it passes on.
     if propagated <= floor:  # no more error than the op's own arithmetic makes
         healed = amplification is not None and amplification < 1.0 / calibration.AMPLIFIES
         return Role.ATTENUATES if healed and propagated > 0.0 else Role.CLEAN
+    if introduced > propagated:  # it hands on less than it makes
+        return Role.INTRODUCES
     if amplification is None:
         return Role.CARRIES
     if amplification > calibration.AMPLIFIES:

@@ -96,6 +96,22 @@ def test_blame_of_a_run_writes_lists_of_ops(divergraph, model: Path, tmp_path: P
 
 
 @pytest.mark.slow
+def test_what_would_be_left_if_ops_were_exact_can_be_asked(
+    divergraph, kept, store: Path, tmp_path: Path
+) -> None:
+    kept(written(tmp_path / "device.onnx", 1, 1.1, 1.01))
+    asked = ("blame", "r", "--store", store, "--exact", "second")
+    told = divergraph(*asked, "--json").json["what_if"]
+    assert (told["ops"], told["without"]) == (["second"], [])
+    assert told["left"] == pytest.approx(0.011 / 0.111, rel=0.01)
+    both = divergraph(*asked, "--exact", "last", "--exact", "first").out.splitlines()
+    assert both[0].startswith("with second, last, first exact 0.0 % of the error are left")
+    assert both[1] == "(of first no error is known that could be taken away)"
+    assert both[2] == "to keep in higher precision, and the share of the error left:"
+    assert divergraph(*asked, "--exact", "nowhere").code == 2
+
+
+@pytest.mark.slow
 def test_dumps_written_since_the_comparison_are_told_of(
     divergraph, kept, store: Path, tmp_path: Path
 ) -> None:

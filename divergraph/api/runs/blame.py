@@ -31,9 +31,12 @@ def blamed(
     outputs: tuple[str, ...],
     progress: Progress,
     others: Sequence[RunData],
+    exact: tuple[str, ...] = (),
 ) -> tuple[Blame, RunData]:
     """Who made the error of the outputs, and the run with that in its analysis."""
-    found = blame_run(data, options, BlameChoice(top, outputs=outputs), progress, others)
+    found = blame_run(
+        data, options, BlameChoice(top, outputs=outputs, exact=exact), progress, others
+    )
     return found, with_blame(data, found)
 
 

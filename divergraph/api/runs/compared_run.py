@@ -69,6 +69,7 @@ class ComparedRun(RunAnswers):
         *,
         top: int = 10,
         outputs: Sequence[str] = (),
+        exact: Sequence[str] = (),
         memory: int = 1024,
         progress: ProgressOption = None,
     ) -> Blame:
@@ -76,10 +77,12 @@ class ComparedRun(RunAnswers):
 
         *others* are runs of the same models on other inputs; *top* ops are kept at most;
         *outputs* are golden tensors to explain instead of the model's; *memory* in MiB.
+        ``what_if`` says what would be left of the error if the device ops *exact* were exact.
         The shares are kept with the run.
 
         Raises:
             InputError: files are gone, or no output was compared.
+            UnknownNameError: no such device op as one of *exact*.
             ExecutionError: the golden model cannot be run here.
         """
         from divergraph.api.runs.blame import blamed
@@ -87,9 +90,15 @@ class ComparedRun(RunAnswers):
         options = root_cause_of(SUSPECT, GUILTY, "auto", memory)
         with telling(progress) as told:
             mine, more = self.data, [other.data for other in others]
-            found, data = blamed(mine, options, top, tuple(outputs), told, more)
+            asked = tuple(dict.fromkeys(map(self._device_op, exact)))
+            found, data = blamed(mine, options, top, tuple(outputs), told, more, asked)
             self._replace(data)
         return found
+
+    def _device_op(self, name: str) -> str:
+        from divergraph.ask.facts import resolve_op
+
+        return resolve_op(self._asked(), self._name, name)
 
     def keep_list(self, blame: Blame, form: str) -> tuple[str, ...]:
         """The ops of *blame* to keep in higher precision, as lines of another tool's file.

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from divergraph.ask.advisor.inputs import INPUT_INCONSISTENT, inconsistent_inputs
+from divergraph.ask.advisor.remedies import against_overflow, remedy
 from divergraph.ask.advisor.view import RunView
 from divergraph.metrics.limits import notes as comparison_notes
 from divergraph.metrics.limits.exceptions import NEGLIGIBLE
@@ -40,8 +41,9 @@ PROBLEM_NODE = "problem_node"
 SINGLE_POINT = "single_point_error"
 CONSISTENT = "consistent"
 NOT_COMPARED = "not_compared"
+DOUBTFUL = "doubtful"
 
-PROBLEMS = frozenset({OVERFLOW, INPUT_INCONSISTENT, PROBLEM_NODE, SINGLE_POINT})
+PROBLEMS = frozenset({DOUBTFUL, OVERFLOW, INPUT_INCONSISTENT, PROBLEM_NODE, SINGLE_POINT})
 """The labels that ask for something to be done."""
 
 _LISTED = 20
@@ -85,10 +87,31 @@ def advise(data: RunData) -> Advice:
     starts = [pair for pair in origins if pair[0].op not in known]
     nodes = [_node(view, item, origin, len(starts)) for item, origin in starts[:_LISTED]]
     nodes.sort(key=lambda finding: finding.label != PROBLEM_NODE)
-    found = [*overflows, *inputs, *nodes]
+    found = _behind_the_first(view, [*overflows, *inputs, *nodes])
+    if doubt := data.run.analysis.doubt:
+        found.insert(0, Finding(FindingKind.ADVICE, DOUBTFUL, doubt))
     if not found:
         found.append(_consistent(view, notes))
     return Advice(tuple(found))
+
+
+def _behind_the_first(view: RunView, found: list[Finding]) -> list[Finding]:
+    """*found*, those behind the first problem said to be that: it may explain them."""
+    first = next((each.op for each in found if each.op in view.ops), None)
+    if first is None:
+        return found
+    after = set(view.later(first))
+    return [
+        replace(
+            each,
+            sentence=f"{each.sentence}. It is behind {first} and may follow from that: look at it "
+            "after that is repaired",
+            evidence={**each.evidence, "behind": first},
+        )
+        if each.op in after
+        else each
+        for each in found
+    ]
 
 
 def _nothing_compared() -> Finding:
@@ -134,7 +157,7 @@ def _overflow(view: RunView, item: Comparison) -> Finding:
         FindingKind.ADVICE,
         OVERFLOW,
         f"{item.op} ({view.type_of(item.op)}) overflows: output {item.port} has {what}{reach}. "
-        "Keep this op in float32 (or bfloat16), or scale its inputs down",
+        f"{against_overflow(view, item)}",
         item.op,
         item.io,
         item.port,
@@ -206,7 +229,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
         evidence["cause"] = causes[0].label
     elif origin is not None and origin.cause:
         evidence["cause"] = origin.cause
-    sentence += ". " + (_remedy(view, item, spoilt) if spoilt else _mild(reached))
+    sentence += ". " + (_remedy(view, item, spoilt, causes) if spoilt else _mild(reached))
     return Finding(
         FindingKind.ADVICE, label, sentence, item.op, item.io, item.port, confidence, evidence
     )
@@ -227,16 +250,13 @@ def _seen(item: Comparison) -> str:
     return f"{said} in output {item.port}{f', bad in {where}' if where else ''}"
 
 
-def _remedy(view: RunView, item: Comparison, spoilt: Sequence[Comparison]) -> str:
+def _remedy(
+    view: RunView, item: Comparison, spoilt: Sequence[Comparison], causes: list[Finding]
+) -> str:
     worst_end = worst(spoilt)
     assert worst_end is not None
     said = f"It reaches {len(spoilt)} of {len(view.ends)} results ({worst_end.op} is worst). "
-    if view.ops[item.op].is_fused:
-        known = {link.original for link in view.data.links if link.device == item.op}
-        count = len(known) or len(view.ops[item.op].original_names or ())
-        originals = counted(count, "original")
-        return said + f"The op stands for {originals}: switch that fusion off and compare again"
-    return said + "Run this op alone on golden's inputs, or keep it in float32, and compare again"
+    return said + remedy(view, item, causes)
 
 
 def _mild(reached: Sequence[Comparison]) -> str:

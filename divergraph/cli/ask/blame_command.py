@@ -14,7 +14,7 @@ from divergraph.cli.say import say
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import Blame
+    from divergraph.api.answers import Blame, WhatIf
 
 _file = click.Path(dir_okay=False, path_type=Path)
 
@@ -38,6 +38,13 @@ _file = click.Path(dir_okay=False, path_type=Path)
     help="Explain the error of this tensor of the golden model; repeat for more. "
     "[default: the model's outputs]",
 )
+@click.option(
+    "--exact",
+    multiple=True,
+    metavar="OP",
+    help="Say what would be left if this device op were exact; repeat for more ops together.",
+)
+@click.option("--list-outputs", is_flag=True, help="List how far off each output is.")
 @click.option("--keep-dtype", type=_file, help="Write the ops to keep for ATC's --keep_dtype.")
 @click.option(
     "--customize-dtypes", type=_file, help="Write them for ATC's --customize_dtypes, as float32."
@@ -59,6 +66,8 @@ def blame_command(
     others: tuple[str, ...],
     top: int,
     outputs: tuple[str, ...],
+    exact: tuple[str, ...],
+    list_outputs: bool,
     keep_dtype: Path | None,
     customize_dtypes: Path | None,
     block_list: Path | None,
@@ -91,7 +100,9 @@ def blame_command(
     with opened(store) as opened_store:
         blamed = ComparedRun(run, store=opened_store)
         more = [ComparedRun(name, store=opened_store) for name in names]
-        found = blamed.blame(more, top=top, outputs=outputs, memory=memory, progress=True)
+        found = blamed.blame(
+            more, top=top, outputs=outputs, exact=exact, memory=memory, progress=True
+        )
     for form, path in files.items():
         if path is not None:
             _write(path, blamed.keep_list(found, form))
@@ -107,7 +118,7 @@ def blame_command(
     if as_json:
         print_json(blame_json(run, names, found, top))
     else:
-        _show(found, top)
+        _show(found, top, whole=list_outputs)
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
@@ -118,27 +129,53 @@ def _write(path: Path, lines: Sequence[str]) -> None:
     say(f"{counted(len(lines), 'name')} written to {path}", err=True)
 
 
-def _show(found: Blame, top: int) -> None:
-    say("the model's outputs are off by")
-    for name, error in found.errors.items():
-        off = f"{error:9.3g}" if isfinite(error) else "no number"
-        say(f"  {off}  {name}")
-    if found.stand_ins:
-        stands = "stand" if len(found.stand_ins) > 1 else "stands"
-        say(f"({len(found.stand_ins)} of these {stands} for outputs that were not compared)")
-    if not any(found.errors.values()):
+_OUTPUTS = 3
+
+
+def _show(found: Blame, top: int, *, whole: bool) -> None:
+    """The list first; of many outputs the worst few, unless the *whole* list was asked for."""
+    nothing = not any(found.errors.values())
+    if found.what_if is not None and not nothing:
+        _show_what_if(found.what_if)
+    if found.shares and not nothing:
+        _show_keep(found)
+        _show_shares(found, top)
+    _show_outputs(found, len(found.errors) if whole else _OUTPUTS)
+    if nothing:
         say("so there is nothing to blame an op for")
         return
-    if found.shares:
-        _show_shares(found, top)
-        _show_keep(found)
-    else:
+    if not found.shares:
         say("no op introduces an error")
     if found.unexplained > 0.05:
         say(
             f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
             "inputs, or ops that could not be run"
         )
+
+
+def _show_what_if(asked: WhatIf) -> None:
+    say(
+        f"with {', '.join(asked.ops)} exact {100 * asked.left:.1f} % of the error are left; "
+        f"{100 * asked.anew:.1f} % if the others err as much but independently"
+    )
+    if asked.without:
+        say(f"(of {', '.join(asked.without)} no error is known that could be taken away)")
+
+
+def _show_outputs(found: Blame, most: int) -> None:
+    say("the model's outputs are off by")
+    errors = found.errors.items()
+    shown = list(errors)
+    if len(shown) > most:
+        shown = sorted(errors, key=lambda each: -each[1])[:most]
+    for name, error in shown:
+        off = f"{error:9.3g}" if isfinite(error) else "no number"
+        say(f"  {off}  {name}")
+    if len(shown) < len(found.errors):
+        say(f"  and {len(found.errors) - len(shown)} more by less (--list-outputs)")
+    if found.stand_ins:
+        stands = "stand" if len(found.stand_ins) > 1 else "stands"
+        say(f"({len(found.stand_ins)} of these {stands} for outputs that were not compared)")
 
 
 def _show_shares(found: Blame, top: int) -> None:

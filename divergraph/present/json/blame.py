@@ -29,6 +29,7 @@ def blame_json(run: str, others: Sequence[str], found: Blame, top: int) -> dict[
             for each in found.shares[:top]
         ],
         "keep": [record_json(each) for each in found.keep],
+        "what_if": None if found.what_if is None else record_json(found.what_if),
         "imitated": found.imitated,
         "not_imitated": found.not_imitated or None,
         "runs": found.runs,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -63,6 +64,56 @@ def put(value: float, golden: float | None = None) -> tuple[np.ndarray, np.ndarr
     if golden is not None:
         wanted[5] = golden
     return device, wanted
+
+
+def advised(device_graph, run_of, *, attrs=None, dtype=np.float16, label="") -> str:
+    """What is advised about a ``mul`` 20 % off, with these attributes, type and cause."""
+    graph = device_graph(*NET)
+    ops = [replace(op, attrs=attrs) if attrs and op.id == "mul" else op for op in graph.ops]
+    pairs = {name: (GOLDEN.astype(dtype), GOLDEN) for name, _, _ in NET}
+    pairs |= dict.fromkeys(("mul", "relu", "out"), ((GOLDEN * 1.2).astype(dtype), GOLDEN))
+    data = run_of(replace(graph, ops=tuple(ops)), pairs)
+    if label:
+        data = replace(data, findings=(Finding(FindingKind.CAUSE, label, "why", "mul"),))
+    return advise(data).first.sentence
+
+
+def test_higher_precision_is_advised_where_there_is_one_and_it_would_help(device_graph, run_of):
+    assert "keep it in float32" in advised(device_graph, run_of)
+    assert "float32" not in advised(device_graph, run_of, dtype=np.float32)
+    assert "float32" not in advised(device_graph, run_of, label="lost_bias")
+    assert "keep it in float32" in advised(device_graph, run_of, label="rounding")
+
+
+def test_the_fusion_pass_and_its_switch_are_named(device_graph, run_of):
+    attrs = {"pass_name": ("ConvConcatFusionPass", "TbeCommonRules0FusionPass")}
+    said = advised(device_graph, run_of, attrs=attrs)
+    assert "switch the fusion pass ConvConcatFusionPass, TbeCommonRules0FusionPass off" in said
+    switch = said[said.index('{"Switch"') : said.rindex("}") + 1]
+    assert json.loads(switch) == {
+        "Switch": {
+            "GraphFusion": {"ConvConcatFusionPass": "off"},
+            "UBFusion": {"TbeCommonRules0FusionPass": "off"},
+        }
+    }
+
+
+def test_what_is_behind_the_first_problem_is_said_to_be(advice):
+    found = advice(conv=put(65504.0), out=put(65504.0)).findings
+    behind = {each.op: each.evidence.get("behind") for each in found}
+    assert behind[found[0].op] is None
+    assert all(each == found[0].op for op, each in behind.items() if op != found[0].op)
+
+
+def test_a_doubt_about_the_comparison_comes_first(device_graph, run_of):
+    data = run_of(device_graph(*NET), {name: (GOOD, GOLDEN) for name, _, _ in NET})
+    data = replace(data, run=replace(data.run, analysis=RunAnalysis(doubt="the sides")))
+    found = advise(data)
+    assert (found.first.label, found.first.sentence, found.quiet) == (
+        "doubtful",
+        "the sides",
+        False,
+    )
 
 
 def test_a_run_without_faults_is_consistent(advice):

@@ -1,0 +1,63 @@
+"""The gain at each step of a path by the outputs the path goes through: an op of several outputs
+may be right in one and wrong in another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from divergraph.ask.rows import relative_error
+from divergraph.ask.trace_answers import ErrorPath, PathStep
+from graphstore.contract import GraphStore
+from graphstore.model import Comparison, Op, TensorIO, TensorRef
+
+_Errors = Mapping[TensorRef, Comparison]
+
+
+def with_gains(store: GraphStore, run: str, paths: Sequence[ErrorPath]) -> tuple[ErrorPath, ...]:
+    """*paths* with error and gain of the output each goes through, where an op has several."""
+    named = list(dict.fromkeys(step.row.id for path in paths for step in path.steps))
+    ops = store.ops(run, named)
+    before = {made.op for op in ops.values() for made in op.takes}
+    items = store.comparisons(run, list(dict.fromkeys([*named, *before])))
+    measured = {
+        TensorRef(item.op, item.port): item
+        for item in items
+        if item.io is TensorIO.OUTPUT and item.metrics is not None
+    }
+    ports = [ref.op for ref in measured]
+    if len(set(ports)) == len(ports):  # the rows of the ops say it all
+        return tuple(paths)
+    return tuple(replace(path, steps=tuple(_steps(path.steps, ops, measured))) for path in paths)
+
+
+def _steps(
+    steps: Sequence[PathStep], ops: Mapping[str, Op], measured: _Errors
+) -> Sequence[PathStep]:
+    found = []
+    for at, step in enumerate(steps):
+        after = ops.get(steps[at + 1].row.id) if at + 1 < len(steps) else None
+        found.append(_step(step, ops[step.row.id], after, measured))
+    return found
+
+
+def _step(step: PathStep, op: Op, after: Op | None, measured: _Errors) -> PathStep:
+    row = step.row
+    port = row.output
+    if after is not None:
+        read = [made.port for made in after.takes if made.op == op.id and made in measured]
+        port = max(read, key=lambda each: _error(measured[TensorRef(op.id, each)]), default=port)
+    item = None if port is None else measured.get(TensorRef(op.id, port))
+    if item is None:
+        return step
+    given = [_error(measured[made]) for made in op.takes if made in measured]
+    most = max((each for each in given if math.isfinite(each)), default=0.0)
+    gain, error = row.gain, _error(item)
+    if most > 0.0 and math.isfinite(error):
+        gain = error / most
+    return replace(step, row=replace(row, output=port, metrics=item.metrics, gain=gain))
+
+
+def _error(item: Comparison) -> float:
+    return relative_error(item.metrics)
