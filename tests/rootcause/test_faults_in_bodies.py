@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
-from graphstore.model import Verdict
+from graphstore.model import FindingKind, Verdict
 
 RNG = np.random.default_rng(5)
 W = (RNG.standard_normal((16, 16)) / 4).astype(np.float32)
@@ -97,6 +97,26 @@ def over_sequence(path: Path, *, gain: float = 1.0) -> Path:
     ]
     constants = {"w": W, "two": np.int64(2), "true": np.bool_(True), "flat": np.array([6, 16])}
     return saved(path, nodes, constants)
+
+
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [(slice(1, None), "of 3 turns of the loop it is wrong from 1 on"), (slice(1, 2), "wrong in 1")],
+)
+def test_the_turn_in_which_a_loop_goes_wrong_is_told(tmp_path, turns, said):
+    golden = over_sequence(tmp_path / "golden.onnx")
+    compared(golden, over_sequence(tmp_path / "device.onnx"))
+    (dump,) = (tmp_path / "run").glob("h.0.*.npy")
+    value = np.load(dump)
+    value[turns] *= np.float32(1.05)
+    np.save(dump, value)
+    run = compare(
+        CompareRequest(golden, tmp_path / "golden", tmp_path / "device.onnx", tmp_path / "run")
+    )
+    assert run.origins[0].op == "h"
+    cause = next(each for each in run.findings if each.kind is FindingKind.CAUSE and each.op == "h")
+    assert said in cause.sentence
+    assert cause.evidence["first_turn"] == 1
 
 
 def compared(golden: Path, device: Path, kind: StandIn = StandIn.FP32):

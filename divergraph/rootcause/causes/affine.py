@@ -19,6 +19,8 @@ from divergraph.rootcause.causes.words import share_text, slices_name, slices_te
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
+_FEWEST = 4
+"""Elements a line is drawn through."""
 _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""
 _MOSTLY = 0.7
@@ -35,15 +37,25 @@ _INEXACT = 0.75
 def whole_line(view: SampledTensors) -> Cause | None:
     """A known bias lost or doubled, or a gain or offset of the whole tensor."""
     use = usable(view)
-    if np.count_nonzero(use) < 4:
+    if np.count_nonzero(use) < _FEWEST:
         return None
     known = _known_vector(view, use)
     if known is not None:
         return known
+    fit = _one_line(view, use)
+    return _either(view, use, _whole(view, fit)) if fit is not None and fit.exact else None
+
+
+def nearly_whole_line(view: SampledTensors) -> Cause | None:
+    """A gain or offset that all values have more or less: other rules may say more."""
+    use = usable(view)
+    fit = _one_line(view, use) if np.count_nonzero(use) >= _FEWEST else None
+    return None if fit is None else _either(view, use, _whole(view, fit))
+
+
+def _one_line(view: SampledTensors, use: Mask) -> LineFit | None:
     whole = [fit for fit in line_fits(view, use, None) if fit.good]
-    if not whole or _flat(whole):
-        return None
-    return _either(view, use, _whole(view, simplest(view, whole)))
+    return simplest(view, whole) if whole and not _flat(whole) else None
 
 
 def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
@@ -57,7 +69,7 @@ def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
 def affine(view: SampledTensors) -> Cause | None:
     """A gain or an offset of each channel or slice."""
     use = usable(view)
-    if np.count_nonzero(use) < 4:
+    if np.count_nonzero(use) < _FEWEST:
         return None
     for axis in view.axes():
         if view.d.shape[axis] < 2 or view.d.size / view.d.shape[axis] < 3:
@@ -328,6 +340,7 @@ CAUSES = (
         {"gain": 0.75, "global_offset": 0.75, "gain_and_offset": 0.65},
         of_a_part=True,
     ),
+    CauseRule(nearly_whole_line, CauseStage.LINE, 28, of_a_part=True),
     CauseRule(
         affine,
         CauseStage.LINE,

@@ -71,7 +71,12 @@ def _bias(view: SampledTensors) -> bool:
 def _constants(view: SampledTensors) -> Iterator[_Constant]:
     shape = view.case.reference.shape
     for op in view.case.ops:
-        for name in dict.fromkeys(ref.tensor for ref in op.inputs if ref is not None):
+        read = dict.fromkeys(ref.tensor for ref in op.inputs if ref is not None)
+        # The bodies of a loop read constants that are no input of the loop.
+        for name in (
+            *read,
+            *(each for each in view.case.constants if op.owns and each not in read),
+        ):
             value = view.case.constants.get(name)
             if value is None or value.dtype.kind != "f" or not np.isfinite(value).all():
                 continue

@@ -24,6 +24,7 @@ rounded to float16 may overflow a little before the total does."""
 _Test: TypeAlias = Callable[[Array], Array]
 _UNDEFINED: Mapping[str, tuple[str, _Test]] = {
     "Log": ("the logarithm of {} <= 0", lambda x: np.asarray(x <= 0)),
+    "Pow": ("a power of {} < 0", lambda x: np.asarray(x < 0)),
     "Sqrt": ("the square root of {} < 0", lambda x: np.asarray(x < 0)),
     "Rsqrt": ("1/sqrt of {} <= 0", lambda x: np.asarray(x <= 0)),
     "Reciprocal": ("1/x of {} that are 0", lambda x: np.asarray(x == 0)),

@@ -9,6 +9,7 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules, most_confidence
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, FaultEvidence, SampledTensors
+from divergraph.rootcause.causes.words import turn_text
 from graphstore.model import EvidenceValue, Finding, FindingKind
 
 
@@ -35,7 +36,8 @@ def explain(case: FaultEvidence) -> Finding | None:
 
 
 def _finding(case: FaultEvidence, view: SampledTensors, cause: Cause) -> Finding:
-    evidence = {**cause.evidence, "floor": case.floor}
+    where, turns = turn_text(view)
+    evidence = {**cause.evidence, **turns, "floor": case.floor}
     confidence = cause.confidence
     exact = "function" in evidence or "explanations" in evidence
     if len(case.ops) > 1 and not exact:
@@ -47,7 +49,7 @@ def _finding(case: FaultEvidence, view: SampledTensors, cause: Cause) -> Finding
     return Finding(
         kind=FindingKind.CAUSE,
         label=cause.label,
-        sentence=cause.sentence,
+        sentence=cause.sentence + where,
         op=case.op,
         port=case.port,
         confidence=round(confidence, 3),

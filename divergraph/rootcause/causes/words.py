@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.rootcause.causes.evidence import Cause, InsideStep, Mask, SampledTensors
+from graphstore.model import EvidenceValue, Op
 
 _VALUES = 3
 """Values of a constant that are told one by one."""
@@ -86,3 +87,35 @@ def values_text(
     ]
     more = f" and {len(listed) - _VALUES} more" if len(listed) > _VALUES else ""
     return ", ".join(listed[:_VALUES]) + more
+
+
+def turn_text(view: SampledTensors) -> tuple[str, dict[str, EvidenceValue]]:
+    """Where the output of a loop holds one slice for each turn: the first wrong turn, in words and
+    as evidence; nothing where it does not, or all are wrong."""
+    op = view.case.ops[-1] if view.case.ops else None
+    axis = None if op is None else _turns(op, view.case.port)
+    if axis is None or view.steps[:1] != (1,) or view.d.ndim <= axis:
+        return "", {}
+    turns = view.d.shape[axis]
+    rest = tuple(other for other in range(view.d.ndim) if other != axis)
+    wrong = np.flatnonzero(np.any(view.wrong | ~view.finite, axis=rest))
+    if not wrong.size or wrong.size == turns:
+        return "", {}
+    first = int(wrong[0])
+    where = f"in {ranges_text(wrong.tolist())}"
+    if np.array_equal(wrong, np.arange(first, turns)):
+        where = f"from {first} on"
+    return f"; of {turns} turns of the loop it is wrong {where}", {"first_turn": first, "of": turns}
+
+
+def _turns(op: Op, port: int) -> int | None:
+    """The axis of an output of a loop along which its turns lie; None if it holds the last only."""
+    states = {
+        "Loop": len(op.inputs) - 2,
+        "Scan": len(op.inputs) - _number(op.attrs.get("num_scan_inputs")),
+    }
+    return 0 if op.type in states and port >= states[op.type] else None
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0

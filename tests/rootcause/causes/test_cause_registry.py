@@ -51,7 +51,7 @@ def test_what_is_exact_is_tried_before_what_fits() -> None:
 
 def test_of_a_part_only_rules_of_values_are_asked() -> None:
     asked = [each for each in cause_rules() if each.of_a_part]
-    assert len(asked) == len(rules_of_a_part()) == 12
+    assert len(asked) == len(rules_of_a_part()) == 13
 
 
 def test_labels_that_code_says_are_declared() -> None:

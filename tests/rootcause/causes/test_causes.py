@@ -395,3 +395,23 @@ def test_a_single_value_that_is_cut_off_is_told_as_one():
     finding = explain(case(np.minimum(reference, 6.0), reference))
     assert finding is not None
     assert finding.sentence.startswith("1 value (2.5 %) is cut off at 6; up to 9 is expected")
+
+
+def test_a_gain_that_differs_by_channel_is_told_with_its_spread():
+    gains = np.linspace(0.835, 0.891, 16, dtype=np.float32).reshape(1, 16, 1, 1)
+    finding = explain(case(on_device(expected() * gains), expected()))
+    assert finding.label == "gain"
+    assert "every value" not in finding.sentence
+    assert "by channel" in finding.sentence
+    low, high = finding.sentence.partition("(")[2].partition(",")[0].split(" to ")
+    assert [float(low), float(high)] == pytest.approx([0.835, 0.891], abs=2e-3)
+    assert finding.confidence <= 0.75
+
+
+def test_what_varies_within_a_channel_is_no_constant_of_it():
+    device, other = expected(), expected(seed=9)
+    device[:, 5] += 0.4 + 0.1 * other[:, 3]
+    finding = explain(case(on_device(device), expected()))
+    assert "a constant per channel is off in channel 5 (by up to" not in finding.sentence
+    assert finding.evidence["slices"] == [5]
+    assert finding.confidence <= 0.85
