@@ -23,15 +23,18 @@ MOVING = frozenset({"ReorderInput", "ReorderOutput", TRANSPOSE})
 _QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _HANDING_ON = MOVING | _QUANTISING | {"Cast", "TransData"}
 """Inserted ops whose output equals their input, up to rounding."""
+_MOST_SKIPPED = 12
+"""The longest way back to what is known."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownBefore:
     """The nearest tensors before an op that have a counterpart, by golden tensor, and the names of
-    the golden graph inputs it depends on."""
+    the golden graph inputs it depends on. ``skipped`` tensors without one lie between."""
 
     matches: Mapping[TensorRef, TensorMatch]
     fed: frozenset[str]
+    skipped: int = 0
 
     @property
     def key(self) -> tuple[frozenset[TensorRef], frozenset[str]]:
@@ -108,7 +111,7 @@ class Matched:
                     images[match.golden] = match
         return images
 
-    def known(self, op: Op, *, across: bool = False) -> Known | None:
+    def known(self, op: Op, *, across: bool = False) -> KnownBefore | None:
         """What is known before *op*; None while the values of one of its inputs may be anything.
         *across*: they may be whatever they are."""
         matches: dict[TensorRef, TensorMatch] = {}
@@ -132,7 +135,9 @@ class Matched:
                 else:
                     seen.add(ref.op)
                     stack.append(self.device_ops[ref.op])
-        return Known(matches, frozenset(fed)) if matches or fed else None
+            if len(seen) > _MOST_SKIPPED:
+                return None
+        return KnownBefore(matches, frozenset(fed), len(seen)) if matches or fed else None
 
     def is_unknown(self, ref: TensorRef) -> bool:
         """Whether a device tensor has values of its own and no counterpart. What was not dumped, or

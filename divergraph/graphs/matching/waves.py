@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -14,7 +14,7 @@ from divergraph.graphs.matching.by_value import lie_alike
 from divergraph.graphs.matching.consequences import Consequences, Guess
 from divergraph.graphs.matching.golden_reach import ReachedPart
 from divergraph.graphs.matching.judging import Candidate, CounterpartChoice
-from divergraph.graphs.matching.matched import TRANSPOSE, Known, Matched
+from divergraph.graphs.matching.matched import TRANSPOSE, KnownBefore, Matched
 from divergraph.graphs.matching.re_execution import ReExecution
 from divergraph.jobs.progress import Progress
 from divergraph.values.closeness import FAR, distance
@@ -23,6 +23,10 @@ from graphstore.model import LineageRule, ModelGraph, TensorMatch, TensorRef
 
 _STRUCTURE_ALONE = 0.8
 _CONTRADICTED = 0.5
+_MOST_PARTS = 60
+"""Golden tensors computed for one device tensor, the nearest ones."""
+_TIMES_THE_MODEL = 30
+"""How many ops are run at most across tensors without a counterpart, in runs of the whole model."""
 _MOST_GUESSES = 16
 """Golden tensors tried in the place of one device tensor, the nearest ones."""
 _ONLY_MOVING = HANDING_ON | frozenset(
@@ -55,6 +59,7 @@ class Waves:
         self._reach = matched.reach
         self._rerun = ReExecution(self._reach, self._device_values, self._golden_values, memory)
         self._consequences = Consequences(matched, device.readers(), self._rerun)
+        self._left = _TIMES_THE_MODEL * len(self._reach.ops)
         self._guessed: set[Guess] = set()
 
     def run(self, progress: Progress) -> None:
@@ -62,9 +67,9 @@ class Waves:
         tried: set[tuple[TensorRef, object]] = set()
         across = False
         while True:
-            ready = [
+            ready = self._nearest(
                 each for each in self._ready(across=across) if (each[0], each[1].key) not in tried
-            ]
+            )
             if ready:
                 tried.update((ref, known.key) for ref, known in ready)
                 self._run_wave(ready)
@@ -77,7 +82,17 @@ class Waves:
                     return
                 across = True
 
-    def _ready(self, *, across: bool = False) -> list[tuple[TensorRef, Known]]:
+    def _nearest(
+        self, ready: Iterable[tuple[TensorRef, KnownBefore]]
+    ) -> list[tuple[TensorRef, KnownBefore]]:
+        """Those with the fewest tensors between them and what is known: they may tell the rest."""
+        listed = list(ready)
+        if not listed or self._left < 0:
+            return []
+        fewest = min(known.skipped for _, known in listed)
+        return [each for each in listed if each[1].skipped == fewest]
+
+    def _ready(self, *, across: bool = False) -> list[tuple[TensorRef, KnownBefore]]:
         """The open tensors whose inputs are known; *across*: or what these were computed from."""
         ops, known_before = self._matched.device_ops, self._matched.known
         return [
@@ -87,11 +102,12 @@ class Waves:
             and (known := known_before(ops[ref.op], across=across)) is not None
         ]
 
-    def _run_wave(self, ready: Sequence[tuple[TensorRef, Known]]) -> None:
+    def _run_wave(self, ready: Sequence[tuple[TensorRef, KnownBefore]]) -> None:
         images = self._matched.images()
         jobs: dict[str, tuple[TensorRef, ReachedPart]] = {}
         for ref, known in ready:
-            for part in self._parts(ref, known, images):
+            for part in islice(self._parts(ref, known, images), _MOST_PARTS):
+                self._left -= len(part.ops) if known.skipped else 0
                 jobs[str(len(jobs))] = (ref, part)
         found: Mapping[TensorRef, list[Candidate]] = {}
         if self._executor is not None:
@@ -106,7 +122,7 @@ class Waves:
                 self._matched.settle(ref, LineageRule.RE_EXECUTED, judgement)
 
     def _parts(
-        self, ref: TensorRef, known: Known, images: Mapping[TensorRef, TensorMatch]
+        self, ref: TensorRef, known: KnownBefore, images: Mapping[TensorRef, TensorMatch]
     ) -> Iterator[ReachedPart]:
         """The golden parts behind what is known that *ref* may be the output of."""
         size = self._device_values.size(ref)
@@ -199,7 +215,7 @@ class Waves:
     def _kind(self, ref: TensorRef) -> tuple[str, int]:
         return self._matched.device_ops[ref.op].type, ref.port
 
-    def _same_structure(self, ref: TensorRef, known: Known) -> Candidate | None:
+    def _same_structure(self, ref: TensorRef, known: KnownBefore) -> Candidate | None:
         """The only golden op of this type on exactly these inputs, if it has no counterpart yet."""
         op = self._matched.device_ops[ref.op]
         taken = self._matched.taken()
