@@ -17,6 +17,13 @@ FILES = [
     "tf/mtcnn.pb",
     "tf_lenet_train/model.ckpt.meta",
 ]
+OWN = Path(__file__).parents[1] / "data"
+OWN_FILES = [
+    "openvino/fused.xml",
+    "openvino/bodies.xml",
+    "tflite/net.tflite",
+    "tflite/rounds.tflite",
+]
 LOOPS = {"tf/mtcnn.pb": 5}
 
 
@@ -35,3 +42,10 @@ def test_a_real_graph_comes_back_equal(store: GraphStore, shared_data: Path, nam
         for target in arrays.successors(source).tolist()
     )
     assert backwards == LOOPS.get(name, 0), "only edges that close a loop go back"
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_a_graph_of_another_runtime_comes_back_equal(store: GraphStore, name: str) -> None:
+    graph = read_graph(OWN / name)
+    store.save_graph(graph, "real")
+    assert store.graph("real") == graph

@@ -1,4 +1,4 @@
-"""Fuzz a reader of graphs: ``ge_json``, ``ge_onnx``, ``ge_proto``, ``onnx`` or ``msprobe_graph``.
+"""Fuzz a reader of graphs: one of READERS, as ``ge_json`` or ``tflite``.
 
     python tests/fuzz/fuzz_graph.py ge_json -max_total_time=180 NEW tests/fuzz/corpus/ge_json
 
@@ -20,6 +20,8 @@ READERS = {
     "ge_onnx": ("importers.ge_onnx.importer", "GeOnnxImporter", ("model.pbtxt",)),
     "ge_proto": ("importers.ge_proto.importer", "GeProtoImporter", ("model.txt",)),
     "onnx": ("importers.onnx_model.importer", "OnnxImporter", ("model.onnx",)),
+    "openvino": ("importers.openvino.importer", "OpenVinoImporter", ("model.xml", "model.bin")),
+    "tflite": ("importers.tflite.importer", "TfliteImporter", ("model.tflite",)),
     "msprobe_graph": (
         "importers.msprobe.importer",
         "MsprobeImporter",
@@ -31,6 +33,8 @@ LATE = (
     "importers.onnx_model.reading",
     "importers.onnx_model.walk",
     "importers.msprobe.graph",
+    "importers.openvino.graph",
+    "importers.tflite.graph",
 )
 """What importers load when they first read a file."""
 
