@@ -25,6 +25,8 @@ _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""
 _MOSTLY = 0.7
 """The share of what one line leaves that lines of each slice may leave to be told instead."""
+_NOTHING = 0.05
+"""A gain below which values have next to nothing of what is expected."""
 _NO_GAIN = 1e-3
 """Below this gain nothing of the expected values comes out: the slice is dead."""
 _LISTED = 64
@@ -50,7 +52,8 @@ def nearly_whole_line(view: SampledTensors) -> Cause | None:
     """A gain or offset that all values have more or less: other rules may say more."""
     use = usable(view)
     fit = _one_line(view, use) if np.count_nonzero(use) >= _FEWEST else None
-    return None if fit is None else _either(view, use, _whole(view, fit))
+    nothing = fit is not None and fit.gain is not None and float(np.abs(fit.gain).max()) < _NOTHING
+    return None if fit is None or nothing else _either(view, use, _whole(view, fit))
 
 
 def _one_line(view: SampledTensors, use: Mask) -> LineFit | None:
@@ -195,6 +198,8 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
     if fit.offset is None and float(np.quantile(np.abs(gains - middle), 0.9)) < 0.25 * abs(
         middle - 1.0
     ):
+        if abs(middle) < _NOTHING:
+            return _next_to_nothing(view, fit, axis, np.arange(count))
         return Cause(
             "gain",
             f"the values are about {middle:.5g} times the expected ones ({gains.min():.4g} to "
@@ -210,6 +215,8 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
     where = slices_text(hit.tolist(), axis, view)
     if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:
         return _constant_slices(view, fit, axis, hit)
+    if fit.offset is None and not fit.exact and float(np.abs(gains[hit]).max()) < _NOTHING:
+        return _next_to_nothing(view, fit, axis, hit)
     both = " and a constant away" if fit.offset is not None else ""
     name = _per(axis, view)
     said = f"a scale is wrong per {name}: {where} {'is' if hit.size == 1 else 'are'}"
@@ -226,6 +233,28 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
             "gains": [round(float(each), 6) for each in gains[hit][:_LISTED]],
+            "left": fit.left,
+        },
+    )
+
+
+def _next_to_nothing(view: SampledTensors, fit: LineFit, axis: int, hit: Places) -> Cause:
+    """The cause where slices have almost nothing of what is expected, as their bias is small."""
+    assert fit.gain is not None
+    gains = fit.gain.reshape(-1)[hit]
+    count = view.d.shape[axis]
+    # Of a part all slices are wrong, and it is named already.
+    where = slices_text(hit.tolist(), axis, view)
+    where = f"each of {count} {slices_name(axis, view, count)}" if hit.size == count else where
+    return Cause(
+        "dead_channels",
+        f"next to nothing of what is expected ({gains.min():.4g} to {gains.max():.4g} times) is "
+        f"left in {where}: weights lost?",
+        _INEXACT,
+        {
+            "axis": axis,
+            "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
+            "gains": [round(float(each), 6) for each in gains[:_LISTED]],
             "left": fit.left,
         },
     )

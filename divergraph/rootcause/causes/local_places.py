@@ -9,6 +9,7 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
 from divergraph.rootcause.causes.evidence import Array, Cause, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.words import ranges_text, share_text, slices_text
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
@@ -171,9 +172,12 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
         order = np.argsort(energies)[::-1]
         held = np.cumsum(energies[order]) / energies.sum()
         needed = int(np.searchsorted(held, _ALL)) + 1
+        few = max(1, int((_MOST if length < _SHORT else _FEW) * length))
+        # All slices with an error, if they are few: small ones may be dead as well as large ones.
+        wrong = wrong_slices(view, axis)
+        needed = wrong.size if needed < wrong.size <= few else needed
         numbers = np.sort(order[:needed])
-        few = _MOST if length < _SHORT else _FEW
-        if needed > max(1, int(few * length)) or not _others_right(view, axis, numbers):
+        if needed > few or not _others_right(view, axis, numbers):
             continue
         border = _border(numbers, length) and axis != view.axes()[0]
         evidence: dict[str, EvidenceValue] = {

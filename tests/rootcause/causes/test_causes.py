@@ -415,3 +415,12 @@ def test_what_varies_within_a_channel_is_no_constant_of_it():
     assert "a constant per channel is off in channel 5 (by up to" not in finding.sentence
     assert finding.evidence["slices"] == [5]
     assert finding.confidence <= 0.85
+
+
+def test_channels_that_lost_their_weights_and_kept_a_little_are_dead():
+    device = on_device(expected())
+    device[:, 3:5] = 0.002 * expected(seed=4)[:, 3:5]
+    finding = explain(case(device, expected()))
+    assert finding.label == "dead_channels"
+    assert finding.evidence["slices"] == [3, 4]
+    assert "next to nothing" in finding.sentence
