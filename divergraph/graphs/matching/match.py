@@ -16,6 +16,7 @@ from divergraph.graphs.matching.contradicted import contradicted
 from divergraph.graphs.matching.judging import CounterpartChoice
 from divergraph.graphs.matching.matched import Matched
 from divergraph.graphs.matching.pins import NO_PINS, Pins
+from divergraph.graphs.matching.swallowed import with_swallowed
 from divergraph.graphs.matching.waves import Waves
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.values.dumped_values import DumpedValues
@@ -98,7 +99,9 @@ def _order(lineage: Lineage, device: ModelGraph, matched: Matched) -> bool:
     matched.outputs.update(found)
     wrong = contradicted(lineage, matched.outputs, *values)
     matched.outputs.update(wrong)
-    return bool(found or wrong)
+    swallowed = with_swallowed(lineage, matched.outputs, *values)
+    matched.outputs.update(swallowed)
+    return bool(found or wrong or swallowed)
 
 
 def _by_values(matched: Matched, open_tensors: list[TensorRef], progress: Progress) -> None:

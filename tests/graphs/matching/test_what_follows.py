@@ -245,3 +245,30 @@ def test_what_no_rule_matches_says_so(tmp_path: Path) -> None:
     said = {ref.op: each for ref, each in lineage.outputs.items() if isinstance(each, Unmatched)}
     assert {said[op].reason for op in ("n0", "n1", "n2")} == {Reason.UNMATCHED}
     assert "no counterpart" in said["n2"].detail
+
+
+def normalised(path: Path, *, folded: bool, gain: float = 1.0) -> Path:
+    """A product, scaled and shifted; *folded* into the product, whose tensor keeps its name."""
+    rng = np.random.default_rng(9)
+    weight = rng.standard_normal((WIDE, WIDE)).astype(np.float32)
+    scale = rng.uniform(0.5, 3, WIDE).astype(np.float32)
+    weights = {"w": weight * np.float32(gain), "scale": scale}
+    nodes = [node("MatMul", ["x", "w"], ["p"], "product")]
+    if folded:
+        weights["w"] = weights["w"] * scale
+    else:
+        nodes.append(node("Mul", ["p", "scale"], ["n"], "norm"))
+    nodes.append(node("Tanh", ["p" if folded else "n"], ["y"], "tanh"))
+    return written(path, nodes, weights, {"x": [50, WIDE]})
+
+
+def test_a_tensor_with_the_values_of_the_op_put_into_its_own_is_that_ops(tmp_path: Path) -> None:
+    golden = normalised(tmp_path / "golden.onnx", folded=False)
+    device = normalised(tmp_path / "device.onnx", folded=True)
+    assert found(matched(golden, device)) == {"product": "norm", "tanh": "tanh"}
+
+
+def test_a_wrong_tensor_without_a_better_one_keeps_its_name(tmp_path: Path) -> None:
+    golden = normalised(tmp_path / "golden.onnx", folded=False)
+    device = normalised(tmp_path / "device.onnx", folded=False, gain=-3)
+    assert found(matched(golden, device)) == {"product": "product", "norm": "norm", "tanh": "tanh"}
