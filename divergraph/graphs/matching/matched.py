@@ -23,6 +23,8 @@ MOVING = frozenset({"ReorderInput", "ReorderOutput", TRANSPOSE})
 _QUANTISING = frozenset({"QuantizeLinear", "DequantizeLinear"})
 _HANDING_ON = MOVING | _QUANTISING | {"Cast", "TransData"}
 """Inserted ops whose output equals their input, up to rounding."""
+_SAME_CONSTANT = 1e-6
+"""Relative distance up to which constants are the same: one step of float32."""
 _MOST_SKIPPED = 12
 """The longest way back to what is known."""
 
@@ -159,6 +161,8 @@ class Matched:
                 # A Conv of zeros gives its bias, but is not the bias although the values agree.
                 if self.pins.allows(ref, each.golden)
                 and (not self.is_golden_constant(each.golden) or of_constants)
+                # A variance with an epsilon added is near the variance, and is another constant.
+                and (not of_constants or each.apart <= _SAME_CONSTANT)
             ]
         )
 

@@ -272,3 +272,27 @@ def test_a_wrong_tensor_without_a_better_one_keeps_its_name(tmp_path: Path) -> N
     golden = normalised(tmp_path / "golden.onnx", folded=False)
     device = normalised(tmp_path / "device.onnx", folded=False, gain=-3)
     assert found(matched(golden, device)) == {"product": "product", "norm": "norm", "tanh": "tanh"}
+
+
+def test_a_constant_near_another_one_is_not_that_one(tmp_path: Path) -> None:
+    """A converter that adds the epsilon to a variance in the graph."""
+    variance = np.linspace(0.1, 2, WIDE).astype(np.float32)
+    golden = written(
+        tmp_path / "golden.onnx",
+        [
+            node("Constant", [], ["v"], "v", value=numpy_helper.from_array(variance)),
+            node("Mul", ["x", "v"], ["y"], "product"),
+        ],
+        {},
+        {"x": [5, WIDE]},
+    )
+    device = written(
+        tmp_path / "device.onnx",
+        [
+            node("Add", ["other", "epsilon"], ["sum"], "added"),
+            node("Mul", ["x", "sum"], ["y"], "product"),
+        ],
+        {"other": variance, "epsilon": np.float32(1e-4)},
+        {"x": [5, WIDE]},
+    )
+    assert found(matched(golden, device)) == {"product": "product"}
