@@ -14,12 +14,10 @@ from __future__ import annotations
 import argparse
 import json
 import resource
-import shutil
 import sys
 import tempfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,97 +26,23 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
 import models
 import numpy as np
 import onnx
-from analysis import analysed
 from cause_verdicts import verdict
 from model_faults import Faulty, ModelFault, faulty_models
-from op_runner import OpRunner
-from openvino_device import OpenVino
 from result_tables import tables
+from workplaces import DEVICES, Workplace
 
 from divergraph.execute.installed import open_executor
-from divergraph.files.dump_names import MAPPING, DumpFileNames
-from divergraph.files.npy_file import write_npy
-from divergraph.golden_capture import CaptureRequest, capture
-from graphstore.model import ModelGraph
-from importers.registry import read_graph
 
 RESULTS = models.cache() / "real_devices.jsonl"
-DEVICES: Mapping[str, tuple[str, bool]] = {
-    "ov-fp32": ("f32", False),
-    "ov-bf16": ("bf16", False),
-    "ov-bf16-kept": ("bf16", True),
-}
-"""Precision, and whether only the tensors of the fused graph are dumped."""
 VISIBLE = 3.0
 """A fault counts if its error is so many times what the place is off by without it."""
 _TRIES = 12
 
 
-@dataclass
-class Workplace:
-    """A golden model with its dump and feeds."""
-
-    name: str
-    model: Path
-    folder: Path
-    feeds: Mapping[str, Any]
-    graph: ModelGraph
-    runner: OpRunner
-    healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, name: str, folder: Path) -> Workplace:
-        """The model called *name*, run and dumped by the product."""
-        model, feeds = models.prepared(name), models.feeds(name)
-        files = {}
-        for number, (feed, value) in enumerate(feeds.items()):
-            files[feed] = folder / f"feed{number}.npy"
-            write_npy(files[feed], value)
-        capture(CaptureRequest(model, folder / "golden", inputs=files))
-        return cls(name, model, folder, feeds, read_graph(model), OpRunner.of(model))
-
-    def device(self, name: str) -> dict[str, Any]:
-        """The tensors of a healthy run of a device."""
-        if name not in self.healthy:
-            self.healthy[name] = self.dump_of(name, self.model)
-        return self.healthy[name]
-
-    def dump_of(self, device: str, model: Path) -> dict[str, Any]:
-        """The tensors that *device* dumps when it runs *model*."""
-        precision, kept = DEVICES[device]
-        runtime = OpenVino(precision)
-        return runtime.run(model, self.feeds, runtime.kept(self.model) if kept else None)
-
-    def compared(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What the product says of a device that dumped *values*."""
-        dump = self.folder / "device"
-        shutil.rmtree(dump, ignore_errors=True)
-        write_dump(dump, self.graph, {**self.feeds, **values})
-        return analysed([self.model, self.folder / "golden", self.model, dump])
-
-
-def write_dump(folder: Path, graph: ModelGraph, values: Mapping[str, Any]) -> None:
-    """Write *values* by tensor name as ``.npy`` files of the ops of *graph*."""
-    folder.mkdir(parents=True)
-    names = DumpFileNames(graph, 1)
-    for each in graph.inputs:
-        if each.name in values:
-            write_npy(folder / names.of_input(each.name), values[each.name])
-    for op in graph.ops:
-        for port, tensor in enumerate(op.outputs):
-            if op.subgraph or tensor.name not in values:
-                continue
-            path = folder / names.of_output(op, port)
-            if not path.exists():
-                write_npy(path, values[tensor.name])
-    if mapping := names.mapping():
-        (folder / MAPPING).write_text(mapping, encoding="utf-8")
-
-
 def main() -> None:
     """Run what is asked for and not there yet, then print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default=",".join(models.MODELS))
+    parser.add_argument("--models", default=",".join((*models.MODELS, *models.LATER)))
     parser.add_argument("--devices", default=",".join(DEVICES))
     parser.add_argument("--kinds", default=",".join(ModelFault))
     parser.add_argument("--seeds", default="1")

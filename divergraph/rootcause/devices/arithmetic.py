@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.operand_precision import (
     CANDIDATES,
@@ -113,6 +114,13 @@ def _agreement(sample: GroupSample, floors: Emulation) -> float:
 
 def ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
     """Introduced error over noise floor of one group; None where it cannot be measured."""
+    found = measured(sample, floors)
+    return None if found is None else found[0]
+
+
+def measured(sample: GroupSample, floors: Emulation) -> tuple[float, Array, Array | None] | None:
+    """Introduced error over noise floor of one group, its device output in the reference's shape
+    and its emulation; None where it cannot be measured."""
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
         return None
@@ -121,4 +129,4 @@ def ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
     except MemoryError:
         return None  # the other samples of its kind will do
     floor = floor_of(sample.reference, emulated, floors.precision, len(sample.group.ops))
-    return relative(device, sample.reference) / floor
+    return relative(device, sample.reference) / floor, device, emulated

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import find_operands
@@ -35,18 +36,23 @@ class Deciding:
 
     run: PreparedRun
 
-    def precisions(self) -> Counter[Precision]:
-        """How many tensors that ops compute are in each precision; tensors that do not tell are not
-        counted."""
-        found: Counter[Precision] = Counter()
+    @cached_property
+    def held(self) -> Mapping[TensorRef, Precision]:
+        """The precision whose numbers each tensor that an op computes holds; tensors that do not
+        tell are left out."""
+        found: dict[TensorRef, Precision] = {}
         values = self.run.values
         computed = [ref for ref in self.run.compared if self._type(ref) not in _MOVING]
         for ref in computed or self.run.compared:
             value = values.device(ref)
             kind = None if value is None else precision_of(value, values.pairs[ref].device.dtype)
             if kind is not None:
-                found[kind] += 1
+                found[ref] = kind
         return found
+
+    def precisions(self) -> Counter[Precision]:
+        """How many tensors that ops compute are in each precision."""
+        return Counter(self.held.values())
 
     def _type(self, ref: TensorRef) -> str:
         return self.run.device.ops[ref.op].type
@@ -70,9 +76,17 @@ class Deciding:
         return Arithmetics(usual, single, frozenset(group.output for group in found))
 
     def _with_halves(self, types: DeclaredTypes, groups: Sequence[Group]) -> Arithmetics:
-        """Float32, except for the groups that read, compute or give 16 bits."""
-        half = types.half
-        coarse = frozenset(group.output for group in groups if half and types.is_half(group))
+        """Float32, except for the groups that read, compute or give 16 bits.
+
+        What is dumped as float32 may have been computed in 16 bits as well: its values show it.
+        """
+        half = types.half or self._half_by_values()
+        rounded = {ref for ref, kind in self.held.items() if kind is half}
+        coarse = frozenset(
+            group.output
+            for group in groups
+            if half and (group.output in rounded or types.is_half(group))
+        )
         others = [group for group in groups if group.output not in coarse]
         operands = self._operands(FP32, others)
         found = find_functions(
@@ -85,6 +99,13 @@ class Deciding:
         if half is None or not coarse:
             return Arithmetics(usual)
         return Arithmetics(usual, self._floors(half, {}), coarse)
+
+    def _half_by_values(self) -> Precision | None:
+        """The 16-bit precision of the most tensors; None where so few are in one that they may be
+        by a fault."""
+        halves = Counter(kind for kind in self.held.values() if kind.rounds)
+        most = halves.most_common(1)
+        return most[0][0] if most and most[0][1] >= calibration.ENOUGH_OPS else None
 
     def _floors(
         self, precision: Precision, operands: ShortOperands, functions: Approximated | None = None

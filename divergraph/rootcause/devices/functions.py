@@ -11,11 +11,16 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import ratio_of
+from divergraph.rootcause.devices.arithmetic import measured
 from divergraph.rootcause.devices.operand_precision import family_of
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.tolerances.local_errors import (
+    Noise,
+    last_place_noise,
+    local_suspicion,
+)
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 
 FUNCTIONS = frozenset(
@@ -59,7 +64,7 @@ def find_functions(
     ran = samples([group for own in alone.values() for group in own])
     exact = floors({})
     for sample in ran:
-        ratio = ratio_of(sample, exact)
+        ratio = _ratio_of(sample, exact)
         seen.setdefault(types[sample.group.output], []).extend([] if ratio is None else [ratio])
     for kind, ratios in seen.items():
         if ratios and statistics.median(ratios) > calibration.FUNCTION_INEXACT:
@@ -112,8 +117,21 @@ def _size_of(
 
 def _median(samples: Iterable[GroupSample], floors: Emulation) -> float:
     """The median of error over floor; 0 where none can be measured."""
-    ratios = [ratio for each in samples if (ratio := ratio_of(each, floors)) is not None]
+    ratios = [ratio for each in samples if (ratio := _ratio_of(each, floors)) is not None]
     return statistics.median(ratios) if ratios else 0.0
+
+
+def _ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
+    """Error over floor of an output or of its worst part: an approximation may be good for most
+    values, and far off in the tail."""
+    found = measured(sample, floors)
+    if found is None:
+        return None
+    whole, device, emulated = found
+    if emulated is None or emulated.shape != sample.reference.shape:
+        return whole
+    noise = Noise((emulated,), floors.precision, least=last_place_noise(floors.precision))
+    return max(whole, local_suspicion(sample.reference, device, noise))
 
 
 def functions_remark(approximated: Approximated) -> str:

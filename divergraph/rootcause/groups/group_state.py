@@ -85,6 +85,13 @@ class GroupState:
             for name in piece.inputs
         }
 
+    def read(self, weights: Mapping[str, Array]) -> list[Array]:
+        """The arrays the next op reads, as far as they are known before it has run."""
+        op = self.next_op()
+        names = () if op is None else dict.fromkeys(self._read(op))
+        known = (self.values.get(name, weights.get(name)) for name in names)
+        return [each for each in known if each is not None]
+
     def turns(self) -> bool:
         """Whether the group holds part of a loop, whose ops cannot be run one by one."""
         return any(self.golden.ops[op_id].type in TURNS for op_id in self.group.ops)

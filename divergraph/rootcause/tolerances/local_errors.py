@@ -24,6 +24,7 @@ from divergraph.rootcause.tolerances.contract import (
     Tolerance,
     ToleranceEstimate,
 )
+from divergraph.rootcause.tolerances.last_place import scale_of
 from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.values import norms, relative
 
@@ -76,7 +77,7 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     right = np.abs(right)
     unit = least_floor(noise.precision, right.size)
     normal = noise.precision.smallest_normal
-    off = np.maximum(off, noise.least * math.sqrt(float(np.mean(np.square(right)))))
+    off = np.maximum(off, noise.least * scale_of(right))
     off = np.maximum(off, np.where(right < normal, normal, 0.0))
     if noise.alike:
         usual = _usual(off) if noise.step is None else noise.step
@@ -126,11 +127,12 @@ def _usual(off: Array) -> float:
 
 def _by_size(right: Array) -> Array:
     """The part number of each element (intp, of the same shape). A part holds elements within a
-    factor of 2^PART_BITS, and at least PART_VALUES of them."""
+    factor of 2^PART_BITS, and at least PART_VALUES of them. Zeros belong to the smallest part: what
+    a gate has just closed may be off by as much as what it just let through."""
     exponents = right.view(np.int64) >> _FRACTION  # of what is positive: no sign
     counts = np.bincount(exponents, minlength=_EXPONENTS)
+    counts[0] = 0
     classes = (np.arange(_EXPONENTS) - _BIAS) // calibration.PART_BITS
-    classes[0] = classes[1] - 1  # zeros
     numbers = np.zeros(_EXPONENTS, np.intp)
     number = held = last = 0
     for exponent in np.flatnonzero(counts).tolist():
@@ -148,7 +150,15 @@ def noise_of(context: OpContext, estimate: ToleranceEstimate) -> Noise:
     """The noise of an output, from the imitations made so far."""
     step = None if estimate.unseen else context.arithmetic.step(context.group)
     precision = context.arithmetic.precision
-    return Noise(estimate.imitations, precision, context.quantises, estimate.unseen, step)
+    least = max(estimate.unseen, last_place_noise(precision))
+    return Noise(estimate.imitations, precision, context.quantises, least, step)
+
+
+def last_place_noise(precision: Precision) -> float:
+    """The noise of every element relative to the tensor's scale. Where nothing is rounded to the
+    digits of a value, its noise is as large as the last place of what was added up on the way,
+    in ops that were fused with this one as well; 0 where each value is rounded by itself."""
+    return 0.0 if precision.rounds else precision.value_units * precision.unit
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:

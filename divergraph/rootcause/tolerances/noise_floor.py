@@ -16,6 +16,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.long_sums import terms
 from divergraph.rootcause.devices.operand_precision import ShortOperands, with_short_operands
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
@@ -178,12 +179,38 @@ class Emulation:
             memory=self.memory,
         ):
             state = states[result.key]
-            size = self._function_error(state.next_op())
+            op = state.next_op()
+            size = self._function_error(op)
             made = {
-                name: self._noisy(value, size) if size else self._round(value)
+                name: self._approximated(value, size)
+                if size
+                else self._added_up(op, state.read(weights), self._round(value))
                 for name, value in result.values.items()
             }
             state.take(made, failed=bool(result.failure))
+
+    def _added_up(self, op: Op | None, given: Sequence[Array], value: Array) -> Array:
+        """*value*, the output of *op* in this arithmetic, with the noise of a long sum of terms in
+        another order: arithmetics that do not round have no larger noise to hide it."""
+        if op is None or self.plain or self.precision.rounds or value.dtype.kind != "f":
+            return value
+        units = math.sqrt(terms(op, given, value))
+        if units <= self.precision.value_units:
+            return value
+        return self._noisy(value, units * self.precision.unit)
+
+    def _approximated(self, value: Array, size: float) -> Array:
+        """*value* as an approximation that is off by up to *size* may give it: polynomials and
+        tables are as good as that next to 1, not next to 0, where Erf or Sigmoid have their tails.
+        """
+        found = self._noisy(value, size)
+        if value.dtype.kind != "f" or not value.size:
+            return found
+        with np.errstate(all="ignore"):
+            largest = float(np.max(np.abs(value), initial=0.0, where=np.isfinite(value)))
+            one = np.full(value.shape, min(largest, 1.0), value.dtype)
+            near_zero = np.abs(value) < one
+            return np.where(near_zero, value + (self._noisy(one, size) - one), found)
 
     def _function_error(self, op: Op | None) -> float:
         """The relative error of an approximated function. Ops with bodies get the largest of all,

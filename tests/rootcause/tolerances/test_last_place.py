@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.options import RootCauseOptions
@@ -158,8 +159,8 @@ def test_an_error_of_one_unit_is_at_most_suspect_whatever_the_floor() -> None:
     right = np.ones(4000)
     right[40:] = 1e-5
     device = right.copy()
-    device[40:] += 2e-9 * np.sign(W[40:])
-    found, split = judged(device, right, right, known=context(FP32, inputs_error=0.5))
+    device[40:] += 2e-4 * np.sign(W[40:])
+    found, split = judged(device, right, right, known=context(BF16, inputs_error=0.5))
     assert acted(found, "last place").effect is Effect.WIDEN
     assert split.suspicion == 10.0
     assert split.guilt is Guilt.SUSPECT
