@@ -188,6 +188,13 @@ PART_UNSURE = 4.0
 below half the suspect limit with it (a property test). Swept: half and twice of it change none of
 16 cases."""
 
+SLICES_LEAST = 8
+"""Axes of fewer slices are not judged by slice: the spread of so few tells nothing. Counted, not
+measured."""
+
+SLICE_LEAST_VALUES = 4
+"""Slices of fewer values are not judged by themselves. Counted, not measured."""
+
 PEAK_VALUES = 3
 """So many elements must be that far off: fewer may be by chance. Not measured apart from
 PEAK_UNSURE. Swept: half and twice of it change none of 22 cases."""

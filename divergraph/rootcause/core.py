@@ -185,6 +185,7 @@ class _Judging:
             given,
             floors,
             run.inputs_error(group, sources),
+            self.arithmetics.instead_of(floors),
         )
 
     def _split(self, context: OpContext, reference: Array, emulation: Array | None) -> ErrorSplit:

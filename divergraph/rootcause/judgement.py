@@ -89,8 +89,7 @@ def expect(
     # the parts of the tensor cannot be judged by themselves.
     unseen = found.estimate.floor if found.estimate.floor > emulated else 0.0
     found.estimate = replace(found.estimate, unseen=unseen)
-    if _worst(context, found.estimate) > context.options.suspect:
-        _ask(found, context, Stage.SUSPICIOUS)
+    _ask(found, context, Stage.SUSPICIOUS)
     # A gain of 0.3 % or one step of a quantiser lies below the floor, so these are always asked.
     _ask(found, context, Stage.HIDDEN)
     if suspicion_of(found.estimate)[2] > context.options.guilty:
@@ -115,18 +114,27 @@ def _worst(context: OpContext, estimate: ToleranceEstimate) -> float:
     )
 
 
+def _is_suspicious(found: Judgement, context: OpContext) -> bool:
+    return _worst(context, found.estimate) > context.options.suspect
+
+
 def _ask(found: Judgement, context: OpContext, stage: Stage) -> None:
     """Let the tolerances of a stage act one after the other, each on the result of the last."""
+    suspicious = stage is Stage.SUSPICIOUS and _is_suspicious(found, context)
     for each in tolerances():
         if each.stage is not stage:
             continue
         if context.group.is_passthrough is not None and not each.handed_on:
             continue  # nothing was computed, so most tolerances have nothing to explain
+        # Explanations cost a run of the group or more: they are sought as long as one is needed.
+        if stage is Stage.SUSPICIOUS and not suspicious:
+            break
         action = each.apply(context, found.estimate)
         estimate = _applied(action, found.estimate)
         if action is not None and estimate is not found.estimate:
             found.adjustments.append(_recorded(each, action, found.estimate, estimate))
             found.estimate = estimate
+            suspicious = stage is Stage.SUSPICIOUS and _is_suspicious(found, context)
 
 
 def _applied(action: Action, estimate: ToleranceEstimate) -> ToleranceEstimate:

@@ -105,11 +105,20 @@ def _agreement(sample: GroupSample, floors: Emulation) -> float:
     device = same_shape(sample.device, sample.reference.shape)
     if emulated is None or device is None or emulated.shape != sample.reference.shape:
         return 1.0
-    right = np.asarray(sample.reference, np.float64)
+    found = agreement(device, emulated, sample.reference)
+    return 1.0 if found is None else found
+
+
+def agreement(device: Array, emulated: Array, reference: Array) -> float | None:
+    """The cosine between the errors of *device* and of *emulated*, arrays of the reference's
+    shape: near 1 where they are the same errors. None where a side has none, or is not finite."""
+    right = np.asarray(reference, np.float64)
     with np.errstate(all="ignore"):
         one, other = np.asarray(device) - right, np.asarray(emulated) - right
-        found = float(np.sum(one * other) / math.sqrt(np.sum(one**2) * np.sum(other**2)))
-    return found if math.isfinite(found) else 1.0
+        sizes = float(np.sum(one**2) * np.sum(other**2))
+        if not 0.0 < sizes < math.inf:
+            return None
+        return float(np.sum(one * other)) / math.sqrt(sizes)
 
 
 def ratio_of(sample: GroupSample, floors: Emulation) -> float | None:

@@ -11,7 +11,11 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import find_operands
 from divergraph.rootcause.devices.functions import Approximated, find_functions
 from divergraph.rootcause.devices.mixed_precision import Arithmetics, DeclaredTypes, borne_out
-from divergraph.rootcause.devices.operand_precision import Family, ShortOperands
+from divergraph.rootcause.devices.operand_precision import (
+    Family,
+    Operands,
+    ShortOperands,
+)
 from divergraph.rootcause.devices.precision import Precision, precision_of, precisions
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.groups import Group
@@ -96,9 +100,11 @@ class Deciding:
             lambda functions: self._floors(FP32, operands, functions),
         )
         usual = self._floors(FP32, operands, found)
+        kinds = dict.fromkeys(kind for kind in operands.values() if kind is not Operands.FULL)
+        further = tuple(self._floors(FP32, dict.fromkeys(Family, kind), found) for kind in kinds)
         if half is None or not coarse:
-            return Arithmetics(usual)
-        return Arithmetics(usual, self._floors(half, {}), coarse)
+            return Arithmetics(usual, further=further)
+        return Arithmetics(usual, self._floors(half, {}), coarse, further)
 
     def _half_by_values(self) -> Precision | None:
         """The 16-bit precision of the most tensors; None where so few are in one that they may be

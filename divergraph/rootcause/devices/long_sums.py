@@ -27,7 +27,7 @@ def terms(op: Op, given: Sequence[Array], made: Array) -> int:
     if not sizes or not made.size:
         return 1
     family = family_of(op)
-    if family in (Family.CONVOLUTION, Family.PRODUCT) and len(sizes) > 1:
+    if family in (Family.CONVOLUTION, Family.TRANSPOSED, Family.PRODUCT) and len(sizes) > 1:
         # [m, k] times [k, n] is [m, n], so the product of the inputs' sizes is k² times the output.
         return max(1, math.isqrt(sizes[0] * sizes[1] // made.size))
     if _REDUCING.fullmatch(op.type):

@@ -31,11 +31,13 @@ _LOOKED_AT = 16
 
 @dataclass(frozen=True)
 class Arithmetics:
-    """The emulations of a run: the ``usual`` one, and the ``other`` one for outputs ``others``."""
+    """The emulations of a run: the ``usual`` one, and the ``other`` one for outputs ``others``.
+    ``further`` ones are of operands that some families of matrix ops are known to read."""
 
     usual: Emulation
     other: Emulation | None = None
     others: frozenset[TensorRef] = field(default_factory=frozenset)
+    further: tuple[Emulation, ...] = ()
 
     @property
     def operands(self) -> ShortOperands:
@@ -62,6 +64,11 @@ class Arithmetics:
         if self.other is None or group.output not in self.others:
             return self.usual
         return self.other
+
+    def instead_of(self, floors: Emulation) -> tuple[Emulation, ...]:
+        """All emulations of the run but *floors*."""
+        known = (self.usual, *([] if self.other is None else [self.other]), *self.further)
+        return tuple(each for each in known if each is not floors)
 
     def emulated(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]

@@ -23,7 +23,8 @@ from graphstore.model import Op
 
 _BIAS = {"Conv": 2, "ConvTranspose": 2, "Gemm": 2, "LSTM": 3, "GRU": 3, "RNN": 3}
 """By op type the position of the bias, which is added in full float32."""
-_CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*|Transpose)?")
+_CONVOLUTION = re.compile(r"(Depthwise|Fused)?Conv(\d.*)?")
+_TRANSPOSED = re.compile(r"Conv(\dD?)?Transpose.*|.*Conv\d.*BackpropInput.*|Deconvolution")
 _RECURRENT = frozenset({"LSTM", "GRU", "RNN"})
 _PRODUCTS = frozenset(
     {
@@ -37,6 +38,7 @@ class Family(StrEnum):
     """Kinds of matrix ops; a device has one setting of operand precision for each."""
 
     CONVOLUTION = "convolutions"
+    TRANSPOSED = "transposed convolutions"
     PRODUCT = "matrix products"
     EINSUM = "einsums"
     RECURRENT = "recurrent layers"
@@ -91,6 +93,8 @@ def family_of(op: Op) -> Family | None:
         return Family.RECURRENT
     if op.type == "Einsum":  # by kernels of its own on some devices
         return Family.EINSUM
+    if _TRANSPOSED.fullmatch(op.type):
+        return Family.TRANSPOSED
     return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
 
 

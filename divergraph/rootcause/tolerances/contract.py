@@ -48,7 +48,8 @@ class OpContext:
 
     ``given`` holds the arrays its group was fed, by golden tensor name; ``arithmetic`` emulates
     groups; ``inputs_error`` is the largest relative error of a fed tensor, None if none is known;
-    ``hidden_bodies`` says that the device may quantise inside bodies.
+    ``hidden_bodies`` says that the device may quantise inside bodies; ``others`` are the further
+    arithmetics that ops of this run are computed in.
     """
 
     executor: Executor
@@ -60,6 +61,7 @@ class OpContext:
     given: Mapping[str, Array]
     arithmetic: Emulation
     inputs_error: float | None = None
+    others: tuple[Emulation, ...] = ()
 
     @property
     def ops(self) -> int:

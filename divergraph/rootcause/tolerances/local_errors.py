@@ -26,6 +26,7 @@ from divergraph.rootcause.tolerances.contract import (
 )
 from divergraph.rootcause.tolerances.last_place import scale_of
 from divergraph.rootcause.tolerances.noise_floor import least_floor
+from divergraph.rootcause.tolerances.slices import slice_suspicion
 from divergraph.rootcause.values import norms, relative
 
 _MOST = 1 << 19
@@ -77,13 +78,18 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     right = np.abs(right)
     unit = least_floor(noise.precision, right.size)
     normal = noise.precision.smallest_normal
-    off = np.maximum(off, noise.least * scale_of(right))
+    least = noise.least * scale_of(right)
+    off = np.maximum(off, least)
     off = np.maximum(off, np.where(right < normal, normal, 0.0))
     if noise.alike:
         usual = _usual(off) if noise.step is None else noise.step
         return _peak(error / max(usual, unit * float(right.max())))
     parts = _by_size(right)
-    return max(_of_parts(parts, right, off, error, unit), _of_peaks(parts, right, off, error, unit))
+    return max(
+        _of_parts(parts, right, off, error, unit),
+        _of_peaks(parts, right, off, error, unit),
+        slice_suspicion(reference, device, noise.imitations, unit, least),
+    )
 
 
 def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:

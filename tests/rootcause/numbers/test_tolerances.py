@@ -25,6 +25,7 @@ from divergraph.rootcause.tolerances.masks import (
     sentinel_values,
     standing_for_infinity,
 )
+from divergraph.rootcause.tolerances.slices import slice_suspicion
 from divergraph.rootcause.values import relative
 
 RNG = np.random.default_rng(7)
@@ -128,6 +129,24 @@ def part_unsure() -> None:
     assert 1 < local_errors._of_parts(zeros, np.ones(100), off, 8 * off, 1e-9) < 4
 
 
+def slices(rows: int, columns: int) -> float:
+    exact = np.ones((rows, columns), np.float32)
+    device = exact.copy()
+    device[0] += np.float32(0.1)
+    device[1:] += np.float32(0.001)
+    return slice_suspicion(exact, device, [exact + np.float32(0.001)], 1e-9, 0.0)
+
+
+def slices_least() -> None:
+    assert slices(20, 5) > 10
+    assert slices(3, 20) == 0
+
+
+def slice_least_values() -> None:
+    assert slices(20, 8) > 10
+    assert slices(200, 2) == 0
+
+
 def peak_values() -> None:
     def peak(count: int) -> float:
         ratios = np.zeros(1000)
@@ -218,6 +237,8 @@ CASES: dict[str, Callable[[], None]] = {
     "PART_BITS": part_bits,
     "PART_VALUES": part_values,
     "PART_UNSURE": part_unsure,
+    "SLICES_LEAST": slices_least,
+    "SLICE_LEAST_VALUES": slice_least_values,
     "PEAK_VALUES": peak_values,
     "PEAK_UNSURE": peak_unsure,
     "USUAL_STEPS": usual_steps,

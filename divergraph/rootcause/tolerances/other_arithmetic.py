@@ -1,0 +1,46 @@
+"""An op that was computed in another arithmetic than its like, but one the device has as well.
+
+Compilers choose kernels op by op: the first convolution may stay in float32, a transposed one may
+have no kernel in bfloat16. Where an error is the one that an arithmetic of other ops of the run
+makes, element by element, it is that arithmetic's.
+"""
+
+from __future__ import annotations
+
+from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.arithmetic import agreement
+from divergraph.rootcause.tolerances.contract import (
+    Action,
+    OpContext,
+    Stage,
+    Tolerance,
+    ToleranceEstimate,
+    Widen,
+)
+from divergraph.rootcause.tolerances.masks import without
+from divergraph.rootcause.tolerances.noise_floor import floor_of
+
+
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    if not estimate.are_floats:
+        return None
+    reference = estimate.reference
+    for each in context.others:
+        (made,) = each.emulated([context.group], [context.given])
+        if made is None or made.shape != reference.shape:
+            continue
+        made = without(estimate.masked, made)
+        alike = agreement(estimate.device, made, reference)
+        if alike is not None and alike >= calibration.OPERANDS_ALIKE:
+            floor = floor_of(reference, made, each.precision, context.ops)
+            return Widen(floor, imitations=(made,), numbers={"cosine": alike})
+    return None
+
+
+TOLERANCE = Tolerance(
+    "other arithmetic",
+    Stage.SUSPICIOUS,
+    5,
+    "the op was computed as other ops of this run are, and has the very errors that makes",
+    _apply,
+)

@@ -1,0 +1,81 @@
+"""Errors in one slice of a tensor: a channel, a row, a head, a step of time.
+
+One weight that is wrong spoils one channel of a hundred, and the norm of all of them hides it. So
+each slice along each axis is held against its own noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause import calibration
+
+_MOST = 1 << 22
+"""Elements that are looked at; of larger tensors every k-th along the longest axis. Bounds cost."""
+_NOTHING = 1e-300
+_TO_SIGMA = 1.4826
+"""Of normal numbers, the standard deviation over the median of their distances from the median."""
+
+
+def slice_suspicion(
+    reference: Array, device: Array, imitations: Sequence[Array], unit: float, least: float
+) -> float:
+    """Error over noise of the worst slice along any axis, less the allowance for chance, to be held
+    against the limits of suspicion; 0 without slices of enough values.
+
+    All arrays are floats of one shape. *unit* is the least noise relative to a slice's own norm,
+    *least* that of every element.
+    """
+    if reference.ndim < 2 or reference.size < calibration.PART_LEAST_VALUES:
+        return 0.0
+    axis, step = int(np.argmax(reference.shape)), -(-reference.size // _MOST)
+    places = tuple(slice(None, None, step if n == axis else 1) for n in range(reference.ndim))
+    right, given, *made = (
+        np.asarray(each[places], np.float64) for each in (reference, device, *imitations)
+    )
+    with np.errstate(all="ignore"):
+        wrong = np.square(given - right)
+        usual = np.square(made[0] - right)
+        for each in made[1:]:
+            np.maximum(usual, np.square(each - right), out=usual)
+        sizes = np.square(right)
+    if not all(math.isfinite(float(np.sum(each))) for each in (wrong, usual, sizes)):
+        return 0.0
+    energies = (wrong, usual + least**2, sizes)
+    return max((_of_axis(each, unit) for each in _along_axes(energies)), default=0.0)
+
+
+def _along_axes(energies: Sequence[Array]) -> Iterator[list[Array]]:
+    """The norms of all slices along each axis that has enough of them, of enough values each."""
+    shape = energies[0].shape
+    for axis, count in enumerate(shape):
+        if (
+            count < calibration.SLICES_LEAST
+            or energies[0].size < count * calibration.SLICE_LEAST_VALUES
+        ):
+            continue
+        others = tuple(n for n in range(len(shape)) if n != axis)
+        yield [np.sqrt(np.sum(each, axis=others)) for each in energies]
+
+
+def _of_axis(norms: Sequence[Array], unit: float) -> float:
+    """The ratio of error to noise of the worst slice of one axis, less what so many slices of
+    such different ratios reach by chance."""
+    wrong, usual, sizes = norms
+    there = sizes > 0.0
+    # Weights that a type holds exactly make no noise in their channel, which is luck of the
+    # imitation: no slice is more exact than half of what is usual among the others.
+    typical = float(np.median(usual[there] / sizes[there])) if there.any() else 0.0
+    explained = np.maximum(usual, max(unit, 0.5 * typical) * sizes)
+    ratios = wrong / np.maximum(explained, _NOTHING)
+    known = np.log(ratios[(ratios > 0.0) & there])
+    if known.size < calibration.SLICES_LEAST:
+        return 0.0
+    middle = float(np.median(known))
+    spread = float(np.median(np.abs(known - middle))) * _TO_SIGMA
+    chance = math.exp(min(spread * math.sqrt(2.0 * math.log(known.size)), 10.0))
+    return float(ratios[there].max()) / min(max(chance, 1.0), calibration.PART_UNSURE)
