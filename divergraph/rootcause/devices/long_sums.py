@@ -34,6 +34,7 @@ def terms(op: Op, given: Sequence[Array], made: Array) -> int:
         return max(1, sizes[0] // made.size)
     if _NORMALISING.fullmatch(op.type) and made.ndim:
         axis = op.attrs.get("axis", -1)
-        known = isinstance(axis, int) and -made.ndim <= axis < made.ndim
-        return made.shape[axis if known else -1]
+        if not isinstance(axis, int) or not -made.ndim <= axis < made.ndim:
+            axis = -1
+        return int(made.shape[axis])
     return 1
