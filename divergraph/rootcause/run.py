@@ -27,6 +27,7 @@ from divergraph.rootcause.verdicts import (
     with_splits,
 )
 from divergraph.text.words import counted
+from divergraph.thresholds.doubts import undecided, with_doubt
 from divergraph.thresholds.starts import owners_around
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
@@ -121,14 +122,13 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
                 (
                     *data.run.warnings,
                     *_warnings(splits),
-                    *_everywhere(splits, by_output),
                     *_assumptions(splits, guilty),
                 )
             )
         ),
         analysis=_analysis(splits, options),
     )
-    return replace(
+    found = replace(
         data,
         run=run,
         comparisons=comparisons,
@@ -137,18 +137,22 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
     )
+    said = _everywhere(splits, by_output)
+    return undecided(with_doubt(found, said)) if said else found
 
 
-def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> Iterator[str]:
-    """A warning if so many tensors are guilty that the analysis, not the device, is wrong."""
+def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> str:
+    """A doubt if so many tensors are guilty that the analysis is wrong, not the device; else ""."""
     told = [each.guilt for each in by_output.values() if each.suspicion is not None]
     guilty, most = told.count(Guilt.GUILTY), calibration.SHARE_EVERYWHERE * len(told)
     if guilty >= calibration.GUILTY_EVERYWHERE and guilty > most:
-        yield (
+        return (
             f"{guilty} of {counted(len(told), 'tensor')} are over what {splits.arithmetic} "
             "arithmetic explains: faults are rarely everywhere, so the device may compute in "
-            "another precision than its dump and graph suggest (--precision), or run another graph"
+            "another precision than its dump and graph suggest (--precision), or run another "
+            "graph; more of its tensors dumped may tell"
         )
+    return ""
 
 
 def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:

@@ -59,5 +59,7 @@ def test_with_the_golden_graph_in_its_place_both_signs_are_told(quantised: Path)
 
     (files,) = (note for note in data.run.warnings if "belong to no op" in note)
     assert files.endswith("is --device the graph that was run?")
-    (everywhere,) = (note for note in data.run.warnings if "rarely everywhere" in note)
-    assert everywhere.startswith("6 of 12 tensors are over what fp32")
+    assert data.run.verdict is Verdict.UNDECIDED
+    assert data.run.analysis.doubt.startswith("6 of 12 tensors are over what fp32")
+    assert data.origins == ()
+    assert len(data.suspects) == 6
