@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -66,13 +67,14 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), folder / "m.onnx")
     np.save(folder / "x.npy", rng.standard_normal(shape).astype(np.float32))
     capture(CaptureRequest(folder / "m.onnx", folder / "dump", {"x": folder / "x.npy"}))
+    shutil.copytree(folder / "dump", folder / "device")
     return folder
 
 
 def _peak(network: Path, store: Path, *options: str) -> int:
     """Bytes a fresh process has at most."""
-    model, dump = str(network / "m.onnx"), str(network / "dump")
-    sides = ("--golden", model, "--golden-dump", dump, "--device", model, "--device-dump", dump)
+    model, dump, device = (str(network / each) for each in ("m.onnx", "dump", "device"))
+    sides = ("--golden", model, "--golden-dump", dump, "--device", model, "--device-dump", device)
     said = subprocess.run(
         [sys.executable, "-c", _CHILD, "compare", *sides, "--store", str(store), *options],
         check=True,
@@ -95,7 +97,7 @@ def test_a_process_takes_what_is_allowed_and_what_one_op_needs(
 @pytest.mark.slow
 def test_an_op_that_needs_more_alone_is_named(network: Path) -> None:
     request = CompareRequest(
-        network / "m.onnx", network / "dump", network / "m.onnx", network / "dump"
+        network / "m.onnx", network / "dump", network / "m.onnx", network / "device"
     )
     little = compare(replace(request, root_cause=RootCauseOptions(memory=_ALLOWED * _MIB)))
     (said,) = [line for line in little.run.warnings if "alone takes" in line]
