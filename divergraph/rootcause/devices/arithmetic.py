@@ -88,7 +88,9 @@ def _evidence(
     alone: bool,
 ) -> OperandEvidence:
     """Error over floor of one op under each hypothesis. A family of few ops (*alone*) has no
-    telling median: there the errors must also point the same way as the emulation's."""
+    telling median: there the errors must also point the same way as the emulation's. Not those of
+    recurrent layers, which hand their own rounding on from step to step."""
+    alone = alone and family is not Family.RECURRENT
     ratios = {Operands.FULL: plain}
     for operands, each in floors.items():
         ratio = ratio_of(sample, each)
