@@ -23,7 +23,7 @@ from divergraph.rootcause.tolerances.contract import (
     Widen,
     tolerances,
 )
-from divergraph.rootcause.tolerances.local_errors import local_suspicion, noise_of
+from divergraph.rootcause.tolerances.local_errors import held_noise, local_suspicion, noise_of
 from divergraph.rootcause.tolerances.masks import Mask, without
 from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
 from divergraph.rootcause.values import norms, relative
@@ -99,9 +99,14 @@ def expect(
 
 def _emulated_floor(context: OpContext, estimate: ToleranceEstimate) -> float:
     """max(|e - r| / |r|, the least rounding): e may be exact by chance, which says nothing of the
-    device's rounding, so the floor is never 0."""
+    device's rounding, so the floor is never 0. Nor is it less than rounding to the grid of a tensor
+    held in integers: kernels in fixed point may be a step beside an emulation that lies on it."""
     ops = 1 if context.group.is_passthrough is not None else context.ops
-    return floor_of(estimate.reference, estimate.emulation, context.arithmetic.precision, ops)
+    precision, reference = context.arithmetic.precision, estimate.reference
+    floor = floor_of(reference, estimate.emulation, precision, ops)
+    size = norms(reference, reference)[1]
+    grid = held_noise(context) * math.sqrt(reference.size)
+    return max(floor, grid / size) if grid and size > 0.0 else floor
 
 
 def _worst(context: OpContext, estimate: ToleranceEstimate) -> float:

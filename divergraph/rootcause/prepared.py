@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.held_integers import with_held
 from divergraph.rootcause.devices.precision import fits_half
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.devices.quantisers import (
@@ -71,7 +72,8 @@ class PreparedRun:
             options.memory // 4,
         )
         runs = GroupRuns(executor, golden, values, compared, options.memory)
-        quantisers = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
+        told = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
+        quantisers = with_held(told, inputs.data, inputs.comparisons)
         return cls(inputs, executor, options, golden, device, values, compared, runs, quantisers)
 
     @property

@@ -59,6 +59,8 @@ class _TensorInfo:
     scales: tuple[AttrValue, ...]
     zeros: tuple[AttrValue, ...]
     axis: int
+    count: int
+    """How many scales it has."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -205,7 +207,7 @@ class TfliteGraph:
                 type=kind,
                 inputs=inputs,
                 outputs=tuple(_with_origin(info) for info in made),
-                attrs=attrs | _quantisation(made),
+                attrs=attrs | _quantisation(made) | _weights(takes, tensors, values),
                 subgraph=called.name,
                 owns=owns,
                 original_names=_originals(made),
@@ -303,17 +305,17 @@ class TfliteGraph:
                 shape = None
             scales: tuple[AttrValue, ...] = ()
             zeros: tuple[AttrValue, ...] = ()
-            axis = 0
+            axis = kept = 0
             quantised = found.Quantization()
             if quantised is not None:
                 quantised = self._bounds.inner(quantised)
-                axis = quantised.QuantizedDimension()
+                axis, kept = quantised.QuantizedDimension(), quantised.ScaleLength()
                 if 0 < quantised.ScaleLength() <= _MAX_SCALES:
                     scales = tuple(quantised.ScaleAsNumpy().tolist())
                 if 0 < quantised.ZeroPointLength() <= _MAX_SCALES:
                     zeros = tuple(quantised.ZeroPointAsNumpy().tolist())
             tensor = Tensor(name or f"tensor_{place}", dtype_of(found.Type()), shape)
-            yield _TensorInfo(name, shape, tensor, found.Buffer(), scales, zeros, axis)
+            yield _TensorInfo(name, shape, tensor, found.Buffer(), scales, zeros, axis, kept)
 
 
 def _originals(made: list[_TensorInfo]) -> tuple[str, ...]:
@@ -340,6 +342,22 @@ def _quantisation(made: list[_TensorInfo]) -> dict[str, AttrValue]:
             found[f"zero_point{end}"] = kept_list(info.zeros)
             if len(info.scales) > 1:
                 found[f"quantized_dimension{end}"] = info.axis
+    return found
+
+
+def _weights(
+    takes: list[int], tensors: list[_TensorInfo], values: dict[int, InputRef]
+) -> dict[str, AttrValue]:
+    """How many scales quantised constants have, by the position where they are read, and the zero
+    point of those with one. The scales are many and stay in the file."""
+    found: dict[str, AttrValue] = {}
+    for position, place in enumerate(takes):
+        if place < 0 or values[place].producer is not None or not tensors[place].count:
+            continue
+        info = tensors[place]
+        found[f"input_{position}_scales"] = info.count
+        if len(info.zeros) == 1:
+            found[f"input_{position}_zero_point"] = info.zeros[0]
     return found
 
 

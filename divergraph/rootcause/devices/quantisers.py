@@ -95,13 +95,19 @@ class Quantisers:
     outputs that come from a dequantiser. ``unseen`` are device ops that dequantise with an unknown
     scale, or something that stands for no golden tensor. ``readers`` gives for a golden tensor the
     golden ops that read it quantised; all others read it unquantised. For tensors not in it the
-    readers are not known.
+    readers are not known. ``held`` are device outputs in integers with a scale of their own.
     """
 
     by_tensor: Mapping[str, Quantiser]
     outputs: frozenset[TensorRef]
     unseen: frozenset[str] = frozenset()
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    held: Mapping[TensorRef, Quantiser] = field(default_factory=dict)
+
+    def behind(self, output: TensorRef, tensor: str) -> Quantiser | None:
+        """The quantiser that made device *output*, which stands for golden *tensor*."""
+        made = self.by_tensor.get(tensor) if output in self.outputs else None
+        return self.held.get(output, made)
 
     def reads(self, op: str, tensor: str) -> Quantiser | None:
         """The quantiser through which golden *op* reads golden *tensor*; None without one."""

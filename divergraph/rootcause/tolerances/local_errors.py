@@ -43,13 +43,15 @@ _FRACTION, _EXPONENTS, _BIAS = 52, 1 << 11, 1022
 class Noise:
     """What explains errors. ``imitations`` have the reference's shape; ``alike`` says that all
     elements have noise of one size, as quantised ones do; ``least`` is a further noise of every
-    element, relative to the root mean square; ``step`` is the step of a quantised output."""
+    element, relative to the root mean square; ``step`` is the step of a quantised output, and
+    ``held`` the noise of every element of one held in integers."""
 
     imitations: tuple[Array, ...]
     precision: Precision
     alike: bool = False
     least: float = 0.0
     step: float | None = None
+    held: float = 0.0
 
 
 def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
@@ -83,7 +85,10 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     off = np.maximum(off, np.where(right < normal, normal, 0.0))
     if noise.alike:
         usual = _usual(off) if noise.step is None else noise.step
-        return _peak(error / max(usual, unit * float(right.max())))
+        peak = _peak(error / max(usual, unit * float(right.max())))
+        if not noise.held:
+            return peak
+        return max(peak, slice_suspicion(reference, device, noise.imitations, unit, noise.held))
     parts = _by_size(right)
     return max(
         _of_parts(parts, right, off, error, unit),
@@ -157,7 +162,15 @@ def noise_of(context: OpContext, estimate: ToleranceEstimate) -> Noise:
     step = None if estimate.unseen else context.arithmetic.step(context.group)
     precision = context.arithmetic.precision
     least = max(estimate.unseen, last_place_noise(precision))
-    return Noise(estimate.imitations, precision, context.quantises, least, step)
+    held = held_noise(context)
+    return Noise(estimate.imitations, precision, context.quantises, least, step, held)
+
+
+def held_noise(context: OpContext) -> float:
+    """The usual error of rounding to the grid of an output that the device holds in integers; 0
+    for others."""
+    quantiser = context.arithmetic.quantisers.held.get(context.group.output)
+    return 0.0 if quantiser is None else float(np.max(quantiser.scale)) / math.sqrt(12.0)
 
 
 def last_place_noise(precision: Precision) -> float:

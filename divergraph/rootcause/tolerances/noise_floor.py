@@ -122,18 +122,14 @@ class Emulation:
     def step(self, group: Group) -> float | None:
         """The step of the quantiser behind a group's output, the largest of several; None without
         one."""
-        if group.output not in self.quantisers.outputs:
-            return None
-        quantiser = self.quantisers.by_tensor.get(self.golden.name(group.golden))
+        quantiser = self.quantisers.behind(group.output, self.golden.name(group.golden))
         return None if quantiser is None else float(np.max(np.abs(quantiser.scale)))
 
     def passed_on(self, group: Group, value: Array) -> Array:
         """*value* as a device hands it on without computing: rounded, or quantised."""
-        name = self.golden.name(group.golden)
-        quantiser = self.quantisers.by_tensor.get(name)
-        quantised = quantiser is not None and group.output in self.quantisers.outputs
+        quantiser = self.quantisers.behind(group.output, self.golden.name(group.golden))
         value = np.asarray(value, np.float32) if value.dtype.kind == "f" else value
-        if quantiser is None or not quantised:
+        if quantiser is None:
             return self._round(value)
         return self._through(quantiser, value)
 
@@ -165,9 +161,10 @@ class Emulation:
         value = state.result()
         if value is not None and not state.group.feeds and value.dtype.kind == "f":
             value = self._stored(value)
-        if value is None or state.group.output not in self.quantisers.outputs:
+        if value is None or value.dtype.kind != "f":
             return value
-        quantiser = self.quantisers.by_tensor.get(self.golden.name(state.group.golden))
+        name = self.golden.name(state.group.golden)
+        quantiser = self.quantisers.behind(state.group.output, name)
         return value if quantiser is None else self._through(quantiser, value)
 
     def _advance(self, states: Mapping[str, GroupState], weights: Mapping[str, Array]) -> None:

@@ -1,0 +1,256 @@
+"""Tensors a device holds in integers, each with a scale and a zero point of its own.
+
+Graphs of TensorFlow Lite have no quantisers between their ops: every tensor says its own grid, and
+kernels compute from grid to grid in fixed point. So each output is rounded to its grid, and clipped
+to its range; weights are rounded as well. Where floats go in and come out and only the weight is
+held in integers, the kernel quantises what it is given with scales nobody is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.graphs.matching.constants import constant_ops
+from divergraph.rootcause.devices.quantisers import RANGES, Quantiser, Quantisers
+from graphstore.contract import RunData
+from graphstore.model import (
+    Comparison,
+    DType,
+    Framework,
+    InputRef,
+    ModelGraph,
+    Op,
+    Shape,
+    TensorIO,
+    TensorRef,
+)
+from graphstore.traverse.reach import reached
+
+_NARROW = frozenset(RANGES) - {DType.INT32}
+_FLOATS = frozenset({DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32, DType.FLOAT64})
+_MOST_OPS = 64
+"""Golden ops that are looked through for the weight of one device op. Bounds cost."""
+
+
+@dataclass(frozen=True, slots=True)
+class WeightQuantiser(Quantiser):
+    """Takes the scale from the weight itself, as converters do: its range, or that of each of
+    ``slices`` slices, lies on the integers.
+
+    The scales in the device's graph would not do: other ops may have been folded into the weight
+    there. That moves values and scale of a slice alike, so the rounding stays the same.
+    """
+
+    slices: int = 1
+
+    def __call__(self, value: Array) -> Array:
+        """*value* (float) quantised and dequantised, in its dtype."""
+        axes = [n for n, length in enumerate(value.shape) if length == self.slices]
+        kept = axes[0 if self.axis == 0 else -1] if axes and self.slices > 1 else None
+        others = tuple(n for n in range(value.ndim) if n != kept)
+        given = np.asarray(value, np.float64)
+        least = np.min(given, others, keepdims=True, initial=0.0)
+        most = np.max(given, others, keepdims=True, initial=0.0)
+        if self.zero.any():
+            scale = (most - least) / (self.high - self.low)
+        else:
+            scale = np.maximum(most, -least) / self.high
+            least = -scale * self.high
+        scale = np.where(scale > 0.0, scale, 1.0)
+        start = np.rint(least / scale)
+        with np.errstate(all="ignore"):
+            steps = np.clip(np.rint(given / scale), start, start + (self.high - self.low))
+            found: Array = np.asarray(steps * scale, value.dtype)
+        return found
+
+
+def with_held(found: Quantisers, data: RunData, comparisons: Iterable[Comparison]) -> Quantisers:
+    """*found*, with what the device holds in integers by scales of its tensors."""
+    held = dict(_held(data.device))
+    unseen = found.unseen | _quantising_inside(data.device)
+    if not held:
+        return replace(found, unseen=unseen)
+    golden = data.golden.op_index()
+    outputs = [item for item in comparisons if item.io is TensorIO.OUTPUT]
+    matches = {
+        TensorRef(item.op, item.port): item.golden
+        for item in outputs
+        if item.golden is not None and item.golden.op in golden
+    }
+    compared = {item.golden for item in outputs if item.compared}
+    by_tensor: dict[str, Quantiser] = {}
+    readers: dict[str, frozenset[str]] = {}
+    for output, quantiser in held.items():
+        if output in matches:
+            made = matches[output]
+            name = golden[made.op].outputs[made.port].name
+            by_tensor[name] = quantiser
+            if made in compared:  # those who read it are fed the device's values, already rounded
+                readers[name] = frozenset()
+    for name, quantiser, op in _weights(data, matches):
+        by_tensor[name] = quantiser
+        readers[name] = readers.get(name, frozenset()) | {op}
+    return Quantisers(
+        {**by_tensor, **found.by_tensor},
+        found.outputs,
+        unseen,
+        {**readers, **found.readers},
+        held,
+    )
+
+
+def _held(device: ModelGraph) -> Iterator[tuple[TensorRef, Quantiser]]:
+    """The outputs in integers that tell one scale and one zero point."""
+    for op in device.ops:
+        for port, tensor in enumerate(op.outputs):
+            if tensor.dtype not in RANGES:
+                continue
+            end = f"_{port}" if port else ""
+            known = _numbers(op, f"scale{end}"), _numbers(op, f"zero_point{end}")
+            if len(known[0]) == len(known[1]) == 1 and known[0][0] > 0.0:
+                scale, zero = (np.array(each) for each in known)
+                yield TensorRef(op.id, port), Quantiser(scale, zero, *RANGES[tensor.dtype])
+
+
+def _numbers(op: Op, name: str) -> tuple[float, ...]:
+    found = op.attrs.get(name)
+    if not isinstance(found, tuple):
+        return ()
+    return tuple(each for each in found if isinstance(each, int | float))
+
+
+def _narrow_constants(device: ModelGraph) -> Mapping[str, DType]:
+    """The constants in few bits, by name."""
+    return {
+        each.tensor.name: each.tensor.dtype
+        for each in device.constants
+        if each.tensor.dtype in _NARROW
+    }
+
+
+def _quantising_inside(device: ModelGraph) -> frozenset[str]:
+    """The ops that take and give floats, but whose weights are integers with a scale; and those
+    with such ops in their bodies."""
+    narrow = _narrow_constants(device)
+    made = {ref for ref, kind in _made(device) if kind in _FLOATS}
+    fed = {each.name for each in device.inputs if each.dtype in _FLOATS}
+
+    def is_float(ref: InputRef) -> bool:
+        return ref.tensor in fed if ref.producer is None else ref.producer in made
+
+    inside = [
+        op.id
+        for op in device.ops
+        if any(each.dtype in _FLOATS for each in op.outputs)
+        and any(_scales(op, n) and ref.tensor in narrow for n, ref in _constants(op))
+        and any(is_float(ref) for ref in op.inputs if ref is not None)
+    ]
+    ops = device.op_index()
+    owners = {body.name: body.owner for body in device.subgraphs}
+
+    def around(op_id: str) -> list[str]:
+        body = ops[op_id].subgraph
+        return [owners[body]] if body in owners else []
+
+    return frozenset(reached(inside, around))
+
+
+def _made(device: ModelGraph) -> Iterator[tuple[TensorRef, DType | None]]:
+    for op in device.ops:
+        for port, tensor in enumerate(op.outputs):
+            yield TensorRef(op.id, port), tensor.dtype
+
+
+def _constants(op: Op) -> Iterator[tuple[int, InputRef]]:
+    """The inputs of *op* that nobody makes, with their positions."""
+    for position, ref in enumerate(op.inputs):
+        if ref is not None and ref.producer is None:
+            yield position, ref
+
+
+def _scales(op: Op, position: int) -> int:
+    """How many scales the constant at *position* has."""
+    found = op.attrs.get(f"input_{position}_scales", 0)
+    return found if isinstance(found, int) else 0
+
+
+def _weights(
+    data: RunData, matches: Mapping[TensorRef, TensorRef]
+) -> Iterator[tuple[str, Quantiser, str]]:
+    """The golden weights the device holds in integers, each with its quantiser and a reader: those
+    of as many elements, behind the output that golden shares with the device's op."""
+    narrow = _narrow_constants(data.device)
+    sizes = {each.tensor.name: _size(each.tensor.shape) for each in data.device.constants}
+    golden = _Weights(data, frozenset(matches.values()))
+    for op in data.device.ops:
+        start = matches.get(TensorRef(op.id, 0))
+        if start is None:
+            continue
+        for position, ref in _constants(op):
+            count = _scales(op, position)
+            if not count or ref.tensor not in narrow:
+                continue
+            low, high = RANGES[narrow[ref.tensor]]
+            zero = op.attrs.get(f"input_{position}_zero_point", 0)
+            plain = np.array(float(zero) if isinstance(zero, int) else 0.0)
+            for name, reader, axis in golden.behind(start, sizes[ref.tensor]):
+                one = np.ones(())
+                yield name, WeightQuantiser(one, plain, low, high, axis, slices=count), reader
+
+
+class _Weights:
+    """The constants behind golden tensors, up to the tensors *stops*."""
+
+    def __init__(self, data: RunData, stops: frozenset[TensorRef]) -> None:
+        golden = data.golden
+        self._ops = golden.op_index()
+        self._stops = stops
+        self._made = constant_ops(golden)
+        self._fed = {each.name for each in golden.inputs}
+        self._shapes = {each.tensor.name: each.tensor.shape for each in golden.constants}
+        self._first = golden.framework is Framework.ONNX
+
+    def behind(self, start: TensorRef, size: int) -> Iterator[tuple[str, str, int]]:
+        """Name, reader and axis of the output channels of each constant of *size* elements."""
+        waiting, seen = [start.op], {start.op}
+        while waiting and len(seen) <= _MOST_OPS:
+            op = self._ops[waiting.pop()]
+            for ref in op.inputs:
+                if ref is None:
+                    continue
+                if self._is_constant(ref):
+                    if self._size(ref) == size > 1:
+                        yield ref.tensor, op.id, self._axis(op)
+                elif (made := ref.producer) is not None and made not in self._stops:
+                    waiting += [made.op] if made.op not in seen else []
+                    seen.add(made.op)
+
+    def _is_constant(self, ref: InputRef) -> bool:
+        if ref.producer is None:
+            return ref.tensor not in self._fed
+        return ref.producer.op in self._made
+
+    def _size(self, ref: InputRef) -> int:
+        made = ref.producer
+        shape = (
+            self._shapes.get(ref.tensor)
+            if made is None
+            else self._ops[made.op].outputs[made.port].shape
+        )
+        return _size(shape)
+
+    def _axis(self, op: Op) -> int:
+        """The axis of output channels: ONNX has them first in weights of Conv and turned ones."""
+        turned = op.attrs.get("transB") == 1
+        return 0 if turned or (self._first and "Conv" in op.type) else -1
+
+
+def _size(shape: Shape | None) -> int:
+    """How many elements a tensor of *shape* has; 0 if it is not known."""
+    known = () if shape is None else tuple(each for each in shape if each is not None)
+    return 0 if shape is None or len(known) != len(shape) else math.prod(known)
