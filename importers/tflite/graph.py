@@ -28,6 +28,7 @@ from graphstore.model import (
 from importers.kept import kept_list, kept_text, told_of
 from importers.names import Expansion, UniqueIds
 from importers.tflite.checked import Bounds, DamagedTableError
+from importers.tflite.quantised import TensorInfo, quantisation, weights
 from importers.tflite.schema import dtype_of, operator_name, options, text_of
 
 _ENTRY = "Input"
@@ -46,26 +47,6 @@ _BODIES = {
 """Options that name a sub-graph, and how many inputs of the operator come before its own."""
 _WITHOUT_OUTPUT = frozenset({"cond_subgraph_index", "init_subgraph_index"})
 _MAX_SCALES = 16
-
-
-@dataclass(frozen=True, slots=True)
-class _TensorInfo:
-    """One tensor of a sub-graph as the file describes it."""
-
-    name: str
-    shape: Shape | None
-    tensor: Tensor
-    buffer: int
-    scales: tuple[AttrValue, ...]
-    zeros: tuple[AttrValue, ...]
-    axis: int
-    count: int
-    """How many scales it has."""
-
-    @property
-    def parts(self) -> tuple[str, ...]:
-        """The names of the TensorFlow ops that were fused into it, the last of them first."""
-        return tuple(part for part in self.name.split(";") if part)
 
 
 @dataclass(slots=True)
@@ -93,7 +74,7 @@ class TfliteGraph:
         self._constant_ids = UniqueIds()
         self._bodies = UniqueIds()
         self._calls = Expansion()
-        self._known: dict[int, list[_TensorInfo]] = {}
+        self._known: dict[int, list[TensorInfo]] = {}
         self.ops: list[Op] = []
         self.inputs: list[Tensor] = []
         self.outputs: list[TensorRef] = []
@@ -159,7 +140,7 @@ class TfliteGraph:
             )
         )
 
-    def _entry(self, called: _Called, info: _TensorInfo, number: int) -> InputRef:
+    def _entry(self, called: _Called, info: TensorInfo, number: int) -> InputRef:
         if not called.name:
             self.inputs.append(info.tensor)
             return InputRef(info.tensor.name)
@@ -181,7 +162,7 @@ class TfliteGraph:
         self,
         called: _Called,
         operator: tflite.Operator,
-        tensors: list[_TensorInfo],
+        tensors: list[TensorInfo],
         values: dict[int, InputRef],
     ) -> None:
         code = operator.OpcodeIndex()
@@ -207,7 +188,7 @@ class TfliteGraph:
                 type=kind,
                 inputs=inputs,
                 outputs=tuple(_with_origin(info) for info in made),
-                attrs=attrs | _quantisation(made) | _weights(takes, tensors, values),
+                attrs=attrs | quantisation(made) | weights(takes, tensors, values),
                 subgraph=called.name,
                 owns=owns,
                 original_names=_originals(made),
@@ -216,7 +197,7 @@ class TfliteGraph:
         )
 
     def _value(
-        self, place: int, tensors: list[_TensorInfo], values: dict[int, InputRef]
+        self, place: int, tensors: list[TensorInfo], values: dict[int, InputRef]
     ) -> InputRef | None:
         """What an operator takes; a tensor nobody makes is a constant."""
         if place < 0:
@@ -225,7 +206,7 @@ class TfliteGraph:
             values[place] = InputRef(self._constant(tensors[place]))
         return values[place]
 
-    def _constant(self, info: _TensorInfo) -> str:
+    def _constant(self, info: TensorInfo) -> str:
         name = self._constant_ids.take(info.name or f"tensor_{len(self.constants)}")
         tensor = Tensor(name, info.tensor.dtype, info.tensor.shape)
         if info.buffer >= self._model.BuffersLength():
@@ -286,12 +267,12 @@ class TfliteGraph:
                 raise DamagedTableError(what, table._tab.Pos)
         return found
 
-    def _tensors(self, index: int) -> list[_TensorInfo]:
+    def _tensors(self, index: int) -> list[TensorInfo]:
         if index not in self._known:
             self._known[index] = list(self._read_tensors(index))
         return self._known[index]
 
-    def _read_tensors(self, index: int) -> Iterator[_TensorInfo]:
+    def _read_tensors(self, index: int) -> Iterator[TensorInfo]:
         graph = self._graphs[index]
         for place in range(graph.TensorsLength()):
             found = self._bounds.inner(graph.Tensors(place))
@@ -315,50 +296,21 @@ class TfliteGraph:
                 if 0 < quantised.ZeroPointLength() <= _MAX_SCALES:
                     zeros = tuple(quantised.ZeroPointAsNumpy().tolist())
             tensor = Tensor(name or f"tensor_{place}", dtype_of(found.Type()), shape)
-            yield _TensorInfo(name, shape, tensor, found.Buffer(), scales, zeros, axis, kept)
+            yield TensorInfo(name, shape, tensor, found.Buffer(), scales, zeros, axis, kept)
 
 
-def _originals(made: list[_TensorInfo]) -> tuple[str, ...]:
+def _originals(made: list[TensorInfo]) -> tuple[str, ...]:
     """The TensorFlow ops in an operator in the order they run; none if the converter added it."""
     names = dict.fromkeys(part for info in made for part in reversed(info.parts))
     return tuple(name for name in names if not name.startswith(_OWN))
 
 
-def _with_origin(info: _TensorInfo) -> Tensor:
+def _with_origin(info: TensorInfo) -> Tensor:
     parts = info.parts
     if not parts or parts[0].startswith(_OWN):
         return info.tensor
     tensor = info.tensor
     return Tensor(tensor.name, tensor.dtype, tensor.shape, None, TensorOrigin(parts[0], 0))
-
-
-def _quantisation(made: list[_TensorInfo]) -> dict[str, AttrValue]:
-    """Scale and zero point of quantised outputs; those past the first have their number behind."""
-    found: dict[str, AttrValue] = {}
-    for port, info in enumerate(made):
-        if info.scales:
-            end = f"_{port}" if port else ""
-            found[f"scale{end}"] = kept_list(info.scales)
-            found[f"zero_point{end}"] = kept_list(info.zeros)
-            if len(info.scales) > 1:
-                found[f"quantized_dimension{end}"] = info.axis
-    return found
-
-
-def _weights(
-    takes: list[int], tensors: list[_TensorInfo], values: dict[int, InputRef]
-) -> dict[str, AttrValue]:
-    """How many scales quantised constants have, by the position where they are read, and the zero
-    point of those with one. The scales are many and stay in the file."""
-    found: dict[str, AttrValue] = {}
-    for position, place in enumerate(takes):
-        if place < 0 or values[place].producer is not None or not tensors[place].count:
-            continue
-        info = tensors[place]
-        found[f"input_{position}_scales"] = info.count
-        if len(info.zeros) == 1:
-            found[f"input_{position}_zero_point"] = info.zeros[0]
-    return found
 
 
 def model_graph(bounds: Bounds, path: Path, sha256: str) -> ModelGraph:
