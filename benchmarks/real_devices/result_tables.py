@@ -1,39 +1,76 @@
-"""The results as tables."""
+"""The results as tables, printed or written into the README between two markers."""
 
 from __future__ import annotations
 
 import json
+import statistics
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from cause_verdicts import SURE
 
+README = Path(__file__).parents[1] / "README.md"
+START, END = "<!-- real devices: start -->", "<!-- real devices: end -->"
+Line = Mapping[str, Any]
+
 
 def tables(results: Path) -> str:
-    """The tables of a file of results, in Markdown."""
+    """The tables of a file of results, in Markdown; the last line of each case counts."""
     if not results.exists():
         return ""
-    lines = [json.loads(line) for line in results.read_text(encoding="utf-8").splitlines()]
-    rows = [
-        "| device | healthy | diverged | guilty | suspects | tensors | faults | guilty first "
-        "| first | causes right | weak | wrong | wrong and sure | peak MiB |"
-    ]
-    for device in dict.fromkeys(line["device"] for line in lines):
-        mine = [line for line in lines if line["device"] == device]
+    read = map(json.loads, results.read_text(encoding="utf-8").splitlines())
+    key = ("device", "model", "kind", "seed")
+    lines = list({tuple(line[name] for name in key): line for line in read}.values())
+    return "\n".join([*_healthy(lines), "", *_faults(lines, "device"), "", *_faults(lines, "kind")])
+
+
+def write(results: Path) -> None:
+    """Put the tables between the markers of the README."""
+    text = README.read_text(encoding="utf-8")
+    before, rest = text.split(START)
+    behind = rest.split(END)[1]
+    found = f"{before}{START}\n{tables(results)}\n{END}{behind}"
+    README.write_text(found, encoding="utf-8")
+
+
+def _healthy(lines: Sequence[Line]) -> Iterator[str]:
+    yield "| device | healthy runs | diverged | guilty | suspects | tensors | CPU s | peak MiB |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for device, mine in _by(lines, "device"):
         healthy = [line for line in mine if not line["kind"] and "ranking" in line]
-        faulty = [line for line in mine if line["kind"] and line.get("tensor")]
+        if not healthy:
+            continue
         ranks = [each for line in healthy for each in line["ranking"]]
         guilty = sum(each[2] for each in ranks)
-        first = [line for line in faulty if line.get("rank") == 1]
-        called = [line for line in first if line["verdict"] == "diverged"]
-        causes = [line["cause"] for line in faulty if line.get("cause")]
+        diverged = sum(line["verdict"] == "diverged" for line in healthy)
+        yield (
+            f"| {device} | {len(healthy)} | {diverged} | {guilty} | {len(ranks) - guilty} "
+            f"| {sum(line['judged'] for line in healthy)} "
+            f"| {statistics.median(line['cpu'] for line in healthy):.1f} "
+            f"| {max(line['peak_mib'] for line in healthy):.0f} |"
+        )
+
+
+def _faults(lines: Iterable[Line], by: str) -> Iterator[str]:
+    yield f"| {by} | faults | first | first and guilty | right cause | weak | wrong | wrong, sure |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    faulty = [line for line in lines if line["kind"] and line.get("tensor")]
+    for value, mine in _by(faulty, by):
+        first = [line for line in mine if line.get("rank") == 1]
+        guilty = sum(line["verdict"] == "diverged" for line in first)
+        causes = [line["cause"] for line in mine if line.get("cause")]
         told = Counter(cause[0] for cause in causes)
         sure = sum(cause[0] == "wrong" and cause[2] >= SURE for cause in causes)
-        peak = max((line.get("peak_mib", 0) for line in mine), default=0)
-        rows.append(
-            f"| {device} | {len(healthy)} | {sum(x['verdict'] == 'diverged' for x in healthy)} "
-            f"| {guilty} | {len(ranks) - guilty} | {sum(x['judged'] for x in healthy)} "
-            f"| {len(faulty)} | {len(called)} | {len(first)} "
-            f"| {told['right']} | {told['weak']} | {told['wrong']} | {sure} | {peak:.0f} |"
+        yield (
+            f"| {value} | {len(mine)} | {len(first)} | {guilty} | {told['right']} "
+            f"| {told['weak']} | {told['wrong']} | {sure} |"
         )
-    return "\n".join(rows)
+
+
+def _by(lines: Iterable[Line], name: str) -> Iterable[tuple[str, list[Line]]]:
+    found: dict[str, list[Line]] = {}
+    for line in lines:
+        found.setdefault(line[name], []).append(line)
+    return found.items()

@@ -28,7 +28,7 @@ import numpy as np
 import onnx
 from cause_verdicts import verdict
 from model_faults import Faulty, ModelFault, faulty_models
-from result_tables import tables
+from result_tables import tables, write
 from workplaces import DEVICES, Workplace
 
 from divergraph.execute.installed import open_executor
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--healthy", action="store_true", help="no faults")
     parser.add_argument("--table", action="store_true", help="run nothing")
+    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
     given = parser.parse_args()
     for name in [] if given.table else given.models.split(","):
         with tempfile.TemporaryDirectory() as folder:
@@ -57,6 +58,8 @@ def main() -> None:
                 with given.results.open("a", encoding="utf-8") as file:
                     file.write(f"{json.dumps(line)}\n")
     print(tables(given.results))
+    if given.write:
+        write(given.results)
 
 
 def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
