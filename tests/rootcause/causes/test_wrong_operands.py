@@ -198,3 +198,26 @@ def test_another_operation_of_the_same_operands_is_named(kind: str) -> None:
     assert found is not None
     assert found.label == "wrong_operation"
     assert words in found.sentence
+
+
+def test_one_output_does_not_tell_which_products_are_missing(tmp_path: Path) -> None:
+    """Some number of products left out gives any single value."""
+    weight = DRAW.standard_normal((64, 1)).astype(np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "weight"], ["y"], name="head")],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])],
+        [numpy_helper.from_array(weight, "weight")],
+    )
+    for side, factor in (("golden", 1.0), ("device", 1.13)):
+        graph.initializer[0].CopyFrom(
+            numpy_helper.from_array(weight * np.float32(factor), "weight")
+        )
+        built = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        onnx.save(built, tmp_path / f"{side}.onnx")
+        capture(CaptureRequest(tmp_path / f"{side}.onnx", tmp_path / side, seed=5))
+    model = tmp_path / "golden.onnx"
+    found = compare(CompareRequest(model, tmp_path / "golden", model, tmp_path / "device"))
+    assert [each.op for each in found.origins] == ["head"]
+    assert "sum_cut_short" not in [each.label for each in found.findings]

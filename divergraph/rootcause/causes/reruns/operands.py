@@ -26,6 +26,8 @@ _PROMISING = 0.85
 """The share of the error that the best of a few counts may leave for more to be tried."""
 _PLACES, _ROUNDS = 8, 6
 """Counts tried in a round of a search, and rounds."""
+_TELLING = 4
+"""Fewer outputs than this are explained by some count of products left out, whatever is wrong."""
 _WIDEST = 7
 """The longest axis of a window whose places are tried one by one."""
 _GATES: Mapping[str, int] = {"LSTM": 4, "GRU": 3}
@@ -283,6 +285,8 @@ def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array
     """The beginning or the end of each sum was left out; the count is searched."""
     name, axis = at
     length = operand.shape[axis]
+    if view.d.size < _TELLING:
+        return None
     for end in (True, False):
 
         def lost(count: int, end: bool = end) -> Trial[Array]:
