@@ -202,18 +202,19 @@ def test_another_operation_of_the_same_operands_is_named(kind: str) -> None:
 
 def test_one_output_does_not_tell_which_products_are_missing(tmp_path: Path) -> None:
     """Some number of products left out gives any single value."""
-    weight = DRAW.standard_normal((64, 1)).astype(np.float32)
+    weight = DRAW.standard_normal((1, 64, 1)).astype(np.float32)
+    bias = np.float32([0.3])
     graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "weight"], ["y"], name="head")],
+        [helper.make_node("Conv", ["x", "weight", "bias"], ["y"], name="head")],
         "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])],
-        [numpy_helper.from_array(weight, "weight")],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 64, 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1, 1])],
+        [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(bias, "bias")],
     )
-    for side, factor in (("golden", 1.0), ("device", 1.13)):
-        graph.initializer[0].CopyFrom(
-            numpy_helper.from_array(weight * np.float32(factor), "weight")
-        )
+    for side, factor in (("golden", 1.0), ("device", 0.8)):
+        for place, value in enumerate((weight, bias)):
+            scaled = numpy_helper.from_array(value * np.float32(factor), ("weight", "bias")[place])
+            graph.initializer[place].CopyFrom(scaled)
         built = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
         onnx.save(built, tmp_path / f"{side}.onnx")
         capture(CaptureRequest(tmp_path / f"{side}.onnx", tmp_path / side, seed=5))
