@@ -69,7 +69,7 @@ def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any
     for device in given.devices.split(","):
         line: dict[str, Any] = {"model": place.name, "device": device, "kind": "", "seed": 0}
         if _key(line) not in done:
-            found = place.compared(place.device(device))
+            found = place.compared(device, place.device(device))
             yield _said({**line, **found, "golden_cpu": golden_cpu})
         for seed in [] if given.healthy else map(int, given.seeds.split(",")):
             for kind in map(ModelFault, given.kinds.split(",")):
@@ -92,7 +92,7 @@ def _faulty(place: Workplace, device: str, kind: ModelFault, seed: int) -> dict[
         values = place.dump_of(device, path)
         times = visible(place, healthy, values, fault)
         if times is not None and times >= VISIBLE:
-            found = place.compared(values)
+            found = place.compared(device, values)
             at = [
                 n for n, each in enumerate(found.get("ranking", ()), 1) if fault.tensor in each[3]
             ]

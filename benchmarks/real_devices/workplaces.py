@@ -16,18 +16,30 @@ from analysis import analysed
 from op_runner import OpRunner
 from openvino_device import OpenVino
 
+from divergraph.execute.stand_ins import make_stand_in
 from divergraph.files.dump_names import MAPPING, DumpFileNames
 from divergraph.files.npy_file import write_npy
-from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from graphstore.model import ModelGraph
 from importers.registry import read_graph
 
-DEVICES: Mapping[str, tuple[str, bool]] = {
-    "ov-fp32": ("f32", False),
-    "ov-bf16": ("bf16", False),
-    "ov-bf16-kept": ("bf16", True),
+
+@dataclass(frozen=True)
+class Device:
+    """How a model is run: the inference ``precision``, whether only the tensors that the fused
+    graph keeps are dumped, and whether ONNX Runtime quantises the model before (QDQ)."""
+
+    precision: str
+    kept: bool = False
+    quantised: bool = False
+
+
+DEVICES: Mapping[str, Device] = {
+    "ov-fp32": Device("f32"),
+    "ov-bf16": Device("bf16"),
+    "ov-bf16-kept": Device("bf16", kept=True),
+    "ov-int8": Device("f32", quantised=True),
 }
-"""Precision, and whether only the tensors of the fused graph are dumped."""
 
 
 @dataclass
@@ -61,16 +73,26 @@ class Workplace:
 
     def dump_of(self, device: str, model: Path) -> dict[str, Any]:
         """The tensors that *device* dumps when it runs *model*."""
-        precision, kept = DEVICES[device]
-        runtime = OpenVino(precision)
-        return runtime.run(model, self.feeds, runtime.kept(self.model) if kept else None)
+        chosen = DEVICES[device]
+        runtime = OpenVino(chosen.precision)
+        if chosen.quantised:
+            make_stand_in(model, StandIn.INT8, self.quantised, self.feeds)
+            model = self.quantised
+        return runtime.run(model, self.feeds, runtime.kept(self.model) if chosen.kept else None)
 
-    def compared(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """What the product says of a device that dumped *values*."""
+    @property
+    def quantised(self) -> Path:
+        """The model that a device in 8 bits ran last."""
+        return self.folder / "int8.onnx"
+
+    def compared(self, device: str, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What the product says of a *device* that dumped *values*."""
         dump = self.folder / "device"
         shutil.rmtree(dump, ignore_errors=True)
-        write_dump(dump, self.graph, {**self.feeds, **values})
-        return analysed([self.model, self.folder / "golden", self.model, dump])
+        model = self.quantised if DEVICES[device].quantised else self.model
+        graph = read_graph(model) if DEVICES[device].quantised else self.graph
+        write_dump(dump, graph, {**self.feeds, **values})
+        return analysed([self.model, self.folder / "golden", model, dump])
 
 
 def write_dump(folder: Path, graph: ModelGraph, values: Mapping[str, Any]) -> None:

@@ -63,13 +63,16 @@ class Quantiser:
     axis: int = 1
     block: int = 0
 
-    def __call__(self, value: Array) -> Array:
-        """*value* (float) quantised and dequantised, in its dtype."""
+    def __call__(self, value: Array, moved: float = 0.0) -> Array:
+        """*value* (float) quantised and dequantised, in its dtype, after it was *moved* by so many
+        units of the last place of the whole range in float32, as formulas that divide by the range
+        do."""
         scale, zero = self._shaped(self.scale, value), self._shaped(self.zero, value)
         # Divided in the dtype of the value, as on the device: it decides which way a tie goes.
         scale = scale.astype(value.dtype, copy=False)
         with np.errstate(all="ignore"):
-            steps = np.clip(np.rint(value / scale) + zero, self.low, self.high)
+            place = value.dtype.type(moved * 2.0**-24 * (self.high - self.low))
+            steps = np.clip(np.rint(value / scale + place) + zero, self.low, self.high)
             found: Array = np.asarray((steps - zero) * scale, value.dtype)
         return found
 

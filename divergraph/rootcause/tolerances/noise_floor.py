@@ -279,8 +279,8 @@ class Emulation:
             if quantiser is None:
                 found[result.key] = self._weight(value)
             else:
-                way = float(np.sign(self.shift)) * calibration.DIVISION_UNITS * 2.0**-24
-                found[result.key] = quantiser(value * value.dtype.type(1.0 + way))
+                way = float(np.sign(self.shift))
+                found[result.key] = quantiser(value, way * calibration.DIVISION_UNITS)
         return found
 
 

@@ -69,12 +69,16 @@ def integer_kernel() -> None:
     assert 0.01 < found.estimate.floor < 0.04
 
 
+def _moved(value, units):
+    return value * value.dtype.type(1 + units * SINGLE)
+
+
 def division() -> None:
     def run_subgraphs(subgraphs, given, memory):
         return [SimpleNamespace(key="w", values={"w": V})]
 
     floors = Emulated(SimpleNamespace(run_subgraphs=run_subgraphs), None, INT8, 1 << 20)
-    floors.quantisers = Quantisers({"w": lambda value: value}, frozenset())
+    floors.quantisers = Quantisers({"w": _moved}, frozenset())
     floors.shift = 8.0
     made = floors._weights([SimpleNamespace(constants=lambda: ["w"])])["w"]
     assert SINGLE < relative(made, V) < 5 * SINGLE
