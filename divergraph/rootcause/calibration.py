@@ -126,9 +126,9 @@ asks for it."""
 
 DIVISION_UNITS = 2.0
 """How far a weight over its scale may be off, in units of float32 of the whole range: some devices
-multiply by the inverse, some divide by the range. Measured: four weights next to a tie of OpenVINO's
-8 bits on two models, off by 0.03 to 0.8 such units. Swept: half and twice of it change none of 7
-cases."""
+multiply by the inverse, some divide by the range. Measured: four weights next to a tie on two models
+that OpenVINO runs in 8 bits, off by 0.05 to 0.8 such units. Swept: half and twice of it change none
+of 7 cases."""
 
 # Tolerances: masks
 
