@@ -126,9 +126,9 @@ asks for it."""
 
 DIVISION_UNITS = 2.0
 """How far a weight over its scale may be off, in units of float32 of the whole range: some devices
-multiply by the inverse, some divide by the range. Measured: four weights next to a tie on two models
-that OpenVINO runs in 8 bits, off by 0.05 to 0.8 such units. Swept: half and twice of it change none
-of 7 cases."""
+multiply by the inverse, some divide by the range. Measured: four weights next to a tie on two
+models that OpenVINO runs in 8 bits, off by 0.05 to 0.8 such units. Swept: half and twice of it
+change none of 7 cases."""
 
 # Tolerances: masks
 
@@ -194,7 +194,12 @@ SLICES_LEAST = 8
 measured."""
 
 SLICE_LEAST_VALUES = 4
-"""Slices of fewer values are not judged by themselves. Counted, not measured."""
+"""Slices of fewer values vary so much by chance that only what all the others share tells one from
+them. Counted, not measured."""
+
+SLICES_ALIKE = 0.25
+"""The spread of the logarithms of error over noise up to which single values are as the imitation
+has them. Measured: rounding that is imitated leaves 0.05, rounding at random 1.0 and more."""
 
 PEAK_VALUES = 3
 """So many elements must be that far off: fewer may be by chance. Not measured apart from

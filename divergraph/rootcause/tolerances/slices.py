@@ -46,25 +46,27 @@ def slice_suspicion(
     if not all(math.isfinite(float(np.sum(each))) for each in (wrong, usual, sizes)):
         return 0.0
     energies = (wrong, usual + least**2, sizes)
-    return max((_of_axis(each, unit) for each in _along_axes(energies)), default=0.0)
+    found = 0.0
+    for norms in _along_axes(energies):
+        few = right.size < norms[0].size * calibration.SLICE_LEAST_VALUES
+        found = max(found, _of_axis(norms, unit, few=few))
+    return found
 
 
 def _along_axes(energies: Sequence[Array]) -> Iterator[list[Array]]:
-    """The norms of all slices along each axis that has enough of them, of enough values each."""
+    """The norms of all slices along each axis that has enough of them."""
     shape = energies[0].shape
     for axis, count in enumerate(shape):
-        if (
-            count < calibration.SLICES_LEAST
-            or energies[0].size < count * calibration.SLICE_LEAST_VALUES
-        ):
+        if count < calibration.SLICES_LEAST:
             continue
         others = tuple(n for n in range(len(shape)) if n != axis)
         yield [np.sqrt(np.sum(each, axis=others)) for each in energies]
 
 
-def _of_axis(norms: Sequence[Array], unit: float) -> float:
+def _of_axis(norms: Sequence[Array], unit: float, *, few: bool) -> float:
     """The ratio of error to noise of the worst slice of one axis, less what so many slices of
-    such different ratios reach by chance."""
+    such different ratios reach by chance. Slices of *few* values tell something only where the
+    imitation has the very errors of nearly all of them."""
     wrong, usual, sizes = norms
     there = sizes > 0.0
     # Weights that a type holds exactly make no noise in their channel, which is luck of the
@@ -77,5 +79,7 @@ def _of_axis(norms: Sequence[Array], unit: float) -> float:
         return 0.0
     middle = float(np.median(known))
     spread = float(np.median(np.abs(known - middle))) * _TO_SIGMA
+    if few and spread > calibration.SLICES_ALIKE:
+        return 0.0
     chance = math.exp(min(spread * math.sqrt(2.0 * math.log(known.size)), 10.0))
     return float(ratios[there].max()) / min(max(chance, 1.0), calibration.PART_UNSURE)

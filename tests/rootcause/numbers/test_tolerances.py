@@ -139,12 +139,27 @@ def slices(rows: int, columns: int) -> float:
 
 def slices_least() -> None:
     assert slices(20, 5) > 10
-    assert slices(3, 20) == 0
+    assert slices(6, 7) == 0
+
+
+def uneven(width: int, spread: float) -> float:
+    """The suspicion of one slice of 100 that is far off, where the others differ by chance."""
+    draws = np.random.default_rng(3)
+    exact = np.ones((100, width), np.float32)
+    noise = np.exp(draws.normal(0, spread, (100, 1))).astype(np.float32) * np.float32(1e-3)
+    device = exact + noise
+    device[0] += np.float32(0.1)
+    return slice_suspicion(exact, device, [exact + np.float32(1e-3)], 1e-9, 0.0)
 
 
 def slice_least_values() -> None:
-    assert slices(20, 8) > 10
-    assert slices(200, 2) == 0
+    assert uneven(7, 1.5) > 10
+    assert uneven(2, 1.5) == 0
+
+
+def slices_alike() -> None:
+    assert uneven(2, 0.1) > 10
+    assert uneven(2, 0.6) == 0
 
 
 def peak_values() -> None:
@@ -239,6 +254,7 @@ CASES: dict[str, Callable[[], None]] = {
     "PART_UNSURE": part_unsure,
     "SLICES_LEAST": slices_least,
     "SLICE_LEAST_VALUES": slice_least_values,
+    "SLICES_ALIKE": slices_alike,
     "PEAK_VALUES": peak_values,
     "PEAK_UNSURE": peak_unsure,
     "USUAL_STEPS": usual_steps,

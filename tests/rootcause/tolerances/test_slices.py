@@ -30,6 +30,19 @@ def test_rounding_is_suspicious_in_no_slice(seed: int, shape: tuple[int, int]) -
     assert slice_suspicion(exact, device, [imitated], UNIT, 0.0) < 3
 
 
+def test_one_value_is_a_slice_where_all_others_are_as_expected() -> None:
+    exact, imitated, _ = layer(5, 1, 214)
+    device = imitated.copy()
+    device[0, 66] += np.float32(60) * np.abs(imitated - exact)[0, 66]
+    assert slice_suspicion(exact, device, [imitated], UNIT, 0.0) > 10
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_single_values_of_noise_that_is_not_imitated_exactly_say_nothing(seed: int) -> None:
+    exact, imitated, device = layer(seed, 1, 214)
+    assert slice_suspicion(exact, device, [imitated], UNIT, 0.0) < 6
+
+
 @pytest.mark.parametrize("axis", [0, 1])
 def test_a_slice_that_is_off_is_seen_whatever_its_axis(axis: int) -> None:
     exact, imitated, device = layer(1, 64, 128)
