@@ -48,8 +48,8 @@ class WeightQuantiser(Quantiser):
 
     slices: int = 1
 
-    def __call__(self, value: Array) -> Array:
-        """*value* (float) quantised and dequantised, in its dtype."""
+    def __call__(self, value: Array, moved: float = 0.0) -> Array:
+        """*value* (float) quantised and dequantised, in its dtype, after it was *moved*."""
         axes = [n for n, length in enumerate(value.shape) if length == self.slices]
         kept = axes[0 if self.axis == 0 else -1] if axes and self.slices > 1 else None
         others = tuple(n for n in range(value.ndim) if n != kept)
@@ -62,9 +62,10 @@ class WeightQuantiser(Quantiser):
             scale = np.maximum(most, -least) / self.high
             least = -scale * self.high
         scale = np.where(scale > 0.0, scale, 1.0)
-        start = np.rint(least / scale)
+        start, width = np.rint(least / scale), self.high - self.low
         with np.errstate(all="ignore"):
-            steps = np.clip(np.rint(given / scale), start, start + (self.high - self.low))
+            steps = np.rint(given / scale + moved * 2.0**-24 * width)
+            steps = np.clip(steps, start, start + width)
             found: Array = np.asarray(steps * scale, value.dtype)
         return found
 
