@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -34,7 +35,8 @@ def compared(divergraph, tmp_path):
         np.save(tmp_path / "x.npy", given)
         dump = tmp_path / "dump"
         divergraph("capture", path, "--inputs", f"x={tmp_path / 'x.npy'}", "-o", dump)
-        sides = ["--golden", path, "--golden-dump", dump, "--device", path, "--device-dump", dump]
+        other = shutil.copytree(dump, tmp_path / "device")
+        sides = ["--golden", path, "--golden-dump", dump, "--device", path, "--device-dump", other]
         assert divergraph("compare", *sides, "--run", "run", "--store", tmp_path / "s").code == 0
 
     return call
