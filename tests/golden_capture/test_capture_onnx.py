@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from graphstore.errors import InputError
 from graphstore.model import Verdict
 from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.registry import read_graph
+
+DATA = Path(__file__).parents[1] / "data"
 
 
 def small_net(path: Path, *names: str, seed: int = 0) -> Path:
@@ -216,20 +219,21 @@ def test_a_killed_capture_shows_no_half_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def page_on_capturing(language: str) -> list[str]:
+    """What the page gives to copy in *language*; ``sh`` is for machines with TensorFlow."""
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "capture.md"
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.slow
 def test_the_page_on_capturing_runs(tmp_path: Path) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "capture.md").read_text(
-        encoding="utf-8"
-    )
     small_net(tmp_path / "model.onnx")
     np.save(tmp_path / "input.npy", np.ones((1, 4, 8, 8), np.float32))
     place = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for language, text in re.findall(r"^```(\w+)\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        if language == "sh":
-            continue  # needs TensorFlow, or a machine with TensorFlow 1
-        command = ["bash", "-c", text] if language == "bash" else [sys.executable, "-c", text]
+    for text in page_on_capturing("bash"):
         done = subprocess.run(
-            command,
+            ["bash", "-c", text],
             cwd=tmp_path,
             env=os.environ | place,
             capture_output=True,
@@ -239,3 +243,21 @@ def test_the_page_on_capturing_runs(tmp_path: Path) -> None:
         assert done.returncode in (0, 1), done.stderr
         assert "divergraph: " not in done.stderr
         assert done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["openvino", "ai_edge_litert"])
+def test_the_recipes_for_other_runtimes_write_dumps(tmp_path: Path, runtime: str) -> None:
+    pytest.importorskip(runtime, reason="of the extra real-devices")
+    small_net(tmp_path / "model.onnx")
+    shutil.copy(DATA / "tflite" / "net.tflite", tmp_path / "model.tflite")
+    shape = (1, 4, 8, 8) if runtime == "openvino" else (1, 8, 6, 2)
+    np.save(tmp_path / "input.npy", np.ones(shape, np.float32))
+    (recipe,) = (text for text in page_on_capturing("python") if runtime in text)
+    done = subprocess.run(
+        [sys.executable, "-c", recipe], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    dumped = list((tmp_path / "device").glob("*.npy"))
+    assert len(dumped) > 2
+    assert all(np.load(path, allow_pickle=False).size for path in dumped)
