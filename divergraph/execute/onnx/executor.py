@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -27,12 +26,12 @@ from divergraph.execute.contract import (
 )
 from divergraph.execute.onnx.altered import OnnxChangedRun, alter, open_for_additions
 from divergraph.execute.onnx.files import root_tensors, set_outputs
+from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.quantised import open_readings
 from divergraph.execute.onnx.segments import segments
 from divergraph.execute.onnx.session import (
     OnnxSession,
     element_type,
-    is_plain,
     load_onnxruntime,
     open_session,
     plain_options,
@@ -41,7 +40,6 @@ from divergraph.execute.onnx.session import (
 from divergraph.execute.onnx.subgraphs import Explodable, OnnxSubgraph, explode, slice_of
 from divergraph.execute.onnx.weights import load_without_weights
 from divergraph.execute.side_by_side import run_in_batches
-from divergraph.files.npy_file import write_npy
 from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 
@@ -269,50 +267,3 @@ class OnnxRuntimeExecutor:
             # asarray without a dtype, too: sums of arrays of no axes are no arrays any more
             found[name] = np.asarray(value, dtype)
         return found
-
-
-class LiveValues:
-    """Keeps values until they were taken as often as said, about *memory* bytes at most."""
-
-    def __init__(self, memory: int, uses: Mapping[str, int]) -> None:
-        self._memory = memory
-        self._uses = dict(uses)
-        self._held: dict[str, Array] = {}
-        self._files: dict[str, Path] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
-
-    def keep(self, name: str, value: Array) -> None:
-        """Keep *value* if it will be taken."""
-        if self._uses.get(name, 0) > 0:
-            self._held[name] = value
-            self._spill()
-
-    def take(self, name: str) -> Array:
-        """The value kept under *name*; let go after its last use."""
-        self._uses[name] -= 1
-        last = self._uses[name] <= 0
-        if name in self._held:
-            return self._held.pop(name) if last else self._held[name]
-        path = self._files[name]
-        value: Array = np.load(path, allow_pickle=False)
-        if last:
-            path.unlink()
-        return value
-
-    def close(self) -> None:
-        """Remove the scratch files."""
-        self._held.clear()
-        if self._folder is not None:
-            self._folder.cleanup()
-
-    def _spill(self) -> None:
-        while sum(value.nbytes for value in self._held.values()) > self._memory:
-            plain = [name for name, value in self._held.items() if is_plain(value)]
-            if not plain:
-                return  # texts and the like are never big
-            name = max(plain, key=lambda each: self._held[each].nbytes)
-            if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="divergraph-")
-            path = Path(self._folder.name) / f"{len(self._files)}.npy"
-            write_npy(path, self._held.pop(name))
-            self._files[name] = path

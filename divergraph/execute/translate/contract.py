@@ -1,0 +1,110 @@
+"""What a translation of one op is: a row that adds ONNX nodes to a piece.
+
+A framework's table (:class:`Rows`) has one row per op type. A row is called with a :class:`Piece
+<divergraph.execute.translate.piece.Piece>`: the op with its attributes and what is known of its
+inputs, and gives the names of what it made, one per output of the op. Rows are the only place that
+knows what an op computes; shapes, constants, memory and running are told once, around them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from divergraph.values.array_types import Array
+
+if TYPE_CHECKING:
+    from divergraph.execute.translate.piece import Piece
+
+Row: TypeAlias = "Callable[[Piece], Sequence[str | None]]"
+"""Adds the nodes of one op to a piece; gives the name of each output, None for one that this run
+does not make (the other side of a branch)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of a tensor while its readers are translated: its element type, its shape (None
+    if that follows only from values), and its value if that is a constant."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...] | None = None
+    value: Array | None = None
+
+    @classmethod
+    def of(cls, value: Array) -> Known:
+        """All of a constant."""
+        return cls(value.dtype, value.shape, value)
+
+    @property
+    def nbytes(self) -> int | None:
+        """Its size; None while the shape is unknown."""
+        if self.shape is None:
+            return None
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+class NotTranslatedError(Exception):
+    """An op that has no row, or whose row does not cover this case; the text says which."""
+
+
+class NeedsValueError(Exception):
+    """A row needs to know the value or the shape of ``tensor``, which follows only from running
+    what is before it."""
+
+    def __init__(self, tensor: str) -> None:
+        super().__init__(f"needs the value of {tensor!r}")
+        self.tensor = tensor
+
+
+@dataclass(frozen=True, slots=True)
+class RowEntry:
+    """One row of a table: the function, where the op is defined, and whether it runs though some
+    of its inputs were not made (what joins branches)."""
+
+    row: Row
+    source: str
+    joins: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The table of one framework: its op types with their rows."""
+
+    framework: str
+    entries: dict[str, RowEntry] = field(default_factory=dict)
+
+    def row(self, *types: str, source: str, joins: bool = False) -> Callable[[Row], Row]:
+        """Put the decorated function into the table, for these op *types*.
+
+        *source* says where the op is defined: a file or page of the framework.
+        """
+
+        def put(row: Row) -> Row:
+            for each in types:
+                if each in self.entries:
+                    raise ValueError(f"two rows for {each}")
+                self.entries[each] = RowEntry(row, source, joins)
+            return row
+
+        return put
+
+    def same(self, pairs: Mapping[str, str], source: str) -> None:
+        """Rows of ops that one ONNX op of the same inputs computes, by op type."""
+        for kind, onnx_kind in pairs.items():
+            self.row(kind, source=source)(_one_node(onnx_kind))
+
+    def __contains__(self, kind: str) -> bool:
+        return kind in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self.entries))
+
+
+def _one_node(onnx_kind: str) -> Row:
+    def row(piece: Piece) -> Sequence[str]:
+        return [piece.add(onnx_kind, *piece.names)]
+
+    return row

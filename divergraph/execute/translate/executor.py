@@ -1,0 +1,229 @@
+"""Run a translated model with ONNX Runtime, op by op as its author wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.contract import (
+    DEFAULT_MEMORY,
+    AdditiveRun,
+    Array,
+    RunnableSubgraph,
+    SubgraphResult,
+    SubgraphValues,
+    Unavailable,
+    checked_feeds,
+    chosen_tensors,
+)
+from divergraph.execute.onnx.altered import OnnxChangedRun, open_for_additions
+from divergraph.execute.onnx.session import open_session, plain_options
+from divergraph.execute.side_by_side import run_in_batches
+from divergraph.execute.translate.contract import Known, NeedsValueError, NotTranslatedError
+from divergraph.execute.translate.program import Program, TranslatedSlice, slice_of
+from divergraph.execute.translate.run import ProgramRun, give_values, run_translation
+from divergraph.execute.translate.translation import Translation
+from graphstore.errors import ExecutionError
+from graphstore.model import AttrValue, Op, Tensor
+
+_MOST_PIECES = 400
+
+
+class TranslatedExecutor:
+    """One model of another framework, translated to ONNX as it runs.
+
+    ``unavailable`` grows in a run by what that run could not give: branches that were not taken,
+    ops without a translation for these shapes.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.name = program.name
+        self.inputs: tuple[Tensor, ...] = program.inputs
+        fed = {tensor.name for tensor in program.inputs}
+        lost = _without_rows(program)
+        made = (tensor.name for op in program.ops for tensor in op.outputs)
+        self.tensors: tuple[str, ...] = tuple(
+            name
+            for name in made
+            if name not in fed and name not in lost and name not in program.left_out
+        )
+        self.unavailable: tuple[Unavailable, ...] = tuple(
+            Unavailable(name, reason) for name, reason in {**program.left_out, **lost}.items()
+        )
+
+    def run(
+        self,
+        feeds: Mapping[str, Array],
+        wanted: Sequence[str] | None = None,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[tuple[str, Array]]:
+        """The values of *wanted*; what an untaken branch would have made is left out."""
+        names = chosen_tensors(self.tensors, wanted)
+        run = ProgramRun(self._program, checked_feeds(self.inputs, feeds), names, memory // 2)
+        try:
+            yield from run.values()
+        finally:
+            run.close()
+        for name, reason in run.lost.items():
+            self._lose(name, reason)
+
+    def run_subgraphs(
+        self,
+        subgraphs: Iterable[RunnableSubgraph],
+        values: SubgraphValues,
+        *,
+        memory: int = DEFAULT_MEMORY,
+    ) -> Iterator[SubgraphResult]:
+        """Run pieces side by side in one session a batch; halved where one does not run."""
+        nbytes = self._program.constants.nbytes
+        return run_in_batches(
+            subgraphs,
+            lambda piece: self._as_declared(values(piece)),
+            partial(slice_of, self._program),
+            self._side_by_side,
+            memory // 2,  # the other half is for the outputs
+            weights=lambda part: {name: nbytes(name) for name in part.constants},
+            most=_MOST_PIECES,
+        )
+
+    def with_additions(
+        self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
+    ) -> AdditiveRun:
+        """One session of what the outputs need, with an input added to each of *tensors*."""
+        from onnx import helper
+
+        known = set(self.tensors)
+        chosen_tensors(self.tensors, (*tensors, *outputs))
+        outside = {name: value for name, value in feeds.items() if name not in known}
+        taken = [tensor for tensor in self.inputs if tensor.name in outside]
+        given = {**self._as_declared(feeds), **checked_feeds(taken, outside)}
+        made = self._translated(given, outputs)
+        types = {
+            name: made.known[name].dtype
+            for name in tensors
+            if name in made.known and name not in given and made.known[name].dtype.kind == "f"
+        }
+        model, constants = made.model(outputs)
+        numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
+        open_for_additions(model, numbers, {}, outputs)
+        session = open_session(model, Path(), plain_options())
+        inputs = {value.name for value in model.graph.input}
+        fed = {name: value for name, value in given.items() if name in inputs}
+        open_feeds = [name for name in tensors if name in fed and fed[name].dtype.kind == "f"]
+        return OnnxChangedRun(session, {**constants, **fed}, types, open_feeds, outputs, ())
+
+    def run_altered(
+        self,
+        piece: RunnableSubgraph,
+        values: Mapping[str, Array],
+        tensor: str,
+        attrs: Mapping[str, AttrValue],
+    ) -> Mapping[str, Array] | None:
+        """The piece alone, the op that makes *tensor* with other attributes."""
+        maker = self._program.makers.get(tensor)
+        if maker is None:
+            return None
+        changed = replace(maker, attrs={**maker.attrs, **attrs})
+        try:
+            part = slice_of(self._program, piece)
+            ops = tuple(changed if op is maker else op for op in part.ops)
+            given = self._as_declared(values)
+            made = self._run_slice(replace(part, ops=ops), given)
+        except (ExecutionError, NotTranslatedError):
+            return None  # the shapes do not fit the changed attributes
+        return dict(zip(part.made, made, strict=True))
+
+    def close(self) -> None:
+        """Nothing is kept open between runs."""
+
+    def _translated(self, given: Mapping[str, Array], outputs: Sequence[str]) -> Translation:
+        """All that makes *outputs*, in one model; values that shape it are run for at once."""
+        made = Translation(self._program.rows, self._program.constants)
+        for name, value in given.items():
+            made.give(name, Known(value.dtype, value.shape))
+        for op in self._program.needed(outputs, given):
+            self._add(made, op, given)
+        return made
+
+    def _add(self, made: Translation, op: Op, given: Mapping[str, Array]) -> None:
+        tried: set[str] = set()
+        while True:
+            try:
+                made.add(op)
+            except NeedsValueError as error:
+                if error.tensor in tried:
+                    raise ExecutionError(f"{op.id!r} {error}") from error
+                tried.add(error.tensor)
+                value = given.get(error.tensor)
+                if value is None:
+                    (value,) = run_translation(made, [error.tensor], given)
+                made.known[error.tensor] = Known.of(value)
+            except NotTranslatedError as error:
+                raise ExecutionError(str(error)) from error
+            else:
+                return
+
+    def _side_by_side(
+        self, slices: Sequence[TranslatedSlice], given: Sequence[Mapping[str, Array]]
+    ) -> list[Array]:
+        """The outputs of slices run in one session, slice by slice."""
+        if len(slices) == 1:
+            return self._run_slice(slices[0], given[0])
+        made = Translation(self._program.rows, self._program.constants)
+        feeds: dict[str, Array] = {}
+        names: list[str] = []
+        for number, (part, values) in enumerate(zip(slices, given, strict=True)):
+            scope = f"{number}\n"
+            feeds.update(give_values(made, values, scope))
+            try:
+                for op in part.ops:
+                    made.add(op, scope)
+            except (NeedsValueError, NotTranslatedError) as error:
+                raise ExecutionError(str(error)) from error
+            names += [made.named(name, scope) for name in part.made]
+        return run_translation(made, names, feeds)
+
+    def _run_slice(self, part: TranslatedSlice, values: Mapping[str, Array]) -> list[Array]:
+        """The outputs of one slice; what shapes it is run for on the way."""
+        made = Translation(self._program.rows, self._program.constants)
+        feeds = give_values(made, values)
+        for op in part.ops:
+            self._add(made, op, values)
+        return run_translation(made, part.made, feeds)
+
+    def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Values in the element types the model computes in; a device may hold others."""
+        found: dict[str, Array] = {}
+        declared = {tensor.name: tensor for tensor in self.inputs}
+        for name, value in values.items():
+            maker = self._program.makers.get(name)
+            tensors = maker.outputs if maker is not None else ()
+            tensor = declared.get(name) or next((t for t in tensors if t.name == name), None)
+            dtype = tensor.dtype.numpy if tensor is not None and tensor.dtype else None
+            # asarray without a dtype, too: sums of arrays of no axes are no arrays any more
+            found[name] = np.asarray(value, dtype)
+        return found
+
+    def _lose(self, tensor: str, reason: str) -> None:
+        if all(each.tensor != tensor for each in self.unavailable):
+            self.unavailable = (*self.unavailable, Unavailable(tensor, reason))
+
+
+def _without_rows(program: Program) -> dict[str, str]:
+    """The tensors no run can give for want of a row, and all behind them, with the reason."""
+    lost: dict[str, str] = {}
+    for op in program.ops:
+        reason = "" if op.type in program.rows else f"no translation of ops of type {op.type}"
+        behind = next((ref.tensor for ref in op.inputs if ref and ref.tensor in lost), None)
+        joins = not reason and program.rows.entries[op.type].joins
+        if behind is not None and not reason and not joins:
+            reason = lost[behind]
+        if reason:
+            lost.update((tensor.name, reason) for tensor in op.outputs)
+    return lost

@@ -1,0 +1,167 @@
+"""The ONNX nodes of one op while its row makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from divergraph.execute.translate.contract import Known, NeedsValueError, NotTranslatedError
+from divergraph.values.array_types import Array
+from graphstore.model import AttrValue, Op
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+Operand: TypeAlias = "str | Array | None"
+"""A tensor by its name, a constant by its value, or an input left out."""
+
+
+class Piece:
+    """One op on its way to ONNX.
+
+    ``names`` are the names of its inputs (empty for one that is not connected), ``known`` what is
+    known of them. ``nodes`` and ``constants`` are what the row has made so far.
+    """
+
+    def __init__(
+        self, op: Op, names: Sequence[str], known: Sequence[Known | None], scope: str = ""
+    ) -> None:
+        self.op = op
+        self._scope = scope
+        self.names = tuple(names)
+        self.known = tuple(known)
+        self.nodes: list[NodeProto] = []
+        self.constants: dict[str, Array] = {}
+        self._made = 0
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def has(self, at: int) -> bool:
+        """Whether the op has an input at this place."""
+        return at < len(self.names) and bool(self.names[at])
+
+    def name(self, at: int = 0) -> str:
+        """The name of an input.
+
+        Raises:
+            NotTranslatedError: it is not connected.
+        """
+        if not self.has(at):
+            raise NotTranslatedError(f"{self.op.type} without its input {at}")
+        return self.names[at]
+
+    def dtype(self, at: int = 0) -> np.dtype[Any]:
+        """The element type of an input."""
+        return self._known(at).dtype
+
+    def shape(self, at: int = 0) -> tuple[int, ...]:
+        """The shape of an input.
+
+        Raises:
+            NeedsValueError: it follows only from running what is before.
+        """
+        shape = self._known(at).shape
+        if shape is None:
+            raise NeedsValueError(self.names[at])
+        return shape
+
+    def rank(self, at: int = 0) -> int:
+        """The number of axes of an input."""
+        return len(self.shape(at))
+
+    def value(self, at: int) -> Array:
+        """The value of an input that shapes the result: axes, sizes, permutations.
+
+        Raises:
+            NeedsValueError: it follows only from running what is before.
+        """
+        value = self._known(at).value
+        if value is None:
+            raise NeedsValueError(self.names[at])
+        return value
+
+    def integers(self, at: int) -> tuple[int, ...]:
+        """As :meth:`value`, as a flat tuple of integers."""
+        return tuple(int(number) for number in np.ravel(self.value(at)))
+
+    def attr(self, name: str, default: AttrValue | None = None) -> Any:
+        """An attribute of the op; *default* where it says nothing.
+
+        Raises:
+            NotTranslatedError: there is no such attribute, nor a default.
+        """
+        value = self.op.attrs.get(name, default)
+        if value is None:
+            raise NotTranslatedError(f"{self.op.type} without the attribute {name}")
+        return value
+
+    def const(self, value: Array) -> str:
+        """The name of a constant of this piece."""
+        name = self._fresh("constant")
+        self.constants[name] = np.asarray(value)
+        return name
+
+    def ints(self, *values: int) -> str:
+        """The name of a constant list of int64."""
+        return self.const(np.array(values, np.int64))
+
+    def add(self, kind: str, *inputs: Operand, domain: str = "", **attrs: Any) -> str:
+        """Add a node with one output and give the output's name."""
+        return self.add_many(kind, 1, *inputs, domain=domain, **attrs)[0]
+
+    def add_many(
+        self, kind: str, outputs: int, *inputs: Operand, domain: str = "", **attrs: Any
+    ) -> tuple[str, ...]:
+        """Add a node with so many *outputs* and give their names.
+
+        Attributes that are None are left out.
+        """
+        from onnx import helper
+
+        taken = [self._operand(each) for each in inputs]
+        while taken and not taken[-1]:
+            taken.pop()
+        made = [self._fresh(kind) for _ in range(outputs)]
+        said = {name: value for name, value in attrs.items() if value is not None}
+        self.nodes.append(helper.make_node(kind, taken, made, domain=domain, **said))
+        return tuple(made)
+
+    def cast(self, tensor: Operand, dtype: Any) -> str:
+        """*tensor* in another element type."""
+        from onnx import helper
+
+        return self.add("Cast", tensor, to=helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))
+
+    def transpose(self, tensor: Operand, *order: int) -> str:
+        """*tensor* with its axes in another order; itself where that is the same."""
+        if isinstance(tensor, str) and order == tuple(range(len(order))):
+            return tensor
+        return self.add("Transpose", tensor, perm=order)
+
+    def reshape(self, tensor: Operand, shape: Sequence[int]) -> str:
+        """*tensor* in another shape; a 0 is a size of none, as in numpy."""
+        return self.add("Reshape", tensor, np.array(shape, np.int64), allowzero=1)
+
+    def number(self, value: float, at: int = 0) -> str:
+        """A scalar constant of the element type of input *at*."""
+        return self.const(np.array(value, self.dtype(at)))
+
+    def _operand(self, operand: Operand) -> str:
+        if operand is None:
+            return ""
+        return operand if isinstance(operand, str) else self.const(operand)
+
+    def _known(self, at: int) -> Known:
+        self.name(at)
+        known = self.known[at]
+        if known is None:
+            raise NeedsValueError(self.names[at])
+        return known
+
+    def _fresh(self, what: str) -> str:
+        # No name of a model has a line break before it, so none is met twice.
+        self._made += 1
+        return f"{self._scope}{self.op.id}\n{what}{self._made}"

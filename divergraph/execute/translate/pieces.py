@@ -1,0 +1,126 @@
+"""What follows from the shapes and constants a piece is given: its outputs' shapes and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from divergraph.execute.onnx.session import open_session, plain_options, run_session
+from divergraph.execute.translate.contract import Known
+from divergraph.execute.translate.piece import Piece
+from divergraph.values.array_types import Array
+from graphstore.errors import ExecutionError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto, ValueInfoProto
+
+OPSET, IR_VERSION = 21, 10
+"""What pieces are written in: the newest every supported ONNX Runtime and onnx knows."""
+_FOLDED = 1 << 12
+"""Elements up to which what follows from constants is computed at once: shapes, axes, indices."""
+
+
+def new_model(nodes: Sequence[NodeProto]) -> ModelProto:
+    """A model of *nodes*, as yet without inputs and outputs."""
+    from onnx import helper
+
+    graph = helper.make_graph(list(nodes), "pieces", [], [])
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
+    )
+
+
+def tensor_info(name: str, known: Known) -> ValueInfoProto:
+    """The declaration of a tensor as far as it is known."""
+    from onnx import helper
+
+    kind = helper.np_dtype_to_tensor_dtype(known.dtype)
+    return helper.make_tensor_value_info(name, kind, known.shape)
+
+
+def made_by(piece: Piece, outputs: Sequence[str]) -> dict[str, Known]:
+    """What is known of the *outputs* of a piece: shapes where they follow from those of the inputs,
+    values where they are few and follow from constants.
+
+    Tensors nothing is known of are missing.
+    """
+    known = {
+        name: each for name, each in zip(piece.names, piece.known, strict=True) if name and each
+    }
+    used = {name for node in piece.nodes for name in node.input} - {""}
+    found = _inferred(piece, {name: known[name] for name in used if name in known}, outputs)
+    values = {name: known[name].value for name in used & known.keys()}
+    fixed = {name: value for name, value in values.items() if value is not None}
+    if used & set(piece.names) <= fixed.keys() and _is_small(fixed, found, outputs):
+        return _folded(piece, fixed, outputs)
+    return found
+
+
+def _is_small(
+    fixed: Mapping[str, Array], found: Mapping[str, Known], outputs: Sequence[str]
+) -> bool:
+    sizes = [value.size for value in fixed.values()]
+    for name in outputs:
+        shape = found[name].shape if name in found else None
+        sizes.append(_FOLDED if shape is None else int(np.prod(shape, dtype=np.int64)))
+        # Numbers that are no shapes and indices are computed with all others, in one session.
+        if name in found and found[name].dtype.kind == "f":
+            return False
+    return max(sizes, default=0) <= _FOLDED
+
+
+def _folded(piece: Piece, fixed: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Known]:
+    from onnx import ValueInfoProto, numpy_helper
+
+    model = new_model(piece.nodes)
+    for name, value in {**fixed, **piece.constants}.items():
+        model.graph.initializer.append(numpy_helper.from_array(value, name))
+    model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+    session = open_session(model, Path(), plain_options())
+    made = run_session(session, outputs, {})
+    return {name: Known.of(np.asarray(value)) for name, value in zip(outputs, made, strict=True)}
+
+
+def _inferred(piece: Piece, known: Mapping[str, Known], outputs: Sequence[str]) -> dict[str, Known]:
+    from onnx import ValueInfoProto, helper, numpy_helper, shape_inference
+    from onnx.shape_inference import InferenceError
+
+    model = new_model(piece.nodes)
+    graph = model.graph
+    for name, each in known.items():
+        if each.value is not None and each.value.size <= _FOLDED:
+            graph.initializer.append(numpy_helper.from_array(each.value, name))
+        else:
+            graph.input.append(tensor_info(name, each))
+    for name, value in piece.constants.items():
+        if value.size <= _FOLDED:
+            graph.initializer.append(numpy_helper.from_array(value, name))
+        else:
+            graph.input.append(tensor_info(name, Known.of(value)))
+    graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+    try:
+        inferred = shape_inference.infer_shapes(model, data_prop=True)
+    except (InferenceError, RuntimeError, ValueError) as error:
+        raise ExecutionError(
+            f"{piece.op.id!r} of type {piece.op.type} cannot be as it is: {_said(error)}"
+        ) from error
+    found: dict[str, Known] = {}
+    for info in inferred.graph.output:
+        declared = info.type.tensor_type
+        if not declared.elem_type:
+            continue
+        sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared.shape.dim]
+        whole = [size for size in sizes if size is not None]
+        known_shape = declared.HasField("shape") and len(whole) == len(sizes)
+        found[info.name] = Known(
+            np.dtype(helper.tensor_dtype_to_np_dtype(declared.elem_type)),
+            tuple(whole) if known_shape else None,
+        )
+    return found
+
+
+def _said(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]

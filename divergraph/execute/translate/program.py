@@ -1,0 +1,81 @@
+"""What of a model a run computes: the same for models of all frameworks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from divergraph.execute.contract import RunnableSubgraph
+from divergraph.execute.side_by_side import Slice
+from divergraph.execute.translate.contract import Rows
+from divergraph.execute.translate.translation import Constants
+from graphstore.errors import ExecutionError
+from graphstore.model import Op, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The ops of one run in the order they run, with all they need.
+
+    ``inputs`` must be fed; ``constants`` hold weights, variables before the step and other tensors
+    that are as they are. ``left_out`` says of tensors that no run gives why.
+    """
+
+    name: str
+    rows: Rows
+    ops: tuple[Op, ...]
+    inputs: tuple[Tensor, ...]
+    constants: Constants
+    left_out: Mapping[str, str]
+    makers: Mapping[str, Op] = field(init=False)
+    rank: Mapping[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        makers = {tensor.name: op for op in self.ops for tensor in op.outputs}
+        object.__setattr__(self, "makers", makers)
+        object.__setattr__(self, "rank", {op.id: at for at, op in enumerate(self.ops)})
+
+    def needed(self, outputs: Iterable[str], given: Collection[str]) -> tuple[Op, ...]:
+        """The ops that make *outputs* from *given*, in the order they run.
+
+        Raises:
+            ExecutionError: they need a tensor that is nowhere.
+        """
+        found: dict[str, Op] = {}
+        waiting = [name for name in outputs if name not in given]
+        while waiting:
+            name = waiting.pop()
+            if name in self.constants:
+                continue
+            op = self.makers.get(name)
+            if op is None:
+                why = self.left_out.get(name)
+                raise ExecutionError(
+                    f"{name!r} is not among what is given" + (f": {why}" if why else "")
+                )
+            if op.id in found:
+                continue
+            found[op.id] = op
+            waiting += [ref.tensor for ref in op.inputs if ref and ref.tensor not in given]
+        return tuple(sorted(found.values(), key=lambda each: self.rank[each.id]))
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedSlice(Slice):
+    """The ops a piece consists of, and the constants it takes."""
+
+    ops: tuple[Op, ...]
+    constants: tuple[str, ...]
+
+
+def slice_of(program: Program, piece: RunnableSubgraph) -> TranslatedSlice:
+    """What *piece* consists of.
+
+    Raises:
+        ExecutionError: its outputs need more than its inputs, or are no tensors of the model.
+    """
+    given = set(piece.inputs)
+    ops = program.needed(piece.outputs, given)
+    taken = {ref.tensor for op in ops for ref in op.inputs if ref} | set(piece.outputs)
+    constants = sorted(name for name in taken - given if name in program.constants)
+    return TranslatedSlice(piece, ops, tuple(constants))

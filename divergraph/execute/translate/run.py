@@ -1,0 +1,193 @@
+"""Run a program part after part: each op once, within a memory limit."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.execute.onnx.live_values import LiveValues
+from divergraph.execute.onnx.session import open_session, plain_options, run_session
+from divergraph.execute.translate.contract import Known, NeedsValueError, NotTranslatedError
+from divergraph.execute.translate.program import Program
+from divergraph.execute.translate.translation import Translation
+from graphstore.errors import ExecutionError
+from graphstore.model import Op
+
+_TOLD = 1 << 12
+"""Elements up to which integers that were run for are known to the rows behind."""
+_UNKNOWN_SHARE = 8
+"""A tensor of unknown size is taken for this part of the memory allowed."""
+_NOT_TAKEN = "its branch is not taken on these inputs"
+
+
+def run_translation(
+    made: Translation, names: Sequence[str], feeds: Mapping[str, Array]
+) -> list[Array]:
+    """The values of tensors of a translation, which constants or nodes make.
+
+    Raises:
+        ExecutionError: ONNX Runtime does not run it, or a tensor is of a branch not taken.
+    """
+    dead = next((name for name in names if name in made.dead), None)
+    if dead is not None:
+        raise ExecutionError(f"{dead!r}: {_NOT_TAKEN}")
+    fixed = {name: value for name in names if (value := made.constant(name)) is not None}
+    wanted = [name for name in dict.fromkeys(names) if name not in fixed]
+    found: dict[str, Array] = {}
+    if wanted:
+        model, constants = made.model(wanted)
+        inputs = [value.name for value in model.graph.input]
+        fed = {name: constants[name] if name in constants else feeds[name] for name in inputs}
+        session = open_session(model, Path(), plain_options())
+        found = dict(zip(wanted, run_session(session, wanted, fed), strict=True))
+    return [fixed[name] if name in fixed else found[name] for name in names]
+
+
+def give_values(
+    made: Translation, values: Mapping[str, Array], scope: str = ""
+) -> dict[str, Array]:
+    """Give a translation what a piece is fed; the feeds by the names they have there."""
+    for name, value in values.items():
+        made.give(name, known_of_run(value), scope)
+    return {scope + name: value for name, value in values.items()}
+
+
+def known_of_run(value: Array) -> Known:
+    """What rows may know of a value that was run for: its shape, and the value of few integers,
+    which may be sizes or axes."""
+    told = value.dtype.kind in "iub" and value.size <= _TOLD
+    return Known(value.dtype, value.shape, value if told else None)
+
+
+class ProgramRun:
+    """The run of *names* on *feeds* in parts of about *memory* bytes.
+
+    A part ends where it is large enough, and where an op needs to know a value before it can be
+    translated. ``lost`` says what could not be given, and why.
+    """
+
+    def __init__(
+        self, program: Program, feeds: Mapping[str, Array], names: Sequence[str], memory: int
+    ) -> None:
+        self._program = program
+        self._asked = frozenset(names)
+        self._memory = memory
+        self._ops = program.needed(names, feeds)
+        self._uses = Counter(ref.tensor for op in self._ops for ref in op.inputs if ref)
+        self._live = LiveValues(memory, self._uses)
+        self._fed = dict(feeds)
+        self._known = {name: known_of_run(value) for name, value in feeds.items()}
+        self._fixed: dict[str, Array] = {}
+        self._dead: set[str] = set()
+        self.lost: dict[str, str] = {}
+        for name, value in feeds.items():
+            self._live.keep(name, value)
+
+    def values(self) -> Iterator[tuple[str, Array]]:
+        """Each wanted tensor with its value.
+
+        Raises:
+            ExecutionError: a part does not run.
+        """
+        part = self._new_part()
+        for op in self._ops:
+            if not self._add(part, op):
+                yield from self._finish(part)
+                part = self._new_part()
+                if not self._add(part, op):
+                    self._lose(op, "its shape follows from no value that can be run for")
+            if part.nbytes > self._memory:
+                yield from self._finish(part)
+                part = self._new_part()
+        yield from self._finish(part)
+
+    def close(self) -> None:
+        """Remove the scratch files."""
+        self._live.close()
+
+    def _new_part(self) -> _Part:
+        made = Translation(self._program.rows, self._program.constants)
+        made.dead.update(self._dead)
+        return _Part(made)
+
+    def _add(self, part: _Part, op: Op) -> bool:
+        """Translate *op* as the next one of *part*; False if a value has to be run for first."""
+        for ref in op.inputs:
+            if ref is None or ref.tensor in part.made.known:
+                continue
+            if ref.tensor in self._fixed:
+                part.made.fix(ref.tensor, self._fixed[ref.tensor])
+            elif ref.tensor in self._known:
+                part.made.give(ref.tensor, self._known[ref.tensor])
+                part.reads.add(ref.tensor)
+        try:
+            part.made.add(op)
+        except NeedsValueError as error:
+            return self._told(part, error.tensor) and self._add(part, op)
+        except (NotTranslatedError, ExecutionError) as error:
+            self._lose(op, str(error))
+        else:
+            part.ops.append(op)
+            made = (part.made.known.get(tensor.name) for tensor in op.outputs)
+            sizes = (each.nbytes for each in made if each is not None)
+            unknown = self._memory // _UNKNOWN_SHARE
+            part.nbytes += sum(unknown if size is None else size for size in sizes)
+        return True
+
+    def _told(self, part: _Part, tensor: str) -> bool:
+        """Let the rows of *part* know a value that was run for; False if it was not yet."""
+        known = self._known.get(tensor)
+        if known is None or known.value is not None:
+            return False
+        value = self._live.look(tensor)
+        self._known[tensor] = part.made.known[tensor] = Known.of(value)
+        return True
+
+    def _finish(self, part: _Part) -> Iterator[tuple[str, Array]]:
+        """Run *part* and give what was asked for of it."""
+        made = [tensor.name for op in part.ops for tensor in op.outputs]
+        self._dead.update(name for name in made if name in part.made.dead)
+        for name in made:
+            if name in self._dead and name in self._asked:
+                self.lost.setdefault(name, _NOT_TAKEN)
+        reads = Counter(ref.tensor for op in part.ops for ref in op.inputs if ref)
+        later = self._uses - reads
+        wanted = [
+            name
+            for name in made
+            if name in part.made.known and (name in self._asked or later[name] > 0)
+        ]
+        feeds = {name: self._live.look(name) for name in part.reads}
+        values = run_translation(part.made, wanted, feeds)
+        for name in part.reads:
+            self._live.take(name, reads[name])
+        self._uses = later
+        values.reverse()
+        for name in wanted:
+            value = np.asarray(values.pop())
+            if part.made.constant(name) is not None:
+                self._fixed[name] = value
+            elif later[name] > 0:
+                self._known[name] = known_of_run(value)
+                self._live.keep(name, value)
+            if name in self._asked:
+                yield name, value
+
+    def _lose(self, op: Op, reason: str) -> None:
+        for tensor in op.outputs:
+            self.lost.setdefault(tensor.name, reason)
+
+
+@dataclass(slots=True)
+class _Part:
+    """Ops that run in one session: what they read from before, about how large they make."""
+
+    made: Translation
+    ops: list[Op] = field(default_factory=list)
+    reads: set[str] = field(default_factory=set)
+    nbytes: int = 0

@@ -1,0 +1,188 @@
+"""Ops of a model translated one after the other into one ONNX model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from divergraph.execute.translate.contract import Known, NotTranslatedError, RowEntry, Rows
+from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.pieces import made_by, new_model, tensor_info
+from divergraph.values.array_types import Array
+from graphstore.model import Op
+
+if TYPE_CHECKING:
+    from onnx import ModelProto, NodeProto
+
+_FED_FROM = 1 << 10
+"""Constants of more elements are fed to the model in place of being written into it."""
+
+
+class Constants(Protocol):
+    """The constants and weights of a model by the names of their tensors, read when asked for."""
+
+    def __contains__(self, tensor: object) -> bool: ...
+
+    def __getitem__(self, tensor: str) -> Array: ...
+
+    def nbytes(self, tensor: str) -> int:
+        """The size of one, without reading it."""
+        ...
+
+
+class Translation:
+    """Ops as one ONNX model, growing op by op.
+
+    Several pieces of a model can stand side by side in it: tensors of the piece *scope* are called
+    ``<scope><tensor>``; constants are shared.
+    """
+
+    def __init__(self, rows: Rows, constants: Constants) -> None:
+        self._rows = rows
+        self._constants = constants
+        self.known: dict[str, Known] = {}
+        self.dead: set[str] = set()
+        """Tensors this run does not make: those of branches it does not take."""
+        self._nodes: list[NodeProto] = []
+        self._values: dict[str, Array] = {}
+        self._given: dict[str, Known] = {}
+
+    def give(self, tensor: str, known: Known, scope: str = "") -> None:
+        """Say what is known of a *tensor* that will be fed."""
+        self.known[scope + tensor] = self._given[scope + tensor] = known
+
+    def add(self, op: Op, scope: str = "") -> None:
+        """Translate *op*, whose inputs were given or made before.
+
+        Raises:
+            NotTranslatedError: no row covers it.
+            NeedsValueError: its row needs the value of a tensor that has to be run for.
+            ExecutionError: its inputs do not fit it.
+        """
+        entry = self._rows.entries.get(op.type)
+        if entry is None:
+            raise NotTranslatedError(f"no translation of ops of type {op.type}")
+        names = [self.named(ref.tensor, scope) if ref is not None else "" for ref in op.inputs]
+        made = [scope + tensor.name for tensor in op.outputs]
+        alive = ["" if name in self.dead else name for name in names]
+        if alive != names and not (entry.joins and any(alive)):
+            self.dead.update(made)
+            return
+        missing = next((name for name in alive if name and name not in self.known), None)
+        if missing is not None:
+            raise NotTranslatedError(f"{missing.removeprefix(scope)!r} was not made")
+        self._put(entry, op, alive, made, scope)
+
+    def constant(self, tensor: str) -> Array | None:
+        """The value of a tensor that is known before anything runs."""
+        known = self.known.get(tensor)
+        return None if known is None else known.value
+
+    def model(self, outputs: Collection[str]) -> tuple[ModelProto, dict[str, Array]]:
+        """The model that gives *outputs*, which nodes make, and the constants to feed it beside
+        what was given."""
+        from onnx import ValueInfoProto, numpy_helper
+
+        model = new_model(self._nodes)
+        graph = model.graph
+        used = {name for node in self._nodes for name in node.input}
+        for name, known in self._given.items():
+            if name in used:
+                graph.input.append(tensor_info(name, known))
+        fed: dict[str, Array] = {}
+        for name in sorted(used & self._values.keys()):
+            value = self._values[name]
+            if value.size <= _FED_FROM:
+                graph.initializer.append(numpy_helper.from_array(value, name))
+            else:
+                graph.input.append(tensor_info(name, Known.of(value)))
+                fed[name] = value
+        for name in outputs:
+            graph.output.append(ValueInfoProto(name=name))
+        return model, fed
+
+    def named(self, tensor: str, scope: str = "") -> str:
+        """What *tensor* of the piece *scope* is called here."""
+        scoped = scope + tensor
+        if scoped in self.known or scoped in self.dead:
+            return scoped
+        if tensor in self._constants and tensor not in self.known:
+            self.fix(tensor, self._constants[tensor])
+        return tensor if tensor in self._constants else scoped
+
+    def fix(self, name: str, value: Array) -> None:
+        """Say that a tensor is this constant."""
+        self.known[name] = Known.of(value)
+        self._values[name] = value
+
+    def _put(
+        self, entry: RowEntry, op: Op, names: Sequence[str], made: Sequence[str], scope: str
+    ) -> None:
+        known = [self.known.get(name) if name else None for name in names]
+        piece = Piece(op, names, known, scope)
+        outputs = list(entry.row(piece))
+        for name, output in zip(made, outputs, strict=False):
+            if output is None:
+                self.dead.add(name)
+        kept = {
+            output: name
+            for name, output in zip(made, outputs, strict=False)
+            if output is not None and _is_made(piece, output)
+        }
+        found = made_by(piece, list(kept)) if kept else {}
+        if kept and all(each in found and found[each].value is not None for each in kept):
+            piece.nodes.clear()  # all of it follows from constants
+        else:
+            for node in piece.nodes:
+                _rename(node.output, kept)
+                _rename(node.input, kept)
+            self._nodes += piece.nodes
+            self._values.update(piece.constants)
+        for name, output in zip(made, outputs, strict=False):
+            if output is not None:
+                self._note(name, output, piece, kept, found)
+
+    def _note(
+        self,
+        name: str,
+        output: str,
+        piece: Piece,
+        kept: Mapping[str, str],
+        found: Mapping[str, Known],
+    ) -> None:
+        """Keep what is known of an output under its own *name*."""
+        from onnx import helper
+
+        known = found.get(output)
+        if output in piece.constants:
+            self.fix(name, piece.constants[output])
+        elif known is not None and known.value is not None:
+            self.fix(name, known.value)
+        elif kept.get(output) == name:
+            if known is None:
+                raise NotTranslatedError(f"nothing says the element type of {name!r}")
+            self.known[name] = known
+        else:  # an input handed on, or one node's output under a second name
+            source = kept.get(output, output)
+            handed = self.known[source]
+            self.known[name] = handed
+            if handed.value is not None:
+                self._values[name] = handed.value
+            else:
+                self._nodes.append(helper.make_node("Identity", [source], [name]))
+
+
+def _is_made(piece: Piece, output: str) -> bool:
+    return any(output in node.output for node in piece.nodes)
+
+
+def _rename(names: _Names, renamed: Mapping[str, str]) -> None:
+    for at, name in enumerate(names):
+        if name in renamed:
+            names[at] = renamed[name]
+
+
+if TYPE_CHECKING:
+    from google.protobuf.internal.containers import RepeatedScalarFieldContainer
+
+    _Names = RepeatedScalarFieldContainer[str]
