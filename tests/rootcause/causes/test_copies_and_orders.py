@@ -1,0 +1,47 @@
+"""Right values in other places, and those of other tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+from feature_maps import case, expected, label, on_device
+
+from divergraph.rootcause.causes.evidence import TensorHashes
+from divergraph.rootcause.causes.rules import explain
+
+
+def test_an_op_that_did_nothing_gives_its_input() -> None:
+    given, reference = expected(1), expected(2)
+    assert label(on_device(given), reference, inputs={"x": given}) == "missing_op"
+
+
+def test_a_stale_buffer_is_found_by_its_content() -> None:
+    reference, foreign = expected(1), expected(7, (1, 32, 12, 10))
+    hashes = TensorHashes()
+    hashes.add("Conv_3:0", foreign)
+    hashes.add("this:0", reference)
+    stale = foreign.reshape(-1)[: reference.size].reshape(reference.shape).copy()
+    finding = explain(
+        case(stale, reference, others=lambda values: hashes.holding(values, "this:0"))
+    )
+    assert finding is not None
+    assert finding.label == "stale_tensor"
+    assert finding.evidence["same_as"] == ["Conv_3:0"]
+
+
+def test_some_foreign_values_of_the_same_distribution_are_no_other_order() -> None:
+    """Sorted, they are near the expected ones by chance, but not as near as noise is."""
+    rng = np.random.default_rng(2)
+    shape = (128, 128)
+    reference = rng.standard_normal(shape).astype(np.float32)
+    blocks = np.repeat(rng.random(256) < 0.2, 64).reshape(shape)
+    device = np.where(blocks, rng.standard_normal(shape), reference)
+
+    assert label(on_device(device), reference) != "reordered"
+
+
+def test_slices_that_are_alike_are_moved_not_copied() -> None:
+    reference = expected(4, (20, 12))
+    reference[:, [2, 5, 9]] = 0
+    device = np.concatenate([reference[:, 0::2], reference[:, 1::2]], axis=1)
+
+    assert label(on_device(device), reference) == "reordered"
