@@ -1,9 +1,15 @@
-"""What a file repeats: names, made unique, and functions, read at each of their calls."""
+"""What a file repeats and nests: unique names, bodies level by level, functions at each call."""
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
 from graphstore.model import op_id
 from importers.kept import told_of
+
+Body = TypeVar("Body")
 
 
 class UniqueIds:
@@ -31,6 +37,24 @@ class UniqueIds:
     def warnings(self) -> list[str]:
         """What was repaired, as lines for the user."""
         return told_of(self._repeated, "repeated op {name was|names were} numbered")
+
+
+class Bodies(Generic[Body]):
+    """The root of a model, then the bodies found in it, level by level, each once."""
+
+    def __init__(self, root: Body) -> None:
+        self._names = UniqueIds()
+        self._waiting = deque([root])
+
+    def __iter__(self) -> Iterator[Body]:
+        while self._waiting:
+            yield self._waiting.popleft()
+
+    def enter(self, op: str, role: str, body: Callable[[str], Body]) -> str:
+        """The name of a body of *op*, which *body* makes of that name; it is walked later."""
+        name = self._names.take(f"{op}/{role}")
+        self._waiting.append(body(name))
+        return name
 
 
 MAX_BODY_OPS = 100_000

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphstore.model import (
@@ -17,7 +16,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.kept import told_of
-from importers.names import UniqueIds
+from importers.names import Bodies, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers
 from importers.onnx_model.functions import Functions, function_key
 from importers.onnx_model.values import attr_value, constant, tensor_of
@@ -97,14 +96,12 @@ class GraphWalk:
         self.constants: dict[str, Constant] = {}
         self.outputs: list[TensorRef] = []
         self._ids = UniqueIds()
-        self._body_ids = UniqueIds()
         self._unnamed: list[str] = []
         self._missing: list[str] = []
         self._passed: list[str] = []
-        self._queue = deque([_Body(model.graph, _Scope(None))])
+        self._bodies = Bodies(_Body(model.graph, _Scope(None)))
         bodies: list[_Body] = []
-        while self._queue:
-            body = self._queue.popleft()
+        for body in self._bodies:
             self._walk(body)
             if body.name:
                 bodies.append(body)
@@ -227,9 +224,7 @@ class GraphWalk:
 
     def _enter(self, body: _Body) -> str:
         """Name *body* and have it walked later."""
-        body.name = self._body_ids.take(f"{body.owner}/{body.role}")
-        self._queue.append(body)
-        return body.name
+        return self._bodies.enter(body.owner, body.role, lambda name: replace(body, name=name))
 
     def _input(self, scope: _Scope, op: str, position: int, tensor: str) -> InputRef | None:
         if not tensor:

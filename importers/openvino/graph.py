@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
@@ -20,7 +20,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.kept import kept_text, told_of
-from importers.names import UniqueIds
+from importers.names import Bodies, UniqueIds
 from importers.openvino.net import BodyPort, IrLayer, IrNet
 from importers.openvino.runtime import (
     CONSTANTS,
@@ -64,7 +64,6 @@ class IrGraph:
         self._size = _size(self._weights)
         self._ids = UniqueIds()
         self._constant_ids = UniqueIds()
-        self._bodies = UniqueIds()
         self.is_runtime = is_runtime(net)
         self._unfed: list[str] = []
         self._valueless: list[str] = []
@@ -73,9 +72,8 @@ class IrGraph:
         self.outputs: list[TensorRef] = []
         self.constants: list[Constant] = []
         self.subgraphs: list[Subgraph] = []
-        self._queue = deque([_Body(net)])
-        while self._queue:
-            body = self._queue.popleft()
+        self._bodies = Bodies(_Body(net))
+        for body in self._bodies:
             self._walk(body)
             if body.name:
                 self.subgraphs.append(self._subgraph(body))
@@ -171,7 +169,12 @@ class IrGraph:
                 outputs=outputs,
                 attrs=runtime_attrs(layer) if self.is_runtime else _attrs(layer),
                 subgraph=body.name,
-                owns=tuple(self._enter(layer, op, role) for role in layer.bodies),
+                owns=tuple(
+                    self._bodies.enter(
+                        op, role, partial(_Body, net, owner=op, role=role, layer=layer)
+                    )
+                    for role, net in layer.bodies.items()
+                ),
                 original_names=made_of,
                 sequence=sequence(layer, place) if self.is_runtime else place,
             )
@@ -205,12 +208,6 @@ class IrGraph:
         if shape is None and "shape" in layer.data and layer.type in _PARAMETERS:
             shape = shape_of(layer.data["shape"])
         return Tensor(port.names[0] if port.names else own, dtype_of(port.precision), shape)
-
-    def _enter(self, layer: IrLayer, op: str, role: str) -> str:
-        """Name a body of *layer* and have it walked later."""
-        name = self._bodies.take(f"{op}/{role}")
-        self._queue.append(_Body(layer.bodies[role], name, op, role, layer))
-        return name
 
     def _subgraph(self, body: _Body) -> Subgraph:
         assert body.layer is not None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from graphstore.model import AttrValue, InputRef, Op, Shape, Subgraph, Tensor, TensorRef
 from importers.kept import MAX_PORT, split_reference, told_of
-from importers.names import Expansion, UniqueIds
+from importers.names import Bodies, Expansion, UniqueIds
 from importers.nesting import BodyInput, with_inner_readers
 from importers.proto.messages import tf_graph_pb2 as pb
 from importers.tensorflow.functions import (
@@ -73,16 +74,14 @@ class GraphNodes:
         self._missing: list[str] = []
         self._expansion = Expansion()
         self._ports: dict[str, int] = {}
-        self._body_ids = UniqueIds()
         self._ops: list[Op] = []
         self.definitions: dict[str, tuple[pb.NodeDef, Attrs]] = {}
         """By op id what the file says of it, and the attributes its body was called with."""
         self._root = _Body(graph.node)
-        self._queue = deque([self._root])
+        self._bodies = Bodies(self._root)
         bodies: list[Subgraph] = []
         readings: dict[str, list[BodyInput]] = {}
-        while self._queue:
-            body = self._queue.popleft()
+        for body in self._bodies:
             self._read(body)
             if body.name:
                 bodies.append(self._subgraph(body))
@@ -218,11 +217,18 @@ class GraphNodes:
                 call.function, len(function.node_def), body.chain, op
             ):
                 continue
-            name = self._body_ids.take(f"{op}/{call.role}")
             args = {arg.name: at for at, arg in enumerate(function.signature.input_arg)}
             chain = (*body.chain, call.function)
-            self._queue.append(_Body(function.node_def, name, op, call, function, chain, args))
-            entered.append(name)
+            inner = partial(
+                _Body,
+                function.node_def,
+                owner=op,
+                call=call,
+                function=function,
+                chain=chain,
+                args=args,
+            )
+            entered.append(self._bodies.enter(op, call.role, inner))
         return entered
 
     def _subgraph(self, body: _Body) -> Subgraph:

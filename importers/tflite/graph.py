@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import tflite
@@ -26,7 +25,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.kept import kept_list, kept_text, told_of
-from importers.names import Expansion, UniqueIds
+from importers.names import Bodies, Expansion, UniqueIds
 from importers.tflite.checked import Bounds, DamagedTableError
 from importers.tflite.quantised import TensorInfo, quantisation, weights
 from importers.tflite.schema import dtype_of, operator_name, options, text_of
@@ -72,7 +71,6 @@ class TfliteGraph:
         self._model = model
         self._ids = UniqueIds()
         self._constant_ids = UniqueIds()
-        self._bodies = UniqueIds()
         self._calls = Expansion()
         self._known: dict[int, list[TensorInfo]] = {}
         self.ops: list[Op] = []
@@ -84,9 +82,9 @@ class TfliteGraph:
         if not count:
             raise DamagedTableError("the model holds no sub-graph", 0)
         self._graphs = [bounds.inner(model.Subgraphs(number)) for number in range(count)]
-        self._queue = deque([_Called(0)])
-        while self._queue:
-            self._walk(self._queue.popleft())
+        self._bodies = Bodies(_Called(0))
+        for called in self._bodies:
+            self._walk(called)
 
     def warnings(self) -> list[str]:
         """What was numbered or not followed, as lines for the user."""
@@ -241,11 +239,19 @@ class TfliteGraph:
             ):
                 continue
             short = role.removesuffix("_index").removesuffix("_subgraph")
-            name = self._bodies.take(f"{op}/{short}")
             gave = 0 if role in _WITHOUT_OUTPUT else gives
             chain = (*called.chain, str(index))
-            self._queue.append(_Called(index, name, op, short, before, takes, gave, chain))
-            owns.append(name)
+            body = partial(
+                _Called,
+                index,
+                owner=op,
+                role=short,
+                before=before,
+                takes=takes,
+                gives=gave,
+                chain=chain,
+            )
+            owns.append(self._bodies.enter(op, short, body))
         return tuple(owns)
 
     def _indices(
