@@ -15,6 +15,7 @@ from divergraph.text.words import (
     REASON_WORDS,
     STATE_MARKS,
     counted,
+    not_compared_text,
     observed_text,
     shape_text,
     verdict_text,
@@ -41,7 +42,7 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
     say(
         f"  {counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
         f"{counts.compared} compared, "
-        f"{counts.over} over a limit, {counts.not_compared} not compared"
+        f"{counts.over} over a limit, {not_compared_text(run)}"
     )
     if told := observed_text(run):
         say(f"  observed: {told}")

@@ -11,7 +11,14 @@ from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, counted, known, observed_text, verdict_text
+from divergraph.text.words import (
+    REASON_WORDS,
+    counted,
+    known,
+    not_compared_text,
+    observed_text,
+    verdict_text,
+)
 from graphstore.model import Method, Metric, Verdict
 
 _ORIGINS, _SUSPECTS, _WORST = 10, 5, 5
@@ -32,7 +39,7 @@ def markdown_report(report: RunReport) -> str:
         f"### {_MARKS[run.verdict]} {_plain(run.name)}: {verdict_text(run)}",
         f"{counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
         f"{counts.compared} compared, **{counts.over} over a limit**, "
-        f"{counts.not_compared} not compared.",
+        f"{not_compared_text(run)}.",
         *([f"Observed: {_plain(told)}."] if (told := observed_text(run)) else []),
         *_origins(report),
         *_suspects(report.answer.suspects),

@@ -41,6 +41,7 @@ from divergraph.rootcause.run_inputs import RunInputs, Splits
 from divergraph.rootcause.tolerances.contract import OpContext
 from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import Emulation
+from divergraph.rootcause.tolerances.standing_out import standing_out
 from divergraph.rootcause.values import is_numeric, same_shape
 from graphstore.model import ErrorSplit, Guilt, Reckoning, Role, TensorRef
 
@@ -74,6 +75,9 @@ def split_run(
     for chunk in run.runs.chunks(groups):
         judging.splits.update(judging.split_all(chunk))
         progress.step(len(chunk))
+    # Only now it is known what is usual in this run.
+    for chunk in run.runs.chunks(judging.find_standing_out(groups)):
+        judging.splits.update(judging.split_all(chunk))
     remarks = (
         remark(arithmetics.operands),
         functions_remark(arithmetics.usual.approximated),
@@ -115,6 +119,16 @@ class _Judging:
     drawn: dict[TensorRef, str] = field(default_factory=dict)
     """By output, where no op is to blame for an error, the random op its group was fed."""
     reckonings: dict[TensorRef, Reckoning] = field(default_factory=dict)
+    worst: dict[str, dict[TensorRef, float]] = field(default_factory=dict)
+    """By arithmetic, then by output, the suspicion of the worst part of what was computed."""
+    stand_out: dict[TensorRef, float] = field(default_factory=dict)
+    """The suspicion of outputs that stand out among all of the run."""
+
+    def find_standing_out(self, groups: Sequence[Group]) -> list[Group]:
+        """The groups whose outputs stand out, to be judged again as such."""
+        for each in self.worst.values():
+            self.stand_out.update(standing_out(each, self.run.options))
+        return [group for group in groups if group.output in self.stand_out]
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""
@@ -186,6 +200,7 @@ class _Judging:
             floors,
             run.inputs_error(group, sources),
             self.arithmetics.instead_of(floors),
+            self.stand_out.get(group.output, 0.0),
         )
 
     def _split(self, context: OpContext, reference: Array, emulation: Array | None) -> ErrorSplit:
@@ -202,6 +217,8 @@ class _Judging:
         if not all(map(is_numeric, (device, reference, golden_like))):
             return unknown("its elements are not numbers", group.ops, runner)
         found = expect(context, reference, fitting, emulation)
+        worst = self.worst.setdefault(context.arithmetic.precision.name, {})
+        worst[group.output] = min(found.worst, found.estimate.bound)
         golden_like = without(found.estimate.masked, golden_like).reshape(reference.shape)
         split = split_of(found, golden_like, context, runner)
         source = None if split.guilt is Guilt.NONE else _random_feed(self.run.golden, group)

@@ -36,10 +36,12 @@ guilty, and why one next to the limit is not."""
 
 @dataclass(slots=True)
 class Judgement:
-    """What an output is compared with, and the tolerances that have acted so far."""
+    """What an output is compared with, and the tolerances that have acted so far; ``worst`` is the
+    suspicion of its worst part as far as these explain it."""
 
     estimate: ToleranceEstimate
     adjustments: list[Adjustment] = field(default_factory=list)
+    worst: float = 0.0
 
     def reckoning(self, context: OpContext, split: ErrorSplit) -> Reckoning | None:
         """The steps that led to *split*; None below half the limit of suspects."""
@@ -120,7 +122,8 @@ def _worst(context: OpContext, estimate: ToleranceEstimate) -> float:
 
 
 def _is_suspicious(found: Judgement, context: OpContext) -> bool:
-    return _worst(context, found.estimate) > context.options.suspect
+    found.worst = _worst(context, found.estimate)
+    return found.worst > context.options.suspect
 
 
 def _ask(found: Judgement, context: OpContext, stage: Stage) -> None:

@@ -37,8 +37,10 @@ from graphstore.model import (
     FindingKind,
     Guilt,
     Method,
+    Reason,
     Reckoning,
     RunAnalysis,
+    TensorIO,
     TensorRef,
 )
 from graphstore.traverse.topological_order import graph_arrays
@@ -113,6 +115,7 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     causes = {each.op: each.sentence for each in findings if each.label != UNCLASSIFIED}
     others = tuple(each for each in data.findings if each.kind is not FindingKind.CAUSE)
     origins = as_origins(guilty, ops, data.links, causes)
+    inside, beside = _not_compared(data, by_output)
     run = replace(
         data.run,
         verdict=verdict(data.run.counts, origins, comparisons),
@@ -126,7 +129,7 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
                 )
             )
         ),
-        analysis=_analysis(splits, options),
+        analysis=replace(_analysis(splits, options), inside=inside, beside=beside),
     )
     found = replace(
         data,
@@ -153,6 +156,25 @@ def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> st
             "graph; more of its tensors dumped may tell"
         )
     return ""
+
+
+def _not_compared(data: RunData, by_output: Mapping[TensorRef, ErrorSplit]) -> tuple[int, int]:
+    """How many tensors without a comparison were judged as parts of an op made of several, and for
+    how many there is nothing to compare with: constants that judged ops read, and what a compiler
+    put in."""
+    within = {op for each in by_output.values() if _told(each) for op in each.group}
+    golden = data.golden.op_index()
+    reads = (ref for op in within & golden.keys() for ref in golden[op].inputs if ref is not None)
+    read = {ref.producer.op for ref in reads if ref.producer is not None} - within
+    inside = beside = 0
+    for item in data.comparisons:
+        if item.io is not TensorIO.OUTPUT or item.compared:
+            continue
+        of = "" if item.golden is None else item.golden.op
+        inside += of in within or item.reason is Reason.INNER_OF_SPLIT
+        unmade = item.reason is Reason.INSERTED and of not in within
+        beside += unmade or (of in read and item.reason is Reason.NO_TASK)
+    return inside, beside
 
 
 def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:

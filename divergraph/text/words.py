@@ -91,12 +91,20 @@ def observed_text(run: Run) -> str:
 
 
 def reserve_text(run: Run) -> str:
-    """What takes from a good verdict: that fewer tensors were compared than not. Empty where
-    nothing does."""
-    counts = run.counts
-    if run.verdict not in (Verdict.CLEAN, Verdict.NOISE) or counts.compared >= counts.not_compared:
+    """What takes from a good verdict: that fewer tensors were compared, or judged as parts of what
+    was, than not. Empty where nothing does."""
+    counts, inside = run.counts, run.analysis.inside
+    judged, all_told = counts.compared + inside, counts.tensors - run.analysis.beside
+    if run.verdict not in (Verdict.CLEAN, Verdict.NOISE) or 2 * judged >= all_told:
         return ""
-    return f"only {counts.compared} of {counted(counts.tensors, 'tensor')} could be compared"
+    done = "judged" if inside else "compared"
+    return f"only {judged} of {counted(all_told, 'tensor')} could be {done}"
+
+
+def not_compared_text(run: Run) -> str:
+    """How many tensors were not compared, and how many of these were judged all the same."""
+    said, inside = f"{run.counts.not_compared} not compared", run.analysis.inside
+    return f"{said} ({inside} judged as parts of others)" if inside else said
 
 
 def counted(number: int, noun: str) -> str:

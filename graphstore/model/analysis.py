@@ -130,7 +130,10 @@ class RunAnalysis:
     then by part, what oracles said of parts. ``reckonings`` are those of the outputs over half
     the limit of suspects, the most suspicious first. ``doubt`` is what has to be said before the
     verdict, "" if nothing has; where no answer can be right for it, the verdict is undecided.
-    ``observed`` says what dumping changed, None if nothing is known.
+    ``observed`` says what dumping changed, None if nothing is known. ``inside`` counts the tensors
+    that were not compared but judged all the same, as parts of an op made of several; ``beside``
+    those there is nothing to compare with: constants that judged ops read, and what a compiler put
+    in to have values in another layout or type.
     """
 
     suspect: float = SUSPECT
@@ -145,3 +148,5 @@ class RunAnalysis:
     reckonings: tuple[Reckoning, ...] = ()
     doubt: str = ""
     observed: ObservedRun | None = None
+    inside: int = 0
+    beside: int = 0

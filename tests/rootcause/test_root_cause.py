@@ -12,6 +12,7 @@ from divergraph.comparison import compare
 from divergraph.golden_capture import StandIn
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
+from divergraph.text.words import not_compared_text, verdict_text
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ErrorSplit, Guilt, Method, OpState, Role, TensorIO, Verdict
@@ -66,6 +67,17 @@ def test_a_healthy_device_of_any_arithmetic_has_no_origin(sides, device):
     assert data.run.verdict in (Verdict.CLEAN, Verdict.NOISE)
     assert max(each.suspicion for each in splits(data).values()) < 6
     assert OpState.ORIGIN not in data.states.values()
+
+
+def test_what_lies_inside_a_judged_op_is_judged(sides):
+    """A device that dumps few of its tensors may still have been judged as a whole."""
+    made = sides()
+    for name in ("conv0", "conv1", "conv2", "conv3", "relu2", "pool", "flat", "matmul"):
+        made.dumped(name).unlink()
+    run = compare(made.request).run
+    assert (run.counts.compared, run.counts.not_compared, run.analysis.inside) == (5, 8, 8)
+    assert "could be" not in verdict_text(run)
+    assert not_compared_text(run) == "8 not compared (8 judged as parts of others)"
 
 
 def test_the_whole_error_is_what_is_introduced_and_what_is_propagated(sides):

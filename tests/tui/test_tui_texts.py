@@ -16,6 +16,7 @@ from graphstore.model import (
     MetricSet,
     OpState,
     Reason,
+    RunAnalysis,
     Side,
     TensorIO,
     Verdict,
@@ -109,12 +110,20 @@ def test_the_name_of_the_origin_is_shortened_last(room, said):
 
 
 @pytest.mark.parametrize(
-    ("compared", "said"),
-    [(2, "CLEAN  only 2 of 32 tensors could be compared"), (16, "CLEAN")],
+    ("compared", "inside", "beside", "said"),
+    [
+        (2, 0, 0, "CLEAN  only 2 of 32 tensors could be compared"),
+        (16, 0, 0, "CLEAN"),
+        (2, 14, 0, "CLEAN"),
+        (2, 0, 28, "CLEAN"),
+        (2, 3, 20, "CLEAN  only 5 of 12 tensors could be judged"),
+    ],
 )
-def test_a_verdict_over_few_tensors_says_so(compared, said):
+def test_a_verdict_over_few_tensors_says_so(compared, inside, beside, said):
+    """What lies inside judged ops is judged, and constants are not to be compared."""
     counts = Counts(ops=9, tensors=32, compared=compared, over=0, not_compared=32 - compared)
-    run = SimpleNamespace(verdict=Verdict.CLEAN, counts=counts)
+    analysis = RunAnalysis(inside=inside, beside=beside)
+    run = SimpleNamespace(verdict=Verdict.CLEAN, counts=counts, analysis=analysis)
     overview = SimpleNamespace(run=run, origin_rows=())
     line = overview_text.headline(overview, UNICODE, 80).plain
     assert line.rstrip() == f"{UNICODE.good} {said}"

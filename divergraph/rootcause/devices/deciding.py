@@ -10,13 +10,23 @@ from functools import cached_property
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import find_operands
 from divergraph.rootcause.devices.functions import Approximated, find_functions
-from divergraph.rootcause.devices.mixed_precision import Arithmetics, DeclaredTypes, borne_out
+from divergraph.rootcause.devices.mixed_precision import (
+    Arithmetics,
+    DeclaredTypes,
+    borne_out,
+    declared_type,
+)
 from divergraph.rootcause.devices.operand_precision import (
     Family,
     Operands,
     ShortOperands,
 )
-from divergraph.rootcause.devices.precision import Precision, precision_of, precisions
+from divergraph.rootcause.devices.precision import (
+    Precision,
+    half_of,
+    precision_of,
+    precisions,
+)
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.prepared import PreparedRun
@@ -84,7 +94,9 @@ class Deciding:
 
         What is dumped as float32 may have been computed in 16 bits as well: its values show it.
         """
-        half = types.half or self._half_by_values()
+        half = types.half or self._half_by_values() or self._half_declared()
+        everywhere = {} if half else self._operands(FP32, groups)
+        half = half or _type_of(everywhere)
         rounded = {ref for ref, kind in self.held.items() if kind is half}
         coarse = frozenset(
             group.output
@@ -92,7 +104,7 @@ class Deciding:
             if half and (group.output in rounded or types.is_half(group))
         )
         others = [group for group in groups if group.output not in coarse]
-        operands = self._operands(FP32, others)
+        operands = everywhere or self._operands(FP32, others)
         found = find_functions(
             self.run.golden,
             others,
@@ -112,6 +124,14 @@ class Deciding:
         halves = Counter(kind for kind in self.held.values() if kind.rounds)
         most = halves.most_common(1)
         return most[0][0] if most and most[0][1] >= calibration.ENOUGH_OPS else None
+
+    def _half_declared(self) -> Precision | None:
+        """The 16-bit precision that the graph declares of a tensor whose values are in it, though
+        its dump was widened."""
+        for ref, kind in self.held.items():
+            if kind.rounds and half_of(declared_type(self.run.device, ref)) is kind:
+                return kind
+        return None
 
     def _floors(
         self, precision: Precision, operands: ShortOperands, functions: Approximated | None = None
@@ -137,6 +157,13 @@ class Deciding:
             lambda operands: self._floors(precision, operands),
             self.run.options.suspect,
         )
+
+
+def _type_of(operands: ShortOperands) -> Precision | None:
+    """The 16-bit precision that is the type of some matrix ops' operands: the device has it, so
+    single tensors may be held in it."""
+    names = {kind.value for kind in operands.values()}
+    return next((each for each in precisions() if each.rounds and each.name in names), None)
 
 
 def coarsest(found: Mapping[Precision, int]) -> Precision:

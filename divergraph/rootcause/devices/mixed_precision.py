@@ -104,7 +104,7 @@ class DeclaredTypes:
         if not halves:
             return cls(device, compared, None, is_declared=False)
         ((most, _),) = Counter(halves.values()).most_common(1)
-        agreeing = sum(_is_half(_declared(device, ref)) for ref in halves)
+        agreeing = sum(_is_half(declared_type(device, ref)) for ref in halves)
         half = half_of(most)
         return cls(
             device,
@@ -124,7 +124,7 @@ class DeclaredTypes:
             return False
         if self.compared[group.output].device_dtype is not DType.FLOAT32:
             return False
-        if any(_declared(self.device, ref) is not DType.FLOAT32 for ref in group.measured):
+        if any(declared_type(self.device, ref) is not DType.FLOAT32 for ref in group.measured):
             return False
         return all(
             all(kind is DType.FLOAT32 for kind in self._kinds(op))
@@ -166,7 +166,7 @@ class DeclaredTypes:
         """The declared types of an op's inputs and outputs: floats, or None where unknown."""
         taken = (ref.producer for ref in self.device.inputs(op) if ref.producer is not None)
         for kind in (
-            *(_declared(self.device, ref) for ref in taken),
+            *(declared_type(self.device, ref) for ref in taken),
             *(each.dtype for each in op.outputs),
         ):
             if kind is None or _is_half(kind) or kind is DType.FLOAT32:
@@ -190,6 +190,7 @@ def _is_half(kind: DType | None) -> bool:
     return kind is not None and half_of(kind) is not None
 
 
-def _declared(device: OpGraph, ref: TensorRef) -> DType | None:
+def declared_type(device: OpGraph, ref: TensorRef) -> DType | None:
+    """The element type that the device's graph says of an output; None where it says none."""
     op = device.ops.get(ref.op)
     return None if op is None or ref.port >= len(op.outputs) else op.outputs[ref.port].dtype

@@ -49,7 +49,8 @@ class OpContext:
     ``given`` holds the arrays its group was fed, by golden tensor name; ``arithmetic`` emulates
     groups; ``inputs_error`` is the largest relative error of a fed tensor, None if none is known;
     ``hidden_bodies`` says that the device may quantise inside bodies; ``others`` are the further
-    arithmetics that ops of this run are computed in.
+    arithmetics that ops of this run are computed in. ``stands_out`` is the suspicion for standing
+    out among all ops of the run, 0 where it does not or the run is not known yet.
     """
 
     executor: Executor
@@ -62,6 +63,7 @@ class OpContext:
     arithmetic: Emulation
     inputs_error: float | None = None
     others: tuple[Emulation, ...] = ()
+    stands_out: float = 0.0
 
     @property
     def ops(self) -> int:

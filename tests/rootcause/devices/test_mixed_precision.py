@@ -100,7 +100,8 @@ def test_sixteen_bits_between_two_float32_dumps_have_floors_of_sixteen_bits(mixe
     assert not data.suspects
 
 
-def test_a_few_ops_in_sixteen_bits_are_no_origins(sides):
+@pytest.mark.parametrize("widened", [False, True])
+def test_a_few_ops_in_sixteen_bits_are_no_origins(sides, widened):
     """relu3 of a float32 device computes in float16, and its graph says so."""
     made = sides()
     model = onnx.load_model(str(made.folder / "golden.onnx"))
@@ -119,6 +120,9 @@ def test_a_few_ops_in_sixteen_bits_are_no_origins(sides):
     capture(CaptureRequest(path, made.folder / "mixed_run", {"x": made.folder / "x.npy"}))
     request = replace(made.request, device=path, device_dump=made.folder / "mixed_run")
     hide(request, "c3_half", "r3_back")
+    if widened:
+        (dumped,) = request.device_dump.glob("relu3.0.*.npy")
+        np.save(dumped, np.load(dumped).astype(np.float32))
     data = compare(request)
     assert str(data.run.analysis.arithmetic) == "fp32"
     assert not data.origins

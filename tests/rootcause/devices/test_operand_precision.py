@@ -27,6 +27,7 @@ from divergraph.rootcause.devices.operand_precision import (
     family_of,
     remark,
 )
+from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.options import RootCauseOptions
 from graphstore.model import Guilt, Op, TensorIO
@@ -84,6 +85,17 @@ def test_a_healthy_device_with_short_operands_has_no_origin(sides, operands, sai
     assert not data.suspects
     assert str(data.run.analysis.arithmetic).startswith(said)
     assert any("bits of mantissa" in warning for warning in data.run.warnings)
+
+
+@pytest.mark.parametrize(("operands", "origins"), [(Operands.BF16, []), (Operands.FULL, ["relu2"])])
+def test_a_tensor_held_in_the_type_of_the_operands_is_no_fault(sides, operands, origins):
+    """A device whose convolutions read bfloat16 may hold what one of them reads in it."""
+
+    def held(name, value):
+        return BF16.rounded(value) if name == "relu2" else value
+
+    data = compare(run_with(sides, operands, fault=held).request)
+    assert [each.op for each in (*data.origins, *data.suspects)] == origins
 
 
 def test_a_fault_in_one_convolution_is_found_all_the_same(sides):

@@ -26,6 +26,7 @@ from divergraph.rootcause.tolerances.masks import (
     standing_for_infinity,
 )
 from divergraph.rootcause.tolerances.slices import slice_suspicion
+from divergraph.rootcause.tolerances.standing_out import limit_of
 from divergraph.rootcause.values import relative
 
 RNG = np.random.default_rng(7)
@@ -162,6 +163,20 @@ def slices_alike() -> None:
     assert uneven(2, 0.6) == 0
 
 
+def standing_out_ops() -> None:
+    assert math.isinf(limit_of([1.0] * 30))
+    assert math.isfinite(limit_of([1.0] * 100))
+
+
+def standing_out_chance() -> None:
+    falling = [math.exp(0.3 * math.log(400 / rank)) for rank in range(1, 401)]
+    assert 9 < limit_of(falling) / 4**0.3 < 30
+
+
+def standing_out_least() -> None:
+    assert 1 < limit_of([1.0] * 100) < 6
+
+
 def peak_values() -> None:
     def peak(count: int) -> float:
         ratios = np.zeros(1000)
@@ -255,6 +270,9 @@ CASES: dict[str, Callable[[], None]] = {
     "SLICES_LEAST": slices_least,
     "SLICE_LEAST_VALUES": slice_least_values,
     "SLICES_ALIKE": slices_alike,
+    "STANDING_OUT_OPS": standing_out_ops,
+    "STANDING_OUT_CHANCE": standing_out_chance,
+    "STANDING_OUT_LEAST": standing_out_least,
     "PEAK_VALUES": peak_values,
     "PEAK_UNSURE": peak_unsure,
     "USUAL_STEPS": usual_steps,

@@ -1,0 +1,74 @@
+"""Ops that stand far out among all ops of their run, though their error is below the limits.
+
+Limits must hold for every device there is. The ops of one run tell more: where the errors of all
+are within twice their floors, one that is off by five times its own has a reason of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from divergraph.rootcause import calibration
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances.contract import (
+    Action,
+    Narrow,
+    OpContext,
+    Stage,
+    Tolerance,
+    ToleranceEstimate,
+)
+from divergraph.rootcause.values import norms, relative
+from graphstore.model import TensorRef
+
+
+def limit_of(suspicions: Iterable[float]) -> float:
+    """The suspicion that none of so many healthy ops reaches by chance; infinite where they are too
+    few to tell.
+
+    Above the upper quartile their logarithms are taken to fall off exponentially, as slowly as any
+    op of this run but the furthest shows: ops are of many kinds, and a run in which some err more
+    than others has a heavier tail than any kind by itself.
+    """
+    known = np.log([each for each in suspicions if 0.0 < each < math.inf])
+    if known.size < calibration.STANDING_OUT_OPS:
+        return math.inf
+    known = np.sort(known)[::-1]
+    start, above = float(np.quantile(known, 0.75)), 0.25 * known.size
+    ranks = np.arange(2, known.size // 8 + 1)
+    slowest = float(np.max((known[ranks - 1] - start) / np.log(above / ranks)))
+    reached = start + slowest * math.log(above / calibration.STANDING_OUT_CHANCE)
+    return max(math.exp(reached), calibration.STANDING_OUT_LEAST)
+
+
+def standing_out(
+    worst: Mapping[TensorRef, float], options: RootCauseOptions
+) -> dict[TensorRef, float]:
+    """Those outputs of one arithmetic that stand out and are not suspect by themselves, with the
+    suspicion they get for it: over the limit of suspects, and not over that of guilt. *worst* is
+    the suspicion of the worst part of each."""
+    limit = limit_of(worst.values())
+    return {
+        output: min(options.suspect * each / limit, options.guilty)
+        for output, each in worst.items()
+        if limit < each <= options.suspect
+    }
+
+
+def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
+    if not context.stands_out:
+        return None
+    floor = relative(estimate.device, estimate.reference) / context.stands_out
+    return Narrow(floor, floor * norms(estimate.reference, estimate.reference)[1])
+
+
+TOLERANCE = Tolerance(
+    "standing out",
+    Stage.HIDDEN,
+    90,
+    "the other ops of this run are off by far less of their floors",
+    _apply,
+)

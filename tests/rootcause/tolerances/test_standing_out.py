@@ -1,0 +1,108 @@
+"""An op that is far worse than all others of its run is suspect, below the limits as well."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.comparison import CompareRequest, compare
+from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances.standing_out import limit_of, standing_out
+from graphstore.model import TensorRef, Verdict
+
+OPS = 40
+
+
+@pytest.mark.parametrize("ops", [64, 200, 900])
+@pytest.mark.parametrize("spread", [0.05, 0.3, 0.6])
+@pytest.mark.parametrize("exact", [0.0, 0.5])
+def test_noise_alone_hardly_ever_stands_out(ops: int, spread: float, exact: float) -> None:
+    """Runs in which a share of the ops is off by its floor nearly exactly."""
+    rng = np.random.default_rng(7)
+    made = 0.5 * np.exp(spread * rng.standard_normal((200, ops)))
+    alike = int(exact * ops)
+    made[:, :alike] = np.exp(0.01 * rng.standard_normal((200, alike)))
+    found = sum(max(each) > limit_of(each) for each in made.tolist())
+    assert found <= 3
+
+
+def test_the_more_alike_the_others_are_the_less_is_far_out() -> None:
+    rng = np.random.default_rng(3)
+    limits = [
+        limit_of(np.exp(spread * rng.standard_normal(300)).tolist()) for spread in (0.1, 0.6, 1.2)
+    ]
+    assert limits[0] == 3.0
+    assert limits[0] < limits[1] < limits[2]
+
+
+def test_of_a_few_ops_none_stands_out() -> None:
+    assert limit_of([1.0] * 63) == math.inf
+    assert limit_of([*[1.0] * 63, 0.0, math.inf]) == math.inf
+    assert limit_of([1.0] * 64) == 3.0
+
+
+def test_what_stands_out_is_suspect_and_never_guilty() -> None:
+    worst = {TensorRef(f"op{n}", 0): 1.0 + n / 1000 for n in range(100)}
+    far, near = {TensorRef("far", 0): 4.0}, {TensorRef("near", 0): 1.2}
+    found = standing_out({**worst, **far, **near}, RootCauseOptions())
+    assert found == {TensorRef("far", 0): pytest.approx(8.0)}
+    assert standing_out({**worst, TensorRef("suspect", 0): 7.0}, RootCauseOptions()) == {}
+    assert standing_out({**worst, **far}, RootCauseOptions(suspect=3.9, guilty=4.5)) == {}
+    assert standing_out({**worst, **far}, RootCauseOptions(guilty=7.0)) == dict.fromkeys(far, 7.0)
+
+
+def test_where_two_are_as_far_neither_stands_out() -> None:
+    worst = {TensorRef(f"op{n}", 0): 1.0 + n / 1000 for n in range(100)}
+    worst |= {TensorRef("one", 0): 4.0, TensorRef("other", 0): 4.5}
+    assert standing_out(worst, RootCauseOptions()) == {}
+
+
+def chain(path: Path) -> Path:
+    """Forty products in a row, each with a Tanh."""
+    rng = np.random.default_rng(4)
+    weights = [rng.normal(0, 0.25, (16, 16)).astype(np.float32) for _ in range(OPS)]
+    nodes, last = [], "x"
+    for n in range(OPS):
+        nodes.append(helper.make_node("MatMul", [last, f"w{n}"], [f"p{n}"], name=f"product{n}"))
+        nodes.append(helper.make_node("Tanh", [f"p{n}"], [f"t{n}"], name=f"tanh{n}"))
+        last = f"t{n}"
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [32, 16])],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(each, f"w{n}") for n, each in enumerate(weights)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save_model(model, str(path))
+    return path
+
+
+def test_an_error_of_four_floors_is_suspect_where_all_others_are_of_one(tmp_path: Path) -> None:
+    golden, feed = chain(tmp_path / "chain.onnx"), tmp_path / "x.npy"
+    np.save(feed, np.random.default_rng(5).standard_normal((32, 16)).astype(np.float32))
+    dumped, device = tmp_path / "golden", tmp_path / "device"
+    capture(CaptureRequest(golden, dumped, {"x": feed}))
+    capture(CaptureRequest(golden, device, {"x": feed}, device=StandIn.FP16))
+    request = CompareRequest(golden, dumped, next(device.glob("*.onnx")), device)
+    data = compare(request)
+    assert (data.origins, data.suspects) == ((), ())
+
+    (path,) = device.glob("tanh39.0.*.npy")
+    value = np.load(path)
+    noise = np.random.default_rng(6).standard_normal(value.shape) * 2**-10
+    np.save(path, (value * (1 + 1.2 * noise)).astype(value.dtype))
+    data = compare(request)
+    assert data.run.verdict is not Verdict.DIVERGED
+    (suspect,) = data.suspects
+    assert suspect.golden[0].op == "tanh39"
+    assert 6.0 < suspect.suspicion <= 10.0
+    told = {each.op: each for each in data.run.analysis.reckonings}[suspect.op]
+    assert told.adjustments[-1].tolerance == "standing out"
+    assert told.suspicion == pytest.approx(suspect.suspicion)
