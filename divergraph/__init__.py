@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from divergraph.api.rows import Rows
     from divergraph.api.runs.compared_run import ComparedRun as Run
     from divergraph.api.store import Store, open_store, to_networkx
+    from divergraph.api.verify import verify
     from graphstore import errors
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "read_graph",
     "replay",
     "to_networkx",
+    "verify",
 ]
 
 _WHERE = {
@@ -78,6 +80,7 @@ _WHERE = {
     "read_graph": ("divergraph.api.graph", "read_graph"),
     "replay": ("divergraph.api.replay", "replay"),
     "to_networkx": ("divergraph.api.store", "to_networkx"),
+    "verify": ("divergraph.api.verify", "verify"),
 }
 _MODULES = {"answers": "divergraph.api.answers", "errors": "graphstore.errors"}
 

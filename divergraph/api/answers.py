@@ -58,6 +58,7 @@ _WHERE = {
     "divergraph.submodel.minimize.verdicts": ("Probe",),
     "divergraph.submodel.selection": ("BoundaryTensor", "Refusal", "Selection"),
     "divergraph.submodel.smallest_boundary": ("Suggestion",),
+    "divergraph.verification.verify_dump": ("Verification", "WrongOutput"),
     "graphstore.contract": ("GraphInfo", "QueryResult", "RunData"),
     "graphstore.model": ("Comparison", "Finding", "LineageLink", "ModelGraph", "RunAnalysis"),
     "graphstore.op_row": ("OpRow",),

@@ -79,6 +79,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "make.consistency_command",
         "Check a device dump by itself, or two of one model.",
     ),
+    "verify": (
+        "make.verify_command",
+        "Run each device op on its own dumped inputs: no golden side is needed.",
+    ),
     "advise": ("ask.advise_command", "Say what a run shows as a whole, and what to do next."),
     "lineage": ("ask.run_commands", "Show which originals an op was made of, both ways."),
     "between": ("ask.run_commands", "List the ops between a start and an end."),

@@ -41,9 +41,17 @@ def open_executor(
             where=str(path),
             hint="can be run: ONNX models, and TensorFlow's with the extra divergraph[tensorflow]",
         )
+    return open_by(factory, path, graph, options or {})
+
+
+def open_by(
+    factory: ExecutorFactory, path: Path, graph: ModelGraph, options: Mapping[str, str]
+) -> Executor:
+    """The model opened by *factory*, in a process of its own where that is possible; as
+    ``open_executor``."""
     if CHILDREN and isinstance(factory, ConfinedFactory) and all(map(find_spec, factory.packages)):
-        return open_in_child(factory, path, graph, options or {})
-    return open_here(factory, path, graph, options or {})
+        return open_in_child(factory, path, graph, options)
+    return open_here(factory, path, graph, options)
 
 
 def open_here(

@@ -62,10 +62,17 @@ def split_run(
     that cannot be judged has a split whose ``failure`` says why. With an *observer*, which gets the
     arrays of each judged output in turn, no causes are looked for.
     """
+    return split_prepared(PreparedRun.of(inputs, executor, options), progress, observer)
+
+
+def split_prepared(
+    run: PreparedRun, progress: Progress = NO_PROGRESS, observer: Observer | None = None
+) -> Splits:
+    """As :func:`split_run`, of a run that is prepared already."""
     progress.stage("finding the device's precision")
-    run = PreparedRun.of(inputs, executor, options)
+    executor = run.executor
     deciding = Deciding(run)
-    precision = options.precision or coarsest(deciding.precisions())
+    precision = run.options.precision or coarsest(deciding.precisions())
     groups = run.groups()
     arithmetics = deciding.arithmetics(precision, groups)
     groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)

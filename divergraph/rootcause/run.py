@@ -140,11 +140,11 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
     )
-    said = _everywhere(splits, by_output)
+    said = everywhere(splits, by_output)
     return undecided(with_doubt(found, said)) if said else found
 
 
-def _everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> str:
+def everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> str:
     """A doubt if so many tensors are guilty that the analysis is wrong, not the device; else ""."""
     told = [each.guilt for each in by_output.values() if each.suspicion is not None]
     guilty, most = told.count(Guilt.GUILTY), calibration.SHARE_EVERYWHERE * len(told)

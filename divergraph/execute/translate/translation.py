@@ -9,6 +9,7 @@ from divergraph.execute.translate.contract import Known, NotTranslatedError, Row
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.pieces import made_by, new_model, tensor_info
 from divergraph.values.array_types import Array
+from graphstore.errors import ExecutionError
 from graphstore.model import Op
 
 if TYPE_CHECKING:
@@ -120,7 +121,12 @@ class Translation:
     ) -> None:
         known = [self.known.get(name) if name else None for name in names]
         piece = Piece(op, names, known, scope)
-        outputs = list(entry.row(piece))
+        try:
+            outputs = list(entry.row(piece))
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+            # Attributes and shapes come from files: whatever they are, only this op is lost.
+            what = f"{op.id!r} of type {op.type} cannot be as it is: {error}"
+            raise ExecutionError(what) from error
         for name, output in zip(made, outputs, strict=False):
             if output is None:
                 self.dead.add(name)

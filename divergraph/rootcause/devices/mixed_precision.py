@@ -164,9 +164,11 @@ class DeclaredTypes:
 
     def _kinds(self, op: Op) -> Iterator[DType | None]:
         """The declared types of an op's inputs and outputs: floats, or None where unknown."""
-        taken = (ref.producer for ref in self.device.inputs(op) if ref.producer is not None)
+        refs = list(self.device.inputs(op))
+        taken = (ref.producer for ref in refs if ref.producer is not None)
         for kind in (
             *(declared_type(self.device, ref) for ref in taken),
+            *filter(_is_half, (self.device.entry_types.get(ref.tensor) for ref in refs)),
             *(each.dtype for each in op.outputs),
         ):
             if kind is None or _is_half(kind) or kind is DType.FLOAT32:

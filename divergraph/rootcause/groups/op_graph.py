@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -11,7 +11,7 @@ from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.late_reads import LateRead, late_reads
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES
 from divergraph.rootcause.groups.loop_state import flows, inside_loops, pushed
-from graphstore.model import InputRef, ModelGraph, Op, TensorRef
+from graphstore.model import DType, InputRef, ModelGraph, Op, TensorRef
 from graphstore.traverse.reach import reached
 from graphstore.traverse.topological_order import topo_order
 
@@ -97,6 +97,7 @@ class OpGraph:
     moving: frozenset[str] = field(init=False)
     drawn: frozenset[str] = field(init=False)
     entries: frozenset[str] = field(init=False)
+    entry_types: Mapping[str, DType | None] = field(init=False)
     flows: frozenset[TensorRef] = field(init=False)
     late: dict[str, LateRead] = field(init=False)
     looped: frozenset[str] = field(init=False)
@@ -107,7 +108,8 @@ class OpGraph:
         self.graph = calls_in_place(self.graph)
         self.ops = self.graph.op_index()
         self.rank = {op_id: place for place, op_id in enumerate(topo_order(self.graph))}
-        self.entries = frozenset(tensor.name for tensor in self.graph.inputs)
+        self.entry_types = {tensor.name: tensor.dtype for tensor in self.graph.inputs}
+        self.entries = frozenset(self.entry_types)
         self.flows = flows(self.graph) | empty
         self.looped = inside_loops(self.graph)
         self.late = late_reads(self.graph)

@@ -1,0 +1,145 @@
+"""``divergraph verify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.options import print_json, root_cause_options
+from divergraph.cli.say import say
+from divergraph.outcomes import outcome_of_verdict
+from divergraph.text.numbers import short
+from divergraph.text.words import counted
+from graphstore.model import Verdict
+
+if TYPE_CHECKING:
+    from divergraph.api.answers import Verification, WrongOutput
+
+_path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
+_number = click.IntRange(min=0)
+_SURE = 0.5
+_LISTED = 8
+_WORDS = {
+    Verdict.CLEAN: "every op that was run made its outputs",
+    Verdict.DIVERGED: "not made by their ops",
+    Verdict.UNDECIDED: "no answer can be right",
+    Verdict.NOT_COMPARED: "no op could be run",
+}
+
+
+@click.command("verify")
+@click.argument("dump", type=_path)
+@click.option("--graph", type=_path, metavar="GRAPH|DIR", help="The Build graph DUMP was made of.")
+@click.option("--om", type=_path, metavar="FILE", help="The offline model: its weights, and graph.")
+@click.option(
+    "--weights",
+    type=_path,
+    metavar="DIR",
+    help="Variables and constants that were not dumped: .npy files named after their op.",
+)
+@click.option(
+    "--step", type=_number, metavar="N", help="The step or iteration to take, of several."
+)
+@click.option("--rank", type=_number, metavar="N", help="The rank or device to take, of several.")
+@click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
+@click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
+@root_cause_options
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+def verify_command(
+    dump: Path,
+    graph: Path | None,
+    om: Path | None,
+    weights: Path | None,
+    step: int | None,
+    rank: int | None,
+    model_id: int | None,
+    time: str | None,
+    suspect: float,
+    guilty: float,
+    precision: str,
+    memory: int,
+    as_json: bool,
+) -> int:
+    """Run each device op on its own dumped inputs: say which outputs it cannot have made.
+
+    DUMP is an Ascend device's, with the inputs of its ops (dump_mode all) or, where these were not
+    dumped, the outputs before them. No golden model or dump is needed. Ops that have no definition
+    here, or whose weights are nowhere, are counted.
+
+    Exit code 0: nothing wrong, 1: an output is wrong, or an input not what was put out before, 2:
+    bad input, nothing could be run, or no answer can be right.
+    """
+    from divergraph.api.verify import verify
+
+    found = verify(
+        *(dump, graph),
+        om=om,
+        weights=weights,
+        suspect=suspect,
+        guilty=guilty,
+        precision=precision,
+        memory=memory << 20,
+        time=time,
+        rank=rank,
+        model_id=model_id,
+        step=step,
+        progress=True,
+    )
+    if as_json:
+        from divergraph.present.json.verify import verification_json
+
+        print_json(verification_json(found))
+    else:
+        _show(found)
+    return outcome_of_verdict(found.verdict).exit_code
+
+
+def _show(found: Verification) -> None:
+    if found.doubt:
+        say(f"doubt: {found.doubt}")
+    wrong = len({each.op for each in found.wrong})
+    changed = [each for each in found.changed if each.confidence >= _SURE]
+    said = [counted(wrong, "op") + " cannot have made what it dumped"] if wrong == 1 else []
+    if wrong > 1:
+        said = [f"{wrong} ops cannot have made what they dumped"]
+    if changed:
+        said.append(f"{counted(len(changed), 'input')} not what was put out before")
+    say(f"verify: {found.verdict.value.replace('_', ' ')}", bold=True)
+    say(f"  {'; '.join(said) or _WORDS[found.verdict]}")
+    say(_coverage(found))
+    for title, outputs in (("wrong", found.wrong), ("suspect", found.suspects)):
+        if outputs:
+            say()
+            say(title, bold=True)
+        for number, each in enumerate(outputs, 1):
+            _show_output(number, each)
+    if found.changed:
+        say()
+        for each in found.changed:
+            say(f"{'!' if each.confidence >= _SURE else '?'} {each.sentence}")
+    for remark in found.remarks:
+        say(f"note: {remark}", err=True)
+
+
+def _coverage(found: Verification) -> str:
+    text = f"  {found.verified} of {counted(found.dumped, 'op')} run"
+    if found.inputs:
+        text += f", {counted(found.inputs, 'input')} compared with their producers"
+    if not found.types:
+        return text
+    listed = [f"{kind} {number}" for kind, number in list(found.types.items())[:_LISTED]]
+    first, why = next(iter(found.not_covered.items()))
+    return f"{text}; not run: {', '.join(listed)} (first: {first}: {why})"
+
+
+def _show_output(number: int, each: WrongOutput) -> None:
+    split = each.split
+    say(
+        f"{number:4} # {each.op}  ({each.type}, output {each.port})  "
+        f"error {short(split.introduced)}  {short(split.suspicion)} times what "
+        "the device's arithmetic explains"
+    )
+    if each.cause:
+        say(f"       {each.cause}")

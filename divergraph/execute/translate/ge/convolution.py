@@ -1,0 +1,217 @@
+"""Convolutions and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.geometry import Geometry, geometry
+from divergraph.execute.translate.ge.table import (
+    NN,
+    ROWS,
+    four_axes,
+    layout,
+    needed,
+    optional,
+    output_layout,
+    output_shape,
+    to_layout,
+)
+from divergraph.execute.translate.ge.tails import with_tail
+from divergraph.execute.translate.piece import Piece
+
+FILTER = "_filter_layout"
+"""The attribute that says in which order the axes of a filter are, where its layout does not."""
+
+
+def axes(piece: Piece, at: int) -> str:
+    """The order of the four axes of an input that is no filter."""
+    return four_axes(layout(piece, at), str(piece.attr("data_format", "NCHW")))
+
+
+def filter_axes(piece: Piece, at: int) -> str:
+    """The order of a filter's axes: N are its outputs, C its inputs."""
+    known = piece.op.attrs.get(FILTER)
+    return four_axes(str(known) if known else layout(piece, at))
+
+
+@ROWS.row("Conv2D", "Convolution", source=NN)
+def _conv(piece: Piece) -> Sequence[str]:
+    needed(piece, 0)
+    if piece.rank(0) != len("NCHW"):
+        raise NotTranslatedError(f"{piece.op.type} of {piece.rank(0)} axes")
+    here = axes(piece, 0)
+    value = to_layout(piece, needed(piece, 0), here, "NCHW")
+    made = _plain(piece, value, oihw(piece, 1), geometry(piece, here), bias(piece, 2))
+    made = with_tail(piece, made)
+    return [to_layout(piece, made, "NCHW", four_axes(output_layout(piece), here))]
+
+
+@ROWS.row("DepthwiseConv2D", "DepthwiseConv2DD", source=NN)
+def _depthwise(piece: Piece) -> Sequence[str]:
+    here = axes(piece, 0)
+    value = to_layout(piece, needed(piece, 0), here, "NCHW")
+    channels = piece.shape(0)[here.index("C")]
+    made = _plain(
+        piece, value, _depth_filter(piece, 1), geometry(piece, here), bias(piece, 2), channels
+    )
+    made = with_tail(piece, made)
+    return [to_layout(piece, made, "NCHW", four_axes(output_layout(piece), here))]
+
+
+def _depth_filter(piece: Piece, at: int) -> str:
+    """A filter of one input and M outputs a channel, as a grouped convolution takes it: TensorFlow
+    has H, W, C, M; GE's FRACTAL_Z of depthwise filters comes as C·M, 1, H, W."""
+    order = filter_axes(piece, at)
+    moved = to_layout(piece, needed(piece, at), order, "NCHW")
+    shape = dict(zip(order, piece.shape(at), strict=True))
+    if shape["C"] == 1:
+        return moved
+    # HWCN is H, W, C, M there: its outputs run with M fastest.
+    swapped = piece.transpose(moved, 1, 0, 2, 3)
+    return piece.reshape(swapped, (shape["C"] * shape["N"], 1, shape["H"], shape["W"]))
+
+
+def oihw(piece: Piece, at: int) -> str:
+    """A filter in the order in which ONNX has it."""
+    return to_layout(piece, needed(piece, at), filter_axes(piece, at), "NCHW")
+
+
+def bias(piece: Piece, at: int) -> str | None:
+    """The bias as a flat list, None where the op has none."""
+    found = optional(piece, at)
+    if found is None:
+        return None
+    if piece.dtype(at) != np.float32:
+        found = piece.cast(found, np.float32)
+    return piece.reshape(found, (-1,))
+
+
+def _plain(
+    piece: Piece,
+    value: str,
+    weight: str,
+    shape: Geometry,
+    added: str | None,
+    groups: int | None = None,
+) -> str:
+    if piece.dtype(0).kind in "iu":  # products of 8-bit integers are added up in integers
+        value, weight = piece.cast(value, np.float64), piece.cast(weight, np.float64)
+        added = None if added is None else piece.cast(added, np.float64)
+    made = piece.add(
+        "Conv",
+        value,
+        weight,
+        added,
+        strides=shape.strides,
+        pads=shape.pads,
+        dilations=shape.dilations,
+        group=groups or int(piece.attr("groups", 1)),
+    )
+    return piece.cast(made, np.float32) if piece.dtype(0).kind in "iu" else made
+
+
+@ROWS.row("Conv2DBackpropInput", "Conv2DBackpropInputD", "Conv2DTransposeD", source=NN)
+def _input_gradient(piece: Piece) -> Sequence[str]:
+    weight, gradient = _gradient_inputs(piece)
+    if piece.op.type == "Conv2DTransposeD":
+        weight, gradient = 1, 0
+    here = axes(piece, gradient)
+    there = four_axes(output_layout(piece), here)
+    made = transposed(
+        piece,
+        to_layout(piece, needed(piece, gradient), here, "NCHW"),
+        oihw(piece, weight),
+        geometry(piece, there),
+        output_shape(piece)[there.index("H")],
+        output_shape(piece)[there.index("W")],
+        piece.shape(gradient)[here.index("H")],
+        piece.shape(gradient)[here.index("W")],
+        filter_size(piece, weight),
+    )
+    if piece.op.type == "Conv2DTransposeD" and (added := bias(piece, 2)) is not None:
+        made = piece.add("Add", made, piece.reshape(added, (1, -1, 1, 1)))
+    return [to_layout(piece, with_tail(piece, made), "NCHW", there)]
+
+
+def filter_size(piece: Piece, at: int) -> tuple[int, int]:
+    """The height and width of a filter."""
+    sizes = dict(zip(filter_axes(piece, at), piece.shape(at), strict=True))
+    return sizes["H"], sizes["W"]
+
+
+def transposed(
+    piece: Piece,
+    gradient: str,
+    weight: str,
+    shape: Geometry,
+    height: int,
+    width: int,
+    rows: int,
+    columns: int,
+    kernel: tuple[int, int],
+) -> str:
+    """The gradient by the input of a convolution, which had this height and width."""
+    top, left, bottom, right = shape.pads
+    spare = [
+        size - ((out - 1) * stride + dilation * (k - 1) + 1 - before - after)
+        for size, out, stride, dilation, k, before, after in zip(
+            (height, width),
+            (rows, columns),
+            shape.strides,
+            shape.dilations,
+            kernel,
+            (top, left),
+            (bottom, right),
+            strict=True,
+        )
+    ]
+    if min(spare) < 0:
+        raise NotTranslatedError("a gradient larger than its convolution makes")
+    return piece.add(
+        "ConvTranspose",
+        gradient,
+        weight,
+        strides=shape.strides,
+        pads=shape.pads,
+        dilations=shape.dilations,
+        output_padding=spare,
+        group=int(piece.attr("groups", 1)),
+    )
+
+
+def _gradient_inputs(piece: Piece) -> tuple[int, int]:
+    """The places of filter and gradient: the variants D have no input for the size."""
+    return (1, 2) if len(piece) > SIZELESS else (0, 1)
+
+
+SIZELESS = 2
+"""Inputs of a gradient whose size is an attribute."""
+
+
+@ROWS.row("Conv2DBackpropFilter", "Conv2DBackpropFilterD", source=NN)
+def _filter_gradient(piece: Piece) -> Sequence[str]:
+    at = 2 if len(piece) > SIZELESS else 1
+    here, there = axes(piece, 0), axes(piece, at)
+    if int(piece.attr("groups", 1)) != 1:
+        raise NotTranslatedError(f"{piece.op.type} of several groups")
+    order = four_axes(str(piece.op.attrs.get(FILTER) or output_layout(piece)))
+    sizes = dict(zip(order, output_shape(piece), strict=True))
+    shape = geometry(piece, here)
+    # The filter slides over the input where the gradient did: a convolution of both, their batch
+    # being the channels, strides and dilations exchanged.
+    value = to_layout(piece, needed(piece, 0), here, "CNHW")
+    gradient = to_layout(piece, needed(piece, at), there, "CNHW")
+    made = piece.add(
+        "Conv",
+        value,
+        gradient,
+        strides=shape.dilations,
+        pads=shape.pads,
+        dilations=shape.strides,
+    )
+    ends = [sizes["H"], sizes["W"]]
+    made = piece.add("Slice", made, piece.ints(0, 0), piece.ints(*ends), piece.ints(2, 3))
+    return [to_layout(piece, made, "CNHW", order)]

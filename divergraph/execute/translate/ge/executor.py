@@ -1,0 +1,74 @@
+"""Runs device ops, each alone, by GE's definitions of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from divergraph.execute.contract import Array, Executor
+from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.translate.ge import (
+    convolution,
+    elementwise,
+    matrices,
+    movement,
+    pooling,
+    reductions,
+    training,
+)
+from divergraph.execute.translate.ge.table import ROWS
+from divergraph.execute.translate.program import Program
+from graphstore.model import DType, Framework, ModelGraph, Tensor
+
+MODULES = (convolution, elementwise, matrices, movement, pooling, reductions, training)
+"""Importing them fills the table."""
+
+_HALVES = frozenset({DType.FLOAT16, DType.BFLOAT16})
+
+
+class NoConstants(Mapping[str, Array]):
+    """No constants: all that a lone op reads is fed to it."""
+
+    def __getitem__(self, tensor: str) -> Array:
+        raise KeyError(tensor)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+    def nbytes(self, tensor: str) -> int:
+        """There are none."""
+        raise KeyError(tensor)
+
+
+class DeviceOpsFactory:
+    """Opens graphs of device ops that stand alone, their inputs being inputs of the graph."""
+
+    name = "device ops"
+    extra = ""
+    packages = ("onnx", "onnxruntime")
+
+    def accepts(self, graph: ModelGraph) -> bool:
+        """Whether *graph* is of Ascend."""
+        return graph.framework is Framework.ASCEND
+
+    def load(self) -> None:
+        """Import ONNX Runtime."""
+        load_onnxruntime()
+
+    def open(self, path: Path, graph: ModelGraph) -> Executor:
+        """The ops of *graph*; nothing is read of *path*."""
+        import onnxruntime
+
+        name = f"GE's definitions on onnxruntime {onnxruntime.__version__}"
+        inputs = tuple(map(_widened, graph.inputs))
+        return TranslatedExecutor(Program(name, ROWS, graph.ops, inputs, NoConstants(), {}))
+
+
+def _widened(tensor: Tensor) -> Tensor:
+    """Halves are computed with in float32: how results are rounded is the device's arithmetic."""
+    return replace(tensor, dtype=DType.FLOAT32) if tensor.dtype in _HALVES else tensor

@@ -1,0 +1,246 @@
+"""Ops that only move values, change their type, or say shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.elementwise import alike
+from divergraph.execute.translate.ge.table import (
+    ARRAY,
+    ROWS,
+    as_output,
+    axes_of,
+    four_axes,
+    integers,
+    layout,
+    needed,
+    output_layout,
+    output_shape,
+)
+from divergraph.execute.translate.piece import Piece
+
+
+@ROWS.row(
+    *("Reshape", "Squeeze", "SqueezeV2", "SqueezeV3", "Unsqueeze", "UnsqueezeV2", "UnsqueezeV3"),
+    *("ExpandDims", "Flatten", "FlattenV2", "Identity", "StopGradient", "TransDataRNN"),
+    *("PreventGradient", "Snapshot", "Copy"),
+    source=ARRAY,
+)
+def _handed_on(piece: Piece) -> Sequence[str]:
+    return as_output(piece, needed(piece, 0))
+
+
+@ROWS.row("TransData", source=ARRAY)
+def _trans_data(piece: Piece) -> Sequence[str]:
+    """Blocks of device layouts are undone on both sides, so that only plain axes are moved."""
+    here, there = layout(piece), output_layout(piece)
+    value = needed(piece, 0)
+    if piece.rank(0) == len(here) and here != there and sorted(here) == sorted(there):
+        value = piece.transpose(value, *(here.index(axis) for axis in there))
+    return as_output(piece, value)
+
+
+@ROWS.row("Cast", source=ARRAY)
+def _cast(piece: Piece) -> Sequence[str]:
+    declared = piece.op.outputs[0].dtype
+    kind = None if declared is None else declared.numpy
+    if kind is None:
+        raise NotTranslatedError("Cast to a type that is not known")
+    kind = np.dtype(kind)
+    value = needed(piece, 0)
+    # Rounding to halves is the device's arithmetic, which is imitated by itself.
+    return [
+        piece.cast(
+            value, np.float32 if kind.itemsize <= np.float16().nbytes and kind.kind == "f" else kind
+        )
+    ]
+
+
+@ROWS.row("Transpose", "TransposeD", source=ARRAY)
+def _transpose(piece: Piece) -> Sequence[str]:
+    order = axes_of(piece, "perm", 1)
+    return [piece.transpose(needed(piece, 0), *order)]
+
+
+@ROWS.row("Shape", "ShapeN", source=ARRAY)
+def _shape(piece: Piece) -> Sequence[str]:
+    for at in range(len(piece)):
+        needed(piece, at)
+    kinds = [tensor.dtype.numpy if tensor.dtype else np.int32 for tensor in piece.op.outputs]
+    return [
+        piece.cast(piece.const(np.array(piece.shape(at), np.int64)), kind)
+        for at, kind in enumerate(kinds[: len(piece)])
+    ]
+
+
+@ROWS.row("Size", "Rank", source=ARRAY)
+def _count(piece: Piece) -> Sequence[str]:
+    shape = piece.shape(0)
+    value = len(shape) if piece.op.type == "Rank" else int(np.prod(shape))
+    return [piece.const(np.array(value, np.int32))]
+
+
+@ROWS.row("Concat", "ConcatD", "ConcatV2", "ConcatV2D", source=ARRAY)
+def _concat(piece: Piece) -> Sequence[str]:
+    kind = piece.op.type
+    said = piece.op.attrs.get("concat_dim")
+    if said is not None:
+        places, axis = range(len(piece)), integers(said)[0]
+    elif kind == "Concat":
+        places, axis = range(1, len(piece)), piece.integers(0)[0]
+    else:
+        places, axis = range(len(piece) - 1), piece.integers(len(piece) - 1)[0]
+    return [piece.add("Concat", *alike(piece, *places), axis=axis)]
+
+
+@ROWS.row("Split", "SplitD", "SplitV", "SplitVD", source=ARRAY)
+def _split(piece: Piece) -> Sequence[str]:
+    at = 1 if piece.op.type == "Split" and "split_dim" not in piece.op.attrs else 0
+    axis = axes_of(piece, "split_dim", 0 if at else len(piece) - 1)[0]
+    sizes = [output_shape(piece, port)[axis] for port in range(len(piece.op.outputs))]
+    return piece.add_many("Split", len(sizes), needed(piece, at), piece.ints(*sizes), axis=axis)
+
+
+@ROWS.row("Pack", source=ARRAY)
+def _pack(piece: Piece) -> Sequence[str]:
+    axis = int(piece.attr("axis", 0))
+    names = alike(piece, *range(len(piece)))
+    wider = [piece.add("Unsqueeze", name, piece.ints(axis)) for name in names]
+    return [piece.add("Concat", *wider, axis=axis)]
+
+
+@ROWS.row("Unpack", source=ARRAY)
+def _unpack(piece: Piece) -> Sequence[str]:
+    axis, count = int(piece.attr("axis", 0)), len(piece.op.outputs)
+    parts = piece.add_many("Split", count, needed(piece, 0), axis=axis, num_outputs=count)
+    return [piece.add("Squeeze", part, piece.ints(axis)) for part in parts]
+
+
+@ROWS.row("StridedSlice", "StridedSliceD", source=ARRAY)
+def _strided_slice(piece: Piece) -> Sequence[str]:
+    begin, end = axes_of(piece, "begin", 1), axes_of(piece, "end", 2)
+    has_strides = "strides" in piece.op.attrs or len(piece) > len(("x", "begin", "end"))
+    strides = axes_of(piece, "strides", 3) if has_strides else (1,) * len(begin)
+    masks = [int(piece.attr(f"{name}_mask", 0)) for name in _MASKS]
+    at_begin, at_end, ellipsis, new, shrunk = masks
+    if ellipsis or new:
+        raise NotTranslatedError("StridedSlice with an ellipsis or new axes")
+    starts, ends = list(begin), list(end)
+    for axis, step in enumerate(strides):
+        if at_begin >> axis & 1:
+            starts[axis] = 0 if step > 0 else _LAST
+        if shrunk >> axis & 1:
+            ends[axis] = begin[axis] + 1 or _LAST
+        elif at_end >> axis & 1:
+            ends[axis] = _LAST if step > 0 else -_LAST
+    made = piece.add(
+        "Slice",
+        needed(piece, 0),
+        piece.ints(*starts),
+        piece.ints(*ends),
+        piece.ints(*range(len(starts))),
+        piece.ints(*strides),
+    )
+    return as_output(piece, made)
+
+
+_MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+_LAST = np.iinfo(np.int64).max
+
+
+@ROWS.row("Slice", "SliceD", source=ARRAY)
+def _slice(piece: Piece) -> Sequence[str]:
+    starts = axes_of(piece, "offsets", 1)
+    sizes = axes_of(piece, "size", 2)
+    ends = [_LAST if size < 0 else start + size for start, size in zip(starts, sizes, strict=True)]
+    return [piece.add("Slice", needed(piece, 0), piece.ints(*starts), piece.ints(*ends))]
+
+
+@ROWS.row("Tile", "TileD", source=ARRAY)
+def _tile(piece: Piece) -> Sequence[str]:
+    times = axes_of(piece, "multiples", 1)
+    return [piece.add("Tile", needed(piece, 0), piece.ints(*times))]
+
+
+@ROWS.row("BroadcastTo", "BroadcastToD", source=ARRAY)
+def _broadcast(piece: Piece) -> Sequence[str]:
+    return [piece.add("Expand", needed(piece, 0), piece.ints(*output_shape(piece)))]
+
+
+@ROWS.row("Gather", "GatherV2", "GatherV2D", source=ARRAY)
+def _gather(piece: Piece) -> Sequence[str]:
+    has_axis = piece.op.type == "GatherV2"
+    axis = piece.integers(2)[0] if has_axis else int(piece.attr("axis", 0))
+    if int(piece.attr("batch_dims", 0)):
+        raise NotTranslatedError(f"{piece.op.type} with batch dimensions")
+    return [piece.add("Gather", needed(piece, 0), needed(piece, 1), axis=axis)]
+
+
+@ROWS.row("GatherNd", source=ARRAY)
+def _gather_nd(piece: Piece) -> Sequence[str]:
+    places = piece.cast(needed(piece, 1), np.int64)
+    return [piece.add("GatherND", needed(piece, 0), places)]
+
+
+@ROWS.row("Pad", "PadD", source=ARRAY)
+def _pad(piece: Piece) -> Sequence[str]:
+    said = piece.op.attrs.get("paddings")
+    if isinstance(said, tuple):
+        flat = [each for pair in said for each in integers(pair)]
+    else:
+        needed(piece, 1)
+        flat = list(piece.integers(1))
+    pads = piece.ints(*flat[0::2], *flat[1::2])
+    return [piece.add("Pad", needed(piece, 0), pads)]
+
+
+@ROWS.row("OneHot", "OneHotD", source=ARRAY)
+def _one_hot(piece: Piece) -> Sequence[str]:
+    is_dynamic = piece.op.type == "OneHot"
+    axis = int(piece.attr("axis", -1))
+    depth = piece.integers(1)[0] if is_dynamic else int(piece.attr("depth"))
+    on, off = alike(piece, *((2, 3) if is_dynamic else (1, 2)))
+    flat = [piece.reshape(each, (1,)) for each in (off, on)]
+    values = piece.add("Concat", *flat, axis=0)
+    return [piece.add("OneHot", needed(piece, 0), np.array(depth), values, axis=axis)]
+
+
+@ROWS.row("DepthToSpace", "SpaceToDepth", source=ARRAY)
+def _depth_and_space(piece: Piece) -> Sequence[str]:
+    here = four_axes(layout(piece), str(piece.attr("data_format", "NHWC")))
+    value = piece.transpose(needed(piece, 0), *(here.index(axis) for axis in "NCHW"))
+    size = int(piece.attr("block_size"))
+    if piece.op.type == "DepthToSpace":
+        mode = str(piece.attr("mode", "DCR"))
+        made = piece.add("DepthToSpace", value, blocksize=size, mode=mode)
+    else:
+        made = piece.add("SpaceToDepth", value, blocksize=size)
+    return [piece.transpose(made, *("NCHW".index(axis) for axis in here))]
+
+
+@ROWS.row("Range", "RangeD", source=ARRAY)
+def _range(piece: Piece) -> Sequence[str]:
+    if piece.op.type == "RangeD":
+        raise NotTranslatedError("RangeD, whose numbers are in its kernel")
+    return [piece.add("Range", *(piece.reshape(each, ()) for each in alike(piece, 0, 1, 2)))]
+
+
+@ROWS.row("ReadSelect", source=ARRAY)
+def _read_select(piece: Piece) -> Sequence[str]:
+    """Reads every ``stride_list``-th place of its input, or all of it."""
+    if len(piece) > 1:
+        raise NotTranslatedError("ReadSelect fused with the ops that read it")
+    strides = integers(piece.op.attrs.get("stride_list"))
+    axes = {"H": strides[-3], "W": strides[-2]} if len(strides) == len("NCHWc") else {}
+    here, value = four_axes(layout(piece)), needed(piece, 0)
+    if any(step != 1 for step in axes.values()):
+        places = [here.index(axis) for axis in axes]
+        zero, most = (0,) * len(places), (_LAST,) * len(places)
+        value = piece.add(
+            *("Slice", value, piece.ints(*zero), piece.ints(*most)),
+            *(piece.ints(*places), piece.ints(*axes.values())),
+        )
+    return as_output(piece, value)

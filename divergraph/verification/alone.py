@@ -1,0 +1,223 @@
+"""Device ops that stand alone, each with inputs of its own: a graph that needs no golden side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.execute.installed import open_by
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.executor import DeviceOpsFactory
+from divergraph.execute.translate.ge.readings import OpReadings, read_as, readings
+from divergraph.execute.translate.ge.table import LAYOUTS, UNREAD
+from divergraph.rootcause.values import is_numeric, relative, same_shape
+from divergraph.values.unread import Unread
+from divergraph.verification.operands import DumpedOperands, Operand
+from graphstore.model import Framework, GraphKind, InputRef, ModelGraph, Op, Tensor, TensorRef
+
+_WRITES_IN_PLACE = ("Apply", "Assign", "SGD")
+
+
+@dataclass(frozen=True, slots=True)
+class LoneOp:
+    """One device op: ``op`` reads only inputs of the graph, ``inputs`` by tensor name."""
+
+    op: Op
+    inputs: Mapping[str, Operand]
+    outputs: Mapping[int, Operand]
+    ways: OpReadings
+
+
+@dataclass
+class LoneOps:
+    """The ops of *operands*' graph that can be run by themselves, and why others cannot."""
+
+    operands: DumpedOperands
+    only: frozenset[str] | None = None
+    ops: dict[str, LoneOp] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """By op id, of ops whose outputs were dumped: why they are not run."""
+
+    def __post_init__(self) -> None:
+        for op in self.operands.graph.ops:
+            if self.only is not None and op.id not in self.only:
+                continue
+            outputs = {
+                port: found
+                for port in range(len(op.outputs))
+                if (found := self.operands.output(op, port)) is not None
+            }
+            if not outputs:
+                continue
+            try:
+                self.ops[op.id] = self._alone(op, outputs)
+            except NotTranslatedError as error:
+                self.left_out[op.id] = str(error)
+
+    def _alone(self, op: Op, outputs: Mapping[int, Operand]) -> LoneOp:
+        inputs: dict[str, Operand] = {}
+        refs: list[InputRef | None] = []
+        layouts: list[str] = []
+        shapes: list[tuple[int, ...] | None] = []
+        unread: list[str] = []
+        for at, ref in enumerate(op.inputs):
+            found = None if ref is None else self.operands.input(op, at)
+            if found is not None and _overwritten(op, at, found, outputs):
+                raise NotTranslatedError(f"its dumped input {at} is what it wrote there")
+            unread.append("" if ref is None or found is not None else ref.tensor)
+            name = f"{op.id} < {at}"
+            refs.append(None if found is None else InputRef(name))
+            layouts.append("" if found is None else found.layout)
+            shapes.append(None if found is None else found.shape)
+            if found is not None:
+                inputs[name] = found
+        made = tuple(
+            replace(
+                tensor,
+                name=f"{op.id} > {port}",
+                shape=outputs[port].shape if port in outputs else _origin_shape(tensor),
+                layout=outputs[port].layout if port in outputs else tensor.layout,
+            )
+            for port, tensor in enumerate(op.outputs)
+        )
+        attrs = {**op.attrs, LAYOUTS: tuple(layouts), UNREAD: tuple(unread)}
+        alone = replace(
+            *(op,),
+            inputs=tuple(refs),
+            control_inputs=(),
+            outputs=made,
+            attrs=attrs,
+            subgraph="",
+            owns=(),
+        )
+        if not inputs:
+            missing = [ref.tensor for ref in op.inputs if ref is not None]
+            why = f"its input 0, {missing[0]}, was not dumped" if missing else "it reads nothing"
+            raise NotTranslatedError(why)
+        return LoneOp(alone, inputs, outputs, readings(alone, shapes))
+
+
+def _origin_shape(tensor: Tensor) -> tuple[int | None, ...] | None:
+    return tensor.origin.shape if tensor.origin is not None else tensor.shape
+
+
+def _overwritten(op: Op, at: int, found: Operand, outputs: Mapping[int, Operand]) -> bool:
+    """Whether a dumped input of an optimiser is what it wrote: dumps are taken after the op ran."""
+    made = outputs.get(at)
+    if made is None or not op.type.startswith(_WRITES_IN_PLACE) or made.shape != found.shape:
+        return False
+    one, other = found.read(), made.read()
+    if isinstance(one, Unread) or isinstance(other, Unread):
+        return False
+    return np.array_equal(one, other, equal_nan=True)
+
+
+def graph_of(source: ModelGraph, ops: Iterable[Op], inputs: Iterable[Tensor]) -> ModelGraph:
+    """The graph of *ops* that stand alone."""
+    return ModelGraph(
+        source.name,
+        GraphKind.DEVICE,
+        Framework.ASCEND,
+        "ops alone",
+        tuple(ops),
+        inputs=tuple(inputs),
+        source=source.source,
+        sha256=source.sha256,
+    )
+
+
+def inputs_of(ops: Iterable[LoneOp]) -> list[Tensor]:
+    """The inputs of ops as a graph declares them."""
+    return [
+        Tensor(name, each.dtype, each.shape, each.layout)
+        for op in ops
+        for name, each in op.inputs.items()
+    ]
+
+
+def opened(graph: ModelGraph) -> Executor:
+    """What runs a graph of ops that stand alone."""
+    return open_by(DeviceOpsFactory(), Path(graph.source or "."), graph, {})
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenOps:
+    """The ``ops`` as they are to be read, by id, and whether other readings may be true (``open``
+    ops)."""
+
+    ops: Mapping[str, LoneOp]
+    open: frozenset[str]
+
+
+def chosen_readings(source: ModelGraph, lone: Mapping[str, LoneOp], memory: int) -> ChosenOps:
+    """*lone* ops, each read in the way that gives its dumped outputs best."""
+    several = {op: each for op, each in lone.items() if len(each.ways.attrs) > 1}
+    best = _best(source, several, memory) if several else {}
+    found = {
+        op: replace(each, op=read_as(each.op, each.ways.attrs[best.get(op, 0)]))
+        for op, each in lone.items()
+    }
+    return ChosenOps(found, frozenset(op for op, each in lone.items() if each.ways.is_open))
+
+
+def _best(source: ModelGraph, several: Mapping[str, LoneOp], memory: int) -> dict[str, int]:
+    """By op the number of the reading whose outputs are nearest to the dumped ones."""
+    variants: dict[str, tuple[str, int]] = {}
+    ops: list[Op] = []
+    for op_id, lone in several.items():
+        for number, attrs in enumerate(lone.ways.attrs):
+            name = f"{op_id} ~ {number}"
+            variants[name] = (op_id, number)
+            made = tuple(replace(t, name=f"{name} > {p}") for p, t in enumerate(lone.op.outputs))
+            ops.append(replace(read_as(lone.op, attrs), id=name, outputs=made))
+    graph = graph_of(source, ops, inputs_of(several.values()))
+    pieces = [
+        RunnableSubgraph(
+            op.id,
+            tuple(several[variants[op.id][0]].inputs),
+            tuple(op.outputs[port].name for port in several[variants[op.id][0]].outputs),
+        )
+        for op in ops
+    ]
+    found: dict[str, tuple[float, int]] = {}
+    executor = opened(graph)
+    try:
+        for result in executor.run_subgraphs(
+            pieces, lambda piece: fed(several[variants[piece.key][0]]), memory=memory
+        ):
+            op_id, number = variants[result.key]
+            lone = several[op_id]
+            values = list(result.values.values())
+            if len(values) != len(lone.outputs):
+                continue
+            apart = max(map(_apart, values, lone.outputs.values()))
+            if op_id not in found or apart < found[op_id][0]:
+                found[op_id] = (apart, number)
+    finally:
+        executor.close()
+    return {op: number for op, (_, number) in found.items()}
+
+
+def fed(lone: LoneOp) -> dict[str, Array]:
+    """The values of an op's inputs; those that cannot be read are missing."""
+    values = {name: each.read() for name, each in lone.inputs.items()}
+    return {name: each for name, each in values.items() if not isinstance(each, Unread)}
+
+
+def _apart(made: Array, dumped: Operand) -> float:
+    device = dumped.read()
+    if isinstance(device, Unread):
+        return float("inf")
+    fitting = same_shape(device, made.shape)
+    if fitting is None or not (is_numeric(fitting) and is_numeric(made)):
+        return float("inf")
+    return relative(fitting, made)
+
+
+def outputs_of(ops: Mapping[str, LoneOp]) -> Sequence[TensorRef]:
+    """The outputs that were dumped."""
+    return [TensorRef(op, port) for op, each in ops.items() for port in each.outputs]

@@ -1,0 +1,196 @@
+"""Which outputs of a device dump their ops cannot have made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from divergraph.consistency.inputs import InputChecks, check_inputs
+from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.rootcause.core import split_prepared
+from divergraph.rootcause.options import DEFAULT_OPTIONS, RootCauseOptions
+from divergraph.rootcause.run import UNCLASSIFIED, everywhere
+from divergraph.rootcause.run_inputs import Splits
+from divergraph.verification.alone import (
+    ChosenOps,
+    LoneOps,
+    chosen_readings,
+    graph_of,
+    inputs_of,
+    opened,
+    outputs_of,
+)
+from divergraph.verification.operands import DumpedOperands
+from divergraph.verification.own_run import prepared
+from graphstore.model import (
+    DeviceArithmetic,
+    ErrorSplit,
+    Finding,
+    Guilt,
+    Op,
+    TensorRef,
+    Verdict,
+)
+from graphstore.traverse.topological_order import graph_arrays
+
+_NOT_CHECKED = InputChecks((), 0, 0)
+_SURE = 0.5
+_OPEN = "its graph gives not all its attributes, and no usual ones make its output"
+
+
+@dataclass(frozen=True, slots=True)
+class WrongOutput:
+    """An output its op cannot have made of its inputs; ``cause`` says what it made instead."""
+
+    op: str
+    type: str
+    port: int
+    split: ErrorSplit
+    cause: str | None = None
+
+    @property
+    def suspicion(self) -> float:
+        """The error over what the device's arithmetic explains."""
+        return self.split.suspicion or 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found of one dump. ``verified`` ops were run, of the ``dumped`` ones that have
+    outputs; ``not_covered`` says of the others why, by op id. ``wrong`` outputs are over the limit
+    of guilt, ``suspects`` over that of suspicion, the most suspicious first. ``changed`` are dumped
+    inputs that are not what their producers put out, of ``inputs`` compared."""
+
+    verdict: Verdict
+    wrong: tuple[WrongOutput, ...]
+    suspects: tuple[WrongOutput, ...]
+    changed: tuple[Finding, ...]
+    dumped: int
+    verified: int
+    not_covered: Mapping[str, str]
+    types: Mapping[str, int]
+    """How many ops of each type are not covered."""
+    inputs: int
+    arithmetic: DeviceArithmetic
+    executor: str
+    doubt: str = ""
+    remarks: tuple[str, ...] = ()
+    splits: Mapping[TensorRef, ErrorSplit] = field(default_factory=dict)
+
+
+def verify(
+    operands: DumpedOperands,
+    options: RootCauseOptions = DEFAULT_OPTIONS,
+    progress: Progress = NO_PROGRESS,
+    only: frozenset[str] | None = None,
+) -> Verification:
+    """Run each op of a dump (or *only* some) on what it read, and judge what it dumped.
+
+    Raises:
+        ExecutionError: nothing here runs ops.
+    """
+    device, dump = operands.graph, operands.dump
+    progress.stage("reading the ops' inputs")
+    lone = LoneOps(operands, only)
+    left_out = dict(lone.left_out)
+    found = Splits({}, {}, DeviceArithmetic(), "", ())
+    with np.errstate(all="ignore"):  # dumps may hold any bits
+        chosen = chosen_readings(device, lone.ops, options.memory // 4)
+        if chosen.ops:
+            alone = graph_of(
+                device,
+                (each.op for each in chosen.ops.values()),
+                inputs_of(chosen.ops.values()),
+            )
+            with closing(opened(alone)) as executor:
+                run = prepared(device, alone, chosen.ops, dump, executor, options)
+                found = split_prepared(run, progress)
+    splits = _told(chosen, found, left_out)
+    arrays = graph_arrays(device)
+    checks = check_inputs(device, list(arrays.ids), dump) if only is None else _NOT_CHECKED
+    dumped = len(lone.ops) + len(lone.left_out)
+    return _report(operands, splits, found, left_out, checks, dumped)
+
+
+def _told(
+    chosen: ChosenOps, found: Splits, left_out: dict[str, str]
+) -> dict[TensorRef, ErrorSplit]:
+    """The splits that say something; why the others do not is added to *left_out*."""
+    told: dict[TensorRef, ErrorSplit] = {}
+    for ref in outputs_of(chosen.ops):
+        split = found.by_output.get(ref)
+        if split is None or split.failure:
+            why = "it was not run" if split is None else split.failure
+            left_out.setdefault(ref.op, _short(why))
+        elif ref.op in chosen.open and split.guilt is not Guilt.NONE:
+            left_out.setdefault(ref.op, _OPEN)
+        else:
+            told[ref] = split
+    for op in {ref.op for ref in told}:
+        left_out.pop(op, None)
+    return told
+
+
+def _named(sentence: str, op: Op) -> str:
+    """*sentence* with the tensors *op* reads by their own names."""
+    for at, ref in reversed(list(enumerate(op.inputs))):
+        if ref is not None:
+            sentence = sentence.replace(f"{op.id} < {at}", ref.tensor)
+    return sentence
+
+
+def _short(why: str) -> str:
+    return " ".join(why.split())
+
+
+def _report(
+    operands: DumpedOperands,
+    splits: Mapping[TensorRef, ErrorSplit],
+    found: Splits,
+    left_out: Mapping[str, str],
+    checks: InputChecks,
+    dumped: int,
+) -> Verification:
+    ops = operands.graph.op_index()
+    causes = {
+        (each.op, each.port): _named(each.sentence, ops[each.op])
+        for each in found.findings
+        if each.label != UNCLASSIFIED
+    }
+
+    def over(guilt: Guilt) -> tuple[WrongOutput, ...]:
+        wrong = [
+            WrongOutput(ref.op, ops[ref.op].type, ref.port, split, causes.get((ref.op, ref.port)))
+            for ref, split in splits.items()
+            if split.guilt is guilt
+        ]
+        return tuple(sorted(wrong, key=lambda each: -each.suspicion))
+
+    wrong = over(Guilt.GUILTY)
+    doubt = everywhere(found, splits)
+    surely = tuple(each for each in checks.findings if each.confidence >= _SURE)
+    verdict = Verdict.DIVERGED if wrong or surely else Verdict.CLEAN
+    if doubt:
+        verdict = Verdict.UNDECIDED
+    elif not splits:
+        verdict = Verdict.NOT_COMPARED
+    return Verification(
+        verdict,
+        wrong,
+        over(Guilt.SUSPECT),
+        checks.findings,
+        dumped,
+        len({ref.op for ref in splits}),
+        left_out,
+        dict(Counter(ops[op].type for op in left_out).most_common()),
+        checks.held,
+        found.arithmetic,
+        found.executor,
+        doubt,
+        found.remarks,
+        splits,
+    )
