@@ -23,6 +23,7 @@ def capture(
     seed: int | None = None,
     device: str = "fp32",
     memory: int = 1024,
+    weights: AnyPath | None = None,
     checkpoint: AnyPath | None = None,
     variables: AnyPath | None = None,
     train_op: str | None = None,
@@ -34,8 +35,9 @@ def capture(
     *inputs* are ``.npy`` or raw ``.bin`` files by input name, or one file if there is one input;
     *seed* makes random values for the others. *device* is ``fp32`` for the model as it is, or
     ``fp16``, ``int8`` or ``optimized`` for a stand-in for a device, made of an ONNX model and kept
-    in the folder. About *memory* MiB of tensors are held at once. For TensorFlow, *checkpoint* has
-    the variables, *variables* a dump of their values before the step, *train_op* ends the step.
+    in the folder. About *memory* MiB of tensors are held at once. *weights* are a Caffe net's, if
+    they do not lie beside it under its name. For TensorFlow, *checkpoint* has the variables,
+    *variables* a dump of their values before the step, *train_op* ends the step.
 
     Raises:
         InputError: the model or an input cannot be used, or the folder holds something.
@@ -60,6 +62,7 @@ def capture(
         at_least_one(memory, "memory") * MIB,
         replace,
         options={name: str(value) for name, value in others.items() if value is not None},
+        weights=None if weights is None else Path(weights),
     )
     with telling(progress) as told:
         return captured(request, told)

@@ -39,7 +39,7 @@ def open_executor(
         raise ExecutionError(
             f"nothing here runs {graph.framework} models of format {graph.format}",
             where=str(path),
-            hint="can be run: ONNX models, and TensorFlow's with the extra divergraph[tensorflow]",
+            hint="can be run: ONNX, Caffe, and TensorFlow with the extra divergraph[tensorflow]",
         )
     return open_by(factory, path, graph, options or {})
 

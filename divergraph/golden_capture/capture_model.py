@@ -30,7 +30,8 @@ from importers.registry import read_graph
 
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
-    """What to capture: *inputs* are files by input name, *seed* makes up the missing ones.
+    """What to capture: *inputs* are files by input name, *seed* makes up the missing ones,
+    *weights* are those of a Caffe net.
 
     *options* are for the framework's executor (see ``options`` of its factory). Values of
     *inputs* that are other tensors of a TensorFlow graph take the place of those.
@@ -44,6 +45,7 @@ class CaptureRequest:
     memory: int = DEFAULT_MEMORY
     replace: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    weights: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,8 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
     """
     _check_place(request)
     progress.stage("reading the model")
-    graph = read_graph(request.model)
+    of_format = {} if request.weights is None else {"weights": str(request.weights)}
+    graph = read_graph(request.model, of_format)
     if request.device is not StandIn.FP32 and graph.framework is not Framework.ONNX:
         raise ExecutionError(
             f"there is no {request.device} stand-in for {graph.framework} models",

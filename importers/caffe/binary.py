@@ -11,17 +11,25 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import DType
 from importers.caffe.net import MAX_DIM, Blob, Layer, Net
 from importers.caffe.text import layer_of, net_of
+from importers.contract import HEAD_BYTES
 from importers.proto.messages import caffe_pb2 as pb
-from importers.proto.text_reader import Buffer
+from importers.proto.text_reader import Buffer, outline
 from importers.proto.values import Value
 from importers.proto.wire import BLOCK, FIXED32, FieldSpan, spans
 
-_LAYERS, _LAYER = 2, 100
-_BLOBS = {_LAYERS: 6, _LAYER: 7}
+LAYERS, LAYER = 2, 100
+BLOBS = {LAYERS: 6, LAYER: 7}
+"""The field of a layer that holds its weights, by the field of the net that holds the layer."""
 _V0 = 1  # field of a V1 layer that holds one of Caffe's first format
-_DATA, _DIFF, _DOUBLE_DATA, _DOUBLE_DIFF = 5, 6, 8, 9
-_VALUES = {_DATA: DType.FLOAT32, _DOUBLE_DATA: DType.FLOAT64}
+DATA, _DIFF, DOUBLE_DATA, _DOUBLE_DIFF = 5, 6, 8, 9
+_VALUES = {DATA: DType.FLOAT32, DOUBLE_DATA: DType.FLOAT64}
 _HINT = "it was cut or damaged; copy it again"
+
+
+def is_binary(buffer: Buffer) -> bool:
+    """Whether a net is in Caffe's binary form, not in text."""
+    head = bytes(buffer[:HEAD_BYTES])
+    return b"\x00" in head or not outline(head)
 
 
 def read_binary(buffer: Buffer, path: Path) -> Net:
@@ -36,7 +44,7 @@ def read_binary(buffer: Buffer, path: Path) -> Net:
     try:
         for span in spans(buffer):
             at = span.key
-            if span.number in _BLOBS and span.wire_type == BLOCK:
+            if span.number in BLOBS and span.wire_type == BLOCK:
                 layers.append(_layer(buffer, span))
             else:
                 around += buffer[span.key : span.end]
@@ -54,9 +62,9 @@ def _layer(buffer: Buffer, place: FieldSpan) -> Layer:
     """The layer at *place*: its blobs by where they lie, the rest as a message."""
     rest = bytearray()
     blobs: list[Blob] = []
-    old = place.number == _LAYERS
+    old = place.number == LAYERS
     for span in spans(buffer, place.start, place.end):
-        if span.number == _BLOBS[place.number] and span.wire_type == BLOCK:
+        if span.number == BLOBS[place.number] and span.wire_type == BLOCK:
             blobs.append(_blob(buffer, span))
         elif old and span.number == _V0:
             raise ValueError("a layer in Caffe's first format (V0), which is not read")
@@ -72,7 +80,7 @@ def _blob(buffer: Buffer, place: FieldSpan) -> Blob:
     for span in spans(buffer, place.start, place.end):
         if span.number in _VALUES and span.wire_type != 0:
             dtype = _VALUES[span.number]
-            single = FIXED32 if span.number == _DATA else 1
+            single = FIXED32 if span.number == DATA else 1
             # Values may be written one by one, then each has a key of its own in between.
             offset = span.start if subgraphs == 0 and span.wire_type == BLOCK else None
             subgraphs += 1

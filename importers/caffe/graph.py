@@ -30,12 +30,13 @@ from importers.caffe.shapes import top_shapes
 from importers.kept import told_of
 from importers.names import UniqueIds
 
-_WEIGHTED = frozenset(
+WEIGHTED = frozenset(
     (
         *("Convolution", "ConvolutionDepthwise", "DepthwiseConvolution", "Deconvolution"),
         *("InnerProduct", "BatchNorm", "PReLU", "Embed", "RNN", "LSTM", "Normalize"),
     )
 )
+"""Layer types that compute with trained weights."""
 
 
 class NetGraph:
@@ -109,9 +110,10 @@ class NetGraph:
 
     def _keep(self, op: str, place: int, blob: Blob) -> InputRef:
         name = f"{op}/blobs/{place}"
-        location = self._weights if blob.offset is not None else ""
+        location = self._weights if blob.nbytes else ""
         tensor = Tensor(name, blob.dtype, blob.shape)
-        self.constants.append(Constant(tensor, location, blob.offset or 0, blob.nbytes))
+        nbytes = None if blob.offset is None else blob.nbytes
+        self.constants.append(Constant(tensor, location, blob.offset or 0, nbytes))
         return InputRef(name)
 
 
@@ -121,7 +123,7 @@ def with_weights(net: Net, trained: Net) -> tuple[Net, list[str]]:
         layer.name: layer.blobs for layer in trained.layers if layer.blobs
     }
     layers = tuple(replace(each, blobs=found.get(each.name, ())) for each in net.layers)
-    bare = [each.name for each in layers if each.type in _WEIGHTED and not each.blobs]
+    bare = [each.name for each in layers if each.type in WEIGHTED and not each.blobs]
     unused = sorted(found.keys() - {each.name for each in layers})
     told = [
         *told_of(bare, "{layer has|layers have} no weights in the caffemodel"),
@@ -135,7 +137,7 @@ def with_weights(net: Net, trained: Net) -> tuple[Net, list[str]]:
 def model_graph(net: Net, *, path: Path, weights: Path, sha256: str, told: list[str]) -> ModelGraph:
     """The model graph of *net*, read from *path*, with its weights in the file *weights*."""
     beside = weights.parent == path.parent
-    graph = NetGraph(net, weights.name if beside else str(weights))
+    graph = NetGraph(net, weights.name if beside else str(weights.absolute()))
     attrs: dict[str, AttrValue] = {"phase": net.state.phase}
     return ModelGraph(
         name=net.name or path.stem,

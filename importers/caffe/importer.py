@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import InputError
 from graphstore.model import ModelGraph
-from importers.contract import HEAD_BYTES, Confidence, Detection
+from importers.contract import Confidence, Detection
 from importers.proto.text_reader import outline
 from importers.proto.wire import BLOCK, FIXED32, VARINT, outer_fields
 
@@ -37,7 +37,7 @@ class CaffeImporter:
     name = "caffe"
     reads = "Caffe .prototxt or .caffemodel"
     options: Mapping[str, str] = {
-        "weights": "the .caffemodel with the weights of a .prototxt",
+        "weights": "the .caffemodel with the weights (default: the one beside, named as the net)",
         "phase": "TRAIN or TEST (default: what the net says, else TEST)",
         "stage": "the stages that layers may ask for, with commas between (default: the net's)",
     }
@@ -69,7 +69,7 @@ class CaffeImporter:
             net, digest = _net(buffer, path), sha256(buffer)
         stages = [stage for stage in options.get("stage", "").split(",") if stage]
         net = net.in_phase(phase or net.state.phase or _trained_in(net) or "TEST", stages)
-        weights = Path(options["weights"]) if options.get("weights") else None
+        weights = Path(options["weights"]) if options.get("weights") else _beside(path, net)
         told: list[str] = []
         if weights is not None:
             with mapped(weights) as buffer:
@@ -77,13 +77,18 @@ class CaffeImporter:
         return model_graph(net, path=path, weights=weights or path, sha256=digest, told=told)
 
 
+def _beside(path: Path, net: Net) -> Path | None:
+    """The weights called as the net, if they lie beside it."""
+    found = path.with_suffix(".caffemodel")
+    has_none = not any(layer.blobs for layer in net.layers)
+    return found if path.suffix == ".prototxt" and has_none and found.is_file() else None
+
+
 def _net(buffer: Buffer, path: Path) -> Net:
-    from importers.caffe.binary import read_binary
+    from importers.caffe.binary import is_binary, read_binary
     from importers.caffe.text import read_text
 
-    head = bytes(buffer[:HEAD_BYTES])
-    is_binary = b"\x00" in head or not outline(head)
-    return read_binary(buffer, path) if is_binary else read_text(buffer, path)
+    return read_binary(buffer, path) if is_binary(buffer) else read_text(buffer, path)
 
 
 def _trained_in(net: Net) -> str:

@@ -27,7 +27,7 @@ def type_of_old(name: str) -> str:
 class Blob:
     """A weight: its values lie in the file as *nbytes* bytes from *offset*.
 
-    ``offset`` is None where they do not lie in one piece, or not there at all.
+    ``offset`` is None where they do not lie in one piece; ``nbytes`` is 0 where there are none.
     """
 
     shape: tuple[int, ...]

@@ -47,18 +47,9 @@ def top_shapes(layer: Layer, bottoms: Sequence[Shape | None]) -> list[Shape | No
     return [made, *unknown[1:]]
 
 
-def _axis(value: int, rank: int) -> int | None:
-    """*value* counted from the front; None outside of the shape."""
-    return value % rank if -rank <= value < rank else None
-
-
-def _number(layer: Layer, *names: str, default: int) -> int:
-    found = (layer.numbers(name) for name in names)
-    return next((numbers[0] for numbers in found if numbers), default)
-
-
-def _spatial(layer: Layer, both: str, one: str, rank: int, default: int) -> list[int] | None:
-    """A setting for each spatial dimension: from ``x_h``/``x_w``, or one or many of ``x``."""
+def spatial(layer: Layer, both: str, one: str, rank: int, default: int) -> list[int] | None:
+    """A setting for each of *rank* spatial dimensions: from ``x_h``/``x_w`` (called *one*), or one
+    or many of *both*; None if it says another number of them."""
     sides = [layer.numbers(f"{one}_{side}") for side in "hw"] if rank == 2 else []
     listed = layer.numbers(both)
     if sides and all(sides):
@@ -71,12 +62,22 @@ def _spatial(layer: Layer, both: str, one: str, rank: int, default: int) -> list
     return found
 
 
+def _axis(value: int, rank: int) -> int | None:
+    """*value* counted from the front; None outside of the shape."""
+    return value % rank if -rank <= value < rank else None
+
+
+def _number(layer: Layer, *names: str, default: int) -> int:
+    found = (layer.numbers(name) for name in names)
+    return next((numbers[0] for numbers in found if numbers), default)
+
+
 def _window(layer: Layer, rank: int) -> list[tuple[int, int, int]] | None:
     """Kernel (with its holes), stride and padding of each spatial dimension."""
-    kernel = _spatial(layer, "kernel_size", "kernel", rank, 0)
-    stride = _spatial(layer, "stride", "stride", rank, 1)
-    pad = _spatial(layer, "pad", "pad", rank, 0)
-    dilation = _spatial(layer, "dilation", "dilation", rank, 1)
+    kernel = spatial(layer, "kernel_size", "kernel", rank, 0)
+    stride = spatial(layer, "stride", "stride", rank, 1)
+    pad = spatial(layer, "pad", "pad", rank, 0)
+    dilation = spatial(layer, "dilation", "dilation", rank, 1)
     if kernel is None or stride is None or pad is None or dilation is None:
         return None
     window = list(zip(kernel, stride, pad, dilation, strict=True))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import AttrValue
+from graphstore.model import AttrValue, DType
 from importers.caffe.net import (
     MAX_DIM,
     Blob,
@@ -28,6 +28,8 @@ from importers.proto.values import Fields, Value, message, text, whole, word
 
 _T = TypeVar("_T")
 _OWN = frozenset({b"name", b"type", b"bottom", b"top", b"include", b"exclude", b"blobs"})
+BLOB_VALUES = (b"data", b"double_data")
+"""The fields with the values of a weight, in single and in double precision."""
 _PHASES = {"TRAIN": "TRAIN", "0": "TRAIN", "TEST": "TEST", "1": "TEST"}
 _V0_HINT = "rewrite it with Caffe's upgrade_net_proto_text"
 
@@ -104,7 +106,7 @@ def layer_of(fields: Fields, *, old: bool, blobs: tuple[Blob, ...] = ()) -> Laye
         include=tuple(map(_rule, _all(fields, b"include", message))),
         exclude=tuple(map(_rule, _all(fields, b"exclude", message))),
         phase=_last(fields, b"phase", _phase),
-        blobs=blobs,
+        blobs=blobs or tuple(map(_blob, _all(fields, b"blobs", message))),
     )
 
 
@@ -169,6 +171,18 @@ def _scalar(value: Value) -> AttrValue:
         if type(found) is not int or -MAX_DIM - 1 <= found <= MAX_DIM:
             return found
     return kept_text(word(value))
+
+
+def _blob(fields: Fields) -> Blob:
+    """A weight written in text: its shape, and how many bytes its values are."""
+    counts = [sum(name == each for name, _ in fields) for each in BLOB_VALUES]
+    dtype = DType.FLOAT64 if counts[1] else DType.FLOAT32
+    shapes = [_dims(message) for message in _all(fields, b"shape", message)]
+    sides = [_all(fields, name, whole) for name in (b"num", b"channels", b"height", b"width")]
+    dims = shapes[-1] if shapes else tuple(side[-1] if side else 0 for side in sides)
+    if any(not 0 <= dim <= MAX_DIM for dim in dims):
+        raise ValueError("a blob with a negative dimension")
+    return Blob(dims, dtype, None, sum(counts) * (8 if counts[1] else 4))
 
 
 def _word(value: Value) -> str:

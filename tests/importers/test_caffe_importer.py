@@ -330,9 +330,9 @@ def test_any_damaged_byte_ends_in_a_graph_or_an_error(tmp_path):
         ("bvlc_googlenet_deploy.prototxt", 143, "data", "prob", 0),
         ("lenet.prototxt", 9, "data", "prob", 0),
         ("mobilenet_v2_deploy.prototxt", 208, "conv1", "prob", 0),
-        ("mtcnn_det1.prototxt", 10, "conv1", "prob1", 0),
+        ("mtcnn_det1.prototxt", 10, "conv1", "prob1", 13),
         ("mtcnn_det1.caffemodel", 18, "data12", "accuracy1", 13),
-        ("mtcnn_det2.prototxt", 13, "conv1", "prob1", 0),
+        ("mtcnn_det2.prototxt", 13, "conv1", "prob1", 16),
         ("mtcnn_det2.caffemodel", 22, "data24", "accuracy1", 18),
     ],
 )
@@ -340,7 +340,7 @@ def test_the_real_nets(shared_data, file, layers, first, last, constants):
     graph = read_graph(shared_data / "caffe" / file)
     assert (len(graph.ops), graph.ops[0].name, graph.ops[-1].name) == (layers, first, last)
     assert len(graph.constants) == constants
-    assert graph.warnings == ()
+    assert all("not in the net" in warning for warning in graph.warnings)
 
 
 @pytest.mark.shared

@@ -46,6 +46,12 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     help="Tensors held at once, weights not counted.",
 )
 @click.option(
+    "--weights",
+    type=_path,
+    metavar="FILE",
+    help="Caffe: the .caffemodel (default: the one beside the net, of its name).",
+)
+@click.option(
     "--checkpoint",
     metavar="PREFIX",
     help="TensorFlow: the checkpoint with the variables (default: the one beside the model).",
@@ -79,6 +85,7 @@ def capture_command(
     device: str,
     seed: int | None,
     memory: int,
+    weights: Path | None,
     checkpoint: str | None,
     variables: Path | None,
     train_op: str | None,
@@ -105,6 +112,7 @@ def capture_command(
         seed=seed,
         device=device,
         memory=memory,
+        weights=weights,
         checkpoint=checkpoint,
         variables=variables,
         train_op=train_op,

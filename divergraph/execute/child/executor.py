@@ -27,7 +27,7 @@ from divergraph.execute.contract import (
     Unavailable,
 )
 from graphstore.errors import ExecutionError
-from graphstore.model import AttrValue, ModelGraph, Tensor
+from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 
 _MOST_ENDINGS = 5
 """So often a model may end its process; then it is not opened again."""
@@ -156,7 +156,10 @@ class _Model:
 
 def _folders(path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Iterable[Path]:
     """Where the files of a model lie: beside it, and where its options say."""
-    for each in filter(None, (str(path), graph.source, *options.values())):
+    said = [str(path), graph.source, *options.values()]
+    if graph.framework is Framework.CAFFE:  # there the user says where the weights are, not the net
+        said += {str(path.parent / each.location) for each in graph.constants if each.location}
+    for each in filter(None, said):
         for place in (Path(each), Path(each).resolve()):
             if place.is_dir():
                 yield place.absolute()

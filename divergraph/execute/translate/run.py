@@ -179,6 +179,8 @@ class ProgramRun:
                 yield name, value
 
     def _lose(self, op: Op, reason: str) -> None:
+        behind = (self.lost[ref.tensor] for ref in op.inputs if ref and ref.tensor in self.lost)
+        reason = next(behind, reason)
         for tensor in op.outputs:
             self.lost.setdefault(tensor.name, reason)
 

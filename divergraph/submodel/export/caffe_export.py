@@ -19,13 +19,12 @@ from divergraph.submodel.export.contract import PartSource, WrittenPart, another
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph, Op, TensorRef
-from importers.caffe.binary import read_binary
+from importers.caffe.binary import is_binary, read_binary
 from importers.caffe.net import Layer, Net
 from importers.caffe.text import read_text
-from importers.contract import HEAD_BYTES
 from importers.kept import some
 from importers.proto.messages import caffe_pb2
-from importers.proto.text_reader import Buffer, EventKind, Fields, TextReader, outline
+from importers.proto.text_reader import Buffer, EventKind, Fields, TextReader
 from importers.proto.wire import BLOCK, FieldSpan, spans, varint_bytes
 from importers.source import mapped
 
@@ -160,7 +159,7 @@ class _Part:
             return self._source.weights
         model = self._source.model
         for constant in self._source.graph.constants:
-            if constant.location:
+            if constant.location and (model.parent / constant.location).is_file():
                 return model.parent / constant.location
         beside = model.with_suffix(".caffemodel")
         return beside if beside.is_file() else None
@@ -207,7 +206,7 @@ def raw_layers(path: Path, graph: ModelGraph) -> tuple[RawLayer, ...]:
         InputError: it is another net.
     """
     with mapped(path) as buffer:
-        if _is_binary(buffer):
+        if is_binary(buffer):
             net = read_binary(buffer, path)
             texts = list(_binary_texts(buffer))
         else:
@@ -228,7 +227,7 @@ def blobs_by_layer(buffer: Buffer, path: Path) -> dict[str, list[bytes]]:
     Raises:
         ImportFormatError: damaged, or no binary net.
     """
-    if not _is_binary(buffer):
+    if not is_binary(buffer):
         raise ImportFormatError(path, "no binary Caffe net", hint="give the .caffemodel")
     found: dict[str, list[bytes]] = {}
     try:
@@ -265,11 +264,6 @@ def _nets(net: Net, graph: ModelGraph) -> Iterator[Net]:
     for stage in sorted(stages):
         yield net.in_phase(phase, [stage])
     yield net.in_phase(phase, sorted(stages))
-
-
-def _is_binary(buffer: Buffer) -> bool:
-    head = bytes(buffer[:HEAD_BYTES])
-    return b"\x00" in head or not outline(head)
 
 
 def _texts(buffer: Buffer, path: Path) -> Iterator[str]:

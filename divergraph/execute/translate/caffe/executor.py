@@ -1,0 +1,42 @@
+"""Caffe nets run by ONNX Runtime, layer by layer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from divergraph.execute.contract import Executor
+from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.translate.caffe.program import caffe_program
+from divergraph.execute.translate.executor import TranslatedExecutor
+from graphstore.errors import ExecutionError
+from graphstore.model import Framework, ModelGraph
+from importers.caffe.graph import WEIGHTED
+
+
+class CaffeFactory:
+    """Opens Caffe nets."""
+
+    name = "caffe"
+    extra = ""
+    packages = ("onnx", "onnxruntime")
+
+    def accepts(self, graph: ModelGraph) -> bool:
+        """Whether *graph* was read from a Caffe net."""
+        return graph.framework is Framework.CAFFE
+
+    def load(self) -> None:
+        """Import ONNX Runtime."""
+        load_onnxruntime()
+
+    def open(self, path: Path, graph: ModelGraph) -> Executor:
+        """The net in *path*, with the weights *graph* was read with."""
+        import onnxruntime
+
+        if not graph.constants and any(op.type in WEIGHTED for op in graph.ops):
+            raise ExecutionError(
+                "the net has no weights",
+                where=str(path),
+                hint="give --weights FILE.caffemodel, or put it beside the net under its name",
+            )
+        name = f"onnxruntime {onnxruntime.__version__}"
+        return TranslatedExecutor(caffe_program(name, path, graph))

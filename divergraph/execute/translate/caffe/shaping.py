@@ -1,0 +1,197 @@
+"""Layers that move, join, cut or choose elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from divergraph.execute.translate.caffe.layer import CaffeLayer, row
+
+
+@row("Split", source="split")
+def _split(layer: CaffeLayer) -> list[str]:
+    return [layer.bottom()] * layer.tops
+
+
+@row("Silence", source="silence")
+def _silence(layer: CaffeLayer) -> list[str]:
+    return [layer.bottom()] * layer.tops
+
+
+@row("Parameter", source="BVLC/caffe, include/caffe/layers/parameter_layer.hpp")
+def _parameter(layer: CaffeLayer) -> list[str]:
+    shape = layer.integers("parameter_param.shape.dim")
+    return [layer.piece.reshape(layer.weight(0, *shape), shape)]
+
+
+@row("Concat", source="concat")
+def _concat(layer: CaffeLayer) -> list[str]:
+    if len(layer.bottoms) == 1:
+        return [layer.bottom()]
+    old = layer.integer("concat_param.concat_dim", 1)
+    return [layer.add("Concat", *layer.bottoms, axis=layer.axis("concat_param.axis", old))]
+
+
+@row("Slice", source="slice")
+def _slice(layer: CaffeLayer) -> list[str]:
+    axis = layer.axis("slice_param.axis", layer.integer("slice_param.slice_dim", 1))
+    size = layer.shape()[axis]
+    if layer.tops == 1:
+        return [layer.bottom()]
+    points = layer.integers("slice_param.slice_point")
+    if points:
+        parts = [stop - start for start, stop in pairwise((0, *points, size))]
+    else:
+        parts = [size // layer.tops] * layer.tops
+    if len(parts) != layer.tops or sum(parts) != size or min(parts) <= 0:
+        raise layer.refused(f"cannot cut {size} into {layer.tops} parts at {points}")
+    sizes = np.array(parts, np.int64)
+    return list(layer.piece.add_many("Split", layer.tops, layer.bottom(), sizes, axis=axis))
+
+
+@row("Flatten", source="flatten")
+def _flatten(layer: CaffeLayer) -> list[str]:
+    shape = layer.shape()
+    start, end = layer.axis("flatten_param.axis", 1), layer.axis("flatten_param.end_axis", -1)
+    return [
+        layer.reshape(
+            layer.bottom(), (*shape[:start], count(shape[start : end + 1]), *shape[end + 1 :])
+        )
+    ]
+
+
+@row("Reshape", source="reshape")
+def _reshape(layer: CaffeLayer) -> list[str]:
+    shape = layer.shape()
+    start = layer.integer("reshape_param.axis", 0)
+    start += len(shape) + 1 if start < 0 else 0
+    axes = layer.integer("reshape_param.num_axes", -1)
+    end = len(shape) if axes == -1 else start + axes
+    said = layer.integers("reshape_param.shape.dim")
+    if not 0 <= start <= end <= len(shape):
+        raise layer.refused(f"cannot reshape axes {start} to {end} of {len(shape)}")
+    inside = shape[start:end]
+    if any(size == 0 and at >= len(inside) for at, size in enumerate(said)):
+        raise layer.refused("copies a size the bottom does not have")
+    made = [inside[at] if size == 0 else size for at, size in enumerate(said)]
+    if -1 in made:
+        rest = count([size for size in made if size != -1])
+        made[made.index(-1)] = count(inside) // rest if rest else 0
+    return [layer.reshape(layer.bottom(), (*shape[:start], *made, *shape[end:]))]
+
+
+@row("Permute", source="weiliu89/caffe (branch ssd), src/caffe/layers/permute_layer.cpp")
+def _permute(layer: CaffeLayer) -> list[str]:
+    order = layer.integers("permute_param.order")
+    rest = [axis for axis in range(len(layer.shape())) if axis not in order]
+    return [layer.piece.transpose(layer.bottom(), *order, *rest)]
+
+
+@row("Tile", source="tile")
+def _tile(layer: CaffeLayer) -> list[str]:
+    axis, rank = layer.axis("tile_param.axis", 1), len(layer.shape())
+    repeats = [1] * rank
+    repeats[axis] = layer.integer("tile_param.tiles", 1)
+    return [layer.add("Tile", layer.bottom(), layer.piece.ints(*repeats))]
+
+
+@row("Crop", source="crop")
+def _crop(layer: CaffeLayer) -> list[str]:
+    shape, wanted = layer.shape(), layer.shape(1)
+    axis = layer.axis("crop_param.axis", 2)
+    axes = range(axis, len(shape))
+    offsets = layer.integers("crop_param.offset") or (0,)
+    if len(offsets) == 1:
+        offsets *= len(axes)
+    if len(offsets) != len(axes):
+        raise layer.refused(f"has {len(offsets)} offsets for {len(axes)} axes")
+    ends = [offset + wanted[at] for at, offset in zip(axes, offsets, strict=True)]
+    if any(end > shape[at] for at, end in zip(axes, ends, strict=True)):
+        raise layer.refused(f"cannot crop {shape} to {wanted}")
+    ints = layer.piece.ints
+    return [layer.add("Slice", layer.bottom(), ints(*offsets), ints(*ends), ints(*axes))]
+
+
+@row("BatchReindex", source="batch_reindex")
+def _batch_reindex(layer: CaffeLayer) -> list[str]:
+    index = layer.reshape(layer.piece.cast(layer.bottom(1), np.int64), (-1,))
+    return [layer.add("Gather", layer.bottom(), index, axis=0)]
+
+
+@row("Filter", source="filter")
+def _filter(layer: CaffeLayer) -> list[str]:
+    chosen = layer.reshape(layer.piece.cast(layer.bottoms[-1], np.bool_), (-1,))
+    return [layer.add("Compress", each, chosen, axis=0) for each in layer.bottoms[:-1]]
+
+
+@row("ShuffleChannel", source="farmingyard/ShuffleNet, shuffle_channel_layer.cpp")
+def _shuffle_channel(layer: CaffeLayer) -> list[str]:
+    shape, groups = layer.shape(), layer.integer("shuffle_channel_param.group", 1)
+    if shape[1] % groups:
+        raise layer.refused(f"cannot divide {shape[1]} channels into {groups} groups")
+    apart = layer.reshape(layer.bottom(), (shape[0], groups, shape[1] // groups, count(shape[2:])))
+    return [layer.reshape(layer.piece.transpose(apart, 0, 2, 1, 3), shape)]
+
+
+@row("Embed", source="embed")
+def _embed(layer: CaffeLayer) -> list[str]:
+    outputs = layer.integer("embed_param.num_output", 0)
+    table = layer.weight(0, layer.integer("embed_param.input_dim", 0), outputs)
+    value = layer.add("Gather", table, layer.piece.cast(layer.bottom(), np.int64), axis=0)
+    if not layer.flag("embed_param.bias_term", True):
+        return [value]
+    return [layer.add("Add", value, layer.weight(1, outputs))]
+
+
+@row("ArgMax", source="argmax")
+def _argmax(layer: CaffeLayer) -> list[str]:
+    shape, top = layer.shape(), layer.integer("argmax_param.top_k", 1)
+    values_wanted = layer.flag("argmax_param.out_max_val", False)
+    if layer.setting("argmax_param.axis") is not None:
+        axis = layer.axis("argmax_param.axis", 0)
+        values, places = _largest(layer, layer.bottom(), axis, top, shape[axis])
+        return [values if values_wanted else places]
+    flat = layer.reshape(layer.bottom(), (shape[0], 1, count(shape[1:])))
+    values, places = _largest(layer, flat, 2, top, count(shape[1:]))
+    made = layer.add("Concat", places, values, axis=1) if values_wanted else places
+    return [
+        layer.reshape(made, (shape[0], 2 if values_wanted else 1, top, *(1 for _ in shape[3:])))
+    ]
+
+
+def _largest(layer: CaffeLayer, tensor: str, axis: int, top: int, size: int) -> tuple[str, str]:
+    """The *top* largest values along *axis* and their places as numbers.
+
+    Caffe sorts pairs of value and place, so of equal values the last comes first. TopK takes the
+    first: it is given the axis turned round.
+    """
+    ints = layer.piece.ints
+    ends = ints(-size - 1)
+    turned = layer.add("Slice", tensor, ints(-1), ends, ints(axis), ints(-1))
+    values, places = layer.piece.add_many("TopK", 2, turned, ints(top), axis=axis)
+    back = layer.add("Sub", layer.piece.const(np.array(size - 1, np.int64)), places)
+    return values, layer.piece.cast(back, layer.dtype)
+
+
+@row("Reduction", source="reduction")
+def _reduction(layer: CaffeLayer) -> list[str]:
+    shape = layer.shape()
+    axis = layer.axis("reduction_param.axis", 0)
+    kind = layer.choice("reduction_param.operation", ("", "SUM", "ASUM", "SUMSQ", "MEAN"), "SUM")
+    node = {
+        "SUM": "ReduceSum",
+        "ASUM": "ReduceL1",
+        "SUMSQ": "ReduceSumSquare",
+        "MEAN": "ReduceMean",
+    }
+    axes = layer.piece.ints(*range(axis, len(shape)))
+    value = layer.add(node[kind], layer.bottom(), axes, keepdims=0)
+    by = layer.real("reduction_param.coeff", 1.0)
+    return [value if by == 1 else layer.add("Mul", value, layer.number(by))]
+
+
+def count(sizes: Sequence[int]) -> int:
+    """The number of elements of a shape."""
+    return int(np.prod(sizes, dtype=np.int64))

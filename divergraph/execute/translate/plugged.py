@@ -1,0 +1,27 @@
+"""Rows of plug-ins: entry points of the group ``divergraph.translations``.
+
+An entry point is called as the framework (``caffe``, ``tensorflow``). It names a :class:`Rows`, or
+a function that is given an empty one to put its rows into. They go before those of the product.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from divergraph.execute.translate.contract import Rows
+
+TRANSLATIONS = "divergraph.translations"
+
+
+def with_plugged(rows: Rows) -> Rows:
+    """*rows*, and before them those that plug-ins have for the framework."""
+    whole = Rows(rows.framework, dict(rows.entries))
+    for entry in sorted(entry_points(group=TRANSLATIONS), key=lambda each: each.value):
+        if entry.name != rows.framework:
+            continue
+        found = entry.load()
+        added = found if isinstance(found, Rows) else Rows(rows.framework)
+        if added is not found:
+            found(added)
+        whole.entries.update(added.entries)
+    return whole
