@@ -255,7 +255,9 @@ class _Judging:
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
         if estimate.expected is not None:
             reference = estimate.expected.reshape(shape)
-        verdict = OpVerdict(group, split, device, reference, golden.reshape(shape), given)
+        verdict = OpVerdict(
+            group, split, device, reference, golden.reshape(shape), given, found.noise
+        )
         if is_nonfinite_origin(device, reference, verdict.golden, given):
             self.nonfinite.add(group.output)
         if self.observer is not None:

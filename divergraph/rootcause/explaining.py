@@ -36,7 +36,8 @@ _MOST_INSIDE = 12
 @dataclass(frozen=True, slots=True)
 class OpVerdict:
     """A judged output with its arrays: ``device`` d, ``reference`` r and ``golden`` g of one shape,
-    and the ``inputs`` its group was fed, by golden tensor name."""
+    the ``inputs`` its group was fed, by golden tensor name, and the ``noise`` of the whole output,
+    as a relative error."""
 
     group: Group
     split: ErrorSplit
@@ -44,6 +45,7 @@ class OpVerdict:
     reference: Array
     golden: Array
     inputs: Mapping[str, Array]
+    noise: float = 0.0
 
 
 @dataclass
@@ -105,7 +107,7 @@ class Explaining:
                 output.port,
                 judged.device,
                 judged.reference,
-                judged.split.floor or 0.0,
+                judged.noise,
                 judged.inputs,
                 dtype=self.run.compared[output].device_dtype,
                 ops=tuple(self.run.golden.ops[op_id] for op_id in judged.group.ops),

@@ -23,6 +23,7 @@ from divergraph.rootcause.tolerances.contract import (
     Widen,
     tolerances,
 )
+from divergraph.rootcause.tolerances.local_errors import TOLERANCE as PARTS
 from divergraph.rootcause.tolerances.local_errors import held_noise, local_suspicion, noise_of
 from divergraph.rootcause.tolerances.masks import Mask, without
 from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
@@ -42,6 +43,13 @@ class Judgement:
     estimate: ToleranceEstimate
     adjustments: list[Adjustment] = field(default_factory=list)
     worst: float = 0.0
+
+    @property
+    def noise(self) -> float:
+        """The relative error of the whole tensor that is noise. The floor is less where it was
+        lowered to that of the tensor's worst part."""
+        before = [each.before for each in self.adjustments if each.tolerance == PARTS.name]
+        return before[0] if before else suspicion_of(self.estimate)[1]
 
     def reckoning(self, context: OpContext, split: ErrorSplit) -> Reckoning | None:
         """The steps that led to *split*; None below half the limit of suspects."""

@@ -19,7 +19,7 @@ from divergraph.rootcause.causes.words import share_text, slices_name, slices_te
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
-_FEWEST = 4
+_FEWEST = 3
 """Elements a line is drawn through."""
 _SHORT = 8
 """Slices with fewer elements let a line fit by chance."""

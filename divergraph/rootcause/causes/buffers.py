@@ -35,7 +35,7 @@ def _read(view: SampledTensors, foreign: Sequence[Foreign], label: str, words: s
     case = view.case
     if not foreign or case.reweigh is None or case.device.size > LARGEST:
         return None
-    if view.error <= 3.0 * view.noise:
+    if not view.visible:
         return None
     found = first_that_fits(view, _trials(foreign, label, words))
     if found is None:

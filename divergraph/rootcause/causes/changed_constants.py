@@ -28,7 +28,9 @@ _MOST_CHANGED = 8
 _MOST_ALIKE = 0.02
 """How far apart the changes of all values may be, as a share of the change, to be one change."""
 _ENOUGH = 8
-"""With fewer wrong elements for each changed value any change fits."""
+"""With fewer wrong elements for each changed value other changes may fit as well."""
+_ONE_OF = 64
+"""Of so many values one may have changed where few elements show it."""
 _SURE, _UNSURE = 0.95, 0.6
 
 
@@ -50,7 +52,7 @@ def changed_constant(view: SampledTensors) -> Cause | None:
     """The op was computed with another value of a constant."""
     if view.case.reweigh is None or view.case.device.size > LARGEST:
         return None
-    if view.error <= 3.0 * view.noise:
+    if not view.visible:
         return None
     found = [cause for each in _constants(view) if (cause := _explained(view, each)) is not None]
     if not found or _bias(view):
@@ -115,8 +117,11 @@ def _explained(view: SampledTensors, constant: _Constant) -> Cause | None:
 
 def _few(view: SampledTensors, wrong: Mask) -> bool:
     count = int(np.count_nonzero(wrong))
-    enough = view.d.size // wrong.size >= _ENOUGH
-    return enough and 0 < count <= min(_MOST_CHANGED, max(1, wrong.size // 4))
+    each = view.d.size // wrong.size
+    if each == 1 and view.case.linear:
+        return False  # a weight would do the same
+    share = 4 if each >= _ENOUGH else _ONE_OF
+    return 0 < count <= min(_MOST_CHANGED, max(1, wrong.size // share))
 
 
 def _ratio(own: Floats, values: Floats) -> float:
@@ -195,10 +200,11 @@ def _cause(
     )
     wrong = float(np.count_nonzero(view.wrong)) / len(changed)
     sure = _SURE if wrong >= _ENOUGH else _UNSURE
+    stray = "" if wrong > 1 else ", or a flipped bit, or a value written by another op"
     return Cause(
         "wrong_constant",
         f"the device has exactly what {constant.op.type} {constant.op.name or constant.op.id} "
-        f"gives with {listed}",
+        f"gives with {listed}{stray}",
         sure,
         {
             "op": constant.op.id,

@@ -96,8 +96,9 @@ class FaultEvidence:
     their values, among those that do not depend on this one. ``rerun`` gives the group's output
     with other attributes of one op, None if that fails; ``reweigh`` gives it for each trial with
     other values of operands, by tensor name. ``inside`` are the ops before the last one of a
-    group. ``right`` are references of operands whose dumps are wrong, ``beside`` outputs of other
-    ops that read the same operands.
+    group. With ``beyond_noise`` the device has the reference wherever noise explains the
+    difference, so that any error is one. ``right`` are references of operands whose dumps are
+    wrong, ``beside`` outputs of other ops that read the same operands.
     """
 
     op: str
@@ -115,6 +116,7 @@ class FaultEvidence:
     inside: Inside | None = None
     right: Sequence[Foreign] = ()
     beside: Sequence[Foreign] = ()
+    beyond_noise: bool = False
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -199,6 +201,11 @@ class SampledTensors:
         return float(np.std(self.r)) if self.r.size else 0.0
 
     @property
+    def visible(self) -> bool:
+        """Whether the error is clearly more than noise."""
+        return self.error > 0.0 and (self.case.beyond_noise or self.error > 3.0 * self.noise)
+
+    @property
     def unit(self) -> float:
         """The relative rounding error of the device's element type."""
         return _UNITS.get(self.case.dtype, 0.0) if self.case.dtype else 0.0
@@ -206,7 +213,7 @@ class SampledTensors:
     @cached_property
     def tolerance(self) -> Floats:
         """The largest error of each element that noise explains, of the shape of ``d``."""
-        steady = max(4.0 * self.noise, 1e-7 * self.size)
+        steady = max(0.0 if self.case.beyond_noise else 4.0 * self.noise, 1e-7 * self.size)
         found: Floats = steady + 4.0 * self.unit * np.abs(self.r)
         return found
 

@@ -92,7 +92,7 @@ def known_function(view: SampledTensors) -> Cause | None:
 
 def free_curve(view: SampledTensors) -> Cause | None:
     """Equal inputs have equal errors: some other function was computed, whatever it is."""
-    if view.d.size < _FEWEST or view.error <= 3.0 * view.noise:
+    if view.d.size < _FEWEST or not view.visible:
         return None
     d, r = _thin(view.d), _thin(view.r)
     for name, x in {"the expected value": r, **_inputs(view)}.items():

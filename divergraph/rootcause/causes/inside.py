@@ -123,7 +123,7 @@ def _steps(view: SampledTensors) -> Sequence[InsideStep]:
     case = view.case
     if case.inside is None or case.device.size > _LARGEST or view.d.size < 8:
         return ()
-    steps = case.inside.steps if view.error > 3.0 * view.noise else ()
+    steps = case.inside.steps if view.visible else ()
     return steps if len(steps) <= _MOST_STEPS else ()
 
 

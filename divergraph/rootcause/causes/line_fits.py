@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from divergraph.rootcause.causes.evidence import Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import FaultEvidence, Floats, Mask, SampledTensors, rms
 
 _SMALLEST_NORMAL = 2.0**-14
 """Below it float16 loses digits."""
 _LEAST, _OF_NOISE = 1e-4, 3.0
 """The share of the worst slice's error, and the units of noise, from which on a slice is wrong."""
+_FEW = 0.25
+"""The share of slices that may stand out of the noise to be looked at by themselves."""
 Places: TypeAlias = npt.NDArray[np.intp]
 _MULTIPLIES = frozenset(("Mul", "Div", "RealDiv", "Scale"))
 _ADDS = frozenset(("Add", "Sub", "BiasAdd", "AddV2"))
@@ -146,3 +148,20 @@ def wrong_slices(view: SampledTensors, axis: int) -> Places:
     wrong = energies > np.maximum(_LEAST * float(energies.max()), count * (_OF_NOISE * noise) ** 2)
     order = np.argsort(energies)[::-1]
     return np.asarray(order[wrong[order]])
+
+
+def beyond_noise(view: SampledTensors) -> FaultEvidence | None:
+    """The case with all slices of an axis as expected but a few, whose errors noise does not
+    explain: then the noise of the many hides nothing of them. None where no axis has such slices.
+    """
+    device, reference = view.case.device, view.case.reference
+    for axis in view.axes():
+        wrong = wrong_slices(view, axis)
+        if view.steps[axis] != 1 or not 0 < wrong.size <= _FEW * view.d.shape[axis]:
+            continue
+        there = np.zeros(view.d.shape[axis], bool)
+        there[wrong] = True
+        rest = tuple(other for other in range(view.d.ndim) if other != axis)
+        made = np.where(np.expand_dims(there, rest), device, reference).astype(device.dtype)
+        return replace(view.case, device=made, beyond_noise=True)
+    return None

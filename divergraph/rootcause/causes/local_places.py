@@ -78,27 +78,34 @@ def few_values(view: SampledTensors) -> Cause | None:
         f"{made:.5g} at {list(place)} ({right:.5g} expected)"
         for place, made, right in list(zip(places, got, want, strict=True))[:3]
     )
+    label, guess, sure = _guess(view, numbers)
     return Cause(
-        "few_values",
+        label,
         f"only {counted(count, 'value')} of {view.d.size} {'is' if count == 1 else 'are'} "
-        f"wrong: {listed}{', ...' if count > 3 else ''}: {_guess(view, numbers)}?",
-        0.9,
+        f"wrong: {listed}{', ...' if count > 3 else ''}: {guess}?",
+        sure,
         {"places": [list(place) for place in places], "values": got.tolist(), "of": view.d.size},
     )
 
 
-def _guess(view: SampledTensors, numbers: Array) -> str:
-    """What may have made a few wrong values."""
+def _guess(view: SampledTensors, numbers: Array) -> tuple[str, str, float]:
+    """What may have made a few wrong values: the label, in words, and how sure that is."""
     d, r = view.d.reshape(-1)[numbers], view.r.reshape(-1)[numbers]
     exchanged = rms(d - r[::-1]) <= 2.0 * max(view.noise, view.case.floor * rms(d))
     if numbers.size == _PAIR and exchanged:
-        return "the two are exchanged, perhaps the weights that make them"
+        return "few_values", "the two are exchanged, perhaps the weights that make them", 0.9
     others = "a flipped bit, or a value written by another op"
     axis = next(iter(view.axes()), 0)
-    each = view.d.size // max(view.d.shape[axis] if view.d.ndim else 1, 1)
+    channels = max(view.d.shape[axis] if view.d.ndim else 1, 1)
+    if not view.case.linear or view.d.size // channels >= _SHORT:
+        return "few_values", others, 0.9
     # So few values of each channel cannot tell its weights from its bias or a stray write.
-    few = view.case.linear and each < _SHORT
-    return f"wrong weights or a wrong bias there, {others}" if few else others
+    biases = (constant.size == channels for constant in view.case.constants.values())
+    if len(view.case.ops) > 1 or any(biases):
+        return "few_values", f"wrong weights or a wrong bias there, {others}", 0.9
+    hit = np.unique(np.unravel_index(numbers, view.d.shape)[axis])
+    where = slices_text(hit.tolist(), axis, view)
+    return "wrong_weights", f"wrong weights of {where}, {others}", 0.6
 
 
 def wrong_part(view: SampledTensors) -> Cause | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules, most_confidence
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, FaultEvidence, SampledTensors
+from divergraph.rootcause.causes.line_fits import beyond_noise
 from divergraph.rootcause.causes.words import turn_text
 from graphstore.model import EvidenceValue, Finding, FindingKind
 
@@ -26,13 +27,40 @@ def explain(case: FaultEvidence) -> Finding | None:
         return None
     with np.errstate(all="ignore"):  # values may be anything, infinities among them
         view = SampledTensors(case)
-        for rule in cause_rules():
-            if rule.stage > CauseStage.NO_NUMBER and view.error == 0.0:
+        cause = _first(view, numbers=False)
+        if cause is None:
+            if view.error == 0.0:
                 return None  # the finite values are equal, so only NaN could be wrong
-            cause = rule.explain(view)
-            if cause is not None:
-                return _finding(case, view, cause)
-        return _finding(case, view, unclassified(view))
+            view, cause = _of_numbers(view)
+        return _finding(view.case, view, cause or unclassified(view))
+
+
+def _of_numbers(view: SampledTensors) -> tuple[SampledTensors, Cause | None]:
+    """The cause that finite values show, and where it is seen: in all of them, or in the few slices
+    that stand out of the noise. An error no larger than the noise is looked for in these first:
+    of the whole only the noise would be told."""
+    for each in _views(view):
+        cause = _first(each, numbers=True)
+        if cause is not None:
+            return each, cause
+    return view, None
+
+
+def _views(view: SampledTensors) -> Iterator[SampledTensors]:
+    if view.visible:
+        yield view
+    alone = beyond_noise(view)
+    if alone is not None:
+        yield SampledTensors(alone)
+    if not view.visible:
+        yield view
+
+
+def _first(view: SampledTensors, *, numbers: bool) -> Cause | None:
+    """The first cause of those rules that look at finite *numbers*, or of the others."""
+    asked = (rule for rule in cause_rules() if (rule.stage > CauseStage.NO_NUMBER) is numbers)
+    found = (rule.explain(view) for rule in asked)
+    return next((cause for cause in found if cause is not None), None)
 
 
 def _finding(case: FaultEvidence, view: SampledTensors, cause: Cause) -> Finding:

@@ -46,7 +46,7 @@ def wrong_weights(view: SampledTensors) -> Cause | None:
 def nearly_rounded_weights(view: SampledTensors) -> Cause | None:
     """The op was computed with weights in fewer bits, some of them rounded to another step."""
     case = view.case
-    if case.reweigh is None or case.device.size > LARGEST or view.error <= 3.0 * view.noise:
+    if case.reweigh is None or case.device.size > LARGEST or not view.visible:
         return None
     trials = islice(_trials(case.constants, _roundings), _MOST_TRIES)
     found = first_that_fits(view, trials, _NEARLY)

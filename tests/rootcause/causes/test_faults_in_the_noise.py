@@ -1,0 +1,152 @@
+"""Faults in a channel or two that the noise of all others hides, and in so few values that much
+explains them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divergraph.rootcause.causes.evidence import FaultEvidence
+from divergraph.rootcause.causes.rules import explain
+from divergraph.rootcause.devices.precisions.bf16 import BF16
+from graphstore.model import DType, Finding, InputRef, Op, Tensor
+
+Array = np.ndarray[Any, Any]
+READ, CHANNELS = 32, 256
+AT = (5, 17)
+PRODUCT = Op("m", "m", "MatMul", (InputRef("x"), InputRef("w")), (Tensor("y"),))
+SUM = Op("a", "a", "Add", (InputRef("x"), InputRef("b")), (Tensor("y"),))
+
+
+def weights() -> Array:
+    return np.random.default_rng(1).standard_normal((READ, CHANNELS)).astype(np.float32)
+
+
+def rows(count: int) -> Array:
+    return np.random.default_rng(2).standard_normal((count, READ)).astype(np.float32)
+
+
+def cause(x: Array, wrong: Array, *, rounded: bool = True, bias: Array | None = None) -> Finding:
+    """What is said of a device that multiplied *x* by *wrong* in place of the weights."""
+    rounding = BF16.rounded if rounded else np.asarray
+
+    def made(w: Array) -> Array:
+        return np.asarray(rounding(rounding(x) @ rounding(w)), np.float32)
+
+    def again(trials: Sequence[Mapping[str, Array]]) -> list[Array]:
+        return [x @ trial["w"] for trial in trials]
+
+    reference = x @ weights()
+    apart = made(weights()).astype(np.float64) - reference
+    floor = float(np.linalg.norm(apart) / np.linalg.norm(reference))
+    more = {} if bias is None else {"b": bias}
+    found = explain(
+        FaultEvidence(
+            "m",
+            0,
+            made(wrong),
+            reference,
+            max(floor, 2.0**-23),
+            {"x": x},
+            dtype=DType.FLOAT32,
+            ops=(PRODUCT,),
+            constants={"w": weights(), **more},
+            reweigh=again,
+        )
+    )
+    assert found is not None
+    return found
+
+
+def with_one(by: float) -> Array:
+    wrong = weights()
+    wrong[AT] += np.float32(by)
+    return wrong
+
+
+def test_a_weight_whose_error_is_less_than_the_noise_of_all_is_named() -> None:
+    found = cause(rows(200), with_one(0.4))
+    assert found.label == "wrong_weights"
+    assert "w[5, 17]" in found.sentence
+    assert found.evidence["slices"] == [17]
+
+
+def test_a_channel_that_is_dead_in_the_noise_is_said_to_be() -> None:
+    wrong = weights()
+    wrong[:, 17] = 0.0
+    x = rows(200)
+    found = cause(x, wrong)
+    assert found.label == "dead_channels"
+    assert found.evidence["slices"] == [17]
+
+
+def test_where_no_channel_stands_out_no_weight_is_named() -> None:
+    found = cause(rows(200), weights())
+    assert found.label in ("unclassified", "rounding")
+
+
+def test_two_exact_values_tell_one_weight_of_many() -> None:
+    found = cause(rows(3), with_one(0.4), rounded=False)
+    assert found.label == "wrong_weights"
+    assert found.evidence["places"] == [list(AT)]
+
+
+def test_three_rounded_values_do_not() -> None:
+    """Of 32 weights some one fits them whatever is wrong."""
+    wrong = weights()
+    wrong[:, 17] += np.random.default_rng(4).normal(0, 0.2, READ).astype(np.float32)
+    found = cause(rows(3), wrong)
+    assert "exactly" not in found.sentence
+    assert found.confidence <= 0.6
+
+
+def test_weights_that_read_alike_are_not_told_apart() -> None:
+    x = rows(40)
+    x[:, 9] = x[:, AT[0]]
+    found = cause(x, with_one(0.4), rounded=False)
+    assert found.label == "wrong_weights"
+    assert "(or one of 1 other weight)" in found.sentence
+    assert found.confidence <= 0.75
+
+
+def test_the_only_value_of_a_channel_may_come_of_its_weights() -> None:
+    found = cause(rows(1), with_one(3.0))
+    assert found.label == "wrong_weights"
+    assert "wrong weights of channel 17, a flipped bit" in found.sentence
+    assert found.confidence <= 0.6
+
+
+def test_or_of_its_bias_where_there_is_one() -> None:
+    found = cause(rows(1), with_one(3.0), bias=np.ones(CHANNELS, np.float32))
+    assert found.label == "few_values"
+    assert "wrong weights or a wrong bias there" in found.sentence
+
+
+@pytest.mark.parametrize("count", [1, 2, 60])
+def test_a_changed_value_of_a_bias_is_told_with_what_else_a_single_value_may_be(count: int) -> None:
+    x = np.random.default_rng(3).standard_normal((count, CHANNELS)).astype(np.float32)
+    bias = np.random.default_rng(4).standard_normal(CHANNELS).astype(np.float32)
+    wrong = bias.copy()
+    wrong[17] += 1.5
+    found = explain(
+        FaultEvidence(
+            "a",
+            0,
+            x + wrong,
+            x + bias,
+            2.0**-23,
+            {"x": x},
+            dtype=DType.FLOAT32,
+            ops=(SUM,),
+            constants={"b": bias},
+            reweigh=lambda trials: [x + trial["b"] for trial in trials],
+        )
+    )
+    assert found is not None
+    assert found.label == "wrong_constant"
+    assert f"b[17] {wrong[17]:.5g} in place of {bias[17]:.5g}" in found.sentence
+    assert ("or a flipped bit" in found.sentence) is (count == 1)
+    assert (found.confidence > 0.8) is (count == 60)
