@@ -14,13 +14,13 @@ from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.store import AnyStore, opened_for_keeping
 from divergraph.comparison import CompareRequest
 from divergraph.comparison import compare as compared
+from divergraph.comparison.again import analysed_again
 from divergraph.comparison.keep_run import analyse_stored, compare_into
 from divergraph.comparison.many_runs import Chosen, ManyRuns
 from divergraph.comparison.many_runs import compare_many as compared_many
 from divergraph.comparison.observed_run import Undumped
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
-from divergraph.rootcause.stored import analysed_again
 from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError

@@ -9,8 +9,10 @@ from divergraph.ask.sentences import group_text, origin_sentence
 from divergraph.rootcause.next_dump import NextDump, best_dump
 from graphstore.contract import GraphStore
 from graphstore.model import (
+    FAULT_OF,
     Comparison,
     ErrorSplit,
+    FaultOf,
     Finding,
     FindingKind,
     Guilt,
@@ -40,6 +42,13 @@ class OriginAnswer:
     next_dump: NextDump | None = None
     findings: tuple[Finding, ...] = ()
     share: float | None = None
+
+    @property
+    def fault_of(self) -> FaultOf | None:
+        """Who made it wrong, by its own definition; None where nothing tells."""
+        own = (each for each in self.findings if each.port in (self.origin.output, -1))
+        found = next((each.evidence[FAULT_OF] for each in own if FAULT_OF in each.evidence), None)
+        return None if found is None else FaultOf(str(found))
 
     @property
     def group_sentence(self) -> str:

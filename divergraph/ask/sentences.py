@@ -9,6 +9,7 @@ from divergraph.text.numbers import small_number
 from divergraph.text.words import REASON_WORDS, counted
 from graphstore.model import (
     ErrorSplit,
+    FaultOf,
     Guilt,
     InputMismatch,
     MetricSet,
@@ -28,6 +29,12 @@ ROLE_WORDS = {
     Role.ATTENUATES: "reduces the error it was given",
     Role.CLEAN: "makes and carries no notable error",
     Role.UNKNOWN: "no reference could be run",
+}
+
+FAULT_WORDS = {
+    FaultOf.KERNEL: "the device op is wrong by its own definition, too: a fault of its kernel",
+    FaultOf.COMPILER: "the device op is right by its own definition, which is not the original's: "
+    "a fault of the compiler (fusion, attributes, operands)",
 }
 
 SPLIT_LABELS = {

@@ -36,6 +36,7 @@ from divergraph.thresholds.verdicts import (
     outputs_by_op,
     verdict,
 )
+from divergraph.verification.witness import with_witness
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
@@ -256,7 +257,8 @@ class _Comparing:
             [item for item in items if isinstance(item, Pair)],
         )
         request = self.request
-        return with_fair_root_cause(data, sources, request.method, request.root_cause, progress)
+        found = with_fair_root_cause(data, sources, request.method, request.root_cause, progress)
+        return with_witness(found, sources, request.root_cause)
 
     def _inputs(self) -> Mapping[str, str]:
         return {

@@ -6,9 +6,9 @@ import re
 from dataclasses import replace
 
 from divergraph.comparison import CompareRequest, compare
+from divergraph.comparison.again import analysed_again
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.options import DEFAULT_OPTIONS, RootCauseOptions
-from divergraph.rootcause.stored import analysed_again
 from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError, NameTakenError

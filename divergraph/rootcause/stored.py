@@ -13,28 +13,12 @@ from divergraph.graphs.pairing import Pair, device_order, pair_tensors
 from divergraph.inputs.kept_paths import kept_path
 from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
 from divergraph.jobs.progress import Progress
-from divergraph.rootcause.coarse_golden import with_fair_root_cause
-from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.text.words import counted
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import ModelGraph, Run
 from graphstore.traverse.topological_order import graph_arrays
-
-
-def analysed_again(data: RunData, options: RootCauseOptions, progress: Progress) -> RunData:
-    """*data* with its errors split and judged by *options*; its metrics stay as they are.
-
-    Dump files written since the comparison are named in its warnings.
-
-    Raises:
-        InputError: a model or dump is gone or another one than was compared.
-        ExecutionError: the golden model cannot be run here.
-    """
-    sources = sources_of(data, progress, options.memory)
-    data = with_warnings(data, dumps_written_since(data.run, sources.pairs))
-    return with_fair_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
 
 
 def with_warnings(data: RunData, warnings: Iterable[str]) -> RunData:

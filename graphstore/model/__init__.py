@@ -58,6 +58,7 @@ from graphstore.model.graph import (
 )
 from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMatch
 from graphstore.model.root_cause import (
+    FAULT_OF,
     SPLIT_NUMBERS,
     SPLIT_ORDERS,
     Adjustment,
@@ -65,6 +66,7 @@ from graphstore.model.root_cause import (
     ErrorSplit,
     Evidence,
     EvidenceValue,
+    FaultOf,
     Finding,
     FindingKind,
     Guilt,
@@ -73,6 +75,7 @@ from graphstore.model.root_cause import (
 )
 
 __all__ = [
+    "FAULT_OF",
     "GUILTY",
     "SPLIT_NUMBERS",
     "SPLIT_ORDERS",
@@ -92,6 +95,7 @@ __all__ = [
     "ErrorSplit",
     "Evidence",
     "EvidenceValue",
+    "FaultOf",
     "Figures",
     "Finding",
     "FindingKind",

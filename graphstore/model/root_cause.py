@@ -144,6 +144,19 @@ class FindingKind(StrEnum):
     """A check that needs the device side only."""
 
 
+FAULT_OF = "fault_of"
+"""The key in a cause's evidence of :class:`FaultOf`; missing where the op has no second witness."""
+
+
+class FaultOf(StrEnum):
+    """Who made a guilty device op wrong, by the op's own definition."""
+
+    KERNEL = "kernel"
+    """It is wrong by its own definition, too."""
+    COMPILER = "compiler"
+    """It is right by its own definition: it is another op than the original."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """Something found, in words, with the numbers behind it.

@@ -12,6 +12,7 @@ from divergraph.ask.path_compression import fold_text, folded
 from divergraph.ask.reckonings import NOT_KEPT, near_the_limit, reckoning_lines, reckonings_of
 from divergraph.ask.role_table import RoleRow, RoleTable
 from divergraph.ask.sentences import (
+    FAULT_WORDS,
     error_text,
     limits_text,
     mismatch_sentence,
@@ -89,6 +90,8 @@ def _show_origin(
         f"{metric_text(origin.metrics)}"
     )
     say(f"       {one.sentence}")
+    if one.fault_of is not None:
+        say(f"       {FAULT_WORDS[one.fault_of]}")
     if one.split is not None:
         say(f"       {numbers_text(one.split)}")
     if one.share is not None:

@@ -110,6 +110,7 @@ def _origin(one: OriginAnswer) -> Json:
         **shape,
         "guilt": one.guilt.value,
         "sentence": one.sentence,
+        "fault_of": None if one.fault_of is None else one.fault_of.value,
         "split": split_json(one.split),
         "group": list(one.group),
         "fused": one.in_one,
