@@ -14,7 +14,10 @@ from divergraph.execute.translate.ge import (
     elementwise,
     matrices,
     movement,
+    normalisation,
+    placing,
     pooling,
+    quantisation,
     reductions,
     training,
 )
@@ -22,7 +25,10 @@ from divergraph.execute.translate.ge.table import ROWS
 from divergraph.execute.translate.program import Program
 from graphstore.model import DType, Framework, ModelGraph, Tensor
 
-MODULES = (convolution, elementwise, matrices, movement, pooling, reductions, training)
+MODULES = (
+    *(convolution, elementwise, matrices, movement, normalisation, placing, pooling),
+    *(quantisation, reductions, training),
+)
 """Importing them fills the table."""
 
 _HALVES = frozenset({DType.FLOAT16, DType.BFLOAT16})

@@ -205,7 +205,8 @@ def _one_hot(piece: Piece) -> Sequence[str]:
     on, off = alike(piece, *((2, 3) if is_dynamic else (1, 2)))
     flat = [piece.reshape(each, (1,)) for each in (off, on)]
     values = piece.add("Concat", *flat, axis=0)
-    return [piece.add("OneHot", needed(piece, 0), np.array(depth), values, axis=axis)]
+    places = piece.cast(needed(piece, 0), np.int64)
+    return [piece.add("OneHot", places, np.array(depth), values, axis=axis)]
 
 
 @ROWS.row("DepthToSpace", "SpaceToDepth", source=ARRAY)

@@ -125,7 +125,8 @@ def _cross_entropy(piece: Piece) -> Sequence[str]:
     if piece.op.type.startswith("Sparse"):
         classes = piece.shape(0)[-1]
         values = piece.const(np.array([0.0, 1.0], np.float32))
-        labels = piece.add("OneHot", needed(piece, 1), np.array(classes), values, axis=-1)
+        places = piece.cast(needed(piece, 1), np.int64)
+        labels = piece.add("OneHot", places, np.array(classes), values, axis=-1)
     else:
         labels = needed(piece, 1)
     told = piece.add("Mul", chances, labels)

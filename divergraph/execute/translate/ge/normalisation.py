@@ -1,0 +1,192 @@
+"""Normalisations over batches, layers and neighbours, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.elementwise import along_channels
+from divergraph.execute.translate.ge.reductions import reduced
+from divergraph.execute.translate.ge.table import (
+    NORM,
+    ROWS,
+    as_output,
+    four_axes,
+    integers,
+    layout,
+    needed,
+    output_shape,
+    to_layout,
+)
+from divergraph.execute.translate.piece import Piece
+
+
+def _by_channel(piece: Piece, at: int) -> str:
+    """An input of one number a channel, laid along the channels of the first input."""
+    return piece.reshape(needed(piece, at), along_channels(piece, prod(piece.shape(at))))
+
+
+def _other_axes(piece: Piece) -> list[int]:
+    shape = along_channels(piece, 0)
+    return [axis for axis, size in enumerate(shape) if size == 1]
+
+
+def _count(piece: Piece) -> int:
+    return prod(piece.shape(0)[axis] for axis in _other_axes(piece))
+
+
+def _root(piece: Piece, variance: str, usual: float | None = None) -> str:
+    """sqrt(variance + epsilon)."""
+    epsilon = piece.number(float(piece.attr("epsilon", usual)))
+    return piece.add("Sqrt", piece.add("Add", variance, epsilon))
+
+
+def _normal(piece: Piece, mean: str, variance: str, usual: float | None = None) -> str:
+    apart = piece.add("Sub", needed(piece, 0), mean)
+    return piece.add("Div", apart, _root(piece, variance, usual))
+
+
+def _scaled(piece: Piece, value: str, scale: str, offset: str) -> str:
+    return piece.add("Add", piece.add("Mul", value, scale), offset)
+
+
+@ROWS.row("BNTrainingReduce", source=NORM)
+def _batch_sums(piece: Piece) -> Sequence[str]:
+    value, axes = needed(piece, 0), _other_axes(piece)
+    total = reduced(piece, "ReduceSum", value, axes, keep=True)
+    squares = reduced(piece, "ReduceSumSquare", value, axes, keep=True)
+    return [*as_output(piece, total, 0), *as_output(piece, squares, 1)]
+
+
+def _moments(piece: Piece) -> tuple[str, str]:
+    """Mean and variance of the batch from its sums."""
+    count = piece.number(float(_count(piece)))
+    mean = piece.add("Div", _by_channel(piece, 1), count)
+    squares = piece.add("Div", _by_channel(piece, 2), count)
+    variance = piece.add("Sub", squares, piece.add("Mul", mean, mean))
+    return mean, piece.add("Max", variance, piece.number(0.0))
+
+
+@ROWS.row("BNTrainingUpdate", source=NORM)
+def _batch_update(piece: Piece) -> Sequence[str]:
+    mean, variance = _moments(piece)
+    made = _scaled(
+        piece, _normal(piece, mean, variance), _by_channel(piece, 3), _by_channel(piece, 4)
+    )
+    factor, count = float(piece.attr("factor")), _count(piece)
+    unbiased = piece.add("Mul", variance, piece.number(count / max(count - 1, 1)))
+    held = []
+    for before, now in ((5, mean), (6, unbiased)):
+        kept = piece.add("Mul", _by_channel(piece, before), piece.number(1.0 - factor))
+        held.append(piece.add("Add", kept, piece.add("Mul", now, piece.number(factor))))
+    found = [made, *held, mean, variance]
+    return [made, *(as_output(piece, found[port], port)[0] for port in range(1, len(found)))]
+
+
+@ROWS.row("BNTrainingUpdateV2", "BNTrainingUpdateV3", source=NORM)
+def _batch_update_without_history(piece: Piece) -> Sequence[str]:
+    mean, variance = _moments(piece)
+    made = _scaled(
+        piece, _normal(piece, mean, variance), _by_channel(piece, 3), _by_channel(piece, 4)
+    )
+    found = [mean, variance, mean, variance][: len(piece.op.outputs) - 1]
+    return [made, *(as_output(piece, each, port)[0] for port, each in enumerate(found, 1))]
+
+
+@ROWS.row("BNTrainingUpdateGrad", source=NORM)
+def _batch_parameter_gradients(piece: Piece) -> Sequence[str]:
+    gradient, value = needed(piece, 0), needed(piece, 1)
+    apart = piece.add("Sub", value, _by_channel(piece, 2))
+    normal = piece.add("Div", apart, _root(piece, _by_channel(piece, 3), 0.0001))
+    axes = _other_axes(piece)
+    scale = reduced(piece, "ReduceSum", piece.add("Mul", gradient, normal), axes, keep=True)
+    offset = reduced(piece, "ReduceSum", gradient, axes, keep=True)
+    return [*as_output(piece, scale, 0), *as_output(piece, offset, 1)]
+
+
+@ROWS.row("BNTrainingReduceGrad", source=NORM)
+def _batch_gradient(piece: Piece) -> Sequence[str]:
+    gradient, value = needed(piece, 0), needed(piece, 1)
+    by_scale, by_offset, scale, mean, variance = (_by_channel(piece, at) for at in range(2, 7))
+    root, count = _root(piece, variance, 0.0001), piece.number(float(_count(piece)))
+    normal = piece.add("Div", piece.add("Sub", value, mean), root)
+    shared = piece.add("Add", by_offset, piece.add("Mul", normal, by_scale))
+    left = piece.add("Sub", gradient, piece.add("Div", shared, count))
+    return [piece.add("Mul", left, piece.add("Div", scale, root))]
+
+
+@ROWS.row("BNInferGrad", source=NORM)
+def _fixed_gradient(piece: Piece) -> Sequence[str]:
+    factor = piece.add("Div", _by_channel(piece, 1), _root(piece, _by_channel(piece, 2), 0.0001))
+    return [piece.add("Mul", needed(piece, 0), factor)]
+
+
+@ROWS.row("BNInfer", "BatchNorm", source=NORM)
+def _fixed(piece: Piece) -> Sequence[str | None]:
+    if piece.op.type == "BatchNorm" and piece.attr("is_training", True):
+        raise NotTranslatedError("BatchNorm in training")
+    normal = _normal(piece, _by_channel(piece, 3), _by_channel(piece, 4), 0.0001)
+    return [_scaled(piece, normal, _by_channel(piece, 1), _by_channel(piece, 2))]
+
+
+@ROWS.row("LayerNorm", source=NORM)
+def _layer(piece: Piece) -> Sequence[str]:
+    value, rank = needed(piece, 0), piece.rank(0)
+    axes = range(int(piece.attr("begin_norm_axis", 0)) % rank, rank)
+    mean = reduced(piece, "ReduceMean", value, axes, keep=True)
+    apart = piece.add("Sub", value, mean)
+    variance = reduced(piece, "ReduceMean", piece.add("Mul", apart, apart), axes, keep=True)
+    root = _root(piece, variance, 1e-7)
+    made = _scaled(piece, piece.add("Div", apart, root), needed(piece, 1), needed(piece, 2))
+    sides = [mean, variance][: len(piece.op.outputs) - 1]
+    return [made, *(as_output(piece, each, port)[0] for port, each in enumerate(sides, 1))]
+
+
+@ROWS.row("LayerNormBetaGammaBackpropV2", source=NORM)
+def _layer_parameter_gradients(piece: Piece) -> Sequence[str]:
+    gradient, normal = needed(piece, 0), needed(piece, 1)
+    axes = range(piece.rank(0) - len(output_shape(piece)))
+    both = piece.add("Mul", gradient, normal)
+    return [reduced(piece, "ReduceSum", each, list(axes), keep=False) for each in (both, gradient)]
+
+
+@ROWS.row("L2Normalize", source=NORM)
+def _unit_length(piece: Piece) -> Sequence[str]:
+    value, axes = needed(piece, 0), integers(piece.op.attrs.get("axis"))
+    total = reduced(piece, "ReduceSumSquare", value, axes, keep=True)
+    least = piece.add("Max", total, piece.number(float(piece.attr("eps", 1e-4))))
+    return [piece.add("Div", value, piece.add("Sqrt", least))]
+
+
+@ROWS.row("LRN", source=NORM)
+def _neighbours(piece: Piece) -> Sequence[str]:
+    if str(piece.attr("norm_region", "ACROSS_CHANNELS")) != "ACROSS_CHANNELS":
+        raise NotTranslatedError("LRN within channels")
+    here = four_axes(layout(piece))
+    size = 2 * int(piece.attr("depth_radius", 5)) + 1
+    made = piece.add(
+        "LRN",
+        to_layout(piece, needed(piece, 0), here, "NCHW"),
+        alpha=float(piece.attr("alpha", 1.0)) * size,
+        beta=float(piece.attr("beta", 0.5)),
+        bias=float(piece.attr("bias", 1.0)),
+        size=size,
+    )
+    return [to_layout(piece, made, "NCHW", here)]
+
+
+@ROWS.row("Cumsum", "CumsumD", source=NORM)
+def _running_sum(piece: Piece) -> Sequence[str]:
+    is_dynamic = piece.op.type == "Cumsum"
+    axis = piece.integers(1)[0] if is_dynamic else int(piece.attr("axis"))
+    made = piece.add(
+        "CumSum",
+        needed(piece, 0),
+        np.array(axis, np.int64),
+        exclusive=int(piece.attr("exclusive", False)),
+        reverse=int(piece.attr("reverse", False)),
+    )
+    return [made]

@@ -1,0 +1,99 @@
+"""Ops that put values in other places: segments, reversed axes, resized pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.table import (
+    ARRAY,
+    ROWS,
+    axes_of,
+    four_axes,
+    layout,
+    needed,
+    output_shape,
+    to_layout,
+)
+from divergraph.execute.translate.piece import Piece
+
+_LAST = np.iinfo(np.int64).max
+
+
+@ROWS.row("ReverseV2", "ReverseV2D", source=ARRAY)
+def _reversed(piece: Piece) -> Sequence[str]:
+    axes = axes_of(piece, "axis", 1)
+    ones = (1,) * len(axes)
+    return [
+        piece.add(
+            "Slice",
+            needed(piece, 0),
+            piece.ints(*(-each for each in ones)),
+            piece.ints(*(-_LAST for _ in ones)),
+            piece.ints(*axes),
+            piece.ints(*(-each for each in ones)),
+        )
+    ]
+
+
+@ROWS.row("UnsortedSegmentSum", "UnsortedSegmentSumD", source=ARRAY)
+def _segments(piece: Piece) -> Sequence[str]:
+    shape, kind = output_shape(piece), piece.dtype(0)
+    rank = piece.rank(1)
+    ids = piece.cast(needed(piece, 1), np.int64)
+    last = piece.add("Unsqueeze", ids, piece.ints(rank))
+    zeros = piece.add("Expand", piece.const(np.array(0, kind)), piece.ints(*shape))
+    return [piece.add("ScatterND", zeros, last, needed(piece, 0), reduction="add")]
+
+
+@ROWS.row(
+    *("ResizeNearestNeighborV2", "ResizeNearestNeighborV2D"),
+    *("ResizeBilinearV2", "ResizeBilinearV2D"),
+    source=ARRAY,
+)
+def _resized(piece: Piece) -> Sequence[str]:
+    here = four_axes(layout(piece))
+    sizes = dict(zip(here, output_shape(piece), strict=True))
+    is_nearest = "Nearest" in piece.op.type
+    centres = bool(piece.attr("half_pixel_centers", False))
+    corners = bool(piece.attr("align_corners", False))
+    if is_nearest and corners:
+        raise NotTranslatedError(f"{piece.op.type} with aligned corners")
+    way = "asymmetric"
+    if corners:
+        way = "align_corners"
+    elif centres:
+        way = "tf_half_pixel_for_nn" if is_nearest else "half_pixel"
+    if way == "tf_half_pixel_for_nn":  # ONNX gave the name up; without rounding it is half_pixel
+        raise NotTranslatedError(f"{piece.op.type} with centres at half pixels")
+    value = to_layout(piece, needed(piece, 0), here, "NCHW")
+    made = piece.add(
+        "Resize",
+        value,
+        None,
+        None,
+        piece.ints(*(sizes[axis] for axis in "NCHW")),
+        mode="nearest" if is_nearest else "linear",
+        coordinate_transformation_mode=way,
+        nearest_mode="floor",
+    )
+    return [to_layout(piece, made, "NCHW", here)]
+
+
+@ROWS.row("Upsample", source=ARRAY)
+def _upsampled(piece: Piece) -> Sequence[str]:
+    here = four_axes(layout(piece))
+    steps = {"H": int(piece.attr("stride_h", 2)), "W": int(piece.attr("stride_w", 2))}
+    scales = np.array([steps.get(axis, 1) for axis in "NCHW"], np.float32)
+    value = to_layout(piece, needed(piece, 0), here, "NCHW")
+    made = piece.add(
+        *("Resize", value, None, scales),
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    factor = float(piece.attr("scale", 1.0))
+    made = made if factor == 1.0 else piece.add("Mul", made, piece.number(factor))
+    return [to_layout(piece, made, "NCHW", here)]
