@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import divergraph as dg
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.geometry import fitting
 from divergraph.execute.translate.ge.readings import OpReadings, readings
 from divergraph.execute.translate.ge.tails import TAIL, tail_of_names
 from divergraph.verification.verify_dump import verify
-from graphstore.model import DType, InputRef, Op, Tensor, Verdict
+from graphstore.model import DType, Guilt, InputRef, Op, Tensor, Verdict
 from tests.made.device_ops import DeviceOps, spoiled
 
 
@@ -48,6 +49,9 @@ def test_the_true_stride_and_padding_are_among_those_that_fit(size, kernel, stri
         (("fc/MatMul", "fc/Sigmoid_2"), ("Sigmoid",)),
         (("res2a_branch2c", "res2a", "res2a_relu"), None),
         (("w/MatMul", "mul"), None),
+        (("conv/Conv2D", "conv/LeakyRelu"), None),
+        (("conv", "lrelu_3"), None),
+        (("a/Conv2D", "a/HardSigmoid"), None),
     ],
 )
 def test_what_the_names_of_originals_tell_of_a_fused_activation(names, tail):
@@ -85,6 +89,17 @@ def test_a_graph_fusion_stands_for_itself():
     assert not found.is_open
 
 
+def test_a_fused_activation_may_leak(tmp_path):
+    draws = np.random.default_rng(5)
+    made = DeviceOps(tmp_path)
+    x, w = (draws.normal(size=shape).astype(np.float32) for shape in ((9, 40), (40, 24)))
+    y = x @ w
+    for name, slope in (("leaks", 0.1), ("wrong", 0.35)):
+        value = np.where(y > 0, y, np.float32(slope) * y)
+        made.add(name, "MatMulV2", [x, w], [value], originals=("fc", "relu1"), fusion_scope=1)
+    assert [each.op for each in verify(made.operands()).wrong] == ["wrong"]
+
+
 def test_an_output_that_no_usual_activation_gives_says_nothing(tmp_path):
     draws = np.random.default_rng(5)
     made = DeviceOps(tmp_path)
@@ -107,3 +122,14 @@ def test_an_input_that_was_written_in_place_is_no_input(tmp_path):
     found = verify(made.operands())
     assert found.verdict is Verdict.NOT_COMPARED
     assert found.not_covered == {"step": "its dumped input 0 is what it wrote there"}
+
+
+def test_weights_of_an_offline_model_and_its_device_layouts(shared_data):
+    """Its values up to the fault are those of TensorFlow, rounded; those behind it are made up."""
+    dump = shared_data / "dumps" / "autoencoder_hh" / "npu_dump"
+    found = dg.verify(dump, om=shared_data / "om" / "autoencoder_hh_om.om")
+    assert found.wrong[0].op == "generation/z_matrix/MatMul"
+    before = {"recognition/d_h2/Conv2D", "trans_TransData_17", "random_normal", "trans_Cast_21"}
+    assert before <= {ref.op for ref, split in found.splits.items() if split.guilt is Guilt.NONE}
+    fused = found.not_covered["recognition/w_mean/MatMuladd"]
+    assert fused.startswith("fused of recognition/w_mean/add, recognition/w_mean/MatMul, add")

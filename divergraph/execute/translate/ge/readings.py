@@ -32,7 +32,12 @@ _ENDING = _PRODUCTS | _CONVOLUTIONS | _GRADIENTS | {"FullyConnection"}
 _OPERANDS = 3
 """Inputs of those ops that are their own: two operands and a bias."""
 _FILTERS = ("HWCN", "NCHW", "NHWC")
-_TAILS: tuple[tuple[str, ...], ...] = ((), ("Relu",), ("Relu6",), ("Sigmoid",), ("Tanh",))
+_LEAKING = tuple((f"LeakyRelu {slope}",) for slope in ("0.01", "0.1", "0.2"))
+"""Caffe's ReLU may leak, whatever it is named; fusion keeps no slope."""
+_TAILS: tuple[tuple[str, ...], ...] = (
+    *((), ("Relu",), ("Relu6",), ("Sigmoid",), ("Tanh",)),
+    *_LEAKING,
+)
 _WINDOWS = (2, 3)
 
 
@@ -91,7 +96,9 @@ def _tails(op: Op) -> tuple[tuple[tuple[str, ...], ...], bool]:
     if op.type not in _ENDING or beyond:
         raise NotTranslatedError(what)
     tail = tail_of_names(names)
-    return (_TAILS, True) if tail is None else ((tail,), False)
+    if tail is None:
+        return _TAILS, True
+    return ((tail, *_LEAKING) if tail == ("Relu",) else (tail,)), False
 
 
 def _ways(
