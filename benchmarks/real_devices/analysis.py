@@ -11,6 +11,7 @@ import json
 import resource
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ def analysed(paths: list[Path], limit: float = 600.0) -> dict[str, Any]:
     """What ``analyse`` in a new process finds of the four paths; an ``error`` where it ended
     without an answer or took more than *limit* seconds."""
     command = [sys.executable, __file__, *map(str, paths)]
+    before = cpu_of_children()
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -31,7 +33,22 @@ def analysed(paths: list[Path], limit: float = 600.0) -> dict[str, Any]:
     if done.returncode:
         return {"error": done.stderr.strip().splitlines()[-1] if done.stderr else "no answer"}
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return {**found, "cpu": cpu_of_children() - before}
+
+
+def captured(model: Path, feeds: Mapping[str, Path], folder: Path) -> float:
+    """CPU seconds of a golden capture of *model* into *folder*, in a process of its own as well."""
+    inputs = [word for name, path in feeds.items() for word in ("-i", f"{name}={path}")]
+    command = [sys.executable, "-m", "divergraph", "capture", str(model), *inputs]
+    before = cpu_of_children()
+    subprocess.run([*command, "-o", str(folder)], capture_output=True, check=True)
+    return cpu_of_children() - before
+
+
+def cpu_of_children() -> float:
+    """CPU seconds of all processes this one has waited for, and of theirs."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _here(paths: list[Path]) -> dict[str, Any]:
@@ -45,8 +62,6 @@ def _here(paths: list[Path]) -> dict[str, Any]:
     splits = [item.split for item in data.comparisons if item.split is not None]
     causes = {origin.op: origin.cause for origin in (*data.origins, *data.suspects)}
     named = [*data.origins, *data.suspects][:_NAMED]
-    own = resource.getrusage(resource.RUSAGE_SELF)
-    children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return {
         "verdict": data.run.verdict.value,
         "ranking": [
@@ -62,7 +77,6 @@ def _here(paths: list[Path]) -> dict[str, Any]:
         "unknown": sum(bool(each.failure) for each in splits),
         "arithmetic": data.run.analysis.arithmetic.precision,
         "notes": list(data.run.warnings),
-        "cpu": sum(each.ru_utime + each.ru_stime for each in (own, children)),
         "peak_mib": _peak() / 1024,
     }
 

@@ -36,19 +36,24 @@ def write(results: Path) -> None:
 
 
 def _healthy(lines: Sequence[Line]) -> Iterator[str]:
-    yield "| device | healthy runs | diverged | guilty | suspects | tensors | CPU s | peak MiB |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield (
+        "| device | healthy runs | diverged | guilty | suspects | tensors | CPU s | golden runs "
+        "| most | peak MiB |"
+    )
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for device, mine in _by(lines, "device"):
         healthy = [line for line in mine if not line["kind"] and "ranking" in line]
         if not healthy:
             continue
         ranks = [each for line in healthy for each in line["ranking"]]
         guilty = sum(each[2] for each in ranks)
+        runs = [line["cpu"] / line["golden_cpu"] for line in healthy]
         diverged = sum(line["verdict"] == "diverged" for line in healthy)
         yield (
             f"| {device} | {len(healthy)} | {diverged} | {guilty} | {len(ranks) - guilty} "
             f"| {sum(line['judged'] for line in healthy)} "
             f"| {statistics.median(line['cpu'] for line in healthy):.1f} "
+            f"| {statistics.median(runs):.1f} | {max(runs):.1f} "
             f"| {max(line['peak_mib'] for line in healthy):.0f} |"
         )
 

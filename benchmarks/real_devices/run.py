@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import sys
 import tempfile
 import zlib
@@ -30,8 +29,6 @@ from cause_verdicts import verdict
 from model_faults import Faulty, ModelFault, faulty_models
 from result_tables import tables, write
 from workplaces import DEVICES, Workplace
-
-from divergraph.execute.installed import open_executor
 
 RESULTS = models.cache() / "real_devices.jsonl"
 VISIBLE = 3.0
@@ -65,12 +62,11 @@ def main() -> None:
 def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The results of one model that are not in the results file yet."""
     done = _known(given.results)
-    golden_cpu = _golden_run(place)
     for device in given.devices.split(","):
         line: dict[str, Any] = {"model": place.name, "device": device, "kind": "", "seed": 0}
         if _key(line) not in done:
             found = place.compared(device, place.device(device))
-            yield _said({**line, **found, "golden_cpu": golden_cpu})
+            yield _said({**line, **found, "golden_cpu": place.golden_cpu})
         for seed in [] if given.healthy else map(int, given.seeds.split(",")):
             for kind in map(ModelFault, given.kinds.split(",")):
                 line = {"model": place.name, "device": device, "kind": kind.value, "seed": seed}
@@ -140,22 +136,6 @@ def visible(
     size = float(np.linalg.norm(reference)) or 1.0
     usual = max(float(np.linalg.norm(before - reference)) / size, 2.0**-22)
     return float(np.linalg.norm(after - before)) / size / usual
-
-
-def _golden_run(place: Workplace) -> float:
-    """CPU seconds of making all tensors of the golden model once, its opening included."""
-    before = _cpu()
-    executor = open_executor(place.model, place.graph)
-    for _name, _value in executor.run(place.feeds):
-        pass
-    executor.close()
-    return _cpu() - before
-
-
-def _cpu() -> float:
-    """CPU seconds of this process and of the children it has waited for."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def _key(line: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -12,14 +12,14 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
 
 import models
-from analysis import analysed
+from analysis import analysed, captured
 from op_runner import OpRunner
 from openvino_device import OpenVino
 
 from divergraph.execute.stand_ins import make_stand_in
 from divergraph.files.dump_names import MAPPING, DumpFileNames
 from divergraph.files.npy_file import write_npy
-from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from divergraph.golden_capture import StandIn
 from graphstore.model import ModelGraph
 from importers.registry import read_graph
 
@@ -44,7 +44,7 @@ DEVICES: Mapping[str, Device] = {
 
 @dataclass
 class Workplace:
-    """A golden model with its dump and feeds."""
+    """A golden model with its dump and feeds; its capture took ``golden_cpu`` CPU seconds."""
 
     name: str
     model: Path
@@ -52,6 +52,7 @@ class Workplace:
     feeds: Mapping[str, Any]
     graph: ModelGraph
     runner: OpRunner
+    golden_cpu: float
     healthy: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @classmethod
@@ -62,8 +63,8 @@ class Workplace:
         for number, (feed, value) in enumerate(feeds.items()):
             files[feed] = folder / f"feed{number}.npy"
             write_npy(files[feed], value)
-        capture(CaptureRequest(model, folder / "golden", inputs=files))
-        return cls(name, model, folder, feeds, read_graph(model), OpRunner.of(model))
+        cpu = captured(model, files, folder / "golden")
+        return cls(name, model, folder, feeds, read_graph(model), OpRunner.of(model), cpu)
 
     def device(self, name: str) -> dict[str, Any]:
         """The tensors of a healthy run of a device."""

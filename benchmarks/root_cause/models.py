@@ -181,6 +181,16 @@ def _hebrew(rng: np.random.Generator) -> dict[str, Array]:
     return {"input_1": rng.integers(1, 40, (1, 80)).astype(np.float32)}
 
 
+def _frames(rng: np.random.Generator) -> dict[str, Array]:
+    """Pieces of a voice, one after the other, and the state before them."""
+    pieces = sound(12 * 512 + 64)(rng)
+    return {
+        "input": np.stack([pieces[at : at + 576] for at in range(0, 12 * 512, 512)]),
+        "h": np.zeros((1, 1, 128), np.float32),
+        "c": np.zeros((1, 1, 128), np.float32),
+    }
+
+
 def _speaking(rng: np.random.Generator) -> dict[str, Array]:
     return {"waveforms": sound(16000)(rng)[None], "waveforms_lens": np.array([16000], np.int64)}
 
@@ -194,6 +204,10 @@ LATER: Mapping[str, Source] = {
     "vowels": Source("piper_tts==1.8.0", "tashkeel/model.onnx", _vowels),
     "hebrew": Source("piper_tts==1.8.0", "hebrew/nakdimon.onnx", _hebrew),
     "mel": Source("onnx_asr==0.12.0", "nemo128_conv.onnx", _speaking),
+    "kaldi": Source("onnx_asr==0.12.0", "kaldi_conv.onnx", _speaking),
+    "whisper": Source("onnx_asr==0.12.0", "whisper80_conv.onnx", _speaking),
+    "resampled": Source("onnx_asr==0.12.0", "resample_44_16.onnx", _speaking),
+    "voice": Source("faster_whisper==1.2.1", "silero_vad_v6.onnx", _frames),
 }
 """Models that came later: the tables of ``run.py`` were made without them. ``letters-dynamic``
 quantises by itself, with scales of its values at run time."""
