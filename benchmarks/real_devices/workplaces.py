@@ -12,7 +12,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
 
 import models
+import numpy as np
 from analysis import analysed, captured
+from onnxruntime import InferenceSession
 from op_runner import OpRunner
 from openvino_device import OpenVino
 
@@ -80,6 +82,16 @@ class Workplace:
             make_stand_in(model, StandIn.INT8, self.quantised, self.feeds)
             model = self.quantised
         return runtime.run(model, self.feeds, runtime.kept(self.model) if chosen.kept else None)
+
+    def can_run(self, device: str) -> bool:
+        """Whether a device has a healthy run of the model. Where the model quantised to 8 bits
+        gives no numbers in ONNX Runtime either, as the logarithm of an energy that became 0, its
+        infinities are no device's."""
+        self.device(device)
+        if not DEVICES[device].quantised:
+            return True
+        found = InferenceSession(str(self.quantised)).run(None, dict(self.feeds))
+        return all(np.isfinite(each).all() for each in found if each.dtype.kind == "f")
 
     @property
     def quantised(self) -> Path:
