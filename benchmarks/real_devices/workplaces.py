@@ -44,6 +44,10 @@ DEVICES: Mapping[str, Device] = {
 }
 
 
+HEALTHY_COSINE = 0.9
+"""The least cosine of the outputs of a model and of its quantised form."""
+
+
 @dataclass
 class Workplace:
     """A golden model with its dump and feeds; its capture took ``golden_cpu`` CPU seconds."""
@@ -84,14 +88,21 @@ class Workplace:
         return runtime.run(model, self.feeds, runtime.kept(self.model) if chosen.kept else None)
 
     def can_run(self, device: str) -> bool:
-        """Whether a device has a healthy run of the model. Where the model quantised to 8 bits
-        gives no numbers in ONNX Runtime either, as the logarithm of an energy that became 0, its
-        infinities are no device's."""
+        """Whether a device has a healthy run of the model. A model that is far off or gives no
+        numbers when ONNX Runtime itself runs it quantised to 8 bits has none: the logarithm of an
+        energy that became 0 is no device's."""
         self.device(device)
         if not DEVICES[device].quantised:
             return True
-        found = InferenceSession(str(self.quantised)).run(None, dict(self.feeds))
-        return all(np.isfinite(each).all() for each in found if each.dtype.kind == "f")
+        there, here = (
+            np.concatenate([np.asarray(each, np.float64).reshape(-1) for each in made])
+            for made in (
+                InferenceSession(str(path)).run(None, dict(self.feeds))
+                for path in (self.model, self.quantised)
+            )
+        )
+        size = float(np.linalg.norm(there) * np.linalg.norm(here))
+        return bool(np.isfinite(size)) and float(there @ here) > HEALTHY_COSINE * size
 
     @property
     def quantised(self) -> Path:

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field, replace
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
-from divergraph.rootcause.devices.functions import functions_remark
+from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps, without_exact_kernels
@@ -126,8 +126,8 @@ class _Judging:
     drawn: dict[TensorRef, str] = field(default_factory=dict)
     """By output, where no op is to blame for an error, the random op its group was fed."""
     reckonings: dict[TensorRef, Reckoning] = field(default_factory=dict)
-    worst: dict[str, dict[TensorRef, float]] = field(default_factory=dict)
-    """By arithmetic, then by output, the suspicion of the worst part of what was computed."""
+    worst: dict[tuple[str, bool, bool], dict[TensorRef, float]] = field(default_factory=dict)
+    """By kind of error, then by output, the suspicion of the worst part of what was computed."""
     stand_out: dict[TensorRef, float] = field(default_factory=dict)
     """The suspicion of outputs that stand out among all of the run."""
 
@@ -224,7 +224,7 @@ class _Judging:
         if not all(map(is_numeric, (device, reference, golden_like))):
             return unknown("its elements are not numbers", group.ops, runner)
         found = expect(context, reference, fitting, emulation)
-        worst = self.worst.setdefault(context.arithmetic.precision.name, {})
+        worst = self.worst.setdefault(_kind(context), {})
         worst[group.output] = min(found.worst, found.estimate.bound)
         golden_like = without(found.estimate.masked, golden_like).reshape(reference.shape)
         split = split_of(found, golden_like, context, runner)
@@ -265,6 +265,15 @@ class _Judging:
         elif split.guilt is not Guilt.NONE:
             self.explaining.explain(verdict)
         return split
+
+
+def _kind(context: OpContext) -> tuple[str, bool, bool]:
+    """What makes the errors of an output healthy or not: its arithmetic, whether it is quantised,
+    and whether a function is approximated on the way. Only outputs of one kind are alike."""
+    ops = (context.golden.ops.get(op_id) for op_id in context.group.ops)
+    functions = any(op is not None and op.type in FUNCTIONS for op in ops)
+    quantised = context.arithmetic.step(context.group) is not None
+    return context.arithmetic.precision.name, quantised, functions
 
 
 def _random_feed(golden: OpGraph, group: Group) -> str | None:

@@ -99,6 +99,8 @@ class Quantisers:
     scale, or something that stands for no golden tensor. ``readers`` gives for a golden tensor the
     golden ops that read it quantised; all others read it unquantised. For tensors not in it the
     readers are not known. ``held`` are device outputs in integers with a scale of their own.
+    ``makers`` has the quantiser of each of ``outputs`` that has a known one: a tensor that is only
+    handed on may be quantised again on its way, with another scale.
     """
 
     by_tensor: Mapping[str, Quantiser]
@@ -106,11 +108,12 @@ class Quantisers:
     unseen: frozenset[str] = frozenset()
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     held: Mapping[TensorRef, Quantiser] = field(default_factory=dict)
+    makers: Mapping[TensorRef, Quantiser] = field(default_factory=dict)
 
     def behind(self, output: TensorRef, tensor: str) -> Quantiser | None:
         """The quantiser that made device *output*, which stands for golden *tensor*."""
         made = self.by_tensor.get(tensor) if output in self.outputs else None
-        return self.held.get(output, made)
+        return self.held.get(output, self.makers.get(output, made))
 
     def reads(self, op: str, tensor: str) -> Quantiser | None:
         """The quantiser through which golden *op* reads golden *tensor*; None without one."""
@@ -181,6 +184,7 @@ class _Finder:
     def found(self) -> Quantisers:
         by_tensor: dict[str, Quantiser] = {}
         outputs: set[TensorRef] = set()
+        makers: dict[TensorRef, Quantiser] = {}
         unseen: set[str] = set()
         readers: dict[str, set[str]] = {}
         for op in self._device.ops:
@@ -195,6 +199,7 @@ class _Finder:
                     made += handed_on
                     read = list(self._read_by(made, names))
                 outputs.update(made)
+                makers.update(dict.fromkeys(made, quantiser) if quantiser is not None else {})
                 # A bias in 32 bits loses next to nothing, so an unknown one widens no floor.
                 lossless = quantiser is not None and quantiser.high >= RANGES[DType.INT32][1]
                 unseen |= set() if names or lossless else {op.id}
@@ -212,7 +217,8 @@ class _Finder:
             if quantiser is not None:
                 by_tensor.update(dict.fromkeys(names, quantiser))
         known_readers = {name: frozenset(ops) for name, ops in readers.items()}
-        return Quantisers(by_tensor, frozenset(outputs), frozenset(unseen), known_readers)
+        found = frozenset(outputs)
+        return Quantisers(by_tensor, found, frozenset(unseen), known_readers, makers=makers)
 
     def _of_dequantiser(self, op: Op) -> Quantiser | None:
         scale = self._value(op, 1)

@@ -47,7 +47,7 @@ def limit_of(suspicions: Iterable[float]) -> float:
 def standing_out(
     worst: Mapping[TensorRef, float], options: RootCauseOptions
 ) -> dict[TensorRef, float]:
-    """Those outputs of one arithmetic that stand out and are not suspect by themselves, with the
+    """Those outputs of one kind that stand out and are not suspect by themselves, with the
     suspicion they get for it: over the limit of suspects, and not over that of guilt. *worst* is
     the suspicion of the worst part of each."""
     limit = limit_of(worst.values())

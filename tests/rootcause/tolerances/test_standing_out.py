@@ -16,7 +16,7 @@ from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.standing_out import limit_of, standing_out
 from graphstore.model import TensorRef, Verdict
 
-OPS = 40
+OPS = 80
 
 
 @pytest.mark.parametrize("ops", [64, 200, 900])
@@ -64,7 +64,7 @@ def test_where_two_are_as_far_neither_stands_out() -> None:
 
 
 def chain(path: Path) -> Path:
-    """Forty products in a row, each with a Tanh."""
+    """Eighty products in a row, each with a Tanh."""
     rng = np.random.default_rng(4)
     weights = [rng.normal(0, 0.15, (48, 48)).astype(np.float32) for _ in range(OPS)]
     nodes, last = [], "x"
@@ -94,7 +94,7 @@ def test_an_error_of_four_floors_is_suspect_where_all_others_are_of_one(tmp_path
     data = compare(request)
     assert (data.origins, data.suspects) == ((), ())
 
-    (path,) = device.glob("tanh39.0.*.npy")
+    (path,) = device.glob("tanh79.0.*.npy")
     value = np.load(path)
     noise = np.random.default_rng(6).standard_normal(value.shape) * 2**-10
     wrong = (value * (1 + 0.8 * noise)).astype(np.float16)
@@ -103,7 +103,7 @@ def test_an_error_of_four_floors_is_suspect_where_all_others_are_of_one(tmp_path
     data = compare(request)
     assert data.run.verdict is not Verdict.DIVERGED
     (suspect,) = data.suspects
-    assert suspect.op == "tanh39"
+    assert suspect.op == "tanh79"
     assert 6.0 < suspect.suspicion <= 10.0
     told = {each.op: each for each in data.run.analysis.reckonings}[suspect.op]
     assert told.adjustments[-1].tolerance == "standing out"
