@@ -40,6 +40,7 @@ class CompareOptions(TypedDict, total=False):
     match: AnyPath | None
     undumped_outputs: AnyPath | None
     undumped_graph: AnyPath | None
+    weights: AnyPath | None
     method: str
     suspect: float
     guilty: float
@@ -68,6 +69,7 @@ def compare(
     match: AnyPath | None = None,
     undumped_outputs: AnyPath | None = None,
     undumped_graph: AnyPath | None = None,
+    weights: AnyPath | None = None,
     method: str = "auto",
     suspect: float = SUSPECT,
     guilty: float = GUILTY,
@@ -98,6 +100,7 @@ def compare(
             dump file or a folder of them; ``analysis.observed`` then says whether the dumped run
             is that run.
         undumped_graph: the device's graph of the run without dumping, for what it fused otherwise.
+        weights: those of a golden Caffe net, if they do not lie beside it under its name.
         method: ``root-cause`` runs every original op on the device's own inputs, ``thresholds``
             goes by limits alone, ``auto`` takes the first where the golden model can be run.
         suspect: introduced error over noise floor from which an op is suspect.
@@ -124,8 +127,9 @@ def compare(
         golden, golden_dump, device, device_dump,
         device_graph=device_graph, time=time, rank=rank, model_id=model_id, step=step,
         thresholds=thresholds, match=match, undumped_outputs=undumped_outputs,
-        undumped_graph=undumped_graph, method=method, suspect=suspect, guilty=guilty,
-        precision=precision, memory=memory, jobs=jobs, cluster=cluster, resume=resume,
+        undumped_graph=undumped_graph, weights=weights, method=method, suspect=suspect,
+        guilty=guilty, precision=precision, memory=memory, jobs=jobs, cluster=cluster,
+        resume=resume,
     )  # fmt: skip
     return compared_run(request, name, store, progress, replace_it=replace)
 
@@ -238,6 +242,7 @@ def _request(
             optional_path(options.get("undumped_outputs")),
             optional_path(options.get("undumped_graph")),
         ),
+        weights=optional_path(options.get("weights")),
     )
 
 

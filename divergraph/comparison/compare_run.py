@@ -15,7 +15,13 @@ from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
 from divergraph.inputs.kept_paths import with_folder
 from divergraph.inputs.sides import loaded_dumps, same_dump
-from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
+from divergraph.inputs.sources import (
+    DumpSource,
+    GraphSource,
+    load_dumps,
+    load_graph,
+    weights_option,
+)
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
 from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
@@ -52,7 +58,8 @@ class CompareRequest:
     dumps are folders, or Polygraphy's JSON files; ``thresholds`` is a TOML file, None for
     the defaults; ``choice`` says which of several runs, ranks and steps to take; ``match`` is
     a TOML file with the user's word on which tensors belong together; ``workers`` says who
-    measures, the results are the same; ``undumped`` is the device's run without dumping."""
+    measures, the results are the same; ``undumped`` is the device's run without dumping;
+    ``weights`` are those of a golden Caffe net."""
 
     golden: Path
     golden_dump: Path
@@ -66,6 +73,7 @@ class CompareRequest:
     root_cause: RootCauseOptions = DEFAULT_OPTIONS
     workers: Workers = DEFAULT_WORKERS
     undumped: Undumped = NOTHING_UNDUMPED
+    weights: Path | None = None
 
 
 def compare(
@@ -83,8 +91,9 @@ def compare(
     thresholds = load_thresholds(request.thresholds)
     graphs = graphs or GraphsOnce()
     progress.stage("reading graphs")
+    weights = {"golden": weights_option(request.weights)}
     golden_graph, device_graph = (
-        load_graph(path, dump, side, choice=request.choice, files=graphs)
+        load_graph(path, dump, side, weights.get(side), choice=request.choice, files=graphs)
         for path, dump, side in (
             (request.golden, request.golden_dump, "golden"),
             (request.device, request.device_dump, "device"),
@@ -268,6 +277,7 @@ class _Comparing:
             "device_dump": str(self.device_dump.path),
             "thresholds": str(self.request.thresholds or ""),
             "match": str(self.request.match or ""),
+            **weights_option(self.request.weights),
             **self.request.undumped.paths,
         }
 

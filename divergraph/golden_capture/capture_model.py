@@ -20,6 +20,7 @@ from divergraph.files.npy_file import write_npy
 from divergraph.files.os_errors import os_errors_told
 from divergraph.golden_capture.branches import Branches, Save
 from divergraph.golden_capture.feeds import check_fed, full_name, random_feeds, read_feeds
+from divergraph.inputs.sources import weights_option
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.version import __version__
 from graphstore.errors import ExecutionError, InputError
@@ -71,8 +72,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
     """
     _check_place(request)
     progress.stage("reading the model")
-    of_format = {} if request.weights is None else {"weights": str(request.weights)}
-    graph = read_graph(request.model, of_format)
+    graph = read_graph(request.model, weights_option(request.weights))
     if request.device is not StandIn.FP32 and graph.framework is not Framework.ONNX:
         raise ExecutionError(
             f"there is no {request.device} stand-in for {graph.framework} models",

@@ -66,6 +66,11 @@ class DumpSource:
     decided: frozenset[str] = frozenset()
 
 
+def weights_option(weights: Path | None) -> dict[str, str]:
+    """The importer's option for the *weights* of a Caffe net; nothing for None."""
+    return {} if weights is None else {"weights": str(weights)}
+
+
 def load_graph(
     path: Path,
     dump_dir: Path | None = None,

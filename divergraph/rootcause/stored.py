@@ -11,7 +11,13 @@ from divergraph.execute.contract import DEFAULT_MEMORY
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
 from divergraph.inputs.kept_paths import kept_path
-from divergraph.inputs.sources import DumpSource, GraphSource, load_dumps, load_graph
+from divergraph.inputs.sources import (
+    DumpSource,
+    GraphSource,
+    load_dumps,
+    load_graph,
+    weights_option,
+)
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.text.words import counted
@@ -77,7 +83,9 @@ def _path(data: RunData, side: str) -> Path:
 
 
 def _graph(data: RunData, side: str, known: ModelGraph) -> GraphSource:
-    source = load_graph(_path(data, side), None, side)
+    apart = side == "golden" and bool(data.run.inputs.get("weights"))
+    weights = weights_option(kept_path(data.run, "weights") if apart else None)
+    source = load_graph(_path(data, side), None, side, weights)
     if source.graph.id != known.id:
         raise InputError(
             f"the {side} graph is not the one that was compared",

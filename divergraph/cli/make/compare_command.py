@@ -77,6 +77,12 @@ _number = click.IntRange(min=0)
     metavar="FILE",
     help="The device's graph without dumping: what did it fuse otherwise?",
 )
+@click.option(
+    "--weights",
+    type=_path,
+    metavar="FILE",
+    help="Golden Caffe net: its .caffemodel (default: the one beside it, of its name).",
+)
 @report_options
 @method_option
 @root_cause_options
@@ -100,6 +106,7 @@ def compare_command(
     match: Path | None,
     undumped_outputs: Path | None,
     undumped_graph: Path | None,
+    weights: Path | None,
     excel: bool,
     method: str,
     suspect: float,
@@ -134,6 +141,7 @@ def compare_command(
         "match": match,
         "undumped_outputs": undumped_outputs,
         "undumped_graph": undumped_graph,
+        "weights": weights,
         "method": method,
         "suspect": suspect,
         "guilty": guilty,

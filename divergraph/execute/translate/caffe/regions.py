@@ -1,0 +1,196 @@
+"""Layers of forks: detection, regions, resizing."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+
+from divergraph.execute.translate.caffe.layer import CaffeLayer, row
+
+_SSD = "weiliu89/caffe (branch ssd), src/caffe/layers/{}_layer.cpp"
+
+
+@row("PriorBox", source=_SSD.format("prior_box"))
+def _prior_box(layer: CaffeLayer) -> list[str]:
+    """Boxes around each cell of the first bottom, as shares of the image (the second bottom):
+    only their shapes count."""
+    rows, columns = layer.shape()[2:]
+    height, width = _size(layer, "img", layer.shape(1)[2:])
+    step_y, step_x = _steps(layer, (height / rows, width / columns))
+    offset = layer.real("prior_box_param.offset", 0.5)
+    sizes = list(_box_sizes(layer))
+    clip = layer.flag("prior_box_param.clip", False)
+    boxes = []
+    for y, x in product(range(rows), range(columns)):
+        middle_x, middle_y = (x + offset) * step_x, (y + offset) * step_y
+        for box_width, box_height in sizes:
+            boxes += [(middle_x - box_width / 2) / width, (middle_y - box_height / 2) / height]
+            boxes += [(middle_x + box_width / 2) / width, (middle_y + box_height / 2) / height]
+    found = np.clip(boxes, 0, 1) if clip else np.array(boxes)
+    variances = layer.reals("prior_box_param.variance") or (0.1,)
+    spread = np.resize(variances, found.size)
+    return [layer.array(np.stack([found, spread])[None])]
+
+
+def _size(layer: CaffeLayer, what: str, usual: tuple[int, ...]) -> tuple[int, int]:
+    both = layer.integer(f"prior_box_param.{what}_size", 0)
+    height = layer.integer(f"prior_box_param.{what}_h", both)
+    return height or usual[0], layer.integer(f"prior_box_param.{what}_w", both) or usual[1]
+
+
+def _steps(layer: CaffeLayer, usual: tuple[float, float]) -> tuple[float, float]:
+    both = layer.real("prior_box_param.step", 0.0)
+    high = layer.real("prior_box_param.step_h", both)
+    return high or usual[0], layer.real("prior_box_param.step_w", both) or usual[1]
+
+
+def _box_sizes(layer: CaffeLayer) -> list[tuple[float, float]]:
+    """Width and height of each box at one cell."""
+    least, most = layer.reals("prior_box_param.min_size"), layer.reals("prior_box_param.max_size")
+    if not least or (most and len(most) != len(least)):
+        raise layer.refused(f"has {len(least)} min_size and {len(most)} max_size")
+    ratios = [1.0]
+    for ratio in layer.reals("prior_box_param.aspect_ratio"):
+        if all(abs(ratio - known) >= 1e-6 for known in ratios):
+            flipped = layer.flag("prior_box_param.flip", True)
+            ratios += [ratio, 1 / ratio] if flipped else [ratio]
+    found = []
+    for at, size in enumerate(least):
+        found.append((size, size))
+        if most:
+            found.append((math.sqrt(size * most[at]),) * 2)
+        found += [(size * math.sqrt(each), size / math.sqrt(each)) for each in ratios[1:]]
+    return found
+
+
+@row("ROIPooling", source="rbgirshick/caffe-fast-rcnn, src/caffe/layers/roi_pooling_layer.cpp")
+def _roi_pooling(layer: CaffeLayer) -> list[str]:
+    size = [layer.integer(f"roi_pooling_param.pooled_{side}", 1) for side in "hw"]
+    scale = layer.real("roi_pooling_param.spatial_scale", 1.0)
+    regions = layer.reshape(layer.bottom(1), (layer.shape(1)[0], 5))
+    kind = "MaxRoiPool"
+    return [layer.add(kind, layer.bottom(), regions, pooled_shape=size, spatial_scale=scale)]
+
+
+@row("Reorg", source="hustzxd/caffe-yolov2 as in darknet, src/reorg_layer.c")
+def _reorg(layer: CaffeLayer) -> list[str]:
+    """Darknet's order: channels of the result walk over the cells of each block of the input that
+    it takes for one of stride * stride times fewer channels."""
+    n, channels, height, width = layer.shape()
+    stride = layer.integer("reorg_param.stride", 2)
+    if layer.flag("reorg_param.reverse", False):
+        raise layer.refused("puts the blocks back")
+    fewer = channels // stride**2
+    if fewer * stride**2 != channels or height % stride or width % stride:
+        raise layer.refused(f"cannot divide {channels}x{height}x{width} by {stride}")
+    blocks = layer.reshape(layer.bottom(), (n, fewer, height, stride, width, stride))
+    turned = layer.piece.transpose(blocks, 0, 3, 5, 1, 2, 4)
+    shape = (n, channels * stride**2, height // stride, width // stride)
+    return [layer.reshape(turned, shape)]
+
+
+@row("Upsample", source="Ascend's caffe.proto (UpsampleParameter) and forks for YOLOv3")
+def _upsample(layer: CaffeLayer) -> list[str]:
+    if len(layer.bottoms) > 1:
+        raise layer.refused("puts elements back where a mask says")
+    scale = layer.integer("upsample_param.scale", layer.integer("upsample_param.stride", 1))
+    high = layer.integer("upsample_param.scale_h", layer.integer("upsample_param.stride_h", scale))
+    wide = layer.integer("upsample_param.scale_w", layer.integer("upsample_param.stride_w", scale))
+    n, channels, height, width = layer.shape()
+    cells = layer.reshape(layer.bottom(), (n, channels, height, 1, width, 1))
+    spread = layer.add("Expand", cells, layer.piece.ints(n, channels, height, high, width, wide))
+    return [layer.reshape(spread, (n, channels, height * high, width * wide))]
+
+
+@row("Interp", source="hszhao/PSPNet, src/caffe/layers/interp_layer.cpp and util/interp.cpp")
+def _interp(layer: CaffeLayer) -> list[str]:
+    """Between the centres of the first and the last cell, along both axes."""
+    begin, end = (layer.integer(f"interp_param.pad_{at}", 0) for at in ("beg", "end"))
+    if begin or end or len(layer.bottoms) > 1:
+        raise layer.refused("crops what it resizes, or takes its size from a second bottom")
+    sizes = [_resized(layer, at) for at in range(2)]
+    value = layer.bottom()
+    for axis, (old, new) in enumerate(zip(layer.shape()[2:], sizes, strict=True), start=2):
+        value = _along(layer, value, axis, old, new)
+    return [value]
+
+
+def _resized(layer: CaffeLayer, at: int) -> int:
+    size = layer.shape()[2 + at]
+    shrink = layer.integer("interp_param.shrink_factor", 1)
+    zoom = layer.integer("interp_param.zoom_factor", 1)
+    wanted = [layer.integer(f"interp_param.{side}", 0) for side in ("height", "width")]
+    if all(wanted):
+        return wanted[at]
+    size = (size - 1) // shrink + 1
+    return size + (size - 1) * (zoom - 1)
+
+
+def _along(layer: CaffeLayer, tensor: str, axis: int, old: int, new: int) -> str:
+    """*tensor* resized along one axis."""
+    if old == new:
+        return tensor
+    places = np.arange(new) * ((old - 1) / (new - 1) if new > 1 else 0.0)
+    below = np.minimum(places.astype(np.int64), old - 1)
+    above = np.minimum(below + 1, old - 1)
+    share = (places - below).reshape(-1, *(1 for _ in layer.shape()[axis + 1 :]))
+    low, high = (
+        layer.add("Gather", tensor, layer.piece.const(each), axis=axis) for each in (below, above)
+    )
+    low = layer.add("Mul", low, layer.array(1 - share))
+    return layer.add("Add", low, layer.add("Mul", high, layer.array(share)))
+
+
+@row("PSROIPooling", source="daijifeng001/caffe-rfcn, src/caffe/layers/psroi_pooling_layer.cu")
+def _position_sensitive(layer: CaffeLayer) -> list[str]:
+    """The mean of each bin of each region, in the channels that belong to the bin."""
+    n, channels, height, width = layer.shape()
+    bins = layer.integer("psroi_pooling_param.group_size", 1)
+    outputs = layer.integer("psroi_pooling_param.output_dim", 0)
+    if outputs * bins * bins != channels:
+        raise layer.refused(f"has {channels} channels for {outputs} outputs of {bins}x{bins} bins")
+    scale = layer.real("psroi_pooling_param.spatial_scale", 1.0)
+    count_of = layer.shape(1)[0]
+    regions = layer.reshape(layer.bottom(1), (count_of, 5))
+    parts = layer.piece.add_many("Split", 5, regions, axis=1, num_outputs=5)
+    rows = _bin_members(layer, parts[2], parts[4], scale, bins, height)
+    columns = _bin_members(layer, parts[1], parts[3], scale, bins, width)
+    image = layer.reshape(layer.piece.cast(parts[0], np.int64), (count_of,))
+    shape = (n, outputs, bins, bins, height, width)
+    chosen = layer.add("Gather", layer.reshape(layer.bottom(), shape), image, axis=0)
+    total = layer.add("Einsum", chosen, rows, columns, equation="rcijhw,rih,rjw->rcij")
+    last = layer.piece.ints(2)
+    tall, wide = (layer.add("ReduceSum", each, last, keepdims=0) for each in (rows, columns))
+    area = layer.add("Einsum", tall, wide, equation="ri,rj->rij")
+    area = layer.reshape(layer.add("Max", area, layer.number(1)), (count_of, 1, bins, bins))
+    return [layer.add("Div", total, area)]
+
+
+def _bin_members(
+    layer: CaffeLayer, start: str, end: str, scale: float, bins: int, size: int
+) -> str:
+    """1 where a row or column belongs to a bin of a region: regions x bins x size."""
+    half, by, one = layer.number(0.5), layer.number(scale), layer.number(1)
+
+    def rounded(tensor: str) -> str:  # of positive numbers, as C rounds
+        return layer.add("Floor", layer.add("Add", tensor, half))
+
+    first = layer.add("Mul", rounded(start), by)
+    behind = layer.add("Mul", layer.add("Add", rounded(end), one), by)
+    length = layer.add("Max", layer.add("Sub", behind, first), layer.number(0.1))
+    bin_size = layer.add("Div", length, layer.number(bins))
+    numbers = np.arange(bins).reshape(1, bins)
+    edges = [
+        layer.add("Add", layer.add("Mul", bin_size, layer.array(numbers + more)), first)
+        for more in (0, 1)
+    ]
+    low, high = layer.add("Floor", edges[0]), layer.add("Ceil", edges[1])
+    apart = layer.piece.ints(2)
+    low, high = (layer.add("Unsqueeze", each, apart) for each in (low, high))
+    every = layer.array(np.arange(size).reshape(1, 1, size))
+    inside = layer.add(
+        "And", layer.add("GreaterOrEqual", every, low), layer.add("Less", every, high)
+    )
+    return layer.piece.cast(inside, layer.dtype)

@@ -1,0 +1,73 @@
+"""Layers of forks, against OpenCV or plain loops."""
+
+from __future__ import annotations
+
+from math import ceil, floor
+
+import numpy as np
+import pytest
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        "min_size: 30 aspect_ratio: 2 clip: false variance: 0.1",
+        "min_size: 30 max_size: 60 aspect_ratio: 2 aspect_ratio: 3 clip: false variance: 0.2",
+        "min_size: 20 aspect_ratio: 2 flip: false clip: true "
+        "variance: 0.1 variance: 0.1 variance: 0.2 variance: 0.2",
+        "min_size: 20 step: 16 offset: 0.3 clip: false variance: 0.1",
+    ],
+)
+def test_prior_box(nets, rng, params):
+    said = f"prior_box_param {{ {params} }}"
+    nets.agree("PriorBox", said, rng(1, 2, 3, 4), rng(1, 3, 60, 80))
+
+
+def test_roi_pooling(nets, rng):
+    regions = np.array([[0, 0, 0, 7, 5], [0, 2, 1, 4, 4], [0, 6, 6, 9, 9]], np.float32)
+    said = "roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }"
+    made = nets.one("ROIPooling", said, rng(1, 3, 6, 7), regions)
+    assert made.shape == (3, 3, 2, 3)
+    assert made[0, :, 0, 0] == pytest.approx(rng(1, 3, 6, 7)[0, :, 0:2, 0:2].max((1, 2)))
+
+
+def test_position_sensitive_pooling(nets, rng):
+    x = rng(2, 8, 6, 7)
+    regions = np.array([[0, 0, 0, 7, 5], [1, 2, 1, 9, 4], [1, 20, 20, 22, 22]], np.float32)
+    said = "psroi_pooling_param { output_dim: 2 group_size: 2 spatial_scale: 0.5 }"
+    made = nets.one("PSROIPooling", said, x, regions)
+    wanted = np.zeros((3, 2, 2, 2))
+    for at, (image, *corners) in enumerate(regions):
+        x0, y0, x1, y1 = corners
+        left, top = floor(x0 + 0.5) * 0.5, floor(y0 + 0.5) * 0.5
+        width = max((floor(x1 + 0.5) + 1) * 0.5 - left, 0.1) / 2
+        height = max((floor(y1 + 0.5) + 1) * 0.5 - top, 0.1) / 2
+        for c, i, j in np.ndindex(2, 2, 2):
+            rows = slice(floor(i * height + top), ceil((i + 1) * height + top))
+            columns = slice(floor(j * width + left), ceil((j + 1) * width + left))
+            part = x[int(image), (c * 2 + i) * 2 + j, rows, columns]
+            wanted[at, c, i, j] = part.mean() if part.size else 0
+    assert np.allclose(made, wanted, atol=1e-5)
+
+
+def test_reorg_in_darknets_order(nets, rng):
+    x, s = rng(1, 8, 4, 6), 2
+    _, c, h, w = x.shape
+    flat, wanted = x.ravel(), np.zeros(x.size, np.float32)
+    for k, j, i in np.ndindex(c, h, w):
+        fewer, offset = k % (c // s**2), k // (c // s**2)
+        row, column = j * s + offset // s, i * s + offset % s
+        wanted[i + w * (j + h * k)] = flat[column + w * s * (row + h * s * fewer)]
+    made = nets.one("Reorg", "reorg_param { stride: 2 }", x)
+    assert np.array_equal(made, wanted.reshape(1, 32, 2, 3))
+
+
+def test_upsample_repeats_and_interp_walks_between_corners(nets, rng):
+    x = rng(1, 2, 3, 4)
+    made = nets.one("Upsample", "upsample_param { scale: 2 }", x)
+    assert np.array_equal(made, x.repeat(2, 2).repeat(2, 3))
+    made = nets.one("Interp", "interp_param { height: 5 width: 7 }", x)
+    assert np.array_equal(made[:, :, ::2, ::2], x)
+    assert np.allclose(made[:, :, 1, 0], (x[:, :, 0, 0] + x[:, :, 1, 0]) / 2, atol=1e-6)
+    again = nets.one("Interp", "interp_param { zoom_factor: 2 }", x)
+    assert np.array_equal(again, made)
