@@ -9,10 +9,12 @@ from pathlib import Path
 
 from divergraph.api.arguments import MIB, AnyPath, at_least_one, word
 from divergraph.api.progress import ProgressOption, telling
-from divergraph.golden_capture import CaptureRequest, StandIn
+from divergraph.golden_capture import CaptureRequest, Coverage, StandIn
 from divergraph.golden_capture import capture as captured
+from divergraph.golden_capture import coverage as covered
 from divergraph.golden_capture.capture_model import CaptureResult
 from graphstore.errors import InputError
+from importers.registry import read_graph
 
 
 def capture(
@@ -66,6 +68,16 @@ def capture(
     )
     with telling(progress) as told:
         return captured(request, told)
+
+
+def coverage(model: AnyPath) -> Coverage:
+    """How many ops of *model* can be run here by translating them, and which cannot.
+
+    Raises:
+        InputError: the model cannot be read.
+        ExecutionError: models of this framework are not translated.
+    """
+    return covered(read_graph(Path(model)))
 
 
 def write_tfdbg_driver(path: AnyPath) -> Path:

@@ -72,7 +72,7 @@ def open_here(
 
 def factory_for(graph: ModelGraph) -> ExecutorFactory | None:
     """The first factory, by entry point name, that accepts *graph*."""
-    return next((factory for factory in _factories() if factory.accepts(graph)), None)
+    return next((factory for factory in factories() if factory.accepts(graph)), None)
 
 
 def _opened(
@@ -93,6 +93,7 @@ def _opened(
 
 
 @cache
-def _factories() -> tuple[ExecutorFactory, ...]:
+def factories() -> tuple[ExecutorFactory, ...]:
+    """All factories, by the names of their entry points."""
     found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
     return tuple(entry.load()() for entry in found)

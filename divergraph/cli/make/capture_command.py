@@ -8,7 +8,7 @@ import click
 
 from divergraph.cli.options import print_json
 from divergraph.cli.say import say
-from divergraph.present.json.shapes import capture_json
+from divergraph.present.json.shapes import capture_json, coverage_json
 from divergraph.text.words import counted
 from graphstore.errors import InputError
 
@@ -28,7 +28,13 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     metavar="NAME=FILE",
     help="Value of an input, .npy or raw .bin; NAME= may be left out if there is one input.",
 )
-@click.option("--output", "-o", required=True, type=_path, metavar="DIR", help="Where to write.")
+@click.option("--output", "-o", type=_path, metavar="DIR", help="Where to write.")
+@click.option(
+    "--coverage",
+    "only_coverage",
+    is_flag=True,
+    help="Say which ops of a Caffe or TensorFlow model can be run here, and write nothing.",
+)
 @click.option(
     "--device",
     type=click.Choice(_DEVICES),
@@ -81,7 +87,8 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
 def capture_command(
     model: Path,
     inputs: tuple[str, ...],
-    output: Path,
+    output: Path | None,
+    only_coverage: bool,
     device: str,
     seed: int | None,
     memory: int,
@@ -105,6 +112,11 @@ def capture_command(
     """
     from divergraph.api.capture import capture
 
+    if only_coverage:
+        _show_coverage(model, as_json=as_json)
+        return
+    if output is None:
+        raise click.UsageError("Missing option '--output' / '-o'.")
     result = capture(
         model,
         output,
@@ -133,6 +145,21 @@ def capture_command(
         f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
         f"of {result.model} run by {result.executor}"
     )
+
+
+def _show_coverage(model: Path, *, as_json: bool) -> None:
+    from divergraph.api.capture import coverage
+
+    found = coverage(model)
+    if as_json:
+        print_json(coverage_json(found))
+        return
+    say(
+        f"{model}: {found.translated} of {counted(found.ops, 'op')} and {found.translated_types} "
+        f"of {counted(found.types, 'type')} can be run here"
+    )
+    for kind, count in found.without.items():
+        say(f"  {count:6}  {kind}: no translation")
 
 
 def _write_driver(context: click.Context, file: Path | None) -> None:

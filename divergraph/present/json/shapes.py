@@ -34,7 +34,7 @@ from graphstore.op_row import OpRow
 
 if TYPE_CHECKING:
     from divergraph.ask.answers import UnmatchedOps
-    from divergraph.golden_capture import CaptureResult
+    from divergraph.golden_capture import CaptureResult, Coverage
     from divergraph.inputs.detection import Findings
     from importers.dumps.detect import FoundDump
 
@@ -220,6 +220,17 @@ def capture_json(result: CaptureResult) -> dict[str, Json]:
         "tensors": result.tensors,
         "bytes": result.bytes,
         "left_out": [record_json(each) for each in result.left_out],
+    }
+
+
+def coverage_json(found: Coverage) -> dict[str, Json]:
+    """What ``capture --coverage --json`` prints."""
+    return {
+        "ops": found.ops,
+        "translated": found.translated,
+        "types": found.types,
+        "translated_types": found.translated_types,
+        "without": dict(found.without),
     }
 
 

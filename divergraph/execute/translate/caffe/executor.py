@@ -6,6 +6,7 @@ from pathlib import Path
 
 from divergraph.execute.contract import Executor
 from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.translate.caffe.catalogue import ROWS
 from divergraph.execute.translate.caffe.program import caffe_program
 from divergraph.execute.translate.executor import TranslatedExecutor
 from graphstore.errors import ExecutionError
@@ -19,6 +20,7 @@ class CaffeFactory:
     name = "caffe"
     extra = ""
     packages = ("onnx", "onnxruntime")
+    rows = ROWS
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from a Caffe net."""

@@ -1,0 +1,60 @@
+"""How much of a model has translations, without running it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from divergraph.execute.contract import ExecutorFactory
+from divergraph.execute.installed import factories
+from divergraph.execute.translate.contract import Rows
+from divergraph.execute.translate.plugged import with_plugged
+from graphstore.errors import ExecutionError
+from graphstore.model import ModelGraph
+
+
+@runtime_checkable
+class TranslatingFactory(ExecutorFactory, Protocol):
+    """A factory that translates models by a table."""
+
+    rows: Rows
+    """The table, without the rows of plug-ins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many ``ops`` a run of the model computes and how many of them are ``translated``; the
+    same of their types. ``without`` counts by type the ops that have no translation."""
+
+    ops: int
+    translated: int
+    types: int
+    translated_types: int
+    without: Mapping[str, int]
+
+
+def coverage(graph: ModelGraph) -> Coverage:
+    """Which ops of *graph* have a translation. What a run is fed is not counted.
+
+    Raises:
+        ExecutionError: models of this framework are not translated.
+    """
+    found = (each for each in factories() if isinstance(each, TranslatingFactory))
+    factory = next((each for each in found if each.accepts(graph)), None)
+    if factory is None:
+        raise ExecutionError(
+            f"{graph.framework} models are not translated op by op", where=graph.source
+        )
+    rows = with_plugged(factory.rows)
+    fed = {tensor.name for tensor in graph.inputs}
+    computed = (
+        op for op in graph.ops if not op.outputs or any(t.name not in fed for t in op.outputs)
+    )
+    counts = Counter(op.type for op in computed)
+    without = {kind: count for kind, count in counts.most_common() if kind not in rows}
+    ops = sum(counts.values())
+    return Coverage(
+        ops, ops - sum(without.values()), len(counts), len(counts) - len(without), without
+    )
