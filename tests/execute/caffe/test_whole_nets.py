@@ -62,7 +62,7 @@ def side(tmp_path, rng):
         ("conv", 0, 3, 1.05, "weights of channel 3 1.05 times"),
         ("scale", 1, 2, 0.0, "channel 2"),
         ("up", 0, 1, 1.1, ""),
-        ("fc", 1, 4, 0.0, "channel 4"),
+        ("fc", 1, 4, 0.0, "fc/blobs/1[4]"),
     ],
 )
 def test_the_layer_with_another_weight_is_the_origin(
