@@ -13,6 +13,7 @@ from divergraph.rootcause.causes.evidence import FaultEvidence, Floats, Mask, Sa
 
 _SMALLEST_NORMAL = 2.0**-14
 """Below it float16 loses digits."""
+_NOTHING = 1e-300
 _LEAST, _OF_NOISE = 1e-4, 3.0
 """The share of the worst slice's error, and the units of noise, from which on a slice is wrong."""
 _FEW = 0.25
@@ -144,7 +145,8 @@ def wrong_slices(view: SampledTensors, axis: int) -> Places:
     rest = tuple(other for other in range(view.d.ndim) if other != axis)
     energies = np.sum(view.e**2, axis=rest)
     count = view.d.size // energies.size
-    noise = np.maximum(view.noise, view.case.floor * np.sqrt(np.sum(view.r**2, axis=rest) / count))
+    own = view.case.floor * np.sqrt(np.sum(view.r**2, axis=rest) / count)
+    noise = own if view.case.beyond_noise else np.maximum(view.noise, own)
     wrong = energies > np.maximum(_LEAST * float(energies.max()), count * (_OF_NOISE * noise) ** 2)
     order = np.argsort(energies)[::-1]
     return np.asarray(order[wrong[order]])
@@ -156,12 +158,19 @@ def beyond_noise(view: SampledTensors) -> FaultEvidence | None:
     """
     device, reference = view.case.device, view.case.reference
     for axis in view.axes():
-        wrong = wrong_slices(view, axis)
+        rest = tuple(other for other in range(view.d.ndim) if other != axis)
+        wrong, floor = wrong_slices(view, axis), view.case.floor
+        if not wrong.size:
+            # Noise that is a share of each value is less than that of all in a slice of small ones.
+            sizes, errors = (np.sqrt(np.sum(each**2, axis=rest)) for each in (view.r, view.e))
+            ratios = errors / np.maximum(sizes, _NOTHING)
+            others = float(np.quantile(ratios, 1.0 - _FEW))
+            wrong = np.flatnonzero(ratios > _OF_NOISE * max(floor, others))
+            floor *= float(sizes[wrong].max(initial=0.0) / np.sqrt(np.mean(sizes**2)))
         if view.steps[axis] != 1 or not 0 < wrong.size <= _FEW * view.d.shape[axis]:
             continue
         there = np.zeros(view.d.shape[axis], bool)
         there[wrong] = True
-        rest = tuple(other for other in range(view.d.ndim) if other != axis)
         made = np.where(np.expand_dims(there, rest), device, reference).astype(device.dtype)
-        return replace(view.case, device=made, beyond_noise=True)
+        return replace(view.case, device=made, floor=floor, beyond_noise=True)
     return None

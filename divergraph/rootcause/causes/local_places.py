@@ -20,6 +20,8 @@ _FEW = 0.25
 """The share of an axis' slices that count as few; of axes shorter than _SHORT it is _MOST."""
 _MOST = 0.5
 """The largest share of an output that counts as a part of it."""
+_LEAST = 4
+"""Of fewer values one is not few."""
 _FEWEST = 16
 """With fewer elements a part is no pattern."""
 _SHORT = 8
@@ -59,14 +61,15 @@ class _Part:
 
 def few_values(view: SampledTensors) -> Cause | None:
     """A few single values are far off, all others are right."""
-    if view.d.size < _FEWEST or view.sampled or view.energy == 0.0:
+    if view.d.size < _LEAST or view.sampled or view.energy == 0.0:
         return None
     energies = np.square(view.e).reshape(-1)
-    worst = np.argpartition(energies, -_SINGLE)[-_SINGLE:]
+    most = min(_SINGLE, view.d.size)
+    worst = np.argpartition(energies, -most)[-most:]
     worst = worst[np.argsort(energies[worst])[::-1]]
     held = np.cumsum(energies[worst]) / view.energy
     count = int(np.searchsorted(held, _ALL)) + 1
-    if count > max(1, min(_SINGLE, view.d.size // 64)):
+    if count > max(1, min(most, view.d.size // 64)):
         return None
     numbers = np.sort(worst[:count])
     rest = np.delete(view.e.reshape(-1), numbers)

@@ -29,8 +29,16 @@ def rows(count: int) -> Array:
     return np.random.default_rng(2).standard_normal((count, READ)).astype(np.float32)
 
 
-def cause(x: Array, wrong: Array, *, rounded: bool = True, bias: Array | None = None) -> Finding:
+def cause(
+    x: Array,
+    wrong: Array,
+    *,
+    right: Array | None = None,
+    rounded: bool = True,
+    bias: Array | None = None,
+) -> Finding:
     """What is said of a device that multiplied *x* by *wrong* in place of the weights."""
+    right = weights() if right is None else right
     rounding = BF16.rounded if rounded else np.asarray
 
     def made(w: Array) -> Array:
@@ -39,8 +47,8 @@ def cause(x: Array, wrong: Array, *, rounded: bool = True, bias: Array | None = 
     def again(trials: Sequence[Mapping[str, Array]]) -> list[Array]:
         return [x @ trial["w"] for trial in trials]
 
-    reference = x @ weights()
-    apart = made(weights()).astype(np.float64) - reference
+    reference = x @ right
+    apart = made(right).astype(np.float64) - reference
     floor = float(np.linalg.norm(apart) / np.linalg.norm(reference))
     more = {} if bias is None else {"b": bias}
     found = explain(
@@ -53,7 +61,7 @@ def cause(x: Array, wrong: Array, *, rounded: bool = True, bias: Array | None = 
             {"x": x},
             dtype=DType.FLOAT32,
             ops=(PRODUCT,),
-            constants={"w": weights(), **more},
+            constants={"w": right, **more},
             reweigh=again,
         )
     )
@@ -80,6 +88,16 @@ def test_a_channel_that_is_dead_in_the_noise_is_said_to_be() -> None:
     x = rows(200)
     found = cause(x, wrong)
     assert found.label == "dead_channels"
+    assert found.evidence["slices"] == [17]
+
+
+def test_in_a_channel_of_small_values_less_is_noise() -> None:
+    small = weights()
+    small[:, 17] *= np.float32(0.002)
+    wrong = small.copy()
+    wrong[:, 17] *= np.float32(1.13)
+    found = cause(rows(200), wrong, right=small)
+    assert found.label in ("wrong_weights", "channel_gain", "gain")
     assert found.evidence["slices"] == [17]
 
 
@@ -117,6 +135,16 @@ def test_the_only_value_of_a_channel_may_come_of_its_weights() -> None:
     assert found.label == "wrong_weights"
     assert "wrong weights of channel 17, a flipped bit" in found.sentence
     assert found.confidence <= 0.6
+
+
+def test_nor_need_there_be_many_values() -> None:
+    x = np.random.default_rng(3).standard_normal((1, 6)).astype(np.float32)
+    device = x.copy()
+    device[0, 4] += 1.0
+    found = explain(FaultEvidence("m", 0, device, x, 2.0**-23, ops=(PRODUCT,)))
+    assert found is not None
+    assert found.label == "wrong_weights"
+    assert "only 1 value of 6 is wrong" in found.sentence
 
 
 def test_or_of_its_bias_where_there_is_one() -> None:
