@@ -12,11 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.affine import affine
+from divergraph.rootcause.causes.changed_weights import changed_weights
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
-from divergraph.rootcause.causes.words import values_text
+from divergraph.rootcause.causes.words import as_well, values_text
 from graphstore.model import Evidence, Op
 
 _ROUNDS = 8
@@ -31,6 +32,8 @@ _ENOUGH = 8
 """With fewer wrong elements for each changed value other changes may fit as well."""
 _ONE_OF = 64
 """Of so many values one may have changed where few elements show it."""
+_LESS = 0.5
+"""The share of what one explanation leaves that a better one may leave."""
 _SURE, _UNSURE = 0.95, 0.6
 
 
@@ -60,6 +63,14 @@ def changed_constant(view: SampledTensors) -> Cause | None:
     exact = [each for each in found if each.confidence == found[0].confidence]
     others = [f" (or {each.evidence['words']})" for each in exact[1:2]]
     best = exact[0]
+    weights = changed_weights(view) if view.case.linear else None
+    if weights is not None:
+        lefts = [float(str(each.evidence["left"])) for each in (weights, best)]
+        if lefts[0] < _LESS * lefts[1]:
+            return weights
+        if lefts[1] >= _LESS * lefts[0]:
+            first, second = (weights, best) if lefts[0] < lefts[1] else (best, weights)
+            return as_well(first, second)
     evidence = {key: value for key, value in best.evidence.items() if key != "words"}
     return Cause(best.label, best.sentence + "".join(others), best.confidence, evidence)
 
@@ -98,7 +109,7 @@ def _explained(view: SampledTensors, constant: _Constant) -> Cause | None:
     values, made, wrong = solved
     own = constant.value.astype(np.float64).reshape(-1)
     apart = values - own
-    if view.exact(made) and (constant.axis is None or _few(view, wrong)):
+    if view.explains(made) and (constant.axis is None or _few(view, wrong)):
         numbers = np.flatnonzero(wrong)
         return _cause(view, constant, made, numbers, own, values)
     if constant.axis is None or not wrong.all():

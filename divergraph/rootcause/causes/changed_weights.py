@@ -13,6 +13,7 @@ from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTe
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.reruns.weight_rows import (
+    NO_GAIN,
     PROMISING,
     OtherRow,
     RowWeight,
@@ -33,8 +34,6 @@ _ENOUGH = 8
 """With fewer values a row that is read once may be wrong for any reason."""
 _NEAR = 0.01
 """How far apart rows of a table may be, as a share of their size, to be the same in any type."""
-_NOTHING = 0.01
-"""A gain so small is 0 with the noise of 16 bits."""
 _SURE, _UNSURE = 0.95, 0.75
 
 
@@ -160,7 +159,9 @@ def _of_rows(view: SampledTensors, weight: RowWeight, wrong: Sequence[int]) -> C
     words = ", ".join(guess.words for guess in found)
     cause = _cause(view, weight, made, words, {**evidence, "places": places})
     sure = min(_SURE if guess.alone else _UNSURE for guess in found)
-    return replace(cause, confidence=min(cause.confidence, sure))
+    dead = all(guess.label == "dead_channels" for guess in found)
+    label = "dead_channels" if dead else cause.label
+    return replace(cause, label=label, confidence=min(cause.confidence, sure))
 
 
 def _of_a_column(view: SampledTensors, weight: RowWeight, worst: int) -> Cause | None:
@@ -185,7 +186,7 @@ def _of_a_column(view: SampledTensors, weight: RowWeight, worst: int) -> Cause |
     if best is None or best[0] > PROMISING * rms(error):
         return None
     _, axis, number, gain = best
-    gain = 0.0 if abs(gain) < _NOTHING else gain
+    gain = 0.0 if abs(gain) < NO_GAIN else gain
     at = np.unravel_index(np.arange(rows.shape[1]), tuple(shape))[axis]
     (made,) = run(view, weight, [np.where(at == number, gain * rows, rows)])
     if made is None or not view.fits(made):

@@ -220,8 +220,7 @@ class SampledTensors:
     @cached_property
     def wrong(self) -> Mask:
         """The elements that noise does not explain."""
-        found: Mask = np.abs(self.e) > self.tolerance
-        return found
+        return np.asarray(np.abs(self.e) > self.tolerance)
 
     def fits(self, predicted: Floats, where: Mask | None = None, *, rest: float = 0.12) -> bool:
         """Whether *predicted* (of the shape of ``d``) explains the device: only noise is left.
@@ -270,6 +269,10 @@ class SampledTensors:
         noise = max(self.noise, self.case.floor * rms(d), self.unit * rms(d))
         return rms(left) <= _OF_NOISE * noise
 
+    def explains(self, predicted: Floats) -> bool:
+        """Whether *predicted* leaves no more than noise, and little of an error no larger."""
+        return self.exact(predicted) and self.left(predicted) <= _LITTLE
+
     def explained_by(self, made: Array | None, rest: float = 0.1) -> bool:
         """Whether *made*, the group's whole output when run another way, is what the device has."""
         if made is None or made.shape != self.case.reference.shape:
@@ -297,14 +300,13 @@ class SampledTensors:
 
     def told(self, predicted: Floats, sure: float) -> tuple[float, str]:
         """How sure *predicted* makes, at most *sure*, and the word for how near it comes."""
-        if self.exact(predicted) and self.left(predicted) <= _LITTLE:
+        if self.explains(predicted):
             return sure, "exactly"
         return min(sure, _MOST_INEXACT), "nearly"
 
     def made(self, values: Array) -> Floats:
         """The whole output of a group run again, sampled like ``d``; NaN as 0."""
-        found: Floats = np.nan_to_num(self.sample(values))
-        return found
+        return np.asarray(np.nan_to_num(self.sample(values)))
 
     def axes(self) -> list[int]:
         """The axes with more than one slice, the channel axis first."""

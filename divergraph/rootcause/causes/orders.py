@@ -247,9 +247,19 @@ def moved_slices(view: SampledTensors) -> Cause | None:
         if not permuted and view.d.size // length < _FEW:
             continue
         moved = np.flatnonzero(order != np.arange(length))
+        if not permuted and _even(view, axis, moved):
+            continue
         if moved.size and view.fits(np.take(view.r, order, axis=axis), rest=0.05):
             return (_permutation if permuted else _copies)(view, axis, order, moved.tolist())
     return None
+
+
+def _even(view: SampledTensors, axis: int, numbers: Array) -> bool:
+    """Whether these slices of the device hold hardly more than one value each: any slice of the
+    reference with such a value is next to them."""
+    rest = tuple(other for other in range(view.d.ndim) if other != axis)
+    spread = np.std(np.take(view.d, numbers, axis=axis), axis=rest)
+    return bool(np.all(spread <= max(2.0 * view.noise, 1e-6 * view.size)))
 
 
 def _permutation(view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:

@@ -28,6 +28,8 @@ _LUCK = 0.05
 """How many explanations that fit by chance are few: so many are tried, on so few elements."""
 PROMISING = 0.5
 """The share of the error that the best explanation of a row may leave to be tried."""
+NO_GAIN = 0.01
+"""A gain so small is 0 with the noise of 16 bits."""
 _NOTHING = 1e-300
 
 
@@ -70,6 +72,7 @@ class OtherRow:
     tried: float
     fitted: int = 1
     places: Sequence[list[int]] = ()
+    label: str = "wrong_weights"
     alone: bool = True
     """Whether no other guess of its kind does as well."""
 
@@ -160,6 +163,9 @@ def _guesses(
     own, where = rows[row], slices_text([row], weight.out, view)
     power = float((own @ responses) @ (own @ responses))
     gain = 1.0 + float(error @ (own @ responses)) / power if power else 1.0
+    if abs(gain) < NO_GAIN:
+        none = f"all weights of {where} in {weight.name} zero"
+        yield OtherRow(0.0 * own, none, 1, 0, label="dead_channels")
     yield OtherRow(gain * own, f"the weights of {where} {gain:.4g} times those of {weight.name}", 1)
     few = _few(error, responses, noise)
     yield from (_singles(view, weight, row, each, responses, error) for each in few[:1])
