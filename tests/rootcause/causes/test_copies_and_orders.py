@@ -45,3 +45,12 @@ def test_slices_that_are_alike_are_moved_not_copied() -> None:
     device = np.concatenate([reference[:, 0::2], reference[:, 1::2]], axis=1)
 
     assert label(on_device(device), reference) == "reordered"
+
+
+def test_slices_of_one_value_are_no_copies_of_those_with_the_same() -> None:
+    reference = expected()
+    reference[:, 9] = -0.25
+    device = reference.copy()
+    device[:, 4] = -0.25
+
+    assert label(device, reference) != "repeated_slices"

@@ -42,12 +42,14 @@ def cause(
     rounding = BF16.rounded if rounded else np.asarray
 
     def made(w: Array) -> Array:
-        return np.asarray(rounding(rounding(x) @ rounding(w)), np.float32)
+        added = 0.0 if bias is None else bias
+        return np.asarray(rounding(rounding(x) @ rounding(w) + added), np.float32)
 
     def again(trials: Sequence[Mapping[str, Array]]) -> list[Array]:
-        return [x @ trial["w"] for trial in trials]
+        known = {"w": right, "b": 0.0 if bias is None else bias}
+        return [x @ {**known, **trial}["w"] + {**known, **trial}["b"] for trial in trials]
 
-    reference = x @ right
+    reference = x @ right + (0.0 if bias is None else bias)
     apart = made(right).astype(np.float64) - reference
     floor = float(np.linalg.norm(apart) / np.linalg.norm(reference))
     more = {} if bias is None else {"b": bias}
@@ -128,6 +130,14 @@ def test_weights_that_read_alike_are_not_told_apart() -> None:
     assert found.label == "wrong_weights"
     assert "(or one of 1 other weight)" in found.sentence
     assert found.confidence <= 0.75
+
+
+def test_a_weight_that_reads_much_the_same_everywhere_is_not_told_as_the_bias() -> None:
+    x = rows(60)
+    x[:, AT[0]] = 1.0 + 0.02 * x[:, AT[0]]
+    found = cause(x, with_one(2.0), bias=np.ones(CHANNELS, np.float32))
+    assert found.label == "wrong_weights" or found.confidence <= 0.65
+    assert "w[5, 17]" in found.sentence
 
 
 def test_the_only_value_of_a_channel_may_come_of_its_weights() -> None:
