@@ -69,11 +69,11 @@ class Nets:
         layers: str,
         inputs: Mapping[str, Array],
         weights: Weights | None = None,
-        **options: str,
+        weights_file: Path | None = None,
     ) -> dict[str, Array]:
         """Every tensor of the net, as we compute it."""
         model = self.written(layers, inputs, weights)
-        graph = read_graph(model, options)
+        graph = read_graph(model, {} if weights_file is None else {"weights": str(weights_file)})
         executor = open_here(CaffeFactory(), model, graph, {})
         fed = {tensor.name for tensor in executor.inputs}
         made = dict(executor.run({name: inputs[name] for name in fed}))
