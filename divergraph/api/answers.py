@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from divergraph.submodel.minimize.verdicts import Probe
     from divergraph.submodel.selection import BoundaryTensor, Refusal, Selection
     from divergraph.submodel.smallest_boundary import Suggestion
+    from divergraph.verification.verify_dump import Verification, WrongOutput
     from graphstore.contract import GraphInfo, QueryResult, RunData
     from graphstore.model import Comparison, Finding, LineageLink, ModelGraph, RunAnalysis
     from graphstore.op_row import OpRow
@@ -105,6 +106,8 @@ __all__ = [
     "Suggestion",
     "Trace",
     "UnmatchedOps",
+    "Verification",
+    "WrongOutput",
 ]
 
 
