@@ -117,8 +117,8 @@ def _show(found: Verification) -> None:
             _show_output(number, each)
     if found.changed:
         say()
-        for each in found.changed:
-            say(f"{'!' if each.confidence >= _SURE else '?'} {each.sentence}")
+        for finding in found.changed:
+            say(f"{'!' if finding.confidence >= _SURE else '?'} {finding.sentence}")
     for remark in found.remarks:
         say(f"note: {remark}", err=True)
 
