@@ -255,6 +255,17 @@ class OptionFactory(ExecutorFactory, Protocol):
         ...
 
 
+@runtime_checkable
+class PartialFactory(ExecutorFactory, Protocol):
+    """A factory that gives some models whole and others only in part: for these another one comes
+    first, if its packages are installed."""
+
+    def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
+        """Whether all of *graph* that counts can be run with *options*; None if values of inputs
+        and variables will come with each question, as they do from dumps."""
+        ...
+
+
 def chosen_tensors(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
     """The tensors a run is to give: *wanted*, or all *known*.
 

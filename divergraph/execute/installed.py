@@ -15,6 +15,7 @@ from divergraph.execute.contract import (
     Executor,
     ExecutorFactory,
     OptionFactory,
+    PartialFactory,
 )
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ModelGraph
@@ -23,18 +24,19 @@ ENTRY_POINT_GROUP = "divergraph.executors"
 
 
 def open_executor(
-    path: Path, graph: ModelGraph, options: Mapping[str, str] | None = None
+    path: Path, graph: ModelGraph, options: Mapping[str, str] | None = None, engine: str = ""
 ) -> Executor:
     """The executor of the model behind *path*, of which *graph* was read.
 
-    *options* are for the framework's factory (see its ``options``).
+    *options* are for the framework's factory (see its ``options``); None if values will come from
+    dumps. *engine* is the name of the factory to take; else the one that covers the model.
 
     Raises:
         InputError: the framework has no such option, or the option no such value.
         ExecutionError: no executor runs this framework here (names the missing extra), or
             the framework refuses the model.
     """
-    factory = factory_for(graph)
+    factory = factory_for(graph, options, engine)
     if factory is None:
         raise ExecutionError(
             f"nothing here runs {graph.framework} models of format {graph.format}",
@@ -55,7 +57,10 @@ def open_by(
 
 
 def open_here(
-    factory: ExecutorFactory, path: Path, graph: ModelGraph, options: Mapping[str, str]
+    factory: ExecutorFactory,
+    path: Path,
+    graph: ModelGraph,
+    options: Mapping[str, str] | None,
 ) -> Executor:
     """The model opened by *factory* in this very process; as ``open_executor``."""
     try:
@@ -70,15 +75,33 @@ def open_here(
         ) from error
 
 
-def factory_for(graph: ModelGraph) -> ExecutorFactory | None:
-    """The first factory, by entry point name, that accepts *graph*."""
-    return next((factory for factory in factories() if factory.accepts(graph)), None)
+def factory_for(
+    graph: ModelGraph, options: Mapping[str, str] | None = None, engine: str = ""
+) -> ExecutorFactory | None:
+    """The factory that runs *graph*: of those that accept it, one that is installed and covers it
+    comes first, and of several one that needs no extra."""
+    found = [
+        factory
+        for factory in factories()
+        if factory.accepts(graph) and engine in ("", factory.name)
+    ]
+
+    def rank(factory: ExecutorFactory) -> tuple[bool, bool, str]:
+        packages = factory.packages if isinstance(factory, ConfinedFactory) else ()
+        missing = not all(map(find_spec, packages))
+        partial = isinstance(factory, PartialFactory) and not factory.covers(graph, options)
+        return missing, partial, factory.extra
+
+    return min(found, key=rank) if len(found) > 1 else next(iter(found), None)
 
 
 def _opened(
-    factory: ExecutorFactory, path: Path, graph: ModelGraph, options: Mapping[str, str]
+    factory: ExecutorFactory,
+    path: Path,
+    graph: ModelGraph,
+    options: Mapping[str, str] | None,
 ) -> Executor:
-    if not options:
+    if options is None or not (options or isinstance(factory, OptionFactory)):
         return factory.open(path, graph)
     known = factory.options if isinstance(factory, OptionFactory) else {}
     unknown = [name for name in options if name not in known]

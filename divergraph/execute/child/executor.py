@@ -34,7 +34,7 @@ _MOST_ENDINGS = 5
 
 
 def open_in_child(
-    factory: ConfinedFactory, path: Path, graph: ModelGraph, options: Mapping[str, str]
+    factory: ConfinedFactory, path: Path, graph: ModelGraph, options: Mapping[str, str] | None
 ) -> Executor:
     """The model behind *path*, opened by *factory* in a process of its own.
 
@@ -112,10 +112,10 @@ class _Model:
         factory: ConfinedFactory,
         path: Path,
         graph: ModelGraph,
-        options: Mapping[str, str],
+        options: Mapping[str, str] | None,
     ) -> None:
         self.graph = graph
-        self._opening = (factory, path, graph, dict(options))
+        self._opening = (factory, path, graph, None if options is None else dict(options))
         self._place = _place(_folders(path, graph, options))
         self._process: ModelProcess | None = None
         self._endings = 0
@@ -154,9 +154,9 @@ class _Model:
         return answer
 
 
-def _folders(path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Iterable[Path]:
+def _folders(path: Path, graph: ModelGraph, options: Mapping[str, str] | None) -> Iterable[Path]:
     """Where the files of a model lie: beside it, and where its options say."""
-    said = [str(path), graph.source, *options.values()]
+    said = [str(path), graph.source, *(options or {}).values()]
     if graph.framework is Framework.CAFFE:  # there the user says where the weights are, not the net
         said += {str(path.parent / each.location) for each in graph.constants if each.location}
     for each in filter(None, said):

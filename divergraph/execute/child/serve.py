@@ -107,7 +107,7 @@ class Server:
         factory: ConfinedFactory,
         path: Path,
         graph: ModelGraph,
-        options: Mapping[str, str],
+        options: Mapping[str, str] | None,
     ) -> Answer:
         executor = open_here(factory, path, graph, options)
         self._objects[number] = executor

@@ -43,17 +43,10 @@ class TranslatedExecutor:
     def __init__(self, program: Program) -> None:
         self._program = program
         self.name = program.name
-        self.inputs: tuple[Tensor, ...] = program.inputs
-        fed = {tensor.name for tensor in program.inputs}
-        lost = _without_rows(program)
-        made = (tensor.name for op in program.ops for tensor in op.outputs)
-        self.tensors: tuple[str, ...] = tuple(
-            name
-            for name in made
-            if name not in fed and name not in lost and name not in program.left_out
-        )
+        self.tensors: tuple[str, ...] = program.tensors()
+        self.inputs: tuple[Tensor, ...] = program.used_inputs(self.tensors)
         self.unavailable: tuple[Unavailable, ...] = tuple(
-            Unavailable(name, reason) for name, reason in {**program.left_out, **lost}.items()
+            Unavailable(name, reason) for name, reason in program.lost.items()
         )
 
     def run(
@@ -213,17 +206,3 @@ class TranslatedExecutor:
     def _lose(self, tensor: str, reason: str) -> None:
         if all(each.tensor != tensor for each in self.unavailable):
             self.unavailable = (*self.unavailable, Unavailable(tensor, reason))
-
-
-def _without_rows(program: Program) -> dict[str, str]:
-    """The tensors no run can give for want of a row, and all behind them, with the reason."""
-    lost: dict[str, str] = {}
-    for op in program.ops:
-        reason = "" if op.type in program.rows else f"no translation of ops of type {op.type}"
-        behind = next((ref.tensor for ref in op.inputs if ref and ref.tensor in lost), None)
-        joins = not reason and program.rows.entries[op.type].joins
-        if behind is not None and not reason and not joins:
-            reason = lost[behind]
-        if reason:
-            lost.update((tensor.name, reason) for tensor in op.outputs)
-    return lost

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -27,13 +28,61 @@ class Program:
     inputs: tuple[Tensor, ...]
     constants: Constants
     left_out: Mapping[str, str]
+    outside: frozenset[str] = frozenset()
+    """Tensors whose values come with each question: variables, random numbers, batches."""
     makers: Mapping[str, Op] = field(init=False)
     rank: Mapping[str, int] = field(init=False)
+    lost: Mapping[str, str] = field(init=False)
+    """What is left out, and what no run gives for want of a row, with all behind it; and why."""
 
     def __post_init__(self) -> None:
         makers = {tensor.name: op for op in self.ops for tensor in op.outputs}
         object.__setattr__(self, "makers", makers)
         object.__setattr__(self, "rank", {op.id: at for at, op in enumerate(self.ops)})
+        object.__setattr__(self, "lost", self._without_values())
+
+    def tensors(self) -> tuple[str, ...]:
+        """The tensors a run can give, in the order they are made."""
+        fed = {tensor.name for tensor in self.inputs}
+        made = (tensor.name for op in self.ops for tensor in op.outputs)
+        return tuple(name for name in made if name not in fed and name not in self.lost)
+
+    def used_inputs(self, tensors: Iterable[str]) -> tuple[Tensor, ...]:
+        """The inputs *tensors* are made from, and those given in place of what an op makes."""
+        fed = {tensor.name for tensor in self.inputs}
+        read = {
+            ref.tensor for op in self.needed(tensors, fed) for ref in op.inputs if ref is not None
+        }
+        return tuple(
+            tensor for tensor in self.inputs if tensor.name in read or tensor.name in self.makers
+        )
+
+    def without_row(self) -> dict[str, int]:
+        """The op types that have no row though a run would need them, and how many ops they are."""
+        return Counter(
+            op.type
+            for op in self.ops
+            if self._no_row(op) and any(each.name not in self.left_out for each in op.outputs)
+        )
+
+    def _no_row(self, op: Op) -> str:
+        if op.type in self.rows or any(each.name in self.outside for each in op.outputs):
+            return ""
+        return f"no translation of ops of type {op.type}"
+
+    def _without_values(self) -> dict[str, str]:
+        lost = dict(self.left_out)
+        fed = {tensor.name for tensor in self.inputs}
+        for op in self.ops:
+            gone = (lost[ref.tensor] for ref in op.inputs if ref and ref.tensor in lost)
+            entry = self.rows.entries.get(op.type)
+            reason = self._no_row(op)
+            if not reason and entry is not None and not entry.joins:
+                reason = next(gone, "")
+            for each in op.outputs if reason else ():
+                if each.name not in fed:
+                    lost.setdefault(each.name, reason)
+        return lost
 
     def needed(self, outputs: Iterable[str], given: Collection[str]) -> tuple[Op, ...]:
         """The ops that make *outputs* from *given*, in the order they run.
@@ -49,7 +98,7 @@ class Program:
                 continue
             op = self.makers.get(name)
             if op is None:
-                why = self.left_out.get(name)
+                why = self.lost.get(name)
                 raise ExecutionError(
                     f"{name!r} is not among what is given" + (f": {why}" if why else "")
                 )

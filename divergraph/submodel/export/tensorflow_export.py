@@ -18,16 +18,14 @@ from divergraph.execute.contract import Array
 from divergraph.submodel.arguments import argument_values
 from divergraph.submodel.constants import READS, VARIABLES, is_another_each_run
 from divergraph.submodel.export.contract import PartSource, WrittenPart, another_model, free_name
-from divergraph.submodel.export.tensorflow_schema import new_graph, read_whole
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import InputError
 from graphstore.model import DType, Op, TensorRef
 from graphstore.traverse.reach import reached
 from importers.kept import some
-from importers.tensorflow.functions import Attrs, Library, declared, filled_in
-from importers.tensorflow.nodes import GraphNodes
-from importers.tensorflow.reading import control_contexts
+from importers.tensorflow.functions import Attrs, Library, filled_in
 from importers.tensorflow.types import DTYPES
+from importers.tensorflow.whole_messages import new_graph, whole_graph
 
 _WRITES = (
     *("Assign", "Apply", "SparseApply", "ResourceApply", "ResourceSparse", "ResourceScatter"),
@@ -259,19 +257,10 @@ def _read(source: PartSource) -> tuple[Any, Mapping[str, tuple[Any, Attrs]]]:
     path = source.model
     if path.is_dir():
         path /= Path(source.graph.source).name
-    message = read_whole(path, source.graph.format)
-    found = [message]
-    if source.graph.format == "saved_model":
-        found = list(message.meta_graphs)
-    wanted = {op.id for op in source.graph.ops}
-    for each in found:
-        graph = each if source.graph.format == "graphdef" else each.graph_def
-        ops = {} if graph is each else declared(each.meta_info_def.stripped_op_list)
-        contexts = {} if graph is each else control_contexts(each)
-        nodes = GraphNodes(graph, ops, contexts).definitions
-        if nodes.keys() == wanted:
-            return graph, nodes
-    raise another_model(source.model)
+    found = whole_graph(path, source.graph)
+    if found is None:
+        raise another_model(source.model)
+    return found
 
 
 def _add_functions(definition: Any, whole: Any) -> None:

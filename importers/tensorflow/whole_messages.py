@@ -7,6 +7,7 @@ TensorFlow; text is read too, where unknown fields would be lost.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,13 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, te
 from google.protobuf.message import DecodeError
 
 from graphstore.errors import ImportFormatError
+from graphstore.model import ModelGraph
 from importers.contract import HEAD_BYTES
 from importers.proto.messages import tf_graph_pb2
+from importers.tensorflow.functions import Attrs, declared
 from importers.tensorflow.importer import binary_kind
+from importers.tensorflow.nodes import GraphNodes
+from importers.tensorflow.reading import control_contexts
 
 _FIELD = descriptor_pb2.FieldDescriptorProto
 _PACKED = (
@@ -51,6 +56,30 @@ def read_whole(path: Path, kind: str) -> Any:
     except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
         raise ImportFormatError(path, f"damaged TensorFlow graph: {error}") from error
     return message
+
+
+def whole_graph(
+    path: Path, graph: ModelGraph
+) -> tuple[Any, Mapping[str, tuple[Any, Attrs]]] | None:
+    """The GraphDef that *graph* was read from, and its nodes by op id, each with the attributes of
+    the function around it; None if *path* holds another graph now.
+
+    Raises:
+        ImportFormatError: damaged.
+    """
+    message = read_whole(path, graph.format)
+    found = [message]
+    if graph.format == "saved_model":
+        found = list(message.meta_graphs)
+    wanted = {op.id for op in graph.ops}
+    for each in found:
+        definition = each if graph.format == "graphdef" else each.graph_def
+        ops = {} if definition is each else declared(each.meta_info_def.stripped_op_list)
+        contexts = {} if definition is each else control_contexts(each)
+        nodes = GraphNodes(definition, ops, contexts).definitions
+        if nodes.keys() == wanted:
+            return definition, nodes
+    return None
 
 
 def new_graph() -> Any:

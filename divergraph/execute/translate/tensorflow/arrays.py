@@ -1,0 +1,302 @@
+"""Ops on shapes, and ops that only move elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.elementwise import numpy_type
+from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, ROWS
+
+
+@ROWS.row("Shape", "ShapeN", source=ARRAY)
+def shape(p: Piece) -> Sequence[str]:
+    """The shape of each input."""
+    kind = numpy_type(p.attr("out_type", "int32"))
+    return [p.const(np.array(p.shape(at), kind)) for at in range(len(p))]
+
+
+@ROWS.row("Size", source=ARRAY)
+def size(p: Piece) -> Sequence[str]:
+    """The number of elements."""
+    kind = numpy_type(p.attr("out_type", "int32"))
+    return [p.const(np.array(np.prod(p.shape(), dtype=np.int64), kind))]
+
+
+@ROWS.row("Rank", source=ARRAY)
+def rank(p: Piece) -> Sequence[str]:
+    """The number of axes."""
+    return [p.const(np.array(p.rank(), np.int32))]
+
+
+@ROWS.row("Reshape", source=ARRAY)
+def reshape(p: Piece) -> Sequence[str]:
+    """Another shape of as many elements; one -1 is what is left."""
+    wanted = list(p.integers(1))
+    if -1 in wanted:
+        rest = int(np.prod([each for each in wanted if each != -1], dtype=np.int64))
+        whole = int(np.prod(p.shape(), dtype=np.int64))
+        wanted[wanted.index(-1)] = whole // rest if rest else 0
+    return [p.reshape(p.name(0), wanted)]
+
+
+@ROWS.row("Squeeze", source=ARRAY)
+def squeeze(p: Piece) -> Sequence[str]:
+    """Without the axes of one element, or without those listed."""
+    listed = tuple(p.attr("squeeze_dims", ()) or p.attr("axis", ()))
+    dropped = {axis % p.rank() for axis in listed}
+    kept = [n for at, n in enumerate(p.shape()) if at not in dropped and (listed or n != 1)]
+    return [p.reshape(p.name(0), kept)]
+
+
+@ROWS.row("ExpandDims", source=ARRAY)
+def expand_dims(p: Piece) -> Sequence[str]:
+    """With an axis of one element more."""
+    (axis,) = p.integers(1)
+    wanted = list(p.shape())
+    wanted.insert(axis if axis >= 0 else axis + p.rank() + 1, 1)
+    return [p.reshape(p.name(0), wanted)]
+
+
+@ROWS.row("Transpose", source=ARRAY)
+def transpose(p: Piece) -> Sequence[str]:
+    """The axes in another order."""
+    return [p.transpose(p.name(0), *p.integers(1))]
+
+
+@ROWS.row("InvertPermutation", source=ARRAY)
+def invert_permutation(p: Piece) -> Sequence[str]:
+    """The order that undoes an order."""
+    return [p.const(np.argsort(p.value(0)).astype(p.dtype()))]
+
+
+@ROWS.row("Pack", source=ARRAY)
+def pack(p: Piece) -> Sequence[str]:
+    """The inputs side by side along a new axis."""
+    axis = int(p.attr("axis", 0))
+    rank = p.rank() + 1
+    at = p.ints(axis % rank)
+    return [p.add("Concat", *(p.add("Unsqueeze", each, at) for each in p.names), axis=axis % rank)]
+
+
+@ROWS.row("Unpack", source=ARRAY)
+def unpack(p: Piece) -> Sequence[str]:
+    """What lies side by side along an axis, each by itself."""
+    axis = int(p.attr("axis", 0)) % p.rank()
+    count = p.shape()[axis]
+    if not count:
+        return []
+    parts = p.add_many("Split", count, p.name(), p.ints(*[1] * count), axis=axis)
+    return [p.add("Squeeze", each, p.ints(axis)) for each in parts]
+
+
+@ROWS.row("ConcatV2", "Concat", source=ARRAY)
+def concat(p: Piece) -> Sequence[str]:
+    """The inputs one behind the other along an axis."""
+    places = list(range(len(p)))
+    at = places.pop(-1 if p.op.type == "ConcatV2" else 0)
+    (axis,) = p.integers(at)
+    # TensorFlow takes lists of no elements of any rank.
+    taken = [p.name(each) for each in places if p.shape(each) != (0,)] or [p.name(places[0])]
+    return [p.add("Concat", *taken, axis=axis)]
+
+
+@ROWS.row("ConcatOffset", source=ARRAY)
+def concat_offset(p: Piece) -> Sequence[str]:
+    """Where each of some shapes begins if they are put one behind the other."""
+    (axis,) = p.integers(0)
+    shapes = [p.value(at) for at in range(1, len(p))]
+    begin, found = 0, []
+    for each in shapes:
+        offset = np.zeros_like(each)
+        offset[axis] = begin
+        begin += int(each[axis])
+        found.append(p.const(offset))
+    return found
+
+
+@ROWS.row("Split", source=ARRAY)
+def split(p: Piece) -> Sequence[str]:
+    """Equal parts along an axis."""
+    count = int(p.attr("num_split"))
+    (axis,) = p.integers(0)
+    sizes = p.ints(*[p.shape(1)[axis] // count] * count)
+    return p.add_many("Split", count, p.name(1), sizes, axis=axis)
+
+
+@ROWS.row("SplitV", source=ARRAY)
+def split_v(p: Piece) -> Sequence[str]:
+    """Parts of the sizes given along an axis; one -1 is what is left."""
+    sizes, (axis,) = list(p.integers(1)), p.integers(2)
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = p.shape(0)[axis] - sum(each for each in sizes if each != -1)
+    return p.add_many("Split", len(sizes), p.name(0), p.ints(*sizes), axis=axis)
+
+
+@ROWS.row("Slice", source=ARRAY)
+def slice_(p: Piece) -> Sequence[str]:
+    """A block from a place on, of a size; -1 is all that is left."""
+    begin, sizes = p.integers(1), p.integers(2)
+    ends = [
+        whole if size == -1 else first + size
+        for first, size, whole in zip(begin, sizes, p.shape(), strict=True)
+    ]
+    return [p.add("Slice", p.name(0), p.ints(*begin), p.ints(*ends), p.ints(*range(len(begin))))]
+
+
+@ROWS.row("Tile", source=ARRAY)
+def tile(p: Piece) -> Sequence[str]:
+    """The input so often along each axis."""
+    return [p.add("Tile", p.name(0), p.ints(*p.integers(1)))]
+
+
+@ROWS.row("Fill", source=ARRAY)
+def fill(p: Piece) -> Sequence[str]:
+    """One value in a whole shape."""
+    return [p.add("Expand", p.name(1), p.ints(*p.integers(0)))]
+
+
+@ROWS.row("BroadcastTo", source=ARRAY)
+def broadcast_to(p: Piece) -> Sequence[str]:
+    """The input as often as makes a shape."""
+    return [p.add("Expand", p.name(0), p.ints(*p.integers(1)))]
+
+
+@ROWS.row("BroadcastArgs", source=ARRAY)
+def broadcast_args(p: Piece) -> Sequence[str]:
+    """The shape that two shapes have together."""
+    shapes = np.broadcast_shapes(p.integers(0), p.integers(1))
+    return [p.const(np.array(shapes, p.dtype()))]
+
+
+@ROWS.row("BroadcastGradientArgs", source=ARRAY)
+def broadcast_gradient_args(p: Piece) -> Sequence[str]:
+    """The axes along which the gradients of two operands are summed: those they were repeated
+    along, those of one element on both sides among them."""
+    left, right = p.integers(0), p.integers(1)
+    rank = max(len(left), len(right))
+    sides = [(1,) * (rank - len(each)) + each for each in (left, right)]
+    # Equal shapes need no sum at all; of others, axes of one element count on both sides.
+    apart_at_all = left != right
+    found = []
+    for own, other in (sides, sides[::-1]):
+        axes = [
+            at
+            for at, (mine, its) in enumerate(zip(own, other, strict=True))
+            if mine == 1 and (apart_at_all or its != 1)
+        ]
+        found.append(p.const(np.array(axes, p.dtype())))
+    return found
+
+
+@ROWS.row("Range", source=MATH)
+def range_(p: Piece) -> Sequence[str]:
+    """Numbers from one up to another, so far apart."""
+    start, limit, delta = (p.value(at).item() for at in range(3))
+    return [p.const(np.arange(start, limit, delta, dtype=p.dtype()))]
+
+
+@ROWS.row("LinSpace", source=MATH)
+def lin_space(p: Piece) -> Sequence[str]:
+    """So many numbers from one to another, equally far apart."""
+    first, last, (count,) = p.value(0).item(), p.value(1).item(), p.integers(2)
+    step = (last - first) / (count - 1) if count > 1 else 0.0
+    numbers = first + step * np.arange(count)
+    numbers[-1:] = last if count > 1 else first
+    return [p.const(numbers.astype(p.dtype()))]
+
+
+@ROWS.row("Pad", "PadV2", "MirrorPad", source=ARRAY)
+def pad(p: Piece) -> Sequence[str]:
+    """More elements before and behind along each axis: zeros, a value, or mirrored ones."""
+    widths = np.array(p.value(1), np.int64).reshape(-1, 2)
+    before_and_behind = p.const(np.concatenate([widths[:, 0], widths[:, 1]]))
+    if p.op.type == "MirrorPad":
+        if p.attr("mode") == "REFLECT":
+            return [p.add("Pad", p.name(0), before_and_behind, mode="reflect")]
+        return [_symmetric(p, widths)]
+    value = p.name(2) if p.has(2) else None
+    return [p.add("Pad", p.name(0), before_and_behind, value, mode="constant")]
+
+
+def _symmetric(p: Piece, widths: np.ndarray) -> str:
+    """Mirrored with the edge itself, which ONNX has no mode for: gathered axis by axis."""
+    found = p.name(0)
+    for axis, (before, behind) in enumerate(widths):
+        if before or behind:
+            size = p.shape()[axis]
+            places = np.pad(np.arange(size), (int(before), int(behind)), mode="symmetric")
+            found = p.add("Gather", found, p.const(places), axis=axis)
+    return found
+
+
+@ROWS.row("ReverseV2", source=ARRAY)
+def reverse(p: Piece) -> Sequence[str]:
+    """The elements along some axes from the last to the first."""
+    axes = [axis % p.rank() for axis in p.integers(1)]
+    count, least = len(axes), np.iinfo(np.int64).min
+    if not axes:
+        return [p.name(0)]
+    ones, ends = p.ints(*[-1] * count), p.ints(*[least] * count)
+    return [p.add("Slice", p.name(0), ones, ends, p.ints(*axes), ones)]
+
+
+@ROWS.row("SpaceToDepth", "DepthToSpace", source=ARRAY)
+def space_and_depth(p: Piece) -> Sequence[str]:
+    """Blocks of pixels as channels, or back."""
+    if p.attr("data_format", "NHWC") != "NHWC":
+        raise NotTranslatedError(f"{p.op.type} of {p.attr('data_format')}")
+    block = int(p.attr("block_size"))
+    n, h, w, c = p.shape()
+    if p.op.type == "SpaceToDepth":
+        apart = p.reshape(p.name(), (n, h // block, block, w // block, block, c))
+        moved = p.transpose(apart, 0, 1, 3, 2, 4, 5)
+        return [p.reshape(moved, (n, h // block, w // block, block * block * c))]
+    depth = c // (block * block)
+    apart = p.reshape(p.name(), (n, h, w, block, block, depth))
+    moved = p.transpose(apart, 0, 1, 3, 2, 4, 5)
+    return [p.reshape(moved, (n, h * block, w * block, depth))]
+
+
+@ROWS.row("SpaceToBatchND", source=ARRAY)
+def space_to_batch(p: Piece) -> Sequence[str]:
+    """Padded, and blocks of each axis as more of the batch."""
+    blocks = p.integers(1)
+    pads = np.zeros((p.rank(), 2), np.int64)
+    pads[1 : 1 + len(blocks)] = p.value(2)
+    padded = p.add("Pad", p.name(0), p.const(pads.T.ravel().copy()))
+    sizes = [size + int(pads[at].sum()) for at, size in enumerate(p.shape())]
+    count = len(blocks)
+    apart, inner = [sizes[0]], []
+    for size, block in zip(sizes[1 : 1 + count], blocks, strict=True):
+        apart += [size // block, block]
+        inner.append(size // block)
+    rest = sizes[1 + count :]
+    order = [2 * at + 2 for at in range(count)] + [0] + [2 * at + 1 for at in range(count)]
+    order += range(2 * count + 1, 2 * count + 1 + len(rest))
+    moved = p.transpose(p.reshape(padded, (*apart, *rest)), *order)
+    whole = sizes[0] * int(np.prod(blocks, dtype=np.int64))
+    return [p.reshape(moved, (whole, *inner, *rest))]
+
+
+@ROWS.row("BatchToSpaceND", source=ARRAY)
+def batch_to_space(p: Piece) -> Sequence[str]:
+    """The batch as blocks of each axis, cut at the edges."""
+    blocks, crops = p.integers(1), np.array(p.value(2), np.int64)
+    count = len(blocks)
+    sizes = p.shape()
+    batch = sizes[0] // int(np.prod(blocks, dtype=np.int64))
+    apart = p.reshape(p.name(0), (*blocks, batch, *sizes[1:]))
+    order = [count]
+    for at in range(count):
+        order += [count + 1 + at, at]
+    order += range(2 * count + 1, 2 * count + 1 + len(sizes) - 1 - count)
+    whole = [size * block for size, block in zip(sizes[1:], blocks, strict=False)]
+    joined = p.reshape(p.transpose(apart, *order), (batch, *whole, *sizes[1 + count :]))
+    ends = [size - int(crop) for size, crop in zip(whole, crops[:, 1], strict=True)]
+    begins = [int(crop) for crop in crops[:, 0]]
+    axes = p.ints(*range(1, 1 + count))
+    return [p.add("Slice", joined, p.ints(*begins), p.ints(*ends), axes)]

@@ -1,0 +1,35 @@
+"""Branches of the old kind, and ops that only order others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.table import ARRAY, CONTROL, ROWS
+
+
+@ROWS.row("Switch", "RefSwitch", source=CONTROL)
+def switch(p: Piece) -> Sequence[str | None]:
+    """Its input on one of two sides: the first if the condition is false."""
+    return [None, p.name(0)] if p.value(1).item() else [p.name(0), None]
+
+
+@ROWS.row("Merge", "RefMerge", source=CONTROL, joins=True)
+def merge(p: Piece) -> Sequence[str]:
+    """The input that was made, and which one it is."""
+    at = next(at for at in range(len(p)) if p.has(at))
+    return [p.name(at), p.const(np.array(at, np.int32))]
+
+
+@ROWS.row("Const", source=ARRAY)
+def constant_of_a_branch(p: Piece) -> Sequence[str]:
+    """A constant that exists only if its branch is taken: the second input tells."""
+    return [p.name(0)]
+
+
+@ROWS.row("NoOp", "Assert", "ControlTrigger", source=CONTROL)
+def nothing(_: Piece) -> Sequence[str]:
+    """Orders ops, or ends a run that went wrong; gives nothing."""
+    return []

@@ -1,0 +1,164 @@
+"""Convolutions and their gradients. TensorFlow's filters are height, width, in, out; ONNX's are
+out, in, height, width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.layouts import Images, Windows, images, windows
+from divergraph.execute.translate.tensorflow.table import NN, ROWS
+
+
+@ROWS.row("Conv2D", source=NN)
+def conv2d(p: Piece) -> Sequence[str]:
+    """A convolution; filters with fewer inputs than the image has channels make groups."""
+    return [_convolution(p, 2)]
+
+
+@ROWS.row("Conv3D", source=NN)
+def conv3d(p: Piece) -> Sequence[str]:
+    """A convolution of volumes."""
+    return [_convolution(p, 3)]
+
+
+def _convolution(p: Piece, spatial: int) -> str:
+    held = images(p, spatial)
+    over = windows(p, held, held.sizes(p.shape(0)), p.shape(1)[:spatial])
+    filters = p.transpose(p.name(1), spatial + 1, spatial, *range(spatial))
+    groups = p.shape(0)[held.axis] // p.shape(1)[spatial]
+    return held.from_first(p, _conv(p, held.to_first(p, p.name(0)), filters, over, groups))
+
+
+def _conv(p: Piece, image: str, filters: str, over: Windows, groups: int) -> str:
+    return p.add(
+        "Conv",
+        image,
+        filters,
+        strides=over.strides,
+        dilations=over.dilations,
+        pads=over.pads,
+        group=groups,
+    )
+
+
+@ROWS.row("DepthwiseConv2dNative", source=NN)
+def depthwise(p: Piece) -> Sequence[str]:
+    """A convolution of each channel by itself, with some filters each."""
+    held = images(p)
+    high, wide, channels, _many = p.shape(1)
+    over = windows(p, held, held.sizes(p.shape(0)), (high, wide))
+    image = held.to_first(p, p.name(0))
+    return [
+        held.from_first(p, _conv(p, image, _by_channel(p, p.name(1), p.shape(1)), over, channels))
+    ]
+
+
+def _by_channel(p: Piece, filters: str, shape: Sequence[int]) -> str:
+    high, wide, channels, many = shape
+    apart = p.transpose(filters, 2, 3, 0, 1)
+    return p.reshape(apart, (channels * many, 1, high, wide))
+
+
+@ROWS.row("Conv2DBackpropInput", "Conv2DBackpropInputV2", source=NN)
+def conv2d_input_gradient(p: Piece) -> Sequence[str]:
+    """The gradient of a convolution's image; also the transposed convolution."""
+    held = images(p)
+    # The image's sizes, or the image itself in V2; some writers give height and width alone.
+    shape = p.shape(0) if p.op.type.endswith("V2") else p.integers(0)
+    sizes = tuple(shape) if len(shape) == 2 else held.sizes(shape)
+    over = windows(p, held, sizes, p.shape(1)[:2])
+    channels = p.shape(1)[2] if len(shape) == 2 else shape[held.axis]
+    groups = channels // p.shape(1)[2]
+    filters = p.transpose(p.name(1), 3, 2, 0, 1)
+    return [_spread(p, held, p.name(2), filters, over, sizes, groups)]
+
+
+def _spread(
+    p: Piece,
+    held: Images,
+    gradient: str,
+    filters: str,
+    over: Windows,
+    sizes: Sequence[int],
+    groups: int,
+) -> str:
+    """What windows put back into an image of *sizes*. Elements no window reached are zeros."""
+    whole = [
+        (count - 1) * stride + (size - 1) * dilation + 1
+        for count, stride, size, dilation in zip(
+            over.out, over.strides, over.size, over.dilations, strict=True
+        )
+    ]
+    spread = p.add(
+        "ConvTranspose",
+        held.to_first(p, gradient),
+        filters,
+        strides=over.strides,
+        dilations=over.dilations,
+        group=groups,
+    )
+    # In one go with padding ONNX Runtime refuses some of the sizes there are.
+    behind = [
+        size - (have - begin) for size, have, begin in zip(sizes, whole, over.begin, strict=True)
+    ]
+    cut = p.add("Pad", spread, p.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *behind))
+    return held.from_first(p, cut)
+
+
+@ROWS.row("Conv2DBackpropFilter", "Conv2DBackpropFilterV2", source=NN)
+def conv2d_filter_gradient(p: Piece) -> Sequence[str]:
+    """The gradient of a convolution's filters: the image convolved with the gradient."""
+    held = images(p)
+    shape = p.shape(1) if p.op.type.endswith("V2") else p.integers(1)
+    over = windows(p, held, held.sizes(p.shape(0)), shape[:2])
+    groups = p.shape(0)[held.axis] // shape[2]
+    found = _correlated(p, held, over, groups, depthwise=False)
+    return [p.transpose(found, 2, 3, 0, 1)]
+
+
+def _correlated(p: Piece, held: Images, over: Windows, groups: int, *, depthwise: bool) -> str:
+    """The filters' gradient as in, out, height, width: with batch and channels exchanged it is a
+    convolution of the image with the gradient, strides and dilations exchanged, too."""
+    n = p.shape(0)[0]
+    channels = p.shape(0)[held.axis]
+    high, wide = held.sizes(p.shape(0))
+    image = p.transpose(held.to_first(p, p.name(0)), 1, 0, 2, 3)
+    gradient = p.transpose(held.to_first(p, p.name(2)), 1, 0, 2, 3)
+    if groups > 1 or depthwise:
+        inner = channels // groups
+        # in / groups, groups x batch: each group is convolved with its own gradients
+        image = p.reshape(image, (groups, inner, n, high, wide))
+        image = p.reshape(p.transpose(image, 1, 0, 2, 3, 4), (inner, groups * n, high, wide))
+    found = p.add(
+        "Conv",
+        image,
+        gradient,
+        strides=over.dilations,
+        dilations=over.strides,
+        pads=over.pads,
+        group=groups,
+    )
+    # Windows that reach not quite to the end leave more places than the filters have.
+    return p.add("Slice", found, p.ints(0, 0), p.ints(*over.size), p.ints(2, 3))
+
+
+@ROWS.row("DepthwiseConv2dNativeBackpropInput", source=NN)
+def depthwise_input_gradient(p: Piece) -> Sequence[str]:
+    """The gradient of a depthwise convolution's image."""
+    held = images(p)
+    sizes = held.sizes(p.integers(0))
+    over = windows(p, held, sizes, p.shape(1)[:2])
+    filters = _by_channel(p, p.name(1), p.shape(1))
+    return [_spread(p, held, p.name(2), filters, over, sizes, p.shape(1)[2])]
+
+
+@ROWS.row("DepthwiseConv2dNativeBackpropFilter", source=NN)
+def depthwise_filter_gradient(p: Piece) -> Sequence[str]:
+    """The gradient of a depthwise convolution's filters."""
+    held = images(p)
+    high, wide, channels, many = p.integers(1)
+    over = windows(p, held, held.sizes(p.shape(0)), (high, wide))
+    found = _correlated(p, held, over, channels, depthwise=True)
+    apart = p.reshape(found, (channels, many, high, wide))
+    return [p.transpose(apart, 2, 3, 0, 1)]

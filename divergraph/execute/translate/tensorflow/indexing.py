@@ -1,0 +1,199 @@
+"""Ops that take or put elements by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.elementwise import numpy_type
+from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, NN, ROWS
+
+
+@ROWS.row("Gather", "GatherV2", "ResourceGather", source=ARRAY)
+def gather(p: Piece) -> Sequence[str]:
+    """The slices along an axis that are listed."""
+    axis = p.integers(2)[0] if p.has(2) else 0
+    batch = int(p.attr("batch_dims", 0))
+    if not batch:
+        return [p.add("Gather", p.name(0), p.name(1), axis=axis)]
+    axis %= p.rank(0)
+    if batch < 0:
+        batch += p.rank(1)
+    if axis != batch:
+        raise NotTranslatedError(f"GatherV2 along axis {axis} of {batch} batch axes")
+    indices = p.cast(p.reshape(p.name(1), (*p.shape(1), 1)), np.int64)
+    return [p.add("GatherND", p.name(0), indices, batch_dims=batch)]
+
+
+@ROWS.row("GatherNd", source=ARRAY)
+def gather_nd(p: Piece) -> Sequence[str]:
+    """The slices at the places that are listed."""
+    return [p.add("GatherND", p.name(0), p.cast(p.name(1), np.int64))]
+
+
+@ROWS.row("ScatterNd", source=ARRAY)
+def scatter_nd(p: Piece) -> Sequence[str]:
+    """Zeros with slices added at the places that are listed."""
+    zeros = p.const(np.zeros(p.integers(2), p.dtype(1)))
+    return [p.add("ScatterND", zeros, p.cast(p.name(0), np.int64), p.name(1), reduction="add")]
+
+
+@ROWS.row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", source=ARRAY)
+def tensor_scatter(p: Piece) -> Sequence[str]:
+    """The input with slices put, added or taken away at the places that are listed."""
+    updates = p.name(2)
+    if p.op.type == "TensorScatterSub":
+        updates = p.add("Neg", updates)
+    how = "none" if p.op.type == "TensorScatterUpdate" else "add"
+    places = p.cast(p.name(1), np.int64)
+    return [p.add("ScatterND", p.name(0), places, updates, reduction=how)]
+
+
+@ROWS.row("UnsortedSegmentSum", "SegmentSum", source=MATH)
+def segment_sum(p: Piece) -> Sequence[str]:
+    """The sum of all rows of each segment; rows of negative segments are left out."""
+    ids = p.cast(p.name(1), np.int64)
+    if p.op.type == "SegmentSum":
+        count = int(p.value(1).max(initial=-1)) + 1
+    else:
+        (count,) = p.integers(2)
+    inner = p.shape(0)[p.rank(1) :]
+    # One row more takes those of negative segments.
+    is_left_out = p.add("Less", ids, p.const(np.array(0)))
+    ids = p.add("Where", is_left_out, p.const(np.array(count)), ids)
+    places = p.reshape(ids, (*p.shape(1), 1))
+    zeros = p.const(np.zeros((count + 1, *inner), p.dtype(0)))
+    summed = p.add("ScatterND", zeros, places, p.name(0), reduction="add")
+    return [p.add("Slice", summed, p.ints(0), p.ints(count), p.ints(0))]
+
+
+@ROWS.row("OneHot", source=ARRAY)
+def one_hot(p: Piece) -> Sequence[str]:
+    """A value at the place each index says, another one elsewhere; indices out of range have
+    none."""
+    (depth,) = p.integers(1)
+    axis = int(p.attr("axis", -1))
+    rank = p.rank(0) + 1
+    axis %= rank
+    places = [1] * rank
+    places[axis] = depth
+    range_ = p.const(np.arange(depth, dtype=p.dtype(0)).reshape(places))
+    indices = p.add("Unsqueeze", p.name(0), p.ints(axis))
+    return [p.add("Where", p.add("Equal", indices, range_), p.name(2), p.name(3))]
+
+
+@ROWS.row("Where", source=ARRAY)
+def where(p: Piece) -> Sequence[str]:
+    """The places of all elements that are not zero, row by row."""
+    found = p.name() if p.dtype().kind == "b" else p.cast(p.name(), np.bool_)
+    return [p.transpose(p.add("NonZero", found), 1, 0)]
+
+
+@ROWS.row("TopKV2", source=NN)
+def top_k(p: Piece) -> Sequence[str]:
+    """The largest elements along the last axis, and where they are."""
+    (count,) = p.integers(1)
+    is_sorted = int(bool(p.attr("sorted", True)))
+    values, places = p.add_many("TopK", 2, p.name(0), p.ints(count), axis=-1, sorted=is_sorted)
+    return [values, p.cast(places, numpy_type(p.attr("index_type", "int32")))]
+
+
+@ROWS.row("DynamicStitch", "ParallelDynamicStitch", source="tensorflow/core/ops/data_flow_ops.cc")
+def dynamic_stitch(p: Piece) -> Sequence[str]:
+    """Rows of several tensors, each put where its index says; later ones win."""
+    count = len(p) // 2
+    indices = [p.integers(at) for at in range(count)]
+    inner = p.shape(count)[p.rank(0) :]
+    rows = max((max(each, default=-1) for each in indices), default=-1) + 1
+    found = p.const(np.zeros((rows, *inner), p.dtype(count)))
+    for at, places in enumerate(indices):
+        if places:
+            data = p.reshape(p.name(count + at), (len(places), *inner))
+            # An index that comes twice within one tensor: the last one stays.
+            last = {place: number for number, place in enumerate(places)}
+            kept = p.add("Gather", data, p.ints(*last.values()), axis=0)
+            where_to = p.const(np.array(list(last), np.int64).reshape(-1, 1))
+            found = p.add("ScatterND", found, where_to, kept)
+    return [found]
+
+
+class StridedSlice:
+    """What the masks of a StridedSlice say (``StridedSliceSpec`` of the op's description): the
+    slice along each axis of the input, and the shape of the result."""
+
+    def __init__(
+        self,
+        p: Piece,
+        shape: Sequence[int],
+        begin: Sequence[int],
+        end: Sequence[int],
+        strides: Sequence[int],
+    ) -> None:
+        masks = {
+            name: int(p.attr(f"{name}_mask", 0))
+            for name in ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
+        }
+        self.slices: list[slice] = []
+        self.kept: list[int] = []
+        count = len(begin)
+        entries = [at for at in range(count) if not masks["new_axis"] >> at & 1]
+        ellipsis = [at for at in entries if masks["ellipsis"] >> at & 1]
+        taken = len(entries) - len(ellipsis)
+        for at in range(count):
+            axis = len(self.slices)
+            if masks["ellipsis"] >> at & 1:
+                for _ in range(len(shape) - taken):
+                    self._all(shape)
+            elif masks["new_axis"] >> at & 1:
+                self.kept.append(1)
+            elif masks["shrink_axis"] >> at & 1:
+                place = begin[at] % shape[axis] if shape[axis] else 0
+                self.slices.append(slice(place, place + 1, 1))
+            else:
+                first = None if masks["begin"] >> at & 1 else begin[at]
+                last = None if masks["end"] >> at & 1 else end[at]
+                found = slice(first, last, strides[at])
+                self.slices.append(found)
+                self.kept.append(len(range(*found.indices(shape[axis]))))
+        while len(self.slices) < len(shape):
+            self._all(shape)
+
+    def _all(self, shape: Sequence[int]) -> None:
+        self.kept.append(shape[len(self.slices)])
+        self.slices.append(slice(None))
+
+
+@ROWS.row("StridedSlice", source=ARRAY)
+def strided_slice(p: Piece) -> Sequence[str]:
+    """Every so many elements from a place to another along each axis."""
+    spec = StridedSlice(p, p.shape(0), p.integers(1), p.integers(2), p.integers(3))
+    chosen = [
+        (axis, *each.indices(p.shape(0)[axis]))
+        for axis, each in enumerate(spec.slices)
+        if each != slice(None)
+    ]
+    found = p.name(0)
+    if chosen:
+        axes, begins, ends, steps = zip(*chosen, strict=True)
+        # Backwards up to the first element is -1, which ONNX would take for the last one.
+        least = int(np.iinfo(np.int64).min)
+        stops = [least if last < 0 else last for last in ends]
+        found = p.add(
+            "Slice", found, p.ints(*begins), p.ints(*stops), p.ints(*axes), p.ints(*steps)
+        )
+    return [p.reshape(found, spec.kept)]
+
+
+@ROWS.row("StridedSliceGrad", source=ARRAY)
+def strided_slice_grad(p: Piece) -> Sequence[str]:
+    """Zeros with the gradient where the slice was taken."""
+    shape = p.integers(0)
+    spec = StridedSlice(p, shape, p.integers(1), p.integers(2), p.integers(3))
+    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)[tuple(spec.slices)]
+    zeros = p.const(np.zeros(int(np.prod(shape, dtype=np.int64)), p.dtype(4)))
+    flat = p.reshape(p.name(4), (places.size,))
+    put = p.add("ScatterElements", zeros, p.const(places.ravel().copy()), flat, axis=0)
+    return [p.reshape(put, shape)]

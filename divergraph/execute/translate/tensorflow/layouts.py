@@ -1,0 +1,105 @@
+"""Images with channels last, as TensorFlow holds them, and first, as ONNX computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.piece import Piece
+
+_FORMATS = {"NHWC": False, "NCHW": True, "NDHWC": False, "NCDHW": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """How an op holds its images: with channels first, or not; ``spatial`` axes each."""
+
+    first: bool
+    spatial: int
+
+    @property
+    def axis(self) -> int:
+        """The axis of the channels."""
+        return 1 if self.first else self.spatial + 1
+
+    @property
+    def places(self) -> range:
+        """The axes of height and width."""
+        return range(2, 2 + self.spatial) if self.first else range(1, 1 + self.spatial)
+
+    def to_first(self, p: Piece, tensor: str) -> str:
+        """The images with channels first."""
+        rest = range(1, 1 + self.spatial)
+        return tensor if self.first else p.transpose(tensor, 0, self.spatial + 1, *rest)
+
+    def from_first(self, p: Piece, tensor: str) -> str:
+        """Images with channels first as the op holds them."""
+        return tensor if self.first else p.transpose(tensor, 0, *range(2, 2 + self.spatial), 1)
+
+    def sizes(self, shape: Sequence[int]) -> tuple[int, ...]:
+        """Height and width of a shape, or of an attribute with a number for each axis."""
+        return tuple(int(shape[at]) for at in self.places)
+
+
+def images(p: Piece, spatial: int = 2) -> Images:
+    """How the op holds its images.
+
+    Raises:
+        NotTranslatedError: in a form of its own.
+    """
+    said = p.attr("data_format", "NHWC" if spatial == 2 else "NDHWC")
+    if said not in _FORMATS:
+        raise NotTranslatedError(f"{p.op.type} of images held as {said}")
+    return Images(_FORMATS[said], spatial)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How windows go over images: ``size``, ``strides``, ``dilations`` along each axis, ``begin``
+    and ``end`` elements of padding, ``out`` windows."""
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    out: tuple[int, ...]
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """The padding as ONNX lists it."""
+        return (*self.begin, *self.end)
+
+
+def windows(p: Piece, held: Images, sizes: Sequence[int], kernel: Sequence[int]) -> Windows:
+    """The windows of size *kernel* of an op over images of *sizes*.
+
+    Source: ``GetWindowedOutputSizeVerbose`` of core/framework/kernel_shape_util.cc: SAME pads so
+    that there are ceil(size / stride) windows, the odd element behind; VALID does not pad.
+
+    Raises:
+        NotTranslatedError: a padding of another name.
+    """
+    every = [1] * (held.spatial + 2)
+    strides = held.sizes(p.attr("strides", tuple(every)))
+    dilations = held.sizes(p.attr("dilations", tuple(every)))
+    said = p.attr("padding")
+    begin, end, out = [], [], []
+    explicit = list(p.attr("explicit_paddings", ()))
+    for at, axis in enumerate(held.places):
+        reach = (kernel[at] - 1) * dilations[at] + 1
+        if said == "SAME":
+            count = -(-sizes[at] // strides[at])
+            whole = max((count - 1) * strides[at] + reach - sizes[at], 0)
+            pad = (whole // 2, whole - whole // 2)
+        elif said == "VALID":
+            pad = (0, 0)
+        elif said == "EXPLICIT":
+            pad = (explicit[2 * axis], explicit[2 * axis + 1])
+        else:
+            raise NotTranslatedError(f"{p.op.type} with padding {said}")
+        begin.append(pad[0])
+        end.append(pad[1])
+        out.append((sizes[at] + sum(pad) - reach) // strides[at] + 1)
+    return Windows(tuple(kernel), strides, dilations, tuple(begin), tuple(end), tuple(out))

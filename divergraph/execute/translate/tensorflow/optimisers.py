@@ -1,0 +1,112 @@
+"""What a step does to variables: their new values, as the ops of the old kind hand them on.
+
+Inputs come as declared in core/ops/training_ops.cc; the formulas are those of the functors in
+core/kernels/training_ops.cc. Of ops on resources, which hand nothing on, nothing can be seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.table import ROWS, STATE, TRAINING
+
+
+@ROWS.row("AssignAdd", "AssignSub", source=STATE)
+def assign_add(p: Piece) -> Sequence[str]:
+    """The variable with a value added or taken away."""
+    kind = "Add" if p.op.type == "AssignAdd" else "Sub"
+    return [p.add(kind, p.name(0), p.name(1))]
+
+
+@ROWS.row("Assign", source=STATE)
+def assign(p: Piece) -> Sequence[str]:
+    """The value the variable gets."""
+    return [p.name(1)]
+
+
+@ROWS.row("ApplyGradientDescent", source=TRAINING)
+def gradient_descent(p: Piece) -> Sequence[str]:
+    """var - alpha delta."""
+    return [p.add("Sub", p.name(0), p.add("Mul", p.name(1), p.name(2)))]
+
+
+@ROWS.row("ApplyMomentum", source=TRAINING)
+def momentum(p: Piece) -> Sequence[str]:
+    """accum = accum momentum + grad; var - lr accum, or with Nesterov's step
+    var - (grad lr + accum momentum lr)."""
+    var, accum, rate, gradient, decay = (p.name(at) for at in range(5))
+    moved = p.add("Add", p.add("Mul", accum, decay), gradient)
+    if not p.attr("use_nesterov", False):
+        return [p.add("Sub", var, p.add("Mul", moved, rate))]
+    ahead = p.add("Mul", p.add("Mul", moved, decay), rate)
+    return [p.add("Sub", var, p.add("Add", p.add("Mul", gradient, rate), ahead))]
+
+
+@ROWS.row("ApplyAdam", source=TRAINING)
+def adam(p: Piece) -> Sequence[str]:
+    """m and v move towards the gradient and its square; var moves by
+    m lr sqrt(1 - beta2^t) / (1 - beta1^t) / (sqrt(v) + epsilon)."""
+    var, m, v, power1, power2, rate, beta1, beta2, epsilon, gradient = (
+        p.name(at) for at in range(10)
+    )
+    one = p.number(1)
+    root = p.add("Sqrt", p.add("Sub", one, power2))
+    alpha = p.add("Div", p.add("Mul", rate, root), p.add("Sub", one, power1))
+    m = _towards(p, m, gradient, beta1)
+    v = _towards(p, v, p.add("Mul", gradient, gradient), beta2)
+    if p.attr("use_nesterov", False):
+        share = p.add("Mul", gradient, p.add("Sub", one, beta1))
+        m = p.add("Add", share, p.add("Mul", beta1, m))
+    below = p.add("Add", epsilon, p.add("Sqrt", v))
+    return [p.add("Sub", var, p.add("Div", p.add("Mul", m, alpha), below))]
+
+
+def _towards(p: Piece, old: str, new: str, decay: str) -> str:
+    """old + (new - old) (1 - decay)."""
+    step = p.add("Mul", p.add("Sub", new, old), p.add("Sub", p.number(1), decay))
+    return p.add("Add", old, step)
+
+
+@ROWS.row("ApplyRMSProp", source=TRAINING)
+def rms_prop(p: Piece) -> Sequence[str]:
+    """ms moves towards grad^2; mom = mom momentum + lr grad / sqrt(ms + epsilon); var - mom."""
+    var, ms, mom, rate, rho, decay, epsilon, gradient = (p.name(at) for at in range(8))
+    ms = _towards(p, ms, p.add("Mul", gradient, gradient), rho)
+    step = p.add("Div", p.add("Mul", gradient, rate), p.add("Sqrt", p.add("Add", ms, epsilon)))
+    return [p.add("Sub", var, p.add("Add", p.add("Mul", mom, decay), step))]
+
+
+@ROWS.row("ApplyCenteredRMSProp", source=TRAINING)
+def centred_rms_prop(p: Piece) -> Sequence[str]:
+    """As RMSProp, with the square of the mean gradient taken from ms."""
+    var, mg, ms, mom, rate, rho, decay, epsilon, gradient = (p.name(at) for at in range(9))
+    ms = _towards(p, ms, p.add("Mul", gradient, gradient), rho)
+    mg = _towards(p, mg, gradient, rho)
+    spread = p.add("Add", p.add("Sub", ms, p.add("Mul", mg, mg)), epsilon)
+    step = p.add("Div", p.add("Mul", gradient, rate), p.add("Sqrt", spread))
+    return [p.add("Sub", var, p.add("Add", p.add("Mul", mom, decay), step))]
+
+
+@ROWS.row("ApplyAdagrad", source=TRAINING)
+def adagrad(p: Piece) -> Sequence[str]:
+    """accum + grad^2; var - lr grad / sqrt(accum)."""
+    var, accum, rate, gradient = (p.name(at) for at in range(4))
+    if p.attr("update_slots", True):
+        accum = p.add("Add", accum, p.add("Mul", gradient, gradient))
+    step = p.add("Div", p.add("Mul", gradient, rate), p.add("Sqrt", accum))
+    return [p.add("Sub", var, step)]
+
+
+@ROWS.row("ApplyAdadelta", source=TRAINING)
+def adadelta(p: Piece) -> Sequence[str]:
+    """accum moves towards grad^2; var - lr grad sqrt(accum_update + epsilon) / sqrt(accum +
+    epsilon)."""
+    var, accum, accum_update, rate, rho, epsilon, gradient = (p.name(at) for at in range(7))
+    one = p.number(1)
+    square = p.add("Mul", p.add("Mul", gradient, gradient), p.add("Sub", one, rho))
+    accum = p.add("Add", p.add("Mul", accum, rho), square)
+    above = p.add("Sqrt", p.add("Add", accum_update, epsilon))
+    below = p.add("Sqrt", p.add("Add", accum, epsilon))
+    update = p.add("Mul", p.add("Div", above, below), gradient)
+    return [p.add("Sub", var, p.add("Mul", update, rate))]

@@ -1,0 +1,20 @@
+"""All rows of TensorFlow's ops: importing the modules fills the table."""
+
+from __future__ import annotations
+
+from divergraph.execute.translate.tensorflow import (  # noqa: F401 - each puts its rows in
+    arrays,
+    batch_norm,
+    control,
+    convolutions,
+    elementwise,
+    gradients,
+    indexing,
+    losses,
+    matrices,
+    optimisers,
+    pooling,
+    reductions,
+    resizing,
+)
+from divergraph.execute.translate.tensorflow.table import ROWS as ROWS

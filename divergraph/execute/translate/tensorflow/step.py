@@ -1,0 +1,196 @@
+"""The step of a TensorFlow model as a program: which ops run, and why others do not.
+
+It is the same step that TensorFlow's own executor runs (``execute/tensorflow/step.py``): the train
+op with all it needs, and what else can be computed without changing anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from divergraph.execute.contract import Array
+from divergraph.execute.tensorflow.branches import in_branches
+from divergraph.execute.tensorflow.calls_in_place import calls_in_place
+from divergraph.execute.tensorflow.files import SEEDED
+from divergraph.execute.tensorflow.late_reads import late_reads
+from divergraph.execute.tensorflow.step import PLACEHOLDERS, waits
+from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_variable
+from divergraph.execute.translate.program import Program
+from divergraph.execute.translate.tensorflow.constants import VALUE, TensorFlowConstants
+from divergraph.execute.translate.tensorflow.rows import ROWS
+from graphstore.errors import InputError
+from graphstore.model import InputRef, ModelGraph, Op, Tensor
+from graphstore.traverse.topological_order import lowest_first
+
+_NO_TENSOR = {"string": "texts", "resource": "a resource", "variant": "a variant"}
+
+
+def tensorflow_program(
+    graph: ModelGraph,
+    name: str,
+    variables: Mapping[str, Array],
+    train_ops: Collection[str],
+    fed: Collection[str],
+    *,
+    from_dumps: bool = False,
+) -> Program:
+    """The step of *graph* that ends with *train_ops*, tensors *fed* taken as given.
+
+    *variables* holds values of variables by op. With *from_dumps* the values of others, of random
+    numbers and of batches will come with each question; else what needs them is left out.
+
+    Raises:
+        InputError: a train op or a fed tensor that is not in the model.
+    """
+    whole = calls_in_place(graph)
+    ops = _in_order([op for op in whole.ops if not op.subgraph])
+    tensors = {tensor.name: tensor for op in ops for tensor in op.outputs}
+    for each in fed:
+        if each not in tensors:
+            raise InputError(f"the model has no tensor {each!r} to feed")
+    found = _Step(whole, ops, train_ops, fed)
+    branches = in_branches(whole)
+    constants = TensorFlowConstants(graph, branches, variables)
+    kept = [op for op in ops if not _is_constant(op, constants)]
+    runs = tuple(_in_branch(op, branches) for op in kept if op.type not in PLACEHOLDERS)
+    placeholders = [tensor.name for op in ops if op.type in PLACEHOLDERS for tensor in op.outputs]
+    inputs = tuple(tensors[each] for each in dict.fromkeys((*placeholders, *fed)))
+    outside = {
+        tensor.name: f"{what}: give the values of {tensor.name!r}"
+        for op in kept
+        if (what := _comes_from_outside(op))
+        for tensor in op.outputs
+        if tensor.name not in fed
+    }
+    left_out = {name: reason for name, reason in found.left_out() if name not in fed}
+    if from_dumps:
+        given = frozenset(outside)
+        left_out = {name: reason for name, reason in left_out.items() if name not in given}
+    else:
+        given, left_out = frozenset(), {**outside, **left_out}
+    return Program(name, ROWS, runs, inputs, constants, left_out, given)
+
+
+_FETCHES = ("Iterator", "OneShotIterator", "QueueDequeue", "ReaderRead")
+
+
+def _comes_from_outside(op: Op) -> str:
+    """Where what *op* gives comes from, if not from its inputs; or empty."""
+    if op.type in VARIABLES:
+        return "nothing says the value of a variable"
+    if op.type in SEEDED or op.type.startswith("Stateless") or op.type.startswith("Stateful"):
+        return "draws numbers"
+    return "fetches data" if op.type.startswith(_FETCHES) else ""
+
+
+def _is_constant(op: Op, constants: TensorFlowConstants) -> bool:
+    return bool(op.outputs) and op.outputs[0].name in constants
+
+
+def _in_branch(op: Op, branches: Mapping[str, InputRef]) -> Op:
+    """A constant of a branch as an op that takes its value, and what tells whether it exists."""
+    if op.type != "Const" or op.id not in branches:
+        return op
+    return replace(op, inputs=(InputRef(op.outputs[0].name + VALUE), branches[op.id]))
+
+
+def _in_order(ops: list[Op]) -> list[Op]:
+    """Makers before users; ops of loops, which wait for each other, come last."""
+    places = {op.id: at for at, op in enumerate(ops)}
+    edges = {
+        (places[each], places[op.id])
+        for op in ops
+        for each in (*(ref.op for ref in op.takes), *op.control_inputs)
+        if each in places
+    }
+    order = lowest_first(len(ops), [edge[0] for edge in edges], [edge[1] for edge in edges])
+    rest = sorted(set(range(len(ops))).difference(order))
+    return [ops[at] for at in (*order, *rest)]
+
+
+class _Step:
+    """Which tensors a run does not give, and why."""
+
+    def __init__(
+        self, graph: ModelGraph, ops: list[Op], train_ops: Collection[str], fed: Collection[str]
+    ) -> None:
+        self._ops = {op.id: op for op in ops}
+        self._fed = frozenset(fed)
+        listed = graph.attrs.get("collection train_op", ())
+        named = train_ops or (map(str, listed) if isinstance(listed, tuple) else ())
+        ends = [each.partition(":")[0] for each in named]
+        for each in train_ops:
+            if each.partition(":")[0] not in self._ops:
+                raise InputError(f"the model has no op {each!r} to end the step with")
+        self._step = self._behind(each for each in ends if each in self._ops)
+        self._late = late_reads(graph)
+        self._prepares = frozenset(self._preparing(ops))
+
+    def left_out(self) -> Iterator[tuple[str, str]]:
+        """Each tensor that no run gives, with the reason."""
+        behind: dict[str, str] = {}
+        for op in self._ops.values():
+            reason = self._blocked(op)
+            if not reason:
+                ids = (ref.op for ref in op.takes if str(ref) not in self._fed)
+                reason = next((behind[each] for each in ids if each in behind), "")
+            if reason:
+                behind[op.id] = reason
+            for tensor in op.outputs:
+                said = reason or _not_kept(op, tensor)
+                if said:
+                    yield tensor.name, said
+
+    def _blocked(self, op: Op) -> str:
+        if op.id in self._late:
+            return "reads a variable after the step has changed it"
+        if "frame" in op.attrs:
+            return "computed anew in each turn of a loop"
+        if op.id in self._prepares:
+            return "only prepares variables"
+        if op.id not in self._step and changes_variable(op.type):
+            return "changes variables outside of the step"
+        return waits(op.type)
+
+    def _behind(self, ids: Iterable[str]) -> frozenset[str]:
+        """The ops *ids* and all that run before them."""
+        found: set[str] = set()
+        waiting = list(ids)
+        while waiting:
+            op = self._ops.get(waiting.pop())
+            if op is None or op.id in found:
+                continue
+            found.add(op.id)
+            waiting += [ref.op for ref in op.takes if str(ref) not in self._fed]
+            waiting += op.control_inputs
+        return frozenset(found)
+
+    def _preparing(self, ops: list[Op]) -> Iterator[str]:
+        """The ops that give variables their first values, and what serves nothing else."""
+        users: dict[str, list[Op]] = {}
+        for op in ops:
+            for each in dict.fromkeys((*(ref.op for ref in op.takes), *op.control_inputs)):
+                users.setdefault(each, []).append(op)
+        found: set[str] = set()
+        for op in ops:
+            first = op.source() if op.type in ("Assign", "AssignVariableOp") else None
+            variable = self._ops.get(first.op) if first is not None else None
+            if variable is None or variable.type not in VARIABLES or op.id in self._step:
+                continue
+            if op.id == f"{variable.id}/Assign" or "/Initializer/" in str(op.source(1)):
+                found.add(op.id)
+        yield from found
+        for op in reversed(ops):
+            reads = users.get(op.id, [])
+            if op.id in self._step or op.type in VARIABLES or not reads:
+                continue
+            if all(each.id in found for each in reads):
+                found.add(op.id)
+                yield op.id
+
+
+def _not_kept(op: Op, tensor: Tensor) -> str:
+    if op.type in VARIABLES:
+        return ""
+    return _NO_TENSOR.get(str(tensor.dtype), "")

@@ -1,0 +1,16 @@
+"""The table of TensorFlow's ops, which the modules beside this one fill."""
+
+from __future__ import annotations
+
+from divergraph.execute.translate.contract import Rows
+
+ROWS = Rows("tensorflow")
+
+MATH = "tensorflow/core/ops/math_ops.cc"
+ARRAY = "tensorflow/core/ops/array_ops.cc"
+NN = "tensorflow/core/ops/nn_ops.cc"
+TRAINING = "tensorflow/core/ops/training_ops.cc"
+CONTROL = "tensorflow/core/ops/control_flow_ops.cc"
+STATE = "tensorflow/core/ops/state_ops.cc"
+IMAGE = "tensorflow/core/ops/image_ops.cc"
+"""Where TensorFlow declares and describes its ops; their kernels lie in ``core/kernels``."""
