@@ -41,13 +41,13 @@ def open_executor(
         raise ExecutionError(
             f"nothing here runs {graph.framework} models of format {graph.format}",
             where=str(path),
-            hint="can be run: ONNX, Caffe, and TensorFlow with the extra divergraph[tensorflow]",
+            hint="ONNX, TensorFlow and Caffe models can be run",
         )
-    return open_by(factory, path, graph, options or {})
+    return open_by(factory, path, graph, options)
 
 
 def open_by(
-    factory: ExecutorFactory, path: Path, graph: ModelGraph, options: Mapping[str, str]
+    factory: ExecutorFactory, path: Path, graph: ModelGraph, options: Mapping[str, str] | None
 ) -> Executor:
     """The model opened by *factory*, in a process of its own where that is possible; as
     ``open_executor``."""

@@ -195,7 +195,7 @@ def test_nothing_is_read_or_written_and_the_rest_runs(tmp_path: Path, build: Hos
 
 def test_the_refusal_names_the_op(tmp_path: Path) -> None:
     model, _ = hostile_model(tmp_path, reading_a_file)
-    executor = open_executor(model, read_graph(model))
+    executor = open_executor(model, read_graph(model), engine="tensorflow")
     reasons = {each.tensor: each.reason for each in executor.unavailable}
     assert reasons["spy:0"] == reasons["stolen:0"]
     assert reasons["spy:0"].startswith("spy (ReadFile) reaches outside")
@@ -204,7 +204,7 @@ def test_the_refusal_names_the_op(tmp_path: Path) -> None:
 @pytest.mark.parametrize("build", [reading_a_file, debugging_to_a_file], ids=lambda b: b.__name__)
 def test_pieces_do_not_run_it_either(tmp_path: Path, build: Hostile) -> None:
     model, place = hostile_model(tmp_path, build)
-    executor = open_executor(model, read_graph(model))
+    executor = open_executor(model, read_graph(model), engine="tensorflow")
     subgraphs = [
         RunnableSubgraph("a", ("x:0",), ("stolen:0",)),
         RunnableSubgraph("b", ("x:0",), ("honest:0",)),
@@ -230,14 +230,14 @@ def test_the_check_of_a_part_does_not_run_it(tmp_path: Path, build: Hostile) -> 
 def test_a_variable_is_not_filled_from_a_file(tmp_path: Path) -> None:
     model, _ = hostile_model(tmp_path, a_variable_of_a_file)
     with pytest.raises(ExecutionError, match=r"value of variable 'spied': .*ReadFile.*outside"):
-        open_executor(model, read_graph(model))
+        open_executor(model, read_graph(model), engine="tensorflow")
 
 
 def test_what_is_fed_is_not_refused(tmp_path: Path) -> None:
     model, _ = hostile_model(tmp_path, reading_a_file)
     graph = read_graph(model)
     decoded = next(op.id for op in graph.ops if op.type == "DecodeRaw")
-    executor = open_executor(model, graph, {"feed": f"{decoded}:0"})
+    executor = open_executor(model, graph, {"feed": f"{decoded}:0"}, "tensorflow")
     values = dict(executor.run({"x:0": X, f"{decoded}:0": np.uint8([1, 2])}, ["stolen:0"]))
     np.testing.assert_array_equal(values["stolen:0"], [1, 2])
 
@@ -250,7 +250,7 @@ def test_printing_hands_on_what_it_prints(
             return tf.compat.v1.Print(x, [x], "\x1b[2J")
 
     model, _ = hostile_model(tmp_path, printing)
-    executor = open_executor(model, read_graph(model))
+    executor = open_executor(model, read_graph(model), engine="tensorflow")
     values = dict(executor.run({"x:0": X}))
     np.testing.assert_array_equal(values["stolen:0"], X)
     assert "[2J" not in capfd.readouterr().err
@@ -282,7 +282,7 @@ def test_a_checkpoint_is_only_read_where_the_user_says(tmp_path: Path) -> None:
             session.run(w.initializer)
             saver.save(session, str(tmp_path / "model.ckpt"))
     model = tmp_path / "model.ckpt.meta"
-    executor = open_executor(model, read_graph(model))
+    executor = open_executor(model, read_graph(model), engine="tensorflow")
     values = dict(executor.run({}))
     np.testing.assert_array_equal(values["read:0"], [1, 2])
     reasons = {each.tensor: each.reason for each in executor.unavailable}
@@ -321,7 +321,7 @@ def test_only_words_beside_a_saved_model_are_read(tmp_path: Path, beside: bool) 
     words.write_text("a\nb\nc\n")
     model = saved_with_words(tmp_path / "net", words, beside=beside)
     words.write_text("z\n")
-    executor = open_executor(model, read_graph(model))
+    executor = open_executor(model, read_graph(model), engine="tensorflow")
     if beside:
         values = dict(executor.run({"x:0": np.float32([1, 1, 1])}))
         np.testing.assert_array_equal(values["times:0"], [2, 0, 7])

@@ -51,7 +51,7 @@ def meta_file(folder: Path, build: Build, *, checkpoint: bool = True) -> Path:
 
 
 def opened(path: Path, **options: str) -> Executor:
-    return open_executor(path, read_graph(path), options)
+    return open_executor(path, read_graph(path), options, "tensorflow")
 
 
 def ran(path: Path, feeds: dict[str, Array], memory: int = 1 << 30, **options: str) -> Any:

@@ -37,7 +37,7 @@ def golden(lenet: Path, step: ModelGraph) -> dict[str, Array]:
 
 @pytest.fixture(scope="module")
 def executor(lenet: Path, step: ModelGraph) -> Iterator[Executor]:
-    opened = open_executor(lenet / "model.ckpt.meta", step)
+    opened = open_executor(lenet / "model.ckpt.meta", step, engine="tensorflow")
     yield opened
     opened.close()
 

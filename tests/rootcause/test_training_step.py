@@ -1,17 +1,13 @@
-"""A training step, gradients and all, run piece by piece by TensorFlow."""
+"""A training step, gradients and all, run piece by piece with nothing but the base install."""
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.rootcause.options import MethodChoice
 from graphstore.contract import RunData
-from graphstore.errors import ExecutionError
-from graphstore.model import Method, Role, TensorIO, Verdict
+from graphstore.model import Role, TensorIO, Verdict
 
 
 def request(lenet: Path, side: str, method: MethodChoice = MethodChoice.AUTO) -> CompareRequest:
@@ -26,8 +22,7 @@ def request(lenet: Path, side: str, method: MethodChoice = MethodChoice.AUTO) ->
     )
 
 
-@pytest.mark.tensorflow
-class TestWithTensorFlow:
+class TestTheStepOfLeNet:
     def test_rounding_is_no_origin_though_a_gradient_is_far_off(self, lenet: Path) -> None:
         data = compare(request(lenet, "npu_clean"))
         assert data.run.verdict is Verdict.NOISE
@@ -47,18 +42,6 @@ class TestWithTensorFlow:
         assert [op for op, role in roles.items() if role is Role.INTRODUCES] == [
             "LeNet/conv2/Conv2DRelu"
         ]
-
-
-@pytest.mark.skipif(find_spec("tensorflow") is not None, reason="needs TensorFlow to be absent")
-class TestWithoutTensorFlow:
-    def test_origins_are_by_thresholds_and_the_extra_is_named(self, lenet: Path) -> None:
-        data = compare(request(lenet, "npu_fault"))
-        assert data.run.method is Method.THRESHOLDS
-        assert any("divergraph[tensorflow]" in warning for warning in data.run.warnings)
-
-    def test_asking_for_root_causes_is_refused(self, lenet: Path) -> None:
-        with pytest.raises(ExecutionError, match="tensorflow"):
-            compare(request(lenet, "npu_fault", MethodChoice.ROOT_CAUSE))
 
 
 def worst_error(data: RunData) -> float:

@@ -88,10 +88,11 @@ def reaches_outside(kind: str) -> str:
     """How ops of a type, in a function, change or wait for what is outside of it; or empty."""
     if kind == _STARTS_ITERATOR or changes_resource(kind):
         return "changes variables outside of the step"
-    return _touches(kind)
+    return touches(kind)
 
 
-def _touches(kind: str) -> str:
+def touches(kind: str) -> str:
+    """How ops of a type reach outside of the model, files or queues; or empty."""
     return "reads or writes files" if kind in _FILES else waits(kind)
 
 
@@ -235,9 +236,9 @@ class StepFinder:
 
     def _blocks(self, op: Any) -> str:
         """Why what *op* and all behind it make cannot be given; empty if it can."""
-        touches = self._outside.get(op.name) or _touches(op.type)
-        if touches:
-            return touches
+        reaches = self._outside.get(op.name) or touches(op.type)
+        if reaches:
+            return reaches
         if op.type in PLACEHOLDERS and op.name in self._closed:
             return self._closed[op.name]
         if op not in self._step and (op.type in self._closed or op.type.endswith(_CALLERS)):

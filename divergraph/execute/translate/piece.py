@@ -145,6 +145,17 @@ class Piece:
         """*tensor* in another shape; a 0 is a size of none, as in numpy."""
         return self.add("Reshape", tensor, np.array(shape, np.int64), allowzero=1)
 
+    def summed(self, kind: str, tensor: Operand, axes: Sequence[int], *, keep: bool = False) -> str:
+        """*tensor* reduced along *axes* by a node that adds up (``ReduceSum``, ``ReduceMean``, ...).
+
+        float32 is added up in double precision: how far off a sum of many float32 is depends on
+        the order, and each engine has its own. Rounded once, it is a reference for all of them.
+        """
+        wide = self.cast(tensor, np.float64)
+        listed = self.const(np.array(axes, np.int64))
+        found = self.add(kind, wide, listed, keepdims=int(keep), noop_with_empty_axes=1)
+        return self.cast(found, np.float32)
+
     def number(self, value: float, at: int = 0) -> str:
         """A scalar constant of the element type of input *at*."""
         return self.const(np.array(value, self.dtype(at)))

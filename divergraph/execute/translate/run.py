@@ -80,13 +80,12 @@ class ProgramRun:
         self._ops = program.needed(names, feeds)
         self._uses = Counter(ref.tensor for op in self._ops for ref in op.inputs if ref)
         self._live = LiveValues(memory, self._uses)
-        self._fed = dict(feeds)
         self._known = {name: known_of_run(value) for name, value in feeds.items()}
         self._fixed: dict[str, Array] = {}
         self._dead: set[str] = set()
         self.lost: dict[str, str] = {}
         for name, value in feeds.items():
-            self._live.keep(name, value)
+            self._live.keep(name, np.asarray(value))  # a number of no axes is no array any more
 
     def values(self) -> Iterator[tuple[str, Array]]:
         """Each wanted tensor with its value.

@@ -127,14 +127,12 @@ class Translation:
             # Attributes and shapes come from files: whatever they are, only this op is lost.
             what = f"{op.id!r} of type {op.type} cannot be as it is: {error}"
             raise ExecutionError(what) from error
-        for name, output in zip(made, outputs, strict=False):
-            if output is None:
-                self.dead.add(name)
-        kept = {
-            output: name
-            for name, output in zip(made, outputs, strict=False)
-            if output is not None and _is_made(piece, output)
-        }
+        pairs = list(zip(made, outputs, strict=False))
+        self.dead.update(name for name, output in pairs if output is None)
+        kept: dict[str, str] = {}
+        for name, output in pairs:
+            if output is not None and _is_made(piece, output):
+                kept.setdefault(output, name)
         found = made_by(piece, list(kept)) if kept else {}
         if kept and all(each in found and found[each].value is not None for each in kept):
             piece.nodes.clear()  # all of it follows from constants
@@ -144,7 +142,7 @@ class Translation:
                 _rename(node.input, kept)
             self._nodes += piece.nodes
             self._values.update(piece.constants)
-        for name, output in zip(made, outputs, strict=False):
+        for name, output in pairs:
             if output is not None:
                 self._note(name, output, piece, kept, found)
 

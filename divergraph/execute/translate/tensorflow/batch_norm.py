@@ -29,11 +29,11 @@ def _wide(p: Piece, held: Images, tensor: str) -> str:
 
 
 def _mean(p: Piece, held: Images, tensor: str) -> str:
-    return p.add("ReduceMean", tensor, p.ints(*_along(held)), keepdims=0)
+    return p.summed("ReduceMean", tensor, _along(held))
 
 
 def _sum(p: Piece, held: Images, tensor: str) -> str:
-    return p.add("ReduceSum", tensor, p.ints(*_along(held)), keepdims=0)
+    return p.summed("ReduceSum", tensor, _along(held))
 
 
 @ROWS.row("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", source=NN)

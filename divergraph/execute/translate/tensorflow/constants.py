@@ -36,9 +36,9 @@ class TensorFlowConstants:
             if op.type == "Const" and op.outputs:
                 name = op.outputs[0].name
                 self._ops[name + VALUE if op.id in branches else name] = op
-        self._variables = {
-            op.outputs[0].name: variables[op.id] for op in graph.ops if op.id in variables
-        }
+        known = set(variables)
+        self._values = variables
+        self._variables = {op.outputs[0].name: op for op in graph.ops if op.id in known}
         self._read: dict[str, Array] = {}
 
     def __contains__(self, tensor: object) -> bool:
@@ -51,7 +51,7 @@ class TensorFlowConstants:
             ExecutionError: texts and the like, or the file holds another model now.
         """
         if tensor in self._variables:
-            return self._variables[tensor]
+            return self._values[self._variables[tensor].id]
         if tensor not in self._read:
             node, _ = self._nodes[self._ops[tensor].id]
             self._read[tensor] = tensor_value(node.attr["value"].tensor)
@@ -59,9 +59,7 @@ class TensorFlowConstants:
 
     def nbytes(self, tensor: str) -> int:
         """The size of one, as far as the graph says it."""
-        if tensor in self._variables:
-            return self._variables[tensor].nbytes
-        declared = self._ops[tensor].outputs[0]
+        declared = (self._variables.get(tensor) or self._ops[tensor]).outputs[0]
         sizes = [size or 1 for size in declared.shape or ()]
         kind = declared.dtype.numpy if declared.dtype is not None else None
         return int(np.prod(sizes, dtype=np.int64)) * (kind.itemsize if kind is not None else 4)

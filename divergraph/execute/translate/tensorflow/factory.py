@@ -8,11 +8,12 @@ from pathlib import Path
 from divergraph.execute.contract import Executor
 from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.tensorflow.executor import TensorFlowFactory
-from divergraph.execute.tensorflow.state import values_of_dump
 from divergraph.execute.tensorflow.variable_ops import VARIABLES
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.tensorflow.step import tensorflow_program
+from divergraph.execute.translate.tensorflow.variables import variables_of
+from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph
 
 
@@ -30,12 +31,10 @@ class TranslatedTensorFlowFactory:
 
     def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
         """Whether every op that counts has a row, and every variable a value if it must."""
-        program = _program(graph, options)
-        if program.without_row():
+        said = options or {}
+        if _program(graph, said, from_dumps=True).without_row():
             return False
-        unknown = {op.outputs[0].name for op in program.ops if op.type in VARIABLES}
-        read = {ref.tensor for op in program.ops for ref in op.inputs if ref}
-        return options is None or not unknown & read
+        return options is None or not _without_value(graph, said)
 
     def load(self) -> None:
         """Import ONNX Runtime."""
@@ -43,25 +42,49 @@ class TranslatedTensorFlowFactory:
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The model in *path*; variables, random numbers and batches come with each question."""
-        return TranslatedExecutor(_program(graph, None))
+        return TranslatedExecutor(_program(graph, {}, from_dumps=True))
 
     def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
-        """The model in *path* with some of :attr:`options`."""
-        return TranslatedExecutor(_program(graph, options))
+        """The model in *path* with some of :attr:`options`.
+
+        Raises:
+            ExecutionError: nothing says the value of a variable that the step reads.
+        """
+        names = _without_value(graph, options)
+        if names:
+            more = f" and {len(names) - 1} others" if len(names) > 1 else ""
+            raise ExecutionError(
+                f"nothing says the value of variable {names[0]!r}{more}",
+                where=str(path),
+                hint="--checkpoint PREFIX or --variables DIR says where the values are; "
+                "pip install 'divergraph[tensorflow]' lets the model make its first ones",
+            )
+        return TranslatedExecutor(_program(graph, options, from_dumps=False))
 
 
-def _program(graph: ModelGraph, options: Mapping[str, str] | None) -> Program:
+def _without_value(graph: ModelGraph, options: Mapping[str, str]) -> list[str]:
+    """The variables a run reads though nothing says their values."""
+    program = _program(graph, options, from_dumps=True)
+    given = {tensor.name for tensor in program.inputs} | program.outside
+    read = {
+        ref.tensor
+        for op in program.needed(program.tensors(), given)
+        for ref in op.inputs
+        if ref is not None
+    }
+    return [op.id for op in program.ops if op.type in VARIABLES and op.outputs[0].name in read]
+
+
+def _program(graph: ModelGraph, options: Mapping[str, str], *, from_dumps: bool) -> Program:
     import onnxruntime
 
-    said = options or {}
-    folder = said.get("variables", "")
     return tensorflow_program(
         graph,
         f"onnxruntime {onnxruntime.__version__}",
-        values_of_dump(graph, Path(folder)) if folder else {},
-        _listed(said.get("train_op", "")),
-        _listed(said.get("feed", "")),
-        from_dumps=options is None,
+        variables_of(graph, options),
+        _listed(options.get("train_op", "")),
+        _listed(options.get("feed", "")),
+        from_dumps=from_dumps,
     )
 
 

@@ -66,6 +66,8 @@ def bias_add_grad(p: Piece) -> Sequence[str]:
     first = p.attr("data_format", "NHWC").startswith("NC") and p.rank(0) > 2
     axis = 1 if first else p.rank(0) - 1
     rest = [at for at in range(p.rank(0)) if at != axis]
+    if p.dtype(0) == np.float32:
+        return [p.summed("ReduceSum", p.name(0), rest)]
     return [p.add("ReduceSum", p.name(0), p.ints(*rest), keepdims=0, noop_with_empty_axes=1)]
 
 

@@ -11,6 +11,8 @@ from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.elementwise import numpy_type
 from divergraph.execute.translate.tensorflow.table import MATH, NN, ROWS
 
+_ADDING = ("ReduceSum", "ReduceMean", "ReduceL2")
+
 
 def _reducing(kind: str) -> Row:
     def row(p: Piece) -> Sequence[str]:
@@ -20,10 +22,12 @@ def _reducing(kind: str) -> Row:
 
 
 def _reduced(p: Piece, kind: str, tensor: str) -> str:
+    kept = bool(p.attr("keep_dims", False))
+    if kind in _ADDING and p.dtype() == np.float32:
+        return p.summed(kind, tensor, p.integers(1), keep=kept)
     axes = p.const(np.array(p.integers(1), np.int64))
-    kept = int(bool(p.attr("keep_dims", False)))
     # Without any axis, TensorFlow reduces along none.
-    return p.add(kind, tensor, axes, keepdims=kept, noop_with_empty_axes=1)
+    return p.add(kind, tensor, axes, keepdims=int(kept), noop_with_empty_axes=1)
 
 
 for _kind, _onnx in {
@@ -47,7 +51,11 @@ def all_or_any(p: Piece) -> Sequence[str]:
 @ROWS.row("L2Loss", source=NN)
 def l2_loss(p: Piece) -> Sequence[str]:
     """Half the sum of the squares."""
-    return [p.add("Mul", p.add("ReduceSumSquare", p.name(), keepdims=0), p.number(0.5))]
+    if p.dtype() == np.float32:
+        found = p.summed("ReduceSumSquare", p.name(), range(p.rank()))
+    else:
+        found = p.add("ReduceSumSquare", p.name(), keepdims=0)
+    return [p.add("Mul", found, p.number(0.5))]
 
 
 @ROWS.row("ArgMax", "ArgMin", source=MATH)

@@ -14,7 +14,7 @@ from divergraph.execute.tensorflow.branches import in_branches
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.files import SEEDED
 from divergraph.execute.tensorflow.late_reads import late_reads
-from divergraph.execute.tensorflow.step import PLACEHOLDERS, waits
+from divergraph.execute.tensorflow.step import PLACEHOLDERS, touches
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_variable
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.tensorflow.constants import VALUE, TensorFlowConstants
@@ -151,7 +151,7 @@ class _Step:
             return "only prepares variables"
         if op.id not in self._step and changes_variable(op.type):
             return "changes variables outside of the step"
-        return waits(op.type)
+        return touches(op.type)
 
     def _behind(self, ids: Iterable[str]) -> frozenset[str]:
         """The ops *ids* and all that run before them."""
