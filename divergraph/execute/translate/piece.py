@@ -146,7 +146,7 @@ class Piece:
         return self.add("Reshape", tensor, np.array(shape, np.int64), allowzero=1)
 
     def summed(self, kind: str, tensor: Operand, axes: Sequence[int], *, keep: bool = False) -> str:
-        """*tensor* reduced along *axes* by a node that adds up (``ReduceSum``, ``ReduceMean``, ...).
+        """*tensor* reduced along *axes* by a node that adds up: ``ReduceSum`` or its like.
 
         float32 is added up in double precision: how far off a sum of many float32 is depends on
         the order, and each engine has its own. Rounded once, it is a reference for all of them.

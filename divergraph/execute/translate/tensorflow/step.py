@@ -72,6 +72,10 @@ def tensorflow_program(
     return Program(name, ROWS, runs, inputs, constants, left_out, given)
 
 
+_DRAWS = (
+    *("StatelessRandom", "StatelessTruncated", "StatelessMultinomial", "StatelessParameterized"),
+    *("StatefulUniform", "StatefulStandardNormal", "StatefulTruncated", "StatefulRandomBinomial"),
+)
 _FETCHES = ("Iterator", "OneShotIterator", "QueueDequeue", "ReaderRead")
 
 
@@ -79,7 +83,7 @@ def _comes_from_outside(op: Op) -> str:
     """Where what *op* gives comes from, if not from its inputs; or empty."""
     if op.type in VARIABLES:
         return "nothing says the value of a variable"
-    if op.type in SEEDED or op.type.startswith("Stateless") or op.type.startswith("Stateful"):
+    if op.type in SEEDED or op.type.startswith(_DRAWS):
         return "draws numbers"
     return "fetches data" if op.type.startswith(_FETCHES) else ""
 
