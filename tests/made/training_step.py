@@ -55,7 +55,7 @@ def dump_with_fault(
     follows."""
     model = step / MODEL
     graph = read_graph(model)
-    plain = open_executor(model, graph)
+    plain = open_executor(model, graph, {})
     ((_, right),) = plain.run(feeds, [wrong])
     plain.close()
     executor = open_executor(model, graph, {"feed": wrong})

@@ -55,7 +55,7 @@ class Cutter:
 
     @classmethod
     def run(cls, path, feeds):
-        executor = open_executor(path, read_graph(path))
+        executor = open_executor(path, read_graph(path), {})
         values = dict(executor.run(feeds)) | feeds
         executor.close()
         return cls(path, values)
@@ -288,7 +288,7 @@ def test_random_parts_of_shared_graphs(shared_data, tmp_path, name, feeds):
     path = shared_data / "tf" / name
     rng = np.random.default_rng(5)
     if feeds is None:
-        executor = open_executor(path, read_graph(path))
+        executor = open_executor(path, read_graph(path), {})
         feeds = {tensor.name: tensor.shape for tensor in executor.inputs}
         executor.close()
     given = {

@@ -1,6 +1,6 @@
 """What a translation of one op is: a row that adds ONNX nodes to a piece.
 
-A framework's table (:class:`Rows`) has one row per op type. A row is called with a :class:`Piece
+A framework's table (:class:`OpRows`) has one row per op type. A row is called with a :class:`Piece
 <divergraph.execute.translate.piece.Piece>`: the op with its attributes and what is known of its
 inputs, and gives the names of what it made, one per output of the op. Rows are the only place that
 knows what an op computes; shapes, constants, memory and running are told once, around them.
@@ -25,7 +25,7 @@ does not make (the other side of a branch)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownTensor:
     """What is known of a tensor while its readers are translated: its element type, its shape (None
     if that follows only from values), and its value if that is a constant."""
 
@@ -34,7 +34,7 @@ class Known:
     value: Array | None = None
 
     @classmethod
-    def of(cls, value: Array) -> Known:
+    def of(cls, value: Array) -> KnownTensor:
         """All of a constant."""
         return cls(value.dtype, value.shape, value)
 
@@ -70,7 +70,7 @@ class RowEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class OpRows:
     """The table of one framework: its op types with their rows."""
 
     framework: str
@@ -92,7 +92,7 @@ class Rows:
         return put
 
     def same(self, pairs: Mapping[str, str], source: str) -> None:
-        """Rows of ops that one ONNX op of the same inputs computes, by op type."""
+        """OpRows of ops that one ONNX op of the same inputs computes, by op type."""
         for kind, onnx_kind in pairs.items():
             self.row(kind, source=source)(_one_node(onnx_kind))
 

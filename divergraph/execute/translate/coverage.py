@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from divergraph.execute.contract import ExecutorFactory
 from divergraph.execute.installed import factories
-from divergraph.execute.translate.contract import Rows
+from divergraph.execute.translate.contract import OpRows
 from divergraph.execute.translate.plugged import with_plugged
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph
@@ -19,7 +19,7 @@ from graphstore.model import ModelGraph
 class TranslatingFactory(ExecutorFactory, Protocol):
     """A factory that translates models by a table."""
 
-    rows: Rows
+    rows: OpRows
     """The table, without the rows of plug-ins."""
 
 

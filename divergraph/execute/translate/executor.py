@@ -23,7 +23,7 @@ from divergraph.execute.contract import (
 from divergraph.execute.onnx.altered import OnnxChangedRun, open_for_additions
 from divergraph.execute.onnx.session import open_session, plain_options
 from divergraph.execute.side_by_side import run_in_batches
-from divergraph.execute.translate.contract import Known, NeedsValueError, NotTranslatedError
+from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.program import Program, TranslatedSlice, slice_of
 from divergraph.execute.translate.run import ProgramRun, give_values, run_translation
 from divergraph.execute.translate.translation import Translation
@@ -139,7 +139,7 @@ class TranslatedExecutor:
         """All that makes *outputs*, in one model; values that shape it are run for at once."""
         made = Translation(self._program.rows, self._program.constants)
         for name, value in given.items():
-            made.give(name, Known(value.dtype, value.shape))
+            made.give(name, KnownTensor(value.dtype, value.shape))
         for op in self._program.needed(outputs, given):
             self._add(made, op, given)
         return made
@@ -156,7 +156,7 @@ class TranslatedExecutor:
                 value = given.get(error.tensor)
                 if value is None:
                     (value,) = run_translation(made, [error.tensor], given)
-                made.known[error.tensor] = Known.of(value)
+                made.known[error.tensor] = KnownTensor.of(value)
             except NotTranslatedError as error:
                 raise ExecutionError(str(error)) from error
             else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from divergraph.execute.translate.contract import Known, NeedsValueError, NotTranslatedError
+from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.values.array_types import Array
 from graphstore.model import AttrValue, Op
 
@@ -26,7 +26,7 @@ class Piece:
     """
 
     def __init__(
-        self, op: Op, names: Sequence[str], known: Sequence[Known | None], scope: str = ""
+        self, op: Op, names: Sequence[str], known: Sequence[KnownTensor | None], scope: str = ""
     ) -> None:
         self.op = op
         self._scope = scope
@@ -165,7 +165,7 @@ class Piece:
             return ""
         return operand if isinstance(operand, str) else self.const(operand)
 
-    def _known(self, at: int) -> Known:
+    def _known(self, at: int) -> KnownTensor:
         self.name(at)
         known = self.known[at]
         if known is None:

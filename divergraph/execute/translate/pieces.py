@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from divergraph.execute.onnx.session import open_session, plain_options, run_session
-from divergraph.execute.translate.contract import Known
+from divergraph.execute.translate.contract import KnownTensor
 from divergraph.execute.translate.piece import Piece
 from divergraph.values.array_types import Array
 from graphstore.errors import ExecutionError
@@ -33,7 +33,7 @@ def new_model(nodes: Sequence[NodeProto]) -> ModelProto:
     )
 
 
-def tensor_info(name: str, known: Known) -> ValueInfoProto:
+def tensor_info(name: str, known: KnownTensor) -> ValueInfoProto:
     """The declaration of a tensor as far as it is known."""
     from onnx import helper
 
@@ -41,7 +41,7 @@ def tensor_info(name: str, known: Known) -> ValueInfoProto:
     return helper.make_tensor_value_info(name, kind, known.shape)
 
 
-def made_by(piece: Piece, outputs: Sequence[str]) -> dict[str, Known]:
+def made_by(piece: Piece, outputs: Sequence[str]) -> dict[str, KnownTensor]:
     """What is known of the *outputs* of a piece: shapes where they follow from those of the inputs,
     values where they are few and follow from constants.
 
@@ -60,7 +60,7 @@ def made_by(piece: Piece, outputs: Sequence[str]) -> dict[str, Known]:
 
 
 def _is_small(
-    fixed: Mapping[str, Array], found: Mapping[str, Known], outputs: Sequence[str]
+    fixed: Mapping[str, Array], found: Mapping[str, KnownTensor], outputs: Sequence[str]
 ) -> bool:
     sizes = [value.size for value in fixed.values()]
     for name in outputs:
@@ -72,7 +72,9 @@ def _is_small(
     return max(sizes, default=0) <= _FOLDED
 
 
-def _folded(piece: Piece, fixed: Mapping[str, Array], outputs: Sequence[str]) -> dict[str, Known]:
+def _folded(
+    piece: Piece, fixed: Mapping[str, Array], outputs: Sequence[str]
+) -> dict[str, KnownTensor]:
     from onnx import ValueInfoProto, numpy_helper
 
     model = new_model(piece.nodes)
@@ -81,10 +83,14 @@ def _folded(piece: Piece, fixed: Mapping[str, Array], outputs: Sequence[str]) ->
     model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
     session = open_session(model, Path(), plain_options())
     made = run_session(session, outputs, {})
-    return {name: Known.of(np.asarray(value)) for name, value in zip(outputs, made, strict=True)}
+    return {
+        name: KnownTensor.of(np.asarray(value)) for name, value in zip(outputs, made, strict=True)
+    }
 
 
-def _inferred(piece: Piece, known: Mapping[str, Known], outputs: Sequence[str]) -> dict[str, Known]:
+def _inferred(
+    piece: Piece, known: Mapping[str, KnownTensor], outputs: Sequence[str]
+) -> dict[str, KnownTensor]:
     from onnx import ValueInfoProto, helper, numpy_helper, shape_inference
     from onnx.shape_inference import InferenceError
 
@@ -99,7 +105,7 @@ def _inferred(piece: Piece, known: Mapping[str, Known], outputs: Sequence[str]) 
         if value.size <= _FOLDED:
             graph.initializer.append(numpy_helper.from_array(value, name))
         else:
-            graph.input.append(tensor_info(name, Known.of(value)))
+            graph.input.append(tensor_info(name, KnownTensor.of(value)))
     graph.output.extend(ValueInfoProto(name=name) for name in outputs)
     try:
         inferred = shape_inference.infer_shapes(model, data_prop=True)
@@ -107,7 +113,7 @@ def _inferred(piece: Piece, known: Mapping[str, Known], outputs: Sequence[str]) 
         raise ExecutionError(
             f"{piece.op.id!r} of type {piece.op.type} cannot be as it is: {_said(error)}"
         ) from error
-    found: dict[str, Known] = {}
+    found: dict[str, KnownTensor] = {}
     for info in inferred.graph.output:
         declared = info.type.tensor_type
         if not declared.elem_type:
@@ -115,7 +121,7 @@ def _inferred(piece: Piece, known: Mapping[str, Known], outputs: Sequence[str]) 
         sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared.shape.dim]
         whole = [size for size in sizes if size is not None]
         known_shape = declared.HasField("shape") and len(whole) == len(sizes)
-        found[info.name] = Known(
+        found[info.name] = KnownTensor(
             np.dtype(helper.tensor_dtype_to_np_dtype(declared.elem_type)),
             tuple(whole) if known_shape else None,
         )

@@ -1,26 +1,26 @@
 """Rows of plug-ins: entry points of the group ``divergraph.translations``.
 
-An entry point is called as the framework (``caffe``, ``tensorflow``). It names a :class:`Rows`, or
-a function that is given an empty one to put its rows into. They go before those of the product.
+An entry point is called as the framework (``caffe``, ``tensorflow``). It names an :class:`OpRows`,
+or a function that is given an empty one to put its rows into. They go before those of the product.
 """
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
 
-from divergraph.execute.translate.contract import Rows
+from divergraph.execute.translate.contract import OpRows
 
 TRANSLATIONS = "divergraph.translations"
 
 
-def with_plugged(rows: Rows) -> Rows:
+def with_plugged(rows: OpRows) -> OpRows:
     """*rows*, and before them those that plug-ins have for the framework."""
-    whole = Rows(rows.framework, dict(rows.entries))
+    whole = OpRows(rows.framework, dict(rows.entries))
     for entry in sorted(entry_points(group=TRANSLATIONS), key=lambda each: each.value):
         if entry.name != rows.framework:
             continue
         found = entry.load()
-        added = found if isinstance(found, Rows) else Rows(rows.framework)
+        added = found if isinstance(found, OpRows) else OpRows(rows.framework)
         if added is not found:
             found(added)
         whole.entries.update(added.entries)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from divergraph.execute.contract import RunnableSubgraph
 from divergraph.execute.side_by_side import Slice
-from divergraph.execute.translate.contract import Rows
+from divergraph.execute.translate.contract import OpRows
 from divergraph.execute.translate.translation import Constants
 from graphstore.errors import ExecutionError
 from graphstore.model import Op, Tensor
@@ -23,7 +23,7 @@ class Program:
     """
 
     name: str
-    rows: Rows
+    rows: OpRows
     ops: tuple[Op, ...]
     inputs: tuple[Tensor, ...]
     constants: Constants

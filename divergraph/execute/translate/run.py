@@ -12,7 +12,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.session import open_session, plain_options, run_session
-from divergraph.execute.translate.contract import Known, NeedsValueError, NotTranslatedError
+from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.translation import Translation
 from graphstore.errors import ExecutionError
@@ -57,11 +57,11 @@ def give_values(
     return {scope + name: value for name, value in values.items()}
 
 
-def known_of_run(value: Array) -> Known:
+def known_of_run(value: Array) -> KnownTensor:
     """What rows may know of a value that was run for: its shape, and the value of few integers,
     which may be sizes or axes."""
     told = value.dtype.kind in "iub" and value.size <= _TOLD
-    return Known(value.dtype, value.shape, value if told else None)
+    return KnownTensor(value.dtype, value.shape, value if told else None)
 
 
 class ProgramRun:
@@ -88,13 +88,12 @@ class ProgramRun:
             self._live.keep(name, np.asarray(value))  # a number of no axes is no array any more
 
     def values(self) -> Iterator[tuple[str, Array]]:
-        """Each wanted tensor with its value.
+        """Each wanted tensor with its value; what does not run is lost, and what needs it."""
+        yield from self._made_by(self._ops)
 
-        Raises:
-            ExecutionError: a part does not run.
-        """
+    def _made_by(self, ops: Sequence[Op]) -> Iterator[tuple[str, Array]]:
         part = self._new_part()
-        for op in self._ops:
+        for op in ops:
             if not self._add(part, op):
                 yield from self._finish(part)
                 part = self._new_part()
@@ -144,7 +143,7 @@ class ProgramRun:
         if known is None or known.value is not None:
             return False
         value = self._live.look(tensor)
-        self._known[tensor] = part.made.known[tensor] = Known.of(value)
+        self._known[tensor] = part.made.known[tensor] = KnownTensor.of(value)
         return True
 
     def _finish(self, part: _Part) -> Iterator[tuple[str, Array]]:
@@ -162,7 +161,16 @@ class ProgramRun:
             if name in part.made.known and (name in self._asked or later[name] > 0)
         ]
         feeds = {name: self._live.look(name) for name in part.reads}
-        values = run_translation(part.made, wanted, feeds)
+        try:
+            values = run_translation(part.made, wanted, feeds)
+        except ExecutionError as error:
+            if len(part.ops) == 1:
+                self._lose(part.ops[0], str(error))
+                return
+            middle = len(part.ops) // 2
+            yield from self._made_by(part.ops[:middle])
+            yield from self._made_by(part.ops[middle:])
+            return
         for name in part.reads:
             self._live.take(name, reads[name])
         self._uses = later

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from divergraph.execute.translate.contract import Known, NotTranslatedError, RowEntry, Rows
+from divergraph.execute.translate.contract import KnownTensor, NotTranslatedError, OpRows, RowEntry
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.pieces import made_by, new_model, tensor_info
 from divergraph.values.array_types import Array
@@ -38,17 +38,17 @@ class Translation:
     ``<scope><tensor>``; constants are shared.
     """
 
-    def __init__(self, rows: Rows, constants: Constants) -> None:
+    def __init__(self, rows: OpRows, constants: Constants) -> None:
         self._rows = rows
         self._constants = constants
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, KnownTensor] = {}
         self.dead: set[str] = set()
         """Tensors this run does not make: those of branches it does not take."""
         self._nodes: list[NodeProto] = []
         self._values: dict[str, Array] = {}
-        self._given: dict[str, Known] = {}
+        self._given: dict[str, KnownTensor] = {}
 
-    def give(self, tensor: str, known: Known, scope: str = "") -> None:
+    def give(self, tensor: str, known: KnownTensor, scope: str = "") -> None:
         """Say what is known of a *tensor* that will be fed."""
         self.known[scope + tensor] = self._given[scope + tensor] = known
 
@@ -96,7 +96,7 @@ class Translation:
             if value.size <= _FED_FROM:
                 graph.initializer.append(numpy_helper.from_array(value, name))
             else:
-                graph.input.append(tensor_info(name, Known.of(value)))
+                graph.input.append(tensor_info(name, KnownTensor.of(value)))
                 fed[name] = value
         for name in outputs:
             graph.output.append(ValueInfoProto(name=name))
@@ -113,7 +113,7 @@ class Translation:
 
     def fix(self, name: str, value: Array) -> None:
         """Say that a tensor is this constant."""
-        self.known[name] = Known.of(value)
+        self.known[name] = KnownTensor.of(value)
         self._values[name] = value
 
     def _put(
@@ -152,7 +152,7 @@ class Translation:
         output: str,
         piece: Piece,
         kept: Mapping[str, str],
-        found: Mapping[str, Known],
+        found: Mapping[str, KnownTensor],
     ) -> None:
         """Keep what is known of an output under its own *name*."""
         from onnx import helper

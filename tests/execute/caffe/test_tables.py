@@ -9,7 +9,7 @@ import pytest
 
 from divergraph.execute.translate import plugged
 from divergraph.execute.translate.caffe.catalogue import ROWS
-from divergraph.execute.translate.contract import Rows
+from divergraph.execute.translate.contract import OpRows
 from divergraph.execute.translate.coverage import coverage
 from graphstore.errors import ExecutionError
 from importers.registry import read_graph
@@ -19,7 +19,7 @@ layer { name: "a" type: "ReLU" bottom: "x" top: "a" }
 layer { name: "b" type: "Doubled" bottom: "a" top: "b" }
 layer { name: "c" type: "Doubled" bottom: "b" top: "c" }
 """
-OWN = Rows("caffe")
+OWN = OpRows("caffe")
 
 
 @OWN.row("Doubled", source="this test")

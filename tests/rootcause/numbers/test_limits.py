@@ -109,7 +109,7 @@ def everywhere(count: int, judged_ones: int) -> bool:
         )
         for port in range(judged_ones)
     }
-    return bool(run._everywhere(SimpleNamespace(arithmetic="fp16"), splits))
+    return bool(run.everywhere(SimpleNamespace(arithmetic="fp16"), splits))
 
 
 def guilty_everywhere() -> None:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from divergraph.execute.translate.contract import NotTranslatedError, Rows
+from divergraph.execute.translate.contract import NotTranslatedError, OpRows
 from divergraph.execute.translate.piece import Piece
 from divergraph.values.array_types import Array
 from graphstore.model import AttrValue, Shape
@@ -16,7 +16,7 @@ from importers.caffe.shapes import top_shapes
 
 BVLC = "BVLC/caffe, src/caffe/layers/{}_layer.cpp"
 
-ROWS = Rows("caffe")
+ROWS = OpRows("caffe")
 """Caffe's layer types with their rows."""
 
 LayerRow: TypeAlias = "Callable[[CaffeLayer], Sequence[str | None]]"

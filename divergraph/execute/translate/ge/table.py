@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from divergraph.execute.translate.contract import NotTranslatedError, Rows
+from divergraph.execute.translate.contract import NotTranslatedError, OpRows
 from divergraph.execute.translate.piece import Piece
 
-ROWS = Rows("Ascend")
+ROWS = OpRows("Ascend")
 
 LAYOUTS = "_input_layouts"
 """The attribute that gives the layout of each input; "ND" for any that is not known."""

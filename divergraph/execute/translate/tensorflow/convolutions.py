@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.layouts import Images, Windows, images, windows
+from divergraph.execute.translate.tensorflow.layouts import Images, SlidingWindows, images, windows
 from divergraph.execute.translate.tensorflow.table import NN, ROWS
 
 
@@ -30,7 +30,7 @@ def _convolution(p: Piece, spatial: int) -> str:
     return held.from_first(p, _conv(p, held.to_first(p, p.name(0)), filters, over, groups))
 
 
-def _conv(p: Piece, image: str, filters: str, over: Windows, groups: int) -> str:
+def _conv(p: Piece, image: str, filters: str, over: SlidingWindows, groups: int) -> str:
     return p.add(
         "Conv",
         image,
@@ -79,7 +79,7 @@ def _spread(
     held: Images,
     gradient: str,
     filters: str,
-    over: Windows,
+    over: SlidingWindows,
     sizes: Sequence[int],
     groups: int,
 ) -> str:
@@ -117,7 +117,9 @@ def conv2d_filter_gradient(p: Piece) -> Sequence[str]:
     return [p.transpose(found, 2, 3, 0, 1)]
 
 
-def _correlated(p: Piece, held: Images, over: Windows, groups: int, *, depthwise: bool) -> str:
+def _correlated(
+    p: Piece, held: Images, over: SlidingWindows, groups: int, *, depthwise: bool
+) -> str:
     """The filters' gradient as in, out, height, width: with batch and channels exchanged it is a
     convolution of the image with the gradient, strides and dilations exchanged, too."""
     n = p.shape(0)[0]
@@ -139,7 +141,7 @@ def _correlated(p: Piece, held: Images, over: Windows, groups: int, *, depthwise
         pads=over.pads,
         group=groups,
     )
-    # Windows that reach not quite to the end leave more places than the filters have.
+    # SlidingWindows that reach not quite to the end leave more places than the filters have.
     return p.add("Slice", found, p.ints(0, 0), p.ints(*over.size), p.ints(2, 3))
 
 

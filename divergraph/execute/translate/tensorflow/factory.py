@@ -11,10 +11,11 @@ from divergraph.execute.tensorflow.executor import TensorFlowFactory
 from divergraph.execute.tensorflow.variable_ops import VARIABLES
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.program import Program
+from divergraph.execute.translate.tensorflow.rows import ROWS
 from divergraph.execute.translate.tensorflow.step import tensorflow_program
 from divergraph.execute.translate.tensorflow.variables import variables_of
 from graphstore.errors import ExecutionError
-from graphstore.model import Framework, ModelGraph
+from graphstore.model import Framework, ModelGraph, Op
 
 
 class TranslatedTensorFlowFactory:
@@ -22,6 +23,7 @@ class TranslatedTensorFlowFactory:
 
     name = "tensorflow_as_onnx"
     extra = ""
+    rows = ROWS
     packages = ("onnx", "onnxruntime")
     options: Mapping[str, str] = TensorFlowFactory.options
 
@@ -30,11 +32,13 @@ class TranslatedTensorFlowFactory:
         return graph.framework is Framework.TENSORFLOW
 
     def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
-        """Whether every op that counts has a row, and every variable a value if it must."""
+        """Whether every op that counts has a row, no loop among them, and whether the run has all
+        values it starts from, if they do not come with each question."""
         said = options or {}
-        if _program(graph, said, from_dumps=True).without_row():
+        program = _program(graph, said, from_dumps=True)
+        if program.without_row() or any("frame" in op.attrs for op in program.ops):
             return False
-        return options is None or not _without_value(graph, said)
+        return options is None or not _read_from_outside(program)
 
     def load(self) -> None:
         """Import ONNX Runtime."""
@@ -50,7 +54,9 @@ class TranslatedTensorFlowFactory:
         Raises:
             ExecutionError: nothing says the value of a variable that the step reads.
         """
-        names = _without_value(graph, options)
+        program = _program(graph, options, from_dumps=True)
+        read = _read_from_outside(program)
+        names = [op.id for op in program.ops if op.type in VARIABLES and _made(op) & read]
         if names:
             more = f" and {len(names) - 1} others" if len(names) > 1 else ""
             raise ExecutionError(
@@ -62,17 +68,16 @@ class TranslatedTensorFlowFactory:
         return TranslatedExecutor(_program(graph, options, from_dumps=False))
 
 
-def _without_value(graph: ModelGraph, options: Mapping[str, str]) -> list[str]:
-    """The variables a run reads though nothing says their values."""
-    program = _program(graph, options, from_dumps=True)
+def _read_from_outside(program: Program) -> set[str]:
+    """The tensors that a run reads though neither it nor the model has their values."""
     given = {tensor.name for tensor in program.inputs} | program.outside
-    read = {
-        ref.tensor
-        for op in program.needed(program.tensors(), given)
-        for ref in op.inputs
-        if ref is not None
-    }
-    return [op.id for op in program.ops if op.type in VARIABLES and op.outputs[0].name in read]
+    needed = program.needed(program.tensors(), given)
+    read = {ref.tensor for op in needed for ref in op.inputs if ref is not None}
+    return read & program.outside
+
+
+def _made(op: Op) -> set[str]:
+    return {tensor.name for tensor in op.outputs}
 
 
 def _program(graph: ModelGraph, options: Mapping[str, str], *, from_dumps: bool) -> Program:

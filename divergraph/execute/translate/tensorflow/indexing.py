@@ -103,7 +103,7 @@ def top_k(p: Piece) -> Sequence[str]:
 
 @ROWS.row("DynamicStitch", "ParallelDynamicStitch", source="tensorflow/core/ops/data_flow_ops.cc")
 def dynamic_stitch(p: Piece) -> Sequence[str]:
-    """Rows of several tensors, each put where its index says; later ones win."""
+    """OpRows of several tensors, each put where its index says; later ones win."""
     count = len(p) // 2
     indices = [p.integers(at) for at in range(count)]
     inner = p.shape(count)[p.rank(0) :]

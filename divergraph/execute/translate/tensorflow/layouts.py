@@ -55,7 +55,7 @@ def images(p: Piece, spatial: int = 2) -> Images:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class SlidingWindows:
     """How windows go over images: ``size``, ``strides``, ``dilations`` along each axis, ``begin``
     and ``end`` elements of padding, ``out`` windows."""
 
@@ -72,7 +72,7 @@ class Windows:
         return (*self.begin, *self.end)
 
 
-def windows(p: Piece, held: Images, sizes: Sequence[int], kernel: Sequence[int]) -> Windows:
+def windows(p: Piece, held: Images, sizes: Sequence[int], kernel: Sequence[int]) -> SlidingWindows:
     """The windows of size *kernel* of an op over images of *sizes*.
 
     Source: ``GetWindowedOutputSizeVerbose`` of core/framework/kernel_shape_util.cc: SAME pads so
@@ -102,4 +102,4 @@ def windows(p: Piece, held: Images, sizes: Sequence[int], kernel: Sequence[int])
         begin.append(pad[0])
         end.append(pad[1])
         out.append((sizes[at] + sum(pad) - reach) // strides[at] + 1)
-    return Windows(tuple(kernel), strides, dilations, tuple(begin), tuple(end), tuple(out))
+    return SlidingWindows(tuple(kernel), strides, dilations, tuple(begin), tuple(end), tuple(out))

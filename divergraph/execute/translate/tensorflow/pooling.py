@@ -9,11 +9,11 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.layouts import Images, Windows, images, windows
+from divergraph.execute.translate.tensorflow.layouts import Images, SlidingWindows, images, windows
 from divergraph.execute.translate.tensorflow.table import NN, ROWS
 
 
-def _windows(p: Piece, held: Images, shape: Sequence[int]) -> Windows:
+def _windows(p: Piece, held: Images, shape: Sequence[int]) -> SlidingWindows:
     size = p.attr("ksize")
     if any(int(size[at]) != 1 for at in (0, held.axis)):
         raise NotTranslatedError(f"{p.op.type} over the batch or the channels")

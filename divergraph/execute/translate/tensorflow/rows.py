@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from divergraph.execute.translate.plugged import with_plugged
 from divergraph.execute.translate.tensorflow import (  # noqa: F401 - each puts its rows in
     arrays,
     batch_norm,
@@ -17,4 +18,6 @@ from divergraph.execute.translate.tensorflow import (  # noqa: F401 - each puts 
     reductions,
     resizing,
 )
-from divergraph.execute.translate.tensorflow.table import ROWS as ROWS
+from divergraph.execute.translate.tensorflow.table import ROWS as _OWN
+
+ROWS = with_plugged(_OWN)

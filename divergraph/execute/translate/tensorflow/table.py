@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from divergraph.execute.translate.contract import Rows
+from divergraph.execute.translate.contract import OpRows
 
-ROWS = Rows("tensorflow")
+ROWS = OpRows("tensorflow")
 
 MATH = "tensorflow/core/ops/math_ops.cc"
 ARRAY = "tensorflow/core/ops/array_ops.cc"
