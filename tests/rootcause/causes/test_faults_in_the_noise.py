@@ -123,6 +123,13 @@ def test_three_rounded_values_do_not() -> None:
     assert found.confidence <= 0.6
 
 
+def test_guesses_that_are_far_worse_than_none_cost_no_answer() -> None:
+    """The weights of another channel leave a hundred times the error, in each of 4000 values."""
+    wrong = weights()
+    wrong[:, 17] += np.random.default_rng(4).normal(0, 0.01, READ).astype(np.float32)
+    assert cause(rows(4000), wrong, rounded=False).label in ("wrong_channels", "unclassified")
+
+
 def test_weights_that_read_alike_are_not_told_apart() -> None:
     x = rows(40)
     x[:, 9] = x[:, AT[0]]

@@ -141,7 +141,7 @@ def changed_row(
     for guess in _guesses(view, weight, row, responses, error, noise):
         left = rms(error - (guess.values - own) @ responses)
         share = max(left, noise) / rms(error)
-        if guess.tried * share ** max(seen - guess.fitted, 0) > _LUCK and seen < _ENOUGH:
+        if seen < _ENOUGH and guess.tried * share ** max(seen - guess.fitted, 0) > _LUCK:
             continue  # one of so many would fit so few elements whatever is wrong
         if left <= 2.0 * noise:
             return guess
