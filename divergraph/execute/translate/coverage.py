@@ -12,7 +12,7 @@ from divergraph.execute.installed import factories
 from divergraph.execute.translate.contract import OpRows
 from divergraph.execute.translate.plugged import with_plugged
 from graphstore.errors import ExecutionError
-from graphstore.model import ModelGraph
+from graphstore.model import ModelGraph, Op
 
 
 @runtime_checkable
@@ -21,6 +21,10 @@ class TranslatingFactory(ExecutorFactory, Protocol):
 
     rows: OpRows
     """The table, without the rows of plug-ins."""
+
+    def computes(self, op: Op) -> bool:
+        """Whether *op* computes numbers from its inputs, so that a run needs a row for it."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class Coverage:
 
 
 def coverage(graph: ModelGraph) -> Coverage:
-    """Which ops of *graph* have a translation. What a run is fed is not counted.
+    """Which ops of *graph* have a translation. What a run is fed or given is not counted.
 
     Raises:
         ExecutionError: models of this framework are not translated.
@@ -50,7 +54,10 @@ def coverage(graph: ModelGraph) -> Coverage:
     rows = with_plugged(factory.rows)
     fed = {tensor.name for tensor in graph.inputs}
     computed = (
-        op for op in graph.ops if not op.outputs or any(t.name not in fed for t in op.outputs)
+        op
+        for op in graph.ops
+        if factory.computes(op)
+        and (not op.outputs or any(tensor.name not in fed for tensor in op.outputs))
     )
     counts = Counter(op.type for op in computed)
     without = {kind: count for kind, count in counts.most_common() if kind not in rows}

@@ -10,7 +10,7 @@ from divergraph.execute.translate.caffe.catalogue import ROWS
 from divergraph.execute.translate.caffe.program import caffe_program
 from divergraph.execute.translate.executor import TranslatedExecutor
 from graphstore.errors import ExecutionError
-from graphstore.model import Framework, ModelGraph
+from graphstore.model import Framework, ModelGraph, Op
 from importers.caffe.graph import WEIGHTED
 
 
@@ -25,6 +25,10 @@ class CaffeFactory:
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from a Caffe net."""
         return graph.framework is Framework.CAFFE
+
+    def computes(self, op: Op) -> bool:
+        """Every layer does."""
+        return True
 
     def load(self) -> None:
         """Import ONNX Runtime."""

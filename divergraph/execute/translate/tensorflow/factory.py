@@ -12,7 +12,7 @@ from divergraph.execute.tensorflow.variable_ops import VARIABLES
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.tensorflow.rows import ROWS
-from divergraph.execute.translate.tensorflow.step import tensorflow_program
+from divergraph.execute.translate.tensorflow.step import computes, tensorflow_program
 from divergraph.execute.translate.tensorflow.variables import variables_of
 from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Op
@@ -39,6 +39,10 @@ class TranslatedTensorFlowFactory:
         if program.without_row() or any("frame" in op.attrs for op in program.ops):
             return False
         return options is None or not _read_from_outside(program)
+
+    def computes(self, op: Op) -> bool:
+        """Whether *op* computes numbers: not state, random numbers, files, queues or texts."""
+        return computes(op)
 
     def load(self) -> None:
         """Import ONNX Runtime."""

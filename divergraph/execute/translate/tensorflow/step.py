@@ -113,6 +113,15 @@ def _in_order(ops: list[Op]) -> list[Op]:
     return [ops[at] for at in (*order, *rest)]
 
 
+def computes(op: Op) -> bool:
+    """Whether *op* computes numbers from its inputs, so that a run needs a row for it."""
+    if _comes_from_outside(op) or touches(op.type) or changes_variable(op.type):
+        return op.type in ROWS
+    if op.type in PLACEHOLDERS or not op.outputs:
+        return False
+    return any(_not_kept(op, tensor) == "" for tensor in op.outputs)
+
+
 class _Step:
     """Which tensors a run does not give, and why."""
 
