@@ -12,7 +12,7 @@ from graphstore.filter import parse_filter
 from graphstore.model import ErrorSplit, Guilt, Metric, MetricSet, OpState, Reason, Role, Side
 from graphstore.op_row import OpRow
 from tui.render import op_table
-from tui.render.op_table import OpRows, Order
+from tui.render.op_table import OpTable, Order
 from tui.style.glyphs import ASCII, UNICODE
 
 
@@ -98,7 +98,7 @@ def test_a_cosine_statistics_do_not_tell_is_neither_shown_nor_the_worst():
     told = replace(metrics_of(math.nan), notes={Metric.COSINE_SIMILARITY: NOT_KNOWN})
     rows = [row(0, 0.1, metrics=told), row(1, 0.2), row(2, math.nan)]
     assert op_table.arrange(rows, [0, 1, 2], Order("cos")) == [2, 1, 0]
-    assert cells(OpRows(rows, [0, 1, 2], UNICODE, in_run=True))["cos"] == UNICODE.dash
+    assert cells(OpTable(rows, [0, 1, 2], UNICODE, in_run=True))["cos"] == UNICODE.dash
 
 
 def test_selection_stops_when_asked():
@@ -121,7 +121,7 @@ def test_an_inherited_op_names_the_topo_of_its_origins():
         row(0, 0.3, state=OpState.ORIGIN, fused=4),
         row(1, 0.2, state=OpState.INHERITED, origins=("layer/op_0",), gain=0.7),
     ]
-    table = OpRows(rows, [0, 1], UNICODE, in_run=True)
+    table = OpTable(rows, [0, 1], UNICODE, in_run=True)
     assert cells(table)["from"] == "origin"
     assert cells(table)["op"] == "layer/op_0 ⊕4"
     assert cells(table, 1)["from"] == "0"
@@ -129,29 +129,29 @@ def test_an_inherited_op_names_the_topo_of_its_origins():
 
 
 def test_an_op_without_a_dump_says_so_in_place_of_numbers():
-    shown = cells(OpRows([row(0)], [0], UNICODE, in_run=True))
+    shown = cells(OpTable([row(0)], [0], UNICODE, in_run=True))
     assert (shown["cos"], shown["max"], shown["from"]) == (UNICODE.dash, UNICODE.dash, "no dump")
 
 
 def test_there_is_no_gain_column_where_no_gain_is_known():
-    table = OpRows([row(0, 0.3)], [0], UNICODE, in_run=True)
+    table = OpTable([row(0, 0.3)], [0], UNICODE, in_run=True)
     assert "gain" not in cells(table)
 
 
 def test_an_imported_graph_has_no_result_columns():
-    table = OpRows([row(0, state=None, reason=None)], [0], ASCII, in_run=False)
+    table = OpTable([row(0, state=None, reason=None)], [0], ASCII, in_run=False)
     assert "cos" not in cells(table)
     assert cells(table)["dtype"] == "fp16"
 
 
 def test_the_small_bars_show_the_neighbours_in_execution_order():
     rows = [row(0, 0.0), row(1, 1e-3), row(2), row(3, 1.0), row(4, math.nan)]
-    table = OpRows(rows, [3], UNICODE, in_run=True)
+    table = OpTable(rows, [3], UNICODE, in_run=True)
     assert table.err(3) == "▁▄ ██  "
 
 
 def test_the_failed_metric_is_marked_with_the_state():
     failed = row(0, 0.3, state=OpState.ORIGIN, failed=(Metric.RELATIVE_EUCLIDEAN_DISTANCE,))
-    table = OpRows([failed], [0], UNICODE, in_run=True)
+    table = OpTable([failed], [0], UNICODE, in_run=True)
     styles = dict(zip([c.id for c in table.columns], (c.style for c in table.row(0)), strict=True))
     assert (styles["rel"], styles["cos"]) == ("origin", "")

@@ -36,7 +36,7 @@ from graphstore.errors import InputError, QueryError
     default=1000,
     show_default=True,
     metavar="N",
-    help="OpRows at most.",
+    help="Rows at most.",
 )
 @click.option(
     "--timeout",
