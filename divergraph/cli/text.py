@@ -46,6 +46,8 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
     )
     if told := observed_text(run):
         say(f"  observed: {told}")
+    if run.method is Method.THRESHOLDS and run.analysis.note:
+        say(f"  origins by thresholds only: {run.analysis.note}")
     if origins:
         say()
         show_origins(origins, _sentences(run, origins, comparisons))

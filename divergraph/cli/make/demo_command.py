@@ -5,6 +5,8 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -13,6 +15,16 @@ from divergraph.cli.options import common, opened, print_json, store_url
 from divergraph.cli.say import say, say_lines
 from divergraph.cli.text import show_run
 from divergraph.present.json.shapes import run_json
+from graphstore.model import Comparison, Method, Role, TensorIO
+
+_SHARES, _LEAST = 3, 0.001
+_ROLES = {
+    Role.INTRODUCES: "introduced in",
+    Role.CARRIES: "carried on in",
+    Role.AMPLIFIES: "amplified in",
+    Role.ATTENUATES: "attenuated in",
+    Role.CLEAN: "none in",
+}
 
 
 @click.command("demo")
@@ -25,7 +37,10 @@ def demo_command(store: str | None, as_json: bool) -> int:
     from divergraph.api.demo import demo, demo_data
 
     with opened(store) as opened_store:
-        data = demo(opened_store, progress=True).data
+        run = demo(opened_store, progress=True)
+        data = run.data
+        wanted = data.run.method is Method.ROOT_CAUSE and not as_json
+        blame = run.blame(progress=True) if wanted else None
     if as_json:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types))
@@ -36,6 +51,13 @@ def demo_command(store: str | None, as_json: bool) -> int:
     )
     say()
     show_run(data.run, data.origins, data.comparisons)
+    _show_roles(data.comparisons)
+    shares = [each for each in blame.shares if abs(each.share) > _LEAST] if blame else []
+    if shares:
+        say()
+        say("shares of the error at the model's outputs (blame)")
+        for each in shares[:_SHARES]:
+            say(f"  {100 * each.share:+7.1f} %  {each.op}")
     command = _typed_command()
     where = f" --store {shlex.quote(store)}" if store else ""
     say()
@@ -47,6 +69,18 @@ def demo_command(store: str | None, as_json: bool) -> int:
     if data.origins:
         say(f"  {command} trace demo {data.origins[0].op}{where}")
     return 0
+
+
+def _show_roles(comparisons: Sequence[Comparison]) -> None:
+    counts = Counter(
+        item.split.role
+        for item in comparisons
+        if item.io is TensorIO.OUTPUT and item.split is not None
+    )
+    known = [f"{word} {counts[role]}" for role, word in _ROLES.items() if counts[role]]
+    if known:
+        say()
+        say(f"errors by outputs: {', '.join(known)}")
 
 
 def _typed_command() -> str:
