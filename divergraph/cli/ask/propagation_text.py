@@ -189,12 +189,15 @@ def show_roles(table: RoleTable) -> None:
         say(f"no roles: the run was judged by thresholds only. {table.run.analysis.note}".strip())
         _say_how_to_split(table.run)
         return
-    counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
-    guilty = (
-        f"{table.guilt.get(Guilt.GUILTY, 0)} guilty, {table.guilt.get(Guilt.SUSPECT, 0)} suspect"
-    )
-    say(f"{counts}; {guilty}")
+    say(role_counts(table))
     say(limits_text(table.run.analysis))
+
+
+def role_counts(table: RoleTable) -> str:
+    """How many ops have which role, and how many are guilty or suspect."""
+    counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
+    guilty, suspect = (table.guilt.get(each, 0) for each in (Guilt.GUILTY, Guilt.SUSPECT))
+    return f"{counts}; {guilty} guilty, {suspect} suspect"
 
 
 _GUILT_MARKS = {Guilt.NONE: " ", Guilt.SUSPECT: "?", Guilt.GUILTY: "#"}

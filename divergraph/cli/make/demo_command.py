@@ -5,26 +5,18 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from divergraph.cli.ask.propagation_text import role_counts
 from divergraph.cli.options import common, opened, print_json, store_url
 from divergraph.cli.say import say, say_lines
 from divergraph.cli.text import show_run
 from divergraph.present.json.shapes import run_json
-from graphstore.model import Comparison, Method, Role, TensorIO
+from graphstore.model import Method
 
 _SHARES, _LEAST = 3, 0.001
-_ROLES = {
-    Role.INTRODUCES: "introduced in",
-    Role.CARRIES: "carried on in",
-    Role.AMPLIFIES: "amplified in",
-    Role.ATTENUATES: "attenuated in",
-    Role.CLEAN: "none in",
-}
 
 
 @click.command("demo")
@@ -41,6 +33,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
         data = run.data
         wanted = data.run.method is Method.ROOT_CAUSE and not as_json
         blame = run.blame(progress=True) if wanted else None
+        roles = run.roles() if wanted else None
     if as_json:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types))
@@ -51,7 +44,9 @@ def demo_command(store: str | None, as_json: bool) -> int:
     )
     say()
     show_run(data.run, data.origins, data.comparisons)
-    _show_roles(data.comparisons)
+    if roles is not None:
+        say()
+        say(f"what ops do to the error: {role_counts(roles)}")
     shares = [each for each in blame.shares if abs(each.share) > _LEAST] if blame else []
     if shares:
         say()
@@ -69,18 +64,6 @@ def demo_command(store: str | None, as_json: bool) -> int:
     if data.origins:
         say(f"  {command} trace demo {data.origins[0].op}{where}")
     return 0
-
-
-def _show_roles(comparisons: Sequence[Comparison]) -> None:
-    counts = Counter(
-        item.split.role
-        for item in comparisons
-        if item.io is TensorIO.OUTPUT and item.split is not None
-    )
-    known = [f"{word} {counts[role]}" for role, word in _ROLES.items() if counts[role]]
-    if known:
-        say()
-        say(f"errors by outputs: {', '.join(known)}")
 
 
 def _typed_command() -> str:
