@@ -28,7 +28,7 @@ def plugins(kind: str | None = None) -> Rows[Plugin]:
 
     >>> import divergraph as dg
     >>> [plugin.name for plugin in dg.plugins("executors")]
-    ['onnxruntime', 'tensorflow']
+    ['caffe', 'onnxruntime', 'tensorflow', 'tensorflow_as_onnx']
     """
     found = {
         Plugin(
