@@ -14,12 +14,13 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from google.protobuf.message import DecodeError
 from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType
 from importers.proto.messages import tf_graph_pb2 as pb
-from importers.proto.wire import BLOCK, WireError, read_varint, spans
+from importers.proto.wire import BLOCK, read_varint, spans
 from importers.tensorflow.types import dtype_of, shape_of
 
 _MAGIC = 0xDB4775248B80FB57.to_bytes(8, "little")
@@ -57,7 +58,7 @@ class Checkpoint:
                     self._entries[key.decode("utf-8", "backslashreplace")] = _entry(value)
                 else:
                     self._shards = _shards(value)
-        except (WireError, ValueError, IndexError) as error:
+        except (DecodeError, ValueError, IndexError) as error:
             raise ImportFormatError(
                 path, f"damaged index of a checkpoint: {error}", hint="save or copy it again"
             ) from error

@@ -49,7 +49,7 @@ class Program:
 
     def used_inputs(self, tensors: Iterable[str]) -> tuple[Tensor, ...]:
         """The inputs *tensors* are made from, and those given in place of what an op makes."""
-        fed = {tensor.name for tensor in self.inputs}
+        fed = {tensor.name for tensor in self.inputs} | self.outside
         read = {
             ref.tensor for op in self.needed(tensors, fed) for ref in op.inputs if ref is not None
         }
@@ -96,7 +96,7 @@ class Program:
             name = waiting.pop()
             if name in self.constants:
                 continue
-            op = self.makers.get(name)
+            op = None if name in self.outside else self.makers.get(name)
             if op is None:
                 why = self.lost.get(name)
                 raise ExecutionError(

@@ -134,6 +134,9 @@ class Translation:
             if output is not None and _is_made(piece, output):
                 kept.setdefault(output, name)
         found = made_by(piece, list(kept)) if kept else {}
+        unknown = next((name for output, name in kept.items() if output not in found), None)
+        if unknown is not None:  # before any node of it is taken up
+            raise NotTranslatedError(f"nothing says the element type of {unknown!r}")
         if kept and all(each in found and found[each].value is not None for each in kept):
             piece.nodes.clear()  # all of it follows from constants
         else:
@@ -162,9 +165,7 @@ class Translation:
             self.fix(name, piece.constants[output])
         elif known is not None and known.value is not None:
             self.fix(name, known.value)
-        elif kept.get(output) == name:
-            if known is None:
-                raise NotTranslatedError(f"nothing says the element type of {name!r}")
+        elif known is not None and kept.get(output) == name:
             self.known[name] = known
         else:  # an input handed on, or one node's output under a second name
             source = kept.get(output, output)

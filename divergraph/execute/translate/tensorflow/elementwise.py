@@ -72,7 +72,13 @@ ROWS.same({"Relu": "Relu", "Softsign": "Softsign", "Selu": "Selu", "Elu": "Elu"}
 
 @ROWS.row(
     *("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot", "EnsureShape"),
-    *("PlaceholderWithDefault", "RefIdentity", "DebugGradientIdentity", "DebugIdentity"),
+    *(
+        "PlaceholderWithDefault",
+        "RefIdentity",
+        "ReadVariableOp",
+        "DebugGradientIdentity",
+        "DebugIdentity",
+    ),
     source=ARRAY,
 )
 def identity(p: Piece) -> Sequence[str]:

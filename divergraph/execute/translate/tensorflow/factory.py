@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from divergraph.execute.contract import Executor
+from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor
 from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.tensorflow.executor import TensorFlowFactory
 from divergraph.execute.tensorflow.variable_ops import VARIABLES
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.program import Program
+from divergraph.execute.translate.run import ProgramRun
 from divergraph.execute.translate.tensorflow.rows import ROWS
-from divergraph.execute.translate.tensorflow.step import computes, tensorflow_program
+from divergraph.execute.translate.tensorflow.step import computes, initialisers, tensorflow_program
 from divergraph.execute.translate.tensorflow.variables import variables_of
 from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Op
@@ -35,10 +37,10 @@ class TranslatedTensorFlowFactory:
         """Whether every op that counts has a row, no loop among them, and whether the run has all
         values it starts from, if they do not come with each question."""
         said = options or {}
-        program = _program(graph, said, from_dumps=True)
+        program = _program(graph, said, variables_of(graph, said), from_dumps=True)
         if program.without_row() or any("frame" in op.attrs for op in program.ops):
             return False
-        return options is None or not _read_from_outside(program)
+        return options is None or not _read_from_outside(_with_first_values(graph, said))
 
     def computes(self, op: Op) -> bool:
         """Whether *op* computes numbers: not state, random numbers, files, queues or texts."""
@@ -50,7 +52,8 @@ class TranslatedTensorFlowFactory:
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The model in *path*; variables, random numbers and batches come with each question."""
-        return TranslatedExecutor(_program(graph, {}, from_dumps=True))
+        known = variables_of(graph, {})
+        return TranslatedExecutor(_program(graph, {}, known, from_dumps=True))
 
     def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
         """The model in *path* with some of :attr:`options`.
@@ -58,9 +61,8 @@ class TranslatedTensorFlowFactory:
         Raises:
             ExecutionError: nothing says the value of a variable that the step reads.
         """
-        program = _program(graph, options, from_dumps=True)
-        read = _read_from_outside(program)
-        names = [op.id for op in program.ops if op.type in VARIABLES and _made(op) & read]
+        program = _with_first_values(graph, options)
+        names = [op.id for op in _unknown_variables(program)]
         if names:
             more = f" and {len(names) - 1} others" if len(names) > 1 else ""
             raise ExecutionError(
@@ -69,7 +71,43 @@ class TranslatedTensorFlowFactory:
                 hint="--checkpoint PREFIX or --variables DIR says where the values are; "
                 "pip install 'divergraph[tensorflow]' lets the model make its first ones",
             )
-        return TranslatedExecutor(_program(graph, options, from_dumps=False))
+        # What comes from outside is left out here, with a reason: nobody will give it.
+        left_out = {**program.left_out, **dict.fromkeys(program.outside, _NOT_GIVEN)}
+        return TranslatedExecutor(replace(program, outside=frozenset(), left_out=left_out))
+
+
+_NOT_GIVEN = "drawn or fetched from outside of the model: give it with --inputs"
+
+
+def _with_first_values(graph: ModelGraph, options: Mapping[str, str]) -> Program:
+    """The program with the known values of variables, and those that the model itself gives others
+    first, if it draws no numbers for them."""
+    known = variables_of(graph, options)
+    program = _program(graph, options, known, from_dumps=True)
+    starts = initialisers(program.ops)
+    found: dict[str, Array] = {}
+    for variable in _unknown_variables(program):
+        start = starts.get(variable.id)
+        value = start.inputs[1].tensor if start is not None and start.inputs[1] else ""
+        try:
+            made = dict(ProgramRun(program, {}, [value], DEFAULT_MEMORY).values()) if value else {}
+        except ExecutionError:
+            continue  # it needs drawn numbers or a file: the variable stays without a value
+        if value in made or value in program.constants:
+            found[variable.id] = made[value] if value in made else program.constants[value]
+    if not found:
+        return program
+    return _program(graph, options, {**known, **found}, from_dumps=True)
+
+
+def _unknown_variables(program: Program) -> list[Op]:
+    """The variables a run reads though nothing says their values."""
+    read = _read_from_outside(program)
+    return [
+        op
+        for op in program.ops
+        if op.type in VARIABLES and any(tensor.name in read for tensor in op.outputs)
+    ]
 
 
 def _read_from_outside(program: Program) -> set[str]:
@@ -80,17 +118,19 @@ def _read_from_outside(program: Program) -> set[str]:
     return read & program.outside
 
 
-def _made(op: Op) -> set[str]:
-    return {tensor.name for tensor in op.outputs}
-
-
-def _program(graph: ModelGraph, options: Mapping[str, str], *, from_dumps: bool) -> Program:
+def _program(
+    graph: ModelGraph,
+    options: Mapping[str, str],
+    variables: Mapping[str, Array],
+    *,
+    from_dumps: bool,
+) -> Program:
     import onnxruntime
 
     return tensorflow_program(
         graph,
         f"onnxruntime {onnxruntime.__version__}",
-        variables_of(graph, options),
+        variables,
         _listed(options.get("train_op", "")),
         _listed(options.get("feed", "")),
         from_dumps=from_dumps,

@@ -76,6 +76,7 @@ _DRAWS = (
     *("StatelessRandom", "StatelessTruncated", "StatelessMultinomial", "StatelessParameterized"),
     *("StatefulUniform", "StatefulStandardNormal", "StatefulTruncated", "StatefulRandomBinomial"),
 )
+_ASKS = ("VarIsInitializedOp", "IsVariableInitialized")
 _FETCHES = ("Iterator", "OneShotIterator", "QueueDequeue", "ReaderRead")
 
 
@@ -122,6 +123,20 @@ def computes(op: Op) -> bool:
     return any(_not_kept(op, tensor) == "" for tensor in op.outputs)
 
 
+def initialisers(ops: Iterable[Op]) -> dict[str, Op]:
+    """The op that gives each variable its first value, by variable."""
+    known = {op.id: op for op in ops}
+    found: dict[str, Op] = {}
+    for op in known.values():
+        first = op.source() if op.type in ("Assign", "AssignVariableOp") else None
+        variable = known.get(first.op) if first is not None else None
+        if variable is None or variable.type not in VARIABLES:
+            continue
+        if op.id == f"{variable.id}/Assign" or "/Initializer/" in str(op.source(1)):
+            found.setdefault(variable.id, op)
+    return found
+
+
 class _Step:
     """Which tensors a run does not give, and why."""
 
@@ -160,6 +175,8 @@ class _Step:
             return "reads a variable after the step has changed it"
         if "frame" in op.attrs:
             return "computed anew in each turn of a loop"
+        if op.type in _ASKS:
+            return "asks whether a variable has a value"
         if op.id in self._prepares:
             return "only prepares variables"
         if op.id not in self._step and changes_variable(op.type):
@@ -185,14 +202,8 @@ class _Step:
         for op in ops:
             for each in dict.fromkeys((*(ref.op for ref in op.takes), *op.control_inputs)):
                 users.setdefault(each, []).append(op)
-        found: set[str] = set()
-        for op in ops:
-            first = op.source() if op.type in ("Assign", "AssignVariableOp") else None
-            variable = self._ops.get(first.op) if first is not None else None
-            if variable is None or variable.type not in VARIABLES or op.id in self._step:
-                continue
-            if op.id == f"{variable.id}/Assign" or "/Initializer/" in str(op.source(1)):
-                found.add(op.id)
+        starts = initialisers(ops).values()
+        found = {op.id for op in starts if op.id not in self._step}
         yield from found
         for op in reversed(ops):
             reads = users.get(op.id, [])

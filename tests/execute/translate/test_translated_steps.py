@@ -1,0 +1,196 @@
+"""TensorFlow models translated to ONNX: whole steps, pieces, variables; without TensorFlow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from divergraph.execute.contract import Additive, Alterable, RunnableSubgraph
+from divergraph.execute.installed import open_executor
+from divergraph.execute.translate.coverage import coverage
+from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.translate.tensorflow.rows import ROWS
+from divergraph.execute.translate.tensorflow.step import tensorflow_program
+from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.values.one_tensor import read_tensor
+from divergraph.values.unread import or_raise
+from graphstore.errors import ExecutionError, InputError
+from graphstore.model import TensorIO
+from importers.dumps.arrays.golden import scan_golden_dumps
+from importers.registry import read_graph
+
+ENGINE = "tensorflow_as_onnx"
+NET = Path(__file__).parents[2] / "data" / "tensorflow" / "net.ckpt.meta"
+X = np.array([[1, 2, 3], [-1, 0, 1]], np.float32)
+WEIGHTS = np.arange(12, dtype=np.float32).reshape(3, 4) / 8
+BIAS = np.array([1, -2, 3, -4], np.float32)
+
+
+def dumped(lenet: Path) -> dict[str, np.ndarray]:
+    """The golden values of the step by tensor."""
+    graph = read_graph(lenet / "model.ckpt.meta")
+    refs = scan_golden_dumps(lenet / "golden", graph).tensors
+    return {
+        f"{op}:{port}": or_raise(read_tensor(ref))
+        for (op, io, port), ref in refs.items()
+        if io is TensorIO.OUTPUT
+    }
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1 << 18], ids=["in one part", "in many parts"])
+def test_a_training_step_gives_what_tensorflow_dumped(lenet: Path, memory: int) -> None:
+    values = dumped(lenet)
+    path = lenet / "model.ckpt.meta"
+    options = {
+        "variables": str(lenet / "golden"),
+        "feed": "IteratorGetNext:0,IteratorGetNext:1",
+    }
+    executor = open_executor(path, read_graph(path), options, ENGINE)
+    feeds = {each.name: values[each.name] for each in executor.inputs}
+    compared = 0
+    for name, value in executor.run(feeds, memory=memory):
+        if name in values:
+            assert value.dtype == values[name].dtype
+            np.testing.assert_allclose(value, values[name], rtol=1e-4, atol=1e-6, err_msg=name)
+            compared += 1
+    left_out = {each.tensor: each.reason for each in executor.unavailable}
+    executor.close()
+    assert compared > 120
+    assert "its branch is not taken on these inputs" in left_out.values()
+    assert left_out["save/Const:0"] == "texts"
+
+
+def test_pieces_run_side_by_side_on_what_they_are_given(lenet: Path) -> None:
+    values = dumped(lenet)
+    path = lenet / "model.ckpt.meta"
+    graph = read_graph(path)
+    executor = open_executor(path, graph, engine=ENGINE)
+    pieces = [
+        RunnableSubgraph(
+            op.id,
+            tuple(ref.tensor for ref in op.inputs if ref and ref.tensor in values),
+            tuple(tensor.name for tensor in op.outputs),
+        )
+        for op in graph.ops
+        if op.type in ("Conv2D", "MaxPoolGrad", "Conv2DBackpropFilter", "ReluGrad", "MatMul")
+    ]
+    found = list(
+        executor.run_subgraphs(pieces, lambda piece: {name: values[name] for name in piece.inputs})
+    )
+    executor.close()
+    assert len(found) == len(pieces) > 15
+    for result in found:
+        assert not result.failure
+        for name, value in result.values.items():
+            np.testing.assert_allclose(value, values[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_the_piece_that_needs_more_than_it_is_given_is_named(lenet: Path) -> None:
+    path = lenet / "model.ckpt.meta"
+    executor = open_executor(path, read_graph(path), engine=ENGINE)
+    piece = RunnableSubgraph("a", (), ("LeNet/conv1/Conv2D:0",))
+    (result,) = executor.run_subgraphs([piece], lambda _: {})
+    executor.close()
+    assert "is not among what is given" in result.failure
+
+
+def test_variables_come_from_the_checkpoint_beside_the_model() -> None:
+    executor = open_executor(NET, read_graph(NET), {}, ENGINE)
+    found = dict(executor.run({"x:0": X}))
+    executor.close()
+    np.testing.assert_array_equal(found["y:0"], np.maximum(X @ WEIGHTS + BIAS, 0))
+    assert found["count:0"] == 8
+    assert found["count:0"].dtype == np.int64
+
+
+def test_an_unknown_checkpoint_is_refused(tmp_path: Path) -> None:
+    options = {"checkpoint": str(tmp_path / "other.ckpt")}
+    with pytest.raises(InputError, match="no checkpoint has this prefix"):
+        open_executor(NET, read_graph(NET), options, ENGINE)
+
+
+def test_else_they_get_the_first_values_the_model_gives_them(tmp_path: Path) -> None:
+    alone = tmp_path / "net.meta"
+    alone.write_bytes(NET.read_bytes())
+    executor = open_executor(alone, read_graph(alone), {}, ENGINE)
+    found = dict(executor.run({"x:0": X}))
+    executor.close()
+    np.testing.assert_array_equal(found["y:0"], np.maximum(X @ WEIGHTS + BIAS, 0))
+
+
+def test_variables_that_are_drawn_first_are_named(lenet: Path) -> None:
+    path = lenet / "model.ckpt.meta"
+    with pytest.raises(ExecutionError, match="nothing says the value of variable") as refused:
+        open_executor(path, read_graph(path), {}, ENGINE)
+    assert "divergraph[tensorflow]" in refused.value.hint
+
+
+def test_a_captured_model_is_the_golden_side_of_a_comparison(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    request = CaptureRequest(NET, tmp_path / "golden", {"x": tmp_path / "x.npy"})
+    result = capture(request)
+    assert result.executor.startswith("onnxruntime ")
+    graph = read_graph(NET)
+    index = scan_golden_dumps(result.folder, graph)
+    assert ("y", TensorIO.OUTPUT, 0) in index.tensors
+    assert not index.problems
+
+
+def test_errors_are_added_to_tensors_inside() -> None:
+    executor = open_executor(NET, read_graph(NET), {}, ENGINE)
+    assert isinstance(executor, Additive)
+    run = executor.with_additions({"x:0": X}, ["BiasAdd:0"], ["y:0"])
+    assert run.tensors == ("BiasAdd:0",)
+    plain = run.run({})["y:0"]
+    more = run.run({"BiasAdd:0": np.full((2, 4), 10, np.float32)})["y:0"]
+    executor.close()
+    np.testing.assert_array_equal(plain, np.maximum(X @ WEIGHTS + BIAS, 0))
+    np.testing.assert_array_equal(more, np.maximum(X @ WEIGHTS + BIAS + 10, 0))
+
+
+def test_an_op_runs_with_other_attributes() -> None:
+    executor = open_executor(NET, read_graph(NET), {}, ENGINE)
+    assert isinstance(executor, Alterable)
+    piece = RunnableSubgraph("m", ("x:0",), ("MatMul:0",))
+    found = executor.run_altered(piece, {"x:0": X[:, :1].T}, "MatMul:0", {"transpose_a": True})
+    refused = executor.run_altered(piece, {"x:0": X}, "MatMul:0", {"transpose_b": True})
+    executor.close()
+    assert found is None  # 1 x 2 transposed does not fit 3 x 4
+    assert refused is None
+
+
+FAILING = """
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "s" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "sum" op: "AddV2" input: "x" input: "s" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "behind" op: "Neg" input: "sum" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "beside" op: "Neg" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "odd" op: "Unheard" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+"""
+
+
+def test_an_op_that_does_not_run_is_lost_alone(tmp_path: Path) -> None:
+    path = tmp_path / "net.pbtxt"
+    path.write_text(FAILING)
+    executor = TranslatedExecutor(tensorflow_program(read_graph(path), "", {}, (), ()))
+    feeds = {"x:0": np.ones((2, 3), np.float32), "s:0": np.ones((4, 5), np.float32)}
+    found = dict(executor.run(feeds))
+    assert set(found) == {"beside:0"}
+    reasons = {each.tensor: each.reason for each in executor.unavailable}
+    assert "sum:0" in reasons
+    assert "behind:0" in reasons
+    assert reasons["odd:0"] == "no translation of ops of type Unheard"
+
+
+def test_each_row_says_where_its_op_is_defined() -> None:
+    assert len(ROWS.entries) > 170
+    assert all(entry.source.startswith("tensorflow/core/") for entry in ROWS.entries.values())
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize("name", ["PNet-18.meta", "tf2onnx_regression_model.meta"])
+def test_public_training_graphs_are_covered(shared_data: Path, name: str) -> None:
+    found = coverage(read_graph(shared_data / "tf" / name))
+    assert found.translated >= 0.97 * found.ops
