@@ -25,20 +25,11 @@ NEO4J, NEO4J_NEWEST = (
     for group in ("neo4j", "neo4j-newest")
 )
 
-ONE_LINE_IS_ENOUGH = {"test_a_chain_deeper_than_the_engine_counts"}
-"""Tests of minutes whose answer comes from our code, not from the server's."""
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Both release lines are asked everything but what takes minutes."""
-    items[:] = [
-        item
-        for item in items
-        if not (
-            item.name.partition("[")[0] in ONE_LINE_IS_ENOUGH
-            and "neo4j-newest" in item.name.partition("[")[2]
-        )
-    ]
+    """Both release lines are asked what is quick; what takes long, the newest only exhaustively."""
+    for item in items:
+        if "neo4j-newest" in item.name.partition("[")[2] and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.exhaustive)
 
 
 @contextmanager

@@ -585,15 +585,42 @@ def _resized(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
     ]
 
 
-@pytest.mark.parametrize("name", sorted(CASES))
-@settings(
-    max_examples=3,
-    phases=[Phase.generate],
-    deadline=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
-)
+def _named(build: Build) -> str:
+    return next(name for name, each in CASES.items() if each is build)
+
+
+BUILDS = dict.fromkeys(CASES.values())
+"""Each way to make ops once; some make ops of several types."""
+
+
+def options(examples: int) -> settings:
+    return settings(
+        max_examples=examples,
+        phases=[Phase.generate],
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+    )
+
+
+@pytest.mark.parametrize("build", BUILDS, ids=_named)
+@options(2)
 @given(data=st.data())
-def test_a_row_gives_what_tensorflow_gives(tmp_path: Path, name: str, data: st.DataObject) -> None:
+def test_a_row_gives_what_tensorflow_gives(
+    tmp_path: Path, build: Build, data: st.DataObject
+) -> None:
+    check_rows(tmp_path, build, data.draw)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("build", BUILDS, ids=_named)
+@options(60)
+@given(data=st.data())
+def test_a_row_gives_it_in_all_cases(tmp_path: Path, build: Build, data: st.DataObject) -> None:
+    check_rows(tmp_path, build, data.draw)
+
+
+def check_rows(folder: Path, build: Build, draw: Draw) -> None:
+    """Run the ops *build* makes by TensorFlow and by their rows."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
@@ -606,7 +633,7 @@ def test_a_row_gives_what_tensorflow_gives(tmp_path: Path, name: str, data: st.D
 
     graph = tf.Graph()
     with graph.as_default():
-        CASES[name](tf.raw_ops, data.draw, feed)
+        build(tf.raw_ops, draw, feed)
         made = [
             tensor
             for op in graph.get_operations()
@@ -615,7 +642,7 @@ def test_a_row_gives_what_tensorflow_gives(tmp_path: Path, name: str, data: st.D
         ]
         with v1.Session() as session:
             wanted = dict(zip([t.name for t in made], session.run(made, feeds), strict=True))
-    path = tmp_path / "graph.pb"
+    path = folder / "graph.pb"
     path.write_bytes(graph.as_graph_def().SerializeToString())
     read = read_graph(path)
     executor = TranslatedExecutor(tensorflow_program(read, "", {}, (), ()))
