@@ -25,6 +25,7 @@ NEO4J, NEO4J_NEWEST = (
     for group in ("neo4j", "neo4j-newest")
 )
 
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Both release lines are asked what is quick; what takes long, the newest only exhaustively."""
     for item in items:
