@@ -27,6 +27,7 @@ _LARGEST_MESSAGE = 2**31 - 1
 
 def load_onnxruntime() -> None:
     """Import ONNX Runtime, and onnx for the models."""
+    import onnx  # noqa: F401
     import onnxruntime  # noqa: F401
 
 

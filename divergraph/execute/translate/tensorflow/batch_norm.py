@@ -46,7 +46,7 @@ def fused_batch_norm(p: Piece) -> Sequence[str]:
         mean, variance = p.name(3), p.name(4)
         centred = p.add("Sub", image, _wide(p, held, mean))
         out = _scaled(p, held, centred, variance, eps, scale, offset)
-        return [out, mean, variance, mean, variance]
+        return [out, mean, variance]  # the rest is room for the gradient, which nobody fills
     count = int(np.prod([p.shape(0)[at] for at in _along(held)], dtype=np.int64))
     mean = _mean(p, held, image)
     centred = p.add("Sub", image, _wide(p, held, mean))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor
 from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.executor import TensorFlowFactory
+from divergraph.execute.tensorflow.late_reads import late_reads
 from divergraph.execute.tensorflow.variable_ops import VARIABLES
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.program import Program
@@ -34,11 +36,14 @@ class TranslatedTensorFlowFactory:
         return graph.framework is Framework.TENSORFLOW
 
     def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
-        """Whether every op that counts has a row, no loop among them, and whether the run has all
-        values it starts from, if they do not come with each question."""
+        """Whether every op that counts has a row, none is in a loop or takes a variable after the
+        step has changed it, and whether the run has all values it starts from, if they do not come
+        with each question."""
         said = options or {}
         program = _program(graph, said, variables_of(graph, said), from_dumps=True)
         if program.without_row() or any("frame" in op.attrs for op in program.ops):
+            return False
+        if late_reads(calls_in_place(graph)):
             return False
         return options is None or not _read_from_outside(_with_first_values(graph, said))
 
