@@ -54,10 +54,12 @@ def fused_batch_norm(p: Piece) -> Sequence[str]:
     out = _scaled(p, held, centred, variance, eps, scale, offset)
     unbiased = p.add("Mul", variance, p.number(count / max(count - 1, 1), 1))
     factor = float(p.attr("exponential_avg_factor", 1.0))
+    # Of V3 a sixth output is room for other devices' kernels; the CPU's leaves it empty.
+    rest = [mean, variance, p.const(np.zeros(0, np.float32))]
     if factor == 1.0:
-        return [out, mean, unbiased, mean, variance]
+        return [out, mean, unbiased, *rest]
     moved = [_moved(p, p.name(at), new, factor) for at, new in ((3, mean), (4, unbiased))]
-    return [out, *moved, mean, variance]
+    return [out, *moved, *rest]
 
 
 def _scaled(
