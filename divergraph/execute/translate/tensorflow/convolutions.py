@@ -71,28 +71,24 @@ def conv2d_input_gradient(p: Piece) -> Sequence[str]:
     channels = p.shape(1)[2] if len(shape) == 2 else shape[held.axis]
     groups = channels // p.shape(1)[2]
     filters = p.transpose(p.name(1), 3, 2, 0, 1)
-    return [_spread(p, held, p.name(2), filters, over, sizes, groups)]
+    gradient = held.to_first(p, p.name(2))
+    return [held.from_first(p, spread(p, gradient, filters, over, sizes, groups))]
 
 
-def _spread(
-    p: Piece,
-    held: Images,
-    gradient: str,
-    filters: str,
-    over: SlidingWindows,
-    sizes: Sequence[int],
-    groups: int,
+def spread(
+    p: Piece, gradient: str, filters: str, over: SlidingWindows, sizes: Sequence[int], groups: int
 ) -> str:
-    """What windows put back into an image of *sizes*. Elements no window reached are zeros."""
+    """What windows put back into an image of *sizes*, channels first as *gradient*. Elements no
+    window reached are zeros."""
     whole = [
         (count - 1) * stride + (size - 1) * dilation + 1
         for count, stride, size, dilation in zip(
             over.out, over.strides, over.size, over.dilations, strict=True
         )
     ]
-    spread = p.add(
+    found = p.add(
         "ConvTranspose",
-        held.to_first(p, gradient),
+        gradient,
         filters,
         strides=over.strides,
         dilations=over.dilations,
@@ -102,8 +98,7 @@ def _spread(
     behind = [
         size - (have - begin) for size, have, begin in zip(sizes, whole, over.begin, strict=True)
     ]
-    cut = p.add("Pad", spread, p.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *behind))
-    return held.from_first(p, cut)
+    return p.add("Pad", found, p.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *behind))
 
 
 @ROWS.row("Conv2DBackpropFilter", "Conv2DBackpropFilterV2", source=NN)
@@ -152,7 +147,8 @@ def depthwise_input_gradient(p: Piece) -> Sequence[str]:
     sizes = held.sizes(p.integers(0))
     over = windows(p, held, sizes, p.shape(1)[:2])
     filters = _by_channel(p, p.name(1), p.shape(1))
-    return [_spread(p, held, p.name(2), filters, over, sizes, p.shape(1)[2])]
+    gradient = held.to_first(p, p.name(2))
+    return [held.from_first(p, spread(p, gradient, filters, over, sizes, p.shape(1)[2]))]
 
 
 @ROWS.row("DepthwiseConv2dNativeBackpropFilter", source=NN)

@@ -9,6 +9,7 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.convolutions import spread
 from divergraph.execute.translate.tensorflow.layouts import Images, SlidingWindows, images, windows
 from divergraph.execute.translate.tensorflow.table import NN, ROWS
 
@@ -81,17 +82,8 @@ def average_pool_grad(p: Piece) -> Sequence[str]:
     gradient = held.to_first(p, p.name(1))
     shared = p.add("Div", gradient, p.const(counts.astype(p.dtype(1))))
     ones = p.const(np.ones((channels, 1, *over.size), p.dtype(1)))
-    spread = p.add("ConvTranspose", shared, ones, strides=over.strides, group=channels)
-    whole = [
-        (count - 1) * stride + size
-        for count, stride, size in zip(over.out, over.strides, over.size, strict=True)
-    ]
-    behind = [
-        size - (have - begin)
-        for size, have, begin in zip((high, wide), whole, over.begin, strict=True)
-    ]
-    pads = p.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *behind)
-    return [held.from_first(p, p.add("Pad", spread, pads))]
+    back = spread(p, shared, ones, over, (high, wide), channels)
+    return [held.from_first(p, back)]
 
 
 @ROWS.row("LRN", source=NN)
