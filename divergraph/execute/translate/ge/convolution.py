@@ -19,7 +19,7 @@ from divergraph.execute.translate.ge.table import (
     output_shape,
     to_layout,
 )
-from divergraph.execute.translate.ge.tails import with_tail
+from divergraph.execute.translate.ge.tails import TAIL, with_tail
 from divergraph.execute.translate.piece import Piece
 
 FILTER = "_filter_layout"
@@ -84,8 +84,9 @@ def bias(piece: Piece, at: int) -> str | None:
     found = optional(piece, at)
     if found is None:
         return None
-    if piece.dtype(at) != np.float32:
-        found = piece.cast(found, np.float32)
+    kind = np.dtype(np.int32 if piece.dtype(0).kind in "iu" else np.float32)
+    if piece.dtype(at) != kind:
+        found = piece.cast(found, kind)
     return piece.reshape(found, (-1,))
 
 
@@ -97,20 +98,18 @@ def _plain(
     added: str | None,
     groups: int | None = None,
 ) -> str:
-    if piece.dtype(0).kind in "iu":  # products of 8-bit integers are added up in integers
-        value, weight = piece.cast(value, np.float64), piece.cast(weight, np.float64)
-        added = None if added is None else piece.cast(added, np.float64)
-    made = piece.add(
-        "Conv",
-        value,
-        weight,
-        added,
-        strides=shape.strides,
-        pads=shape.pads,
-        dilations=shape.dilations,
-        group=groups or int(piece.attr("groups", 1)),
-    )
-    return piece.cast(made, np.float32) if piece.dtype(0).kind in "iu" else made
+    said = {"strides": shape.strides, "pads": shape.pads, "dilations": shape.dilations}
+    groups = groups or int(piece.attr("groups", 1))
+    if piece.dtype(0).kind not in "iu":
+        return piece.add("Conv", value, weight, added, group=groups, **said)
+    # Products of 8-bit integers are added up in integers; ONNX Runtime takes the data without sign.
+    middle = np.array(128 if piece.dtype(0).kind == "i" else 0, np.uint8)
+    raised = piece.add("Add", piece.cast(value, np.int32), middle.astype(np.int32))
+    data = piece.cast(raised, np.uint8)
+    made = piece.add("ConvInteger", data, weight, middle, group=groups, **said)
+    if added is not None:
+        made = piece.add("Add", made, piece.reshape(added, (1, -1, 1, 1)))
+    return piece.cast(made, np.float32) if piece.op.attrs.get(TAIL) else made
 
 
 @ROWS.row("Conv2DBackpropInput", "Conv2DBackpropInputD", "Conv2DTransposeD", source=NN)

@@ -22,7 +22,7 @@ from divergraph.execute.translate.piece import Piece
 
 ROWS.same(
     {
-        **{kind: kind for kind in ("Abs", "Neg", "Exp", "Log", "Sqrt", "Reciprocal", "Sign")},
+        **{kind: kind for kind in ("Abs", "Neg", "Sqrt", "Reciprocal", "Sign")},
         **{kind: kind for kind in ("Floor", "Ceil", "Sin", "Cos", "Tan", "Asin", "Acos", "Atan")},
         **{kind: kind for kind in ("Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf")},
         **dict.fromkeys(("Round", "Rint"), "Round"),
@@ -198,6 +198,21 @@ def _power(piece: Piece) -> Sequence[str]:
     return [piece.add("Pow", moved, piece.number(float(piece.attr("power", 1.0))))]
 
 
+@ROWS.row("Exp", "Log", source=MATH)
+def _exponential(piece: Piece) -> Sequence[str]:
+    """To a base, -1 standing for e: base ** (scale x + shift), or the logarithm of that sum."""
+    base = float(piece.attr("base", -1.0))
+    value = needed(piece, 0)
+    for kind, name, nothing in (("Mul", "scale", 1.0), ("Add", "shift", 0.0)):
+        number = float(piece.attr(name, nothing))
+        value = value if number == nothing else piece.add(kind, value, piece.number(number))
+    by = 1.0 if base == -1.0 else math.log(base)
+    if piece.op.type == "Log":
+        made = piece.add("Log", value)
+        return [made if by == 1.0 else piece.add("Div", made, piece.number(by))]
+    return [piece.add("Exp", value if by == 1.0 else piece.add("Mul", value, piece.number(by)))]
+
+
 @ROWS.row("ClipByValue", "ClipByValueV2", source=MATH)
 def _clip(piece: Piece) -> Sequence[str]:
     value, least, most = alike(piece, 0, 1, 2)
@@ -234,8 +249,14 @@ def along_channels(piece: Piece, size: int) -> tuple[int, ...]:
 
 @ROWS.row("Elu", source=ACTIVATION)
 def _elu(piece: Piece) -> Sequence[str]:
-    alpha, scale = float(piece.attr("alpha", 1.0)), float(piece.attr("scale", 1.0))
-    made = piece.add("Elu", needed(piece, 0), alpha=alpha)
+    """scale max(x, 0) + scale alpha (exp(input_scale min(x, 0)) - 1)."""
+    names = ("alpha", "scale", "input_scale")
+    alpha, scale, inner = (float(piece.attr(name, 1.0)) for name in names)
+    value, zero = needed(piece, 0), piece.number(0.0)
+    if inner != 1.0:
+        below = piece.add("Mul", piece.add("Min", value, zero), piece.number(inner))
+        value = piece.add("Where", piece.add("Greater", value, zero), value, below)
+    made = piece.add("Elu", value, alpha=alpha)
     return [made if scale == 1.0 else piece.add("Mul", made, piece.number(scale))]
 
 

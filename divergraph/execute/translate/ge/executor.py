@@ -11,7 +11,10 @@ from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.ge import (
     convolution,
+    dropout,
     elementwise,
+    layers,
+    layerwise,
     matrices,
     movement,
     normalisation,
@@ -26,7 +29,7 @@ from divergraph.execute.translate.program import Program
 from graphstore.model import DType, Framework, ModelGraph, Tensor
 
 MODULES = (
-    *(convolution, elementwise, matrices, movement, normalisation, placing, pooling),
+    *(convolution, dropout, elementwise, layers, layerwise, matrices, movement, normalisation, placing, pooling),
     *(quantisation, reductions, training),
 )
 """Importing them fills the table."""

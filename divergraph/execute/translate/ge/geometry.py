@@ -43,19 +43,23 @@ def geometry(piece: Piece, axes: str) -> Geometry:
 def along_space(op: Op, names: tuple[str, ...], axes: str) -> tuple[int, int] | None:
     """An attribute of two numbers, or of one for each axis, along height and width; GE gives it in
     the order of the original tensor, whatever ``data_format`` says."""
-    for name in names:
-        found = integers(op.attrs.get(name))
-        if len(found) == 1:
-            return found[0], found[0]
-        if len(found) == _BOTH:
-            return found[0], found[1]
-        if len(found) == len(axes):
-            by_axis = dict(zip(axes, found, strict=True))
-            if by_axis["N"] != 1 or by_axis["C"] != 1:
-                other = dict(zip("NCHW" if axes != "NCHW" else "NHWC", found, strict=True))
-                by_axis = other if other["N"] == other["C"] == 1 else by_axis
-            return by_axis["H"], by_axis["W"]
-    return None
+    given = (height_and_width(integers(op.attrs.get(name)), axes) for name in names)
+    return next((each for each in given if each is not None), None)
+
+
+def height_and_width(found: tuple[int, ...], axes: str) -> tuple[int, int] | None:
+    """What one number, two, or one for each axis say of height and width; None if they do not."""
+    if len(found) == 1:
+        return found[0], found[0]
+    if len(found) == _BOTH:
+        return found[0], found[1]
+    if len(found) != len(axes):
+        return None
+    by_axis = dict(zip(axes, found, strict=True))
+    if by_axis["N"] != 1 or by_axis["C"] != 1:
+        other = dict(zip("NCHW" if axes != "NCHW" else "NHWC", found, strict=True))
+        by_axis = other if other["N"] == other["C"] == 1 else by_axis
+    return by_axis["H"], by_axis["W"]
 
 
 def fitting(size: int, kernel: int, out: int) -> Iterator[tuple[int, int, int]]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.table import MATRIX, NN, ROWS, needed, optional, output_shape
-from divergraph.execute.translate.ge.tails import with_tail
+from divergraph.execute.translate.ge.tails import TAIL, with_tail
 from divergraph.execute.translate.piece import Piece
 
 TRANSPOSES = (
@@ -33,20 +34,29 @@ def said_transposes(attrs: object) -> tuple[bool, bool] | None:
 @ROWS.row("MatMul", "MatMulV2", "BatchMatMul", "BatchMatMulV2", source=MATRIX)
 def _product(piece: Piece) -> Sequence[str]:
     transposes = said_transposes(dict(piece.op.attrs)) or (False, False)
-    operands = [_operand(piece, at, swap) for at, swap in enumerate(transposes)]
+    # Sums of products of 8-bit integers are exact.
+    wide = np.dtype(np.float64 if piece.dtype(0).kind in "iu" else np.float32)
+    operands = [_operand(piece, at, swap, wide) for at, swap in enumerate(transposes)]
     made = piece.add("MatMul", *operands)
     added = optional(piece, 2)
     if added is not None:
-        if piece.dtype(2) != np.float32:
-            added = piece.cast(added, np.float32)
-        made = piece.add("Add", made, added)
-    return [with_tail(piece, made)]
+        made = piece.add("Add", made, _as(piece, added, 2, wide))
+    return [with_tail(piece, _of_integers(piece, made))]
 
 
-def _operand(piece: Piece, at: int, swap: bool) -> str:
-    value, rank = needed(piece, at), piece.rank(at)
-    if piece.dtype(at) != np.float32:
-        value = piece.cast(value, np.float32)
+def _of_integers(piece: Piece, made: str) -> str:
+    """What an op of integers puts out: integers, unless an activation of floats follows."""
+    if piece.dtype(0).kind not in "iu":
+        return made
+    return piece.cast(made, np.float32 if piece.op.attrs.get(TAIL) else np.int32)
+
+
+def _as(piece: Piece, value: str, at: int, kind: np.dtype[Any]) -> str:
+    return value if piece.dtype(at) == kind else piece.cast(value, kind)
+
+
+def _operand(piece: Piece, at: int, swap: bool, kind: np.dtype[Any]) -> str:
+    value, rank = _as(piece, needed(piece, at), at, kind), piece.rank(at)
     if not swap:
         return value
     return piece.transpose(value, *range(rank - 2), rank - 1, rank - 2)
@@ -58,10 +68,11 @@ def _fully_connected(piece: Piece) -> Sequence[str]:
     outputs = int(piece.attr("num_output"))
     shape = piece.shape(0)
     rows, columns = prod(shape[:axis]), prod(shape[axis:])
-    value = piece.reshape(needed(piece, 0), (rows, columns))
+    wide = np.dtype(np.float64 if piece.dtype(0).kind in "iu" else np.float32)
+    value = piece.reshape(_as(piece, needed(piece, 0), 0, wide), (rows, columns))
     if prod(piece.shape(1)) != outputs * columns:
         raise NotTranslatedError(f"FullyConnection of weights of shape {piece.shape(1)}")
-    weight = needed(piece, 1)
+    weight = _as(piece, needed(piece, 1), 1, wide)
     if piece.attr("transpose", False):
         weight = piece.reshape(weight, (columns, outputs))
     else:
@@ -69,5 +80,6 @@ def _fully_connected(piece: Piece) -> Sequence[str]:
     made = piece.add("MatMul", value, weight)
     added = optional(piece, 2)
     if added is not None:
-        made = piece.add("Add", made, piece.reshape(added, (1, -1)))
-    return [piece.reshape(with_tail(piece, made), output_shape(piece))]
+        added = _as(piece, piece.reshape(added, (1, -1)), 2, wide)
+        made = piece.add("Add", made, added)
+    return [piece.reshape(with_tail(piece, _of_integers(piece, made)), output_shape(piece))]

@@ -224,8 +224,9 @@ def _depth_and_space(piece: Piece) -> Sequence[str]:
 
 @ROWS.row("Range", "RangeD", source=ARRAY)
 def _range(piece: Piece) -> Sequence[str]:
-    if piece.op.type == "RangeD":
-        raise NotTranslatedError("RangeD, whose numbers are in its kernel")
+    if piece.op.type == "RangeD":  # its input helps the kernel to count
+        ends = (float(piece.attr(name)) for name in ("start", "limit", "delta"))
+        return [piece.const(np.arange(*ends, dtype=piece.dtype(0)))]
     return [piece.add("Range", *(piece.reshape(each, ()) for each in alike(piece, 0, 1, 2)))]
 
 

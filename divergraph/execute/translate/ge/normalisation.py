@@ -18,7 +18,7 @@ from divergraph.execute.translate.ge.table import (
     integers,
     layout,
     needed,
-    output_shape,
+    optional,
     to_layout,
 )
 from divergraph.execute.translate.piece import Piece
@@ -70,16 +70,20 @@ def _moments(piece: Piece) -> tuple[str, str]:
     return mean, piece.add("Max", variance, piece.number(0.0))
 
 
+def _unbiased(piece: Piece, variance: str) -> str:
+    count = _count(piece)
+    return piece.add("Mul", variance, piece.number(count / (count - 1) if count > 1 else 0.0))
+
+
 @ROWS.row("BNTrainingUpdate", source=NORM)
 def _batch_update(piece: Piece) -> Sequence[str]:
     mean, variance = _moments(piece)
     made = _scaled(
         piece, _normal(piece, mean, variance), _by_channel(piece, 3), _by_channel(piece, 4)
     )
-    factor, count = float(piece.attr("factor")), _count(piece)
-    unbiased = piece.add("Mul", variance, piece.number(count / max(count - 1, 1)))
+    factor = float(piece.attr("factor"))
     held = []
-    for before, now in ((5, mean), (6, unbiased)):
+    for before, now in ((5, mean), (6, _unbiased(piece, variance))):
         kept = piece.add("Mul", _by_channel(piece, before), piece.number(1.0 - factor))
         held.append(piece.add("Add", kept, piece.add("Mul", now, piece.number(factor))))
     found = [made, *held, mean, variance]
@@ -92,7 +96,9 @@ def _batch_update_without_history(piece: Piece) -> Sequence[str]:
     made = _scaled(
         piece, _normal(piece, mean, variance), _by_channel(piece, 3), _by_channel(piece, 4)
     )
-    found = [mean, variance, mean, variance][: len(piece.op.outputs) - 1]
+    found = [mean, variance]
+    if piece.op.type == "BNTrainingUpdateV3":
+        found = [mean, _unbiased(piece, variance), mean, variance]
     return [made, *(as_output(piece, each, port)[0] for port, each in enumerate(found, 1))]
 
 
@@ -132,25 +138,15 @@ def _fixed(piece: Piece) -> Sequence[str | None]:
     return [_scaled(piece, normal, _by_channel(piece, 1), _by_channel(piece, 2))]
 
 
-@ROWS.row("LayerNorm", source=NORM)
-def _layer(piece: Piece) -> Sequence[str]:
-    value, rank = needed(piece, 0), piece.rank(0)
-    axes = range(int(piece.attr("begin_norm_axis", 0)) % rank, rank)
-    mean = reduced(piece, "ReduceMean", value, axes, keep=True)
-    apart = piece.add("Sub", value, mean)
-    variance = reduced(piece, "ReduceMean", piece.add("Mul", apart, apart), axes, keep=True)
-    root = _root(piece, variance, 1e-7)
-    made = _scaled(piece, piece.add("Div", apart, root), needed(piece, 1), needed(piece, 2))
-    sides = [mean, variance][: len(piece.op.outputs) - 1]
-    return [made, *(as_output(piece, each, port)[0] for port, each in enumerate(sides, 1))]
-
-
-@ROWS.row("LayerNormBetaGammaBackpropV2", source=NORM)
-def _layer_parameter_gradients(piece: Piece) -> Sequence[str]:
-    gradient, normal = needed(piece, 0), needed(piece, 1)
-    axes = range(piece.rank(0) - len(output_shape(piece)))
-    both = piece.add("Mul", gradient, normal)
-    return [reduced(piece, "ReduceSum", each, list(axes), keep=False) for each in (both, gradient)]
+@ROWS.row("BNInferenceD", source=NORM)
+def _moved_and_scaled(piece: Piece) -> Sequence[str]:
+    """Mean and variance come as the host prepared them: what is added, and the factor."""
+    moved = piece.add("Add", needed(piece, 0), _by_channel(piece, 1))
+    made = piece.add("Mul", moved, _by_channel(piece, 2))
+    for at, kind in ((3, "Mul"), (4, "Add")):
+        if optional(piece, at) is not None:
+            made = piece.add(kind, made, _by_channel(piece, at))
+    return [made]
 
 
 @ROWS.row("L2Normalize", source=NORM)

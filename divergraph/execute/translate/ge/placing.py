@@ -1,4 +1,4 @@
-"""Ops that put values in other places: segments, reversed axes, resized pictures."""
+"""Ops that put values in other places: segments, sorted and reversed ones, resized pictures."""
 
 from __future__ import annotations
 
@@ -97,3 +97,26 @@ def _upsampled(piece: Piece) -> Sequence[str]:
     factor = float(piece.attr("scale", 1.0))
     made = made if factor == 1.0 else piece.add("Mul", made, piece.number(factor))
     return [to_layout(piece, made, "NCHW", here)]
+
+
+@ROWS.row("TopK", "TopKV2", "TopKD", source=ARRAY)
+def _largest(piece: Piece) -> Sequence[str]:
+    """Of equal values the one that comes first."""
+    if not piece.attr("sorted", True):
+        raise NotTranslatedError(f"{piece.op.type} in any order")
+    said = piece.op.type == "TopKD"
+    count = int(piece.attr("k")) if said else int(piece.value(1).reshape(-1)[0])
+    axis, largest = int(piece.attr("dim", -1)), int(bool(piece.attr("largest", True)))
+    taken = (needed(piece, 0), piece.ints(count))
+    values, places = piece.add_many("TopK", 2, *taken, axis=axis, largest=largest)
+    return [values, piece.cast(places, np.int32)]
+
+
+@ROWS.row("Unique", "UniqueWithCounts", source=ARRAY)
+def _unique(piece: Piece) -> Sequence[str]:
+    """The values in the order in which they come first, and for each element its place there."""
+    kind, value = piece.dtype(0), needed(piece, 0)
+    whole = kind.kind in "iu"
+    made = piece.add_many("Unique", 4, piece.cast(value, np.int64) if whole else value, sorted=0)
+    values = piece.cast(made[0], kind) if whole else made[0]
+    return [values, made[2], made[3]][: len(piece.op.outputs)]

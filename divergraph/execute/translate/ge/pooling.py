@@ -8,7 +8,7 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.convolution import axes, transposed
-from divergraph.execute.translate.ge.geometry import Geometry, along_space
+from divergraph.execute.translate.ge.geometry import Geometry, along_space, height_and_width
 from divergraph.execute.translate.ge.table import (
     POOL,
     ROWS,
@@ -23,10 +23,18 @@ from divergraph.execute.translate.ge.table import (
 from divergraph.execute.translate.piece import Piece
 
 
-def _window(piece: Piece, here: str) -> tuple[int, int]:
-    found = along_space(piece.op, ("ksize", "kernel_size", "window"), here)
+_WINDOW = ("ksize", "kernel_size", "window")
+_STRIDES = ("strides", "stride")
+
+
+def _said(piece: Piece, here: str, names: tuple[str, ...], at: int) -> tuple[int, int]:
+    """An attribute along height and width; in MaxPoolV2 it is input *at*."""
+    found = along_space(piece.op, names, here)
+    if found is None and piece.op.type == "MaxPoolV2":
+        needed(piece, at)
+        found = height_and_width(piece.integers(at), here)
     if found is None:
-        raise NotTranslatedError(f"{piece.op.type} whose graph gives no window")
+        raise NotTranslatedError(f"{piece.op.type} whose graph gives no {names[-1]}")
     return found
 
 
@@ -34,10 +42,7 @@ def windows(
     piece: Piece, here: str, sizes: Sequence[int], outs: Sequence[int]
 ) -> tuple[tuple[int, int], Geometry]:
     """The window of a pooling op, and how it moves over *sizes* (H, W) to make *outs*."""
-    kernel = _window(piece, here)
-    strides = along_space(piece.op, ("strides", "stride"), here)
-    if strides is None:
-        raise NotTranslatedError(f"{piece.op.type} whose graph gives no strides")
+    kernel, strides = _said(piece, here, _WINDOW, 1), _said(piece, here, _STRIDES, 2)
     padding = str(piece.attr("padding", piece.attr("padding_mode", "")))
     pads = integers(piece.op.attrs.get("pads", piece.op.attrs.get("pad")))
     if padding in ("SAME", "VALID") or len(pads) != len("NCHW"):

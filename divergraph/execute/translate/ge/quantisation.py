@@ -12,16 +12,17 @@ from divergraph.execute.translate.ge.table import QUANT, ROWS, needed
 from divergraph.execute.translate.piece import Piece
 from divergraph.values.array_types import Array
 
-_ROUNDED = {"Round": "Round", "Floor": "Floor", "Ceil": "Ceil"}
+_ROUNDED = {"Round": "Round", "Floor": "Floor", "Ceil": "Ceil", "Ceiling": "Ceil"}
+_CUT = ("Trunc", "Truncate")
 _INT8 = 2
 """GE's number of the element type int8."""
 _LOW = 0xFFFFFFFF
 
 
 def _as_int8(piece: Piece, value: str, mode: str) -> str:
-    if mode not in _ROUNDED:
+    if mode not in (*_ROUNDED, *_CUT):
         raise NotTranslatedError(f"{piece.op.type} that rounds by {mode}")
-    whole = piece.add(_ROUNDED[mode], value)
+    whole = value if mode in _CUT else piece.add(_ROUNDED[mode], value)  # a cast cuts, too
     ends = (np.array(-128.0, np.float32), np.array(127.0, np.float32))
     return piece.cast(piece.add("Clip", whole, *ends), np.int8)
 

@@ -17,6 +17,7 @@ from divergraph.execute.translate.ge.table import (
     integers,
     layout,
     needed,
+    output_shape,
 )
 from divergraph.execute.translate.piece import Piece
 
@@ -34,16 +35,25 @@ def reduced(piece: Piece, kind: str, tensor: str, axes: Sequence[int], keep: boo
     return piece.add(kind, tensor, piece.ints(*axes), keepdims=int(keep))
 
 
+def _axes(piece: Piece) -> tuple[int, ...]:
+    """The axes an op reduces. Whether an empty list means all or none differs between the ops and
+    their versions: the shape of the output tells."""
+    found = axes_of(piece, "axes", 1)
+    if found or output_shape(piece) == piece.shape(0):
+        return found
+    return tuple(range(piece.rank(0)))
+
+
 @ROWS.row(*_REDUCED, source=REDUCE)
 def _reduce(piece: Piece) -> Sequence[str]:
-    axes = axes_of(piece, "axes", 1) or tuple(range(piece.rank(0)))
+    axes = _axes(piece)
     keep = bool(piece.attr("keep_dims", False))
     return [reduced(piece, _REDUCED[piece.op.type], needed(piece, 0), axes, keep)]
 
 
 @ROWS.row("ReduceAll", "ReduceAllD", "ReduceAny", "ReduceAnyD", source=REDUCE)
 def _logical(piece: Piece) -> Sequence[str]:
-    axes = axes_of(piece, "axes", 1) or tuple(range(piece.rank(0)))
+    axes = _axes(piece)
     kind = "ReduceMin" if "All" in piece.op.type else "ReduceMax"
     numbers = piece.cast(needed(piece, 0), np.int32)
     made = reduced(piece, kind, numbers, axes, bool(piece.attr("keep_dims", False)))
