@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,12 +26,14 @@ from divergraph.verification.alone import (
 )
 from divergraph.verification.operands import DumpedOperands
 from divergraph.verification.own_run import prepared
+from divergraph.verification.rounded import on_either_side
 from graphstore.model import (
     DeviceArithmetic,
     ErrorSplit,
     Finding,
     Guilt,
     Op,
+    Role,
     TensorRef,
     Verdict,
 )
@@ -109,7 +111,10 @@ def verify(
             with closing(opened(alone)) as executor:
                 run = prepared(device, alone, chosen.ops, dump, executor, options)
                 found = split_prepared(run, progress)
-    splits = _told(chosen, found, left_out)
+        splits = _told(chosen, found, left_out)
+        doubted = [ref for ref, split in splits.items() if split.guilt is not Guilt.NONE]
+        for ref in on_either_side(device, chosen.ops, doubted, options.memory // 4):
+            splits[ref] = replace(splits[ref], guilt=Guilt.NONE, role=Role.CLEAN)
     arrays = graph_arrays(device)
     checks = check_inputs(device, list(arrays.ids), dump) if only is None else _NOT_CHECKED
     dumped = len(lone.ops) + len(lone.left_out)

@@ -35,8 +35,13 @@ from tests.verification.definitions import (
 from tests.verification.definitions.draws import Draws
 
 FAMILIES = {
-    **{"elementwise": elementwise, "integers": integers, "movement": movement, "norms": norms},
-    **{"reductions": reductions, "training": training, "windows": windows},
+    "elementwise": elementwise,
+    "integers": integers,
+    "movement": movement,
+    "norms": norms,
+    "reductions": reductions,
+    "training": training,
+    "windows": windows,
 }
 READ_NOTHING = {"FillV2D"}
 """Ops without inputs: none of their outputs can be wrong by what they read."""
@@ -98,7 +103,9 @@ def _computed(operands: DumpedOperands) -> Iterator[tuple[str, Array, Array]]:
     ops = chosen_readings(operands.graph, lone.ops, _MEMORY).ops
     alone = graph_of(operands.graph, (each.op for each in ops.values()), inputs_of(ops.values()))
     pieces = [
-        RunnableSubgraph(op, tuple(each.inputs), tuple(each.op.outputs[p].name for p in each.outputs))
+        RunnableSubgraph(
+            op, tuple(each.inputs), tuple(each.op.outputs[p].name for p in each.outputs)
+        )
         for op, each in ops.items()
     ]
     executor = opened(alone)

@@ -23,11 +23,28 @@ def _selu(x):
 _erf = np.vectorize(math.erf, otypes=[float])
 
 ANY = {
-    **{"Abs": np.abs, "Neg": np.negative, "Sign": np.sign, "Exp": np.exp, "Expm1": np.expm1},
-    **{"Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Rint": np.rint},
-    **{"Sin": np.sin, "Cos": np.cos, "Atan": np.arctan, "Sinh": np.sinh, "Cosh": np.cosh},
-    **{"Asinh": np.arcsinh, "Erf": _erf, "Tanh": np.tanh, "Sigmoid": sigmoid, "Gelu": _gelu},
-    **{"Square": np.square, "ZerosLike": np.zeros_like, "OnesLike": np.ones_like},
+    "Abs": np.abs,
+    "Neg": np.negative,
+    "Sign": np.sign,
+    "Exp": np.exp,
+    "Expm1": np.expm1,
+    "Floor": np.floor,
+    "Ceil": np.ceil,
+    "Round": np.rint,
+    "Rint": np.rint,
+    "Sin": np.sin,
+    "Cos": np.cos,
+    "Atan": np.arctan,
+    "Sinh": np.sinh,
+    "Cosh": np.cosh,
+    "Asinh": np.arcsinh,
+    "Erf": _erf,
+    "Tanh": np.tanh,
+    "Sigmoid": sigmoid,
+    "Gelu": _gelu,
+    "Square": np.square,
+    "ZerosLike": np.zeros_like,
+    "OnesLike": np.ones_like,
     "Relu": lambda x: np.maximum(x, 0),
     "Softplus": lambda x: np.log1p(np.exp(x)),
     "Softsign": lambda x: x / (1 + np.abs(x)),
@@ -38,21 +55,35 @@ ANY = {
     "L2Loss": lambda x: np.array((x**2).sum() / 2),
 }
 POSITIVE = {
-    **{"Log": np.log, "Sqrt": np.sqrt, "Reciprocal": np.reciprocal, "Log1p": np.log1p},
+    "Log": np.log,
+    "Sqrt": np.sqrt,
+    "Reciprocal": np.reciprocal,
+    "Log1p": np.log1p,
     "Rsqrt": lambda x: 1 / np.sqrt(x),
-    "Acosh": lambda x: np.arccosh(x),
+    "Acosh": np.arccosh,
 }
 UNIT = {"Tan": np.tan, "Asin": np.arcsin, "Acos": np.arccos, "Atanh": np.arctanh}
 BINARY = {
-    **{"Add": np.add, "AddV2": np.add, "Sub": np.subtract, "Mul": np.multiply},
-    **{"Greater": np.greater, "Less": np.less, "Maximum": np.maximum, "Minimum": np.minimum},
-    **{"GreaterEqual": np.greater_equal, "LessEqual": np.less_equal},
-    **{"Equal": np.equal, "NotEqual": np.not_equal},
+    "Add": np.add,
+    "AddV2": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Greater": np.greater,
+    "Less": np.less,
+    "Maximum": np.maximum,
+    "Minimum": np.minimum,
+    "GreaterEqual": np.greater_equal,
+    "LessEqual": np.less_equal,
+    "Equal": np.equal,
+    "NotEqual": np.not_equal,
     "SquaredDifference": lambda x, y: (x - y) ** 2,
 }
 QUOTIENTS = {
-    **{"Div": np.divide, "RealDiv": np.divide, "Mod": np.fmod},
-    **{"FloorDiv": np.floor_divide, "FloorMod": np.mod},
+    "Div": np.divide,
+    "RealDiv": np.divide,
+    "Mod": np.fmod,
+    "FloorDiv": np.floor_divide,
+    "FloorMod": np.mod,
 }
 LOGICAL = {"LogicalAnd": np.logical_and, "LogicalOr": np.logical_or}
 

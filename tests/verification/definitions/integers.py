@@ -23,7 +23,9 @@ def quantised(add, draw):
     for mode, rounded in {**_ROUNDED, **_OTHER}.items():
         made = np.clip(rounded(x * 0.5 + 3), -128, 127).astype(np.int8)
         add(f"quant_{mode}", "AscendQuant", [x], [made], scale=0.5, offset=3.0, round_mode=mode)
-    add("quant_square", "AscendQuant", [x], [_int8(x * 0.25)], scale=0.5, offset=0.0, sqrt_mode=True)
+    add(
+        "quant_square", "AscendQuant", [x], [_int8(x * 0.25)], scale=0.5, offset=0.0, sqrt_mode=True
+    )
     whole = draw.whole(4, 18, least=-128, most=127).astype(np.int8)
     back = (whole + 3.0) * 0.5
     add("anti", "AscendAntiQuant", [whole], [back], scale=0.5, offset=3.0)

@@ -127,7 +127,6 @@ def picked(add, draw):
         add(f"{name}_2", "TopKV2", [x, ints(2)], found, **said)
 
 
-
 def _firsts(values):
     """The values in the order they come first, and the place of each among them."""
     kept = values[np.sort(np.unique(values, return_index=True)[1])]

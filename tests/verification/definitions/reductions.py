@@ -45,7 +45,14 @@ def sums(add, draw):
     flags = x > 0
     for op, formula in (("ReduceAll", np.all), ("ReduceAny", np.any)):
         add(op, op, [flags, np.array([1], LONG)], [formula(flags, 1)], keep_dims=False)
-        add(f"{op}D", f"{op}D", [flags], [formula(flags, 2, keepdims=True)], axes=(2,), keep_dims=True)
+        add(
+            f"{op}D",
+            f"{op}D",
+            [flags],
+            [formula(flags, 2, keepdims=True)],
+            axes=(2,),
+            keep_dims=True,
+        )
     for op, formula in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
         add(f"{op}D", f"{op}D", [x], [formula(x, 1).astype(LONG)], dimension=1)
         add(op, op, [x, np.array(-1, LONG)], [formula(x, -1).astype(np.int64)])
@@ -53,7 +60,9 @@ def sums(add, draw):
     y = draw(30)
     add("squares", "SquareSumV1", [x], [(x**2).sum((0, 2))], axis=(0, 2), keep_dims=False)
     add("squares_all", "SquareSumAll", [x, y], [np.array((x**2).sum()), np.array((y**2).sum())])
-    add("norm", "LpNorm", [x], [np.sqrt((x**2).sum(1, keepdims=True))], p=2, axes=(1,), keepdim=True)
+    add(
+        "norm", "LpNorm", [x], [np.sqrt((x**2).sum(1, keepdims=True))], p=2, axes=(1,), keepdim=True
+    )
     add("norm_1", "LpNorm", [x], [np.array(np.abs(x).sum())], p=1, axes=(), keepdim=False)
     add("bias_grad", "BiasAddGrad", [x], [x.sum((0, 1))])
     four = draw(2, 6, 4, 5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -98,7 +99,11 @@ def _plain(
     added: str | None,
     groups: int | None = None,
 ) -> str:
-    said = {"strides": shape.strides, "pads": shape.pads, "dilations": shape.dilations}
+    said: dict[str, Any] = {
+        "strides": shape.strides,
+        "pads": shape.pads,
+        "dilations": shape.dilations,
+    }
     groups = groups or int(piece.attr("groups", 1))
     if piece.dtype(0).kind not in "iu":
         return piece.add("Conv", value, weight, added, group=groups, **said)

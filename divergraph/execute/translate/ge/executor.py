@@ -29,7 +29,18 @@ from divergraph.execute.translate.program import Program
 from graphstore.model import DType, Framework, ModelGraph, Tensor
 
 MODULES = (
-    *(convolution, dropout, elementwise, layers, layerwise, matrices, movement, normalisation, placing, pooling),
+    *(
+        convolution,
+        dropout,
+        elementwise,
+        layers,
+        layerwise,
+        matrices,
+        movement,
+        normalisation,
+        placing,
+        pooling,
+    ),
     *(quantisation, reductions, training),
 )
 """Importing them fills the table."""

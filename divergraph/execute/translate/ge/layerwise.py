@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from divergraph.execute.translate.ge.elementwise import alike
 from divergraph.execute.translate.ge.table import ROWS, TRAINING
 from divergraph.execute.translate.piece import Piece
@@ -71,7 +69,7 @@ def _lamb_moments(piece: Piece) -> Sequence[str]:
 def _lamb_step(piece: Piece) -> Sequence[str]:
     """A step as long as the weights are over the length of its direction, 1 where one is zero."""
     norm, length, rate, direction, weight, *given = alike(piece, *range(len(piece)))
-    zero, one = given or (piece.const(np.float32(0.0)), piece.const(np.float32(1.0)))
+    zero, one = given or (piece.number(0.0), piece.number(1.0))
     both = piece.add("And", *(piece.add("Greater", each, zero) for each in (norm, length)))
     share = piece.add("Where", both, piece.add("Div", norm, length), one)
     step = piece.add("Mul", piece.add("Mul", share, rate), direction)

@@ -22,7 +22,6 @@ from divergraph.execute.translate.ge.table import (
 )
 from divergraph.execute.translate.piece import Piece
 
-
 _WINDOW = ("ksize", "kernel_size", "window")
 _STRIDES = ("strides", "stride")
 

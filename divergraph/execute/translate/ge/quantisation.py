@@ -17,11 +17,15 @@ _CUT = ("Trunc", "Truncate")
 _INT8 = 2
 """GE's number of the element type int8."""
 _LOW = 0xFFFFFFFF
+UNROUNDED = "_unrounded"
+"""The attribute that asks for what an op rounds, as floats."""
 
 
 def _as_int8(piece: Piece, value: str, mode: str) -> str:
     if mode not in (*_ROUNDED, *_CUT):
         raise NotTranslatedError(f"{piece.op.type} that rounds by {mode}")
+    if piece.op.attrs.get(UNROUNDED):
+        return value
     whole = value if mode in _CUT else piece.add(_ROUNDED[mode], value)  # a cast cuts, too
     ends = (np.array(-128.0, np.float32), np.array(127.0, np.float32))
     return piece.cast(piece.add("Clip", whole, *ends), np.int8)
