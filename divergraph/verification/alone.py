@@ -11,6 +11,7 @@ import numpy as np
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.execute.installed import open_by
 from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.chains import computing_type, inputs_order
 from divergraph.execute.translate.ge.executor import DeviceOpsFactory
 from divergraph.execute.translate.ge.readings import OpReadings, read_as, readings
 from divergraph.execute.translate.ge.table import LAYOUTS, UNREAD
@@ -84,10 +85,17 @@ class LoneOps:
             )
             for port, tensor in enumerate(op.outputs)
         )
-        attrs = {**op.attrs, LAYOUTS: tuple(layouts), UNREAD: tuple(unread)}
+        order = inputs_order(op)
+        shapes = [shapes[at] for at in order]
+        attrs = {
+            **op.attrs,
+            LAYOUTS: tuple(layouts[at] for at in order),
+            UNREAD: tuple(unread[at] for at in order),
+        }
         alone = replace(
             *(op,),
-            inputs=tuple(refs),
+            type=computing_type(op),
+            inputs=tuple(refs[at] for at in order),
             control_inputs=(),
             outputs=made,
             attrs=attrs,

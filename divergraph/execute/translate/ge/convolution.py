@@ -46,7 +46,7 @@ def _conv(piece: Piece) -> Sequence[str]:
     here = axes(piece, 0)
     value = to_layout(piece, needed(piece, 0), here, "NCHW")
     made = _plain(piece, value, oihw(piece, 1), geometry(piece, here), bias(piece, 2))
-    made = with_tail(piece, made)
+    made = with_tail(piece, made, "NCHW")
     return [to_layout(piece, made, "NCHW", four_axes(output_layout(piece), here))]
 
 
@@ -58,7 +58,7 @@ def _depthwise(piece: Piece) -> Sequence[str]:
     made = _plain(
         piece, value, _depth_filter(piece, 1), geometry(piece, here), bias(piece, 2), channels
     )
-    made = with_tail(piece, made)
+    made = with_tail(piece, made, "NCHW")
     return [to_layout(piece, made, "NCHW", four_axes(output_layout(piece), here))]
 
 
@@ -137,7 +137,7 @@ def _input_gradient(piece: Piece) -> Sequence[str]:
     )
     if piece.op.type == "Conv2DTransposeD" and (added := bias(piece, 2)) is not None:
         made = piece.add("Add", made, piece.reshape(added, (1, -1, 1, 1)))
-    return [to_layout(piece, with_tail(piece, made), "NCHW", there)]
+    return [to_layout(piece, with_tail(piece, made, "NCHW"), "NCHW", there)]
 
 
 def filter_size(piece: Piece, at: int) -> tuple[int, int]:

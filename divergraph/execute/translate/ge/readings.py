@@ -11,13 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import TypeAlias
 
 from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.chains import (
+    LEAKING,
+    kernel_types,
+    residual_tails,
+    tails_of,
+)
 from divergraph.execute.translate.ge.convolution import FILTER, SIZELESS
 from divergraph.execute.translate.ge.geometry import square_geometries
 from divergraph.execute.translate.ge.matrices import TRANSPOSES, said_transposes
 from divergraph.execute.translate.ge.table import LAYOUTS, ROWS, four_axes
-from divergraph.execute.translate.ge.tails import TAIL, said_tail, tail_of_names
+from divergraph.execute.translate.ge.tails import TAIL, activations, said_tail, tail_of_names
 from graphstore.model import AttrValue, Op
 
 Attrs = Mapping[str, AttrValue]
@@ -32,8 +39,7 @@ _ENDING = _PRODUCTS | _CONVOLUTIONS | _GRADIENTS | {"FullyConnection"}
 _OPERANDS = 3
 """Inputs of those ops that are their own: two operands and a bias."""
 _FILTERS = ("HWCN", "NCHW", "NHWC")
-_LEAKING = tuple((f"LeakyRelu {slope}",) for slope in ("0.01", "0.1", "0.2"))
-"""Caffe's ReLU may leak, whatever it is named; fusion keeps no slope."""
+_LEAKING = tuple((each,) for each in LEAKING)
 _TAILS: tuple[tuple[str, ...], ...] = (
     *((), ("Relu",), ("Relu6",), ("Sigmoid",), ("Tanh",)),
     *_LEAKING,
@@ -57,7 +63,7 @@ def readings(op: Op, shapes: Sequence[tuple[int, ...] | None]) -> OpReadings:
     """
     if op.type not in ROWS:
         raise NotTranslatedError(f"no definition of ops of type {op.type}")
-    tails, is_open = _tails(op)
+    tails, is_open = _tails(op, shapes)
     ways: list[Attrs] = [{}]
     out = op.outputs[0].shape if op.outputs else None
     if out is not None and None not in out:
@@ -84,17 +90,39 @@ def fused_kernel(op: Op) -> bool:
     return op.is_fused and isinstance(scope, int) and scope >= 0
 
 
-def _tails(op: Op) -> tuple[tuple[tuple[str, ...], ...], bool]:
+Tails: TypeAlias = "tuple[tuple[str, ...], ...]"
+
+
+def _tails(op: Op, shapes: Sequence[tuple[int, ...] | None]) -> tuple[Tails, bool]:
+    """What the op may end with, and whether it may be something else."""
     said = said_tail(op) if op.type in _ENDING else None
     if said is not None:
         return (said,), False
     if not fused_kernel(op):
         return ((),), False
+    types = kernel_types(op)
+    found = None
+    if op.type in _ENDING:
+        found = None if types is None else tails_of(types, op.inputs)
+    if found is not None:
+        return tuple(found), False
     names = op.original_names or ()
-    what = f"fused of {', '.join(names)}, a chain its graph does not define"
-    beyond = [ref for ref in op.inputs[_OPERANDS:] if ref is not None]
-    if op.type not in _ENDING or beyond:
-        raise NotTranslatedError(what)
+    if op.type not in _ENDING or types is not None:
+        raise NotTranslatedError(f"fused of {', '.join(names)}, a chain its graph does not define")
+    return _tails_of_names(op, names, shapes)
+
+
+def _tails_of_names(
+    op: Op, names: tuple[str, ...], shapes: Sequence[tuple[int, ...] | None]
+) -> tuple[Tails, bool]:
+    beyond = [at for at, ref in enumerate(op.inputs) if ref is not None and at >= _OPERANDS]
+    if beyond:
+        alike = shapes[beyond[0]] is not None and shapes[beyond[0]] == op.outputs[0].shape
+        if len(beyond) > 1 or not alike:
+            raise NotTranslatedError(
+                f"fused of {', '.join(names)}, a chain its graph does not define"
+            )
+        return tuple(residual_tails(activations(names), beyond[0])), True
     tail = tail_of_names(names)
     if tail is None:
         return _TAILS, True

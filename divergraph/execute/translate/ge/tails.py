@@ -1,4 +1,4 @@
-"""Activations that were fused into the op before them."""
+"""Activations and residual sums that were fused into the op before them."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ import re
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.chains import OPERAND_OF
+from divergraph.execute.translate.ge.table import (
+    four_axes,
+    layout,
+    needed,
+    output_layout,
+    output_shape,
+    to_layout,
+)
 from divergraph.execute.translate.piece import Piece
 from graphstore.model import Op
 
 TAIL = "_fused_tail"
-"""The attribute that names the activations a fused op ends with, in their order; those with a slope
-as ``LeakyRelu 0.1``."""
+"""The attribute that names what a fused op ends with, in its order: activations, those with a slope
+as ``LeakyRelu 0.1``, and steps with a second operand as ``Add 3``, which is input 3."""
 
 _SAID = {1: "Relu", "relu": "Relu", "Relu": "Relu", "Relu6": "Relu6", "relu6": "Relu6"}
 _ACTIVATION = re.compile(r"(relu6|relu|sigmoid|tanh)[_0-9]*$", re.IGNORECASE)
@@ -35,6 +44,13 @@ def said_tail(op: Op) -> tuple[str, ...] | None:
     return None
 
 
+def activations(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The activations among originals of these *names*."""
+    last = [name.rpartition("/")[2] for name in names]
+    found = (_ACTIVATION.search(each) for each in last if not _OTHER.search(each))
+    return tuple(_KINDS[match[1].lower()] for match in found if match)
+
+
 def tail_of_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
     """The activations of the originals of these names, in order; None if a name tells nothing.
 
@@ -54,8 +70,9 @@ def tail_of_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
     return tuple(found) if unknown <= 1 else None
 
 
-def with_tail(piece: Piece, tensor: str) -> str:
-    """*tensor* after the activations the op was fused with.
+def with_tail(piece: Piece, tensor: str, order: str = "") -> str:
+    """*tensor* after what the op was fused with; its axes are in this *order*, "" if they have no
+    names.
 
     Raises:
         NotTranslatedError: what else was fused is not known.
@@ -65,10 +82,29 @@ def with_tail(piece: Piece, tensor: str) -> str:
         raise NotTranslatedError(f"{piece.op.type} fused with what its graph does not say")
     for kind in chain:
         name, _, slope = str(kind).partition(" ")
-        if name == "Relu6":
+        if name in OPERAND_OF:
+            tensor = piece.add(name, tensor, _operand(piece, int(slope), order))
+        elif name == "Relu6":
             tensor = piece.add("Clip", tensor, *_SIX)
         elif slope:
             tensor = piece.add(name, tensor, alpha=float(slope))
         else:
             tensor = piece.add(name, tensor)
     return tensor
+
+
+def _operand(piece: Piece, at: int, wanted: str) -> str:
+    """Input *at* in the *wanted* layout; of a larger one, every so many rows and columns."""
+    value = needed(piece, at)
+    if len(wanted) != piece.rank(at):
+        return value
+    here = four_axes(layout(piece, at), four_axes(output_layout(piece), wanted))
+    sizes = dict(zip(here, piece.shape(at), strict=True))
+    out = dict(zip(four_axes(output_layout(piece), wanted), output_shape(piece), strict=True))
+    steps = [-(-sizes[axis] // out[axis]) for axis in "HW"]
+    value = to_layout(piece, value, here, wanted)
+    if steps == [1, 1]:
+        return value
+    places = [wanted.index(axis) for axis in "HW"]
+    ends = piece.ints(0, 0), piece.ints(sizes["H"], sizes["W"])
+    return piece.add("Slice", value, *ends, piece.ints(*places), piece.ints(*steps))
