@@ -112,7 +112,7 @@ def _blamed(
     if not isinstance(executor, Additive):
         raise ExecutionError(
             f"{executor.name} cannot add an error to a tensor inside of the model",
-            hint="blame works for ONNX and TensorFlow models",
+            hint="blame works for ONNX, TensorFlow and Caffe models",
         )
     wanted = blamed_outputs(data, choice.outputs, executor.tensors)
     collected = collect(data, sources, executor, wanted, options, progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import entry_points
@@ -21,6 +22,8 @@ from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ModelGraph
 
 ENTRY_POINT_GROUP = "divergraph.executors"
+ENGINE_VARIABLE = "DIVERGRAPH_ENGINE"
+"""The environment variable that names the factory to take for the models it accepts."""
 
 
 def open_executor(
@@ -29,10 +32,12 @@ def open_executor(
     """The executor of the model behind *path*, of which *graph* was read.
 
     *options* are for the framework's factory (see its ``options``); None if values will come from
-    dumps. *engine* is the name of the factory to take; else the one that covers the model.
+    dumps. *engine* is the name of the factory to take; else the one that ``DIVERGRAPH_ENGINE``
+    names if it accepts the model, else the one that covers it.
 
     Raises:
-        InputError: the framework has no such option, or the option no such value.
+        InputError: the framework has no such option, or the option no such value; or no factory
+            is called as ``DIVERGRAPH_ENGINE`` says.
         ExecutionError: no executor runs this framework here (names the missing extra), or
             the framework refuses the model.
     """
@@ -80,11 +85,12 @@ def factory_for(
 ) -> ExecutorFactory | None:
     """The factory that runs *graph*: of those that accept it, one that is installed and covers it
     comes first, and of several one that needs no extra."""
-    found = [
-        factory
-        for factory in factories()
-        if factory.accepts(graph) and engine in ("", factory.name)
-    ]
+    found = [factory for factory in factories() if factory.accepts(graph)]
+    if engine:
+        found = [factory for factory in found if factory.name == engine]
+    else:
+        preferred = _preferred()
+        found = [factory for factory in found if factory.name == preferred] or found
 
     def rank(factory: ExecutorFactory) -> tuple[bool, bool, str]:
         packages = factory.packages if isinstance(factory, ConfinedFactory) else ()
@@ -93,6 +99,22 @@ def factory_for(
         return missing, partial, factory.extra
 
     return min(found, key=rank) if len(found) > 1 else next(iter(found), None)
+
+
+def _preferred() -> str:
+    """The factory the user prefers, or nothing.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    name = os.environ.get(ENGINE_VARIABLE, "")
+    names = [factory.name for factory in factories()]
+    if name and name not in names:
+        raise InputError(
+            f"{ENGINE_VARIABLE} is {name!r}, which runs nothing here",
+            hint=f"there are: {', '.join(names)}",
+        )
+    return name
 
 
 def _opened(

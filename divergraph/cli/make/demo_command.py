@@ -32,7 +32,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
         run = demo(opened_store, progress=True)
         data = run.data
         wanted = data.run.method is Method.ROOT_CAUSE and not as_json
-        blame = run.blame(progress=True) if wanted else None
+        blame = run.blame(top=0, progress=True) if wanted else None
         roles = run.roles() if wanted else None
     if as_json:
         types = {op.id: op.type for op in data.device.ops}
