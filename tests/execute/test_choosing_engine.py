@@ -1,6 +1,7 @@
 """Which executor runs a model, where several could."""
 
 import pytest
+
 from divergraph.execute.installed import ENGINE_VARIABLE, factory_for
 from graphstore.errors import InputError
 from graphstore.model import Framework, GraphKind, ModelGraph
