@@ -27,6 +27,11 @@ sys.path.append(str(Path(__file__).parents[1]))
 _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """One more than there are processors: tests of servers wait for them most of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Have the files of Neo4j fetched before the tests run."""
     import neo4j_files  # found only now: see sys.path above

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import App
+from textual.events import Event
 from textual.message import Message
 from textual.worker import Worker, WorkerState
 
@@ -32,6 +33,7 @@ from tui.session import Session
 from tui.settings import THEMES, Settings, load_settings
 from tui.style import theme
 from tui.trouble import unexpected
+from tui.typed_ahead import TypedAhead
 from tui.widgets.text_pane import Build
 
 if TYPE_CHECKING:
@@ -71,11 +73,17 @@ class DivergraphApp(Owner):
         self.keys = remapped(dict(settings.keymap))
         self._start = start
         self._only_text = OnlyText()
+        self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What all lines of all widgets pass: the framework's own filters, then ours."""
         return [*super().get_line_filters(), self._only_text]
+
+    async def on_event(self, event: Event) -> None:
+        """Handle *event*, unless it is a key that has to wait."""
+        if not self.typed_ahead.holds(event):
+            await super().on_event(event)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The names of our colours for themes that do not define them."""

@@ -113,7 +113,13 @@ def check_whole(store: Neo4jStore, data: RunData) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes as Linux shows them")
 class TestMiddleOfAnImport:
-    @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+    @pytest.mark.parametrize(
+        "by",
+        [
+            pytest.param(signal.SIGTERM, id="stopped"),
+            pytest.param(signal.SIGKILL, id="killed", marks=pytest.mark.exhaustive),
+        ],
+    )
     def test_it_goes_on_when_the_server_is_back(
         self, server: Server, chain_run: Callable[..., RunData], by: signal.Signals
     ) -> None:

@@ -122,7 +122,8 @@ def settle() -> Callable[[Pilot[None]], object]:
             await pilot.pause()
             screen = app.screen
             busy = any(not worker.is_finished for worker in app.workers)
-            if not busy and not getattr(screen, "waiting", False):
+            busy = busy or getattr(screen, "waiting", False) or app.typed_ahead.waiting
+            if not busy:
                 return
             await pilot.pause(0.01)
         raise AssertionError("the screen never came to rest")

@@ -41,7 +41,7 @@ from graphstore.private_folder import private_folder
 
 START_SECONDS = 180.0
 STOP_SECONDS = 90.0
-SETTLE_SECONDS = 60.0
+SETTLE_SECONDS = 120.0
 _POLL_SECONDS = 0.2
 DEFAULT_VERSION = "lts"
 DEFAULT_HEAP = "1g"
@@ -254,7 +254,7 @@ def settled(*, may_start: bool = False) -> ServerStatus | None:
     With *may_start*, it need not have started yet.
 
     Raises:
-        StoreError: a minute has gone by.
+        StoreError: two minutes have gone by.
     """
     until = time.monotonic() + SETTLE_SECONDS
     while is_running() or may_start:
