@@ -29,6 +29,10 @@ class LiveValues:
             self._held[name] = value
             self._spill()
 
+    def never_let_go(self, name: str) -> None:
+        """Keep the value of *name* until :meth:`close`, however often it is taken."""
+        self._uses[name] = self._uses.get(name, 0) + 1
+
     def take(self, name: str, times: int = 1) -> Array:
         """The value kept under *name*, for so many of its uses; let go after its last one."""
         self._uses[name] -= times

@@ -46,7 +46,7 @@ class TranslatedExecutor:
         self.tensors: tuple[str, ...] = program.tensors()
         self.inputs: tuple[Tensor, ...] = program.used_inputs(self.tensors)
         self.unavailable: tuple[Unavailable, ...] = tuple(
-            Unavailable(name, reason) for name, reason in program.lost.items()
+            Unavailable(name, reason) for name, reason in program.unavailable().items()
         )
 
     def run(
@@ -137,7 +137,7 @@ class TranslatedExecutor:
 
     def _translated(self, given: Mapping[str, Array], outputs: Sequence[str]) -> Translation:
         """All that makes *outputs*, in one model; values that shape it are run for at once."""
-        made = Translation(self._program.rows, self._program.constants)
+        made = self._program.translation()
         for name, value in given.items():
             made.give(name, KnownTensor(value.dtype, value.shape))
         for op in self._program.needed(outputs, given):
@@ -168,7 +168,7 @@ class TranslatedExecutor:
         """The outputs of slices run in one session, slice by slice."""
         if len(slices) == 1:
             return self._run_slice(slices[0], given[0])
-        made = Translation(self._program.rows, self._program.constants)
+        made = self._program.translation()
         feeds: dict[str, Array] = {}
         names: list[str] = []
         for number, (part, values) in enumerate(zip(slices, given, strict=True)):
@@ -184,7 +184,7 @@ class TranslatedExecutor:
 
     def _run_slice(self, part: TranslatedSlice, values: Mapping[str, Array]) -> list[Array]:
         """The outputs of one slice; what shapes it is run for on the way."""
-        made = Translation(self._program.rows, self._program.constants)
+        made = self._program.translation()
         feeds = give_values(made, values)
         for op in part.ops:
             self._add(made, op, values)

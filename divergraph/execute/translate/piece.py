@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
+from divergraph.execute.translate.lists import TensorLists
 from divergraph.values.array_types import Array
 from graphstore.model import AttrValue, Op
 
@@ -26,9 +27,19 @@ class Piece:
     """
 
     def __init__(
-        self, op: Op, names: Sequence[str], known: Sequence[KnownTensor | None], scope: str = ""
+        self,
+        op: Op,
+        names: Sequence[str],
+        known: Sequence[KnownTensor | None],
+        scope: str = "",
+        lists: TensorLists | None = None,
+        all_known: Mapping[str, KnownTensor] | None = None,
     ) -> None:
         self.op = op
+        self.lists = lists or TensorLists()
+        self._all = all_known or {}
+        self.elements: list[str] = []
+        """Tensors of this piece that are no outputs, but elements of lists."""
         self._scope = scope
         self.names = tuple(names)
         self.known = tuple(known)
@@ -155,6 +166,15 @@ class Piece:
         listed = self.const(np.array(axes, np.int64))
         found = self.add(kind, wide, listed, keepdims=int(keep), noop_with_empty_axes=1)
         return self.cast(found, np.float32)
+
+    def element(self, tensor: str) -> str:
+        """*tensor*, which this piece makes, as an element of a list: others will read it."""
+        self.elements.append(tensor)
+        return tensor
+
+    def known_of(self, tensor: str) -> KnownTensor | None:
+        """What is known of a tensor that is no input: an element of a list."""
+        return self._all.get(tensor)
 
     def number(self, value: float, at: int = 0) -> str:
         """A scalar constant of the element type of input *at*."""

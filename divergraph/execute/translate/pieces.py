@@ -51,10 +51,13 @@ def made_by(piece: Piece, outputs: Sequence[str]) -> dict[str, KnownTensor]:
         name: each for name, each in zip(piece.names, piece.known, strict=True) if name and each
     }
     used = {name for node in piece.nodes for name in node.input} - {""}
+    for name in used - known.keys():
+        if (each := piece.known_of(name)) is not None:  # an element of a list
+            known[name] = each
     found = _inferred(piece, {name: known[name] for name in used if name in known}, outputs)
     values = {name: known[name].value for name in used & known.keys()}
     fixed = {name: value for name, value in values.items() if value is not None}
-    if used & set(piece.names) <= fixed.keys() and _is_small(fixed, found, outputs):
+    if used & known.keys() <= fixed.keys() and _is_small(fixed, found, outputs):
         return _folded(piece, fixed, outputs)
     return found
 

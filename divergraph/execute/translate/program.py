@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from divergraph.execute.contract import RunnableSubgraph
 from divergraph.execute.side_by_side import Slice
+from divergraph.execute.translate.blocks import Block
 from divergraph.execute.translate.contract import OpRows
-from divergraph.execute.translate.translation import Constants
+from divergraph.execute.translate.translation import Constants, Translation
 from graphstore.errors import ExecutionError
 from graphstore.model import Op, Tensor
 
@@ -30,6 +31,12 @@ class Program:
     left_out: Mapping[str, str]
     outside: frozenset[str] = frozenset()
     """Tensors whose values come with each question: variables, random numbers, batches."""
+    blocks: Mapping[str, Block] = field(default_factory=dict)
+    """What ops that hold others do, by op: loops, branches, calls."""
+    hidden: Mapping[str, str] = field(default_factory=dict)
+    """Tensors that others are made of, but that no run gives, and why."""
+    after: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """By op, those that must run before it though no tensor goes from them to it."""
     makers: Mapping[str, Op] = field(init=False)
     rank: Mapping[str, int] = field(init=False)
     lost: Mapping[str, str] = field(init=False)
@@ -45,7 +52,16 @@ class Program:
         """The tensors a run can give, in the order they are made."""
         fed = {tensor.name for tensor in self.inputs}
         made = (tensor.name for op in self.ops for tensor in op.outputs)
-        return tuple(name for name in made if name not in fed and name not in self.lost)
+        gone = {*fed, *self.lost, *self.hidden}
+        return tuple(name for name in made if name not in gone)
+
+    def unavailable(self) -> Mapping[str, str]:
+        """The tensors that no run gives, and why."""
+        return {**self.hidden, **self.lost}
+
+    def translation(self) -> Translation:
+        """A translation of ops of this program, as yet of none."""
+        return Translation(self.rows, self.constants, self.blocks)
 
     def used_inputs(self, tensors: Iterable[str]) -> tuple[Tensor, ...]:
         """The inputs *tensors* are made from, and those given in place of what an op makes."""
@@ -60,15 +76,23 @@ class Program:
     def without_row(self) -> dict[str, int]:
         """The op types that have no row though a run would need them, and how many ops they are."""
         return Counter(
-            op.type
+            kind
             for op in self.ops
-            if self._no_row(op) and any(each.name not in self.left_out for each in op.outputs)
+            if any(each.name not in self.left_out for each in op.outputs)
+            for kind in self._types_without_row(op)
         )
 
     def _no_row(self, op: Op) -> str:
-        if op.type in self.rows or any(each.name in self.outside for each in op.outputs):
-            return ""
-        return f"no translation of ops of type {op.type}"
+        kind = next(self._types_without_row(op), "")
+        return f"no translation of ops of type {kind}" if kind else ""
+
+    def _types_without_row(self, op: Op) -> Iterator[str]:
+        block = self.blocks.get(op.id)
+        if block is not None:
+            for each in block.ops():
+                yield from self._types_without_row(each)
+        elif op.type not in self.rows and not any(each.name in self.outside for each in op.outputs):
+            yield op.type
 
     def _without_values(self) -> dict[str, str]:
         lost = dict(self.left_out)
@@ -102,10 +126,14 @@ class Program:
                 raise ExecutionError(
                     f"{name!r} is not among what is given" + (f": {why}" if why else "")
                 )
-            if op.id in found:
-                continue
-            found[op.id] = op
-            waiting += [ref.tensor for ref in op.inputs if ref and ref.tensor not in given]
+            pending = [op]
+            while pending:
+                each = pending.pop()
+                if each.id not in found:
+                    found[each.id] = each
+                    taken = (ref.tensor for ref in each.inputs if ref)
+                    waiting += [tensor for tensor in taken if tensor not in given]
+                    pending += [self.ops[self.rank[name]] for name in self.after.get(each.id, ())]
         return tuple(sorted(found.values(), key=lambda each: self.rank[each.id]))
 
 

@@ -13,6 +13,7 @@ from divergraph.execute.contract import Array
 from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.session import open_session, plain_options, run_session
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
+from divergraph.execute.translate.lists import TensorLists
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.translation import Translation
 from graphstore.errors import ExecutionError
@@ -82,6 +83,7 @@ class ProgramRun:
         self._live = LiveValues(memory, self._uses)
         self._known = {name: known_of_run(value) for name, value in feeds.items()}
         self._fixed: dict[str, Array] = {}
+        self._lists = TensorLists()
         self._dead: set[str] = set()
         self.lost: dict[str, str] = {}
         for name, value in feeds.items():
@@ -94,6 +96,10 @@ class ProgramRun:
     def _made_by(self, ops: Sequence[Op]) -> Iterator[tuple[str, Array]]:
         part = self._new_part()
         for op in ops:
+            if op.id in self._program.blocks and part.ops:
+                # What its turns wait for is run for; so nothing else should be in the part.
+                yield from self._finish(part)
+                part = self._new_part()
             if not self._add(part, op):
                 yield from self._finish(part)
                 part = self._new_part()
@@ -109,8 +115,14 @@ class ProgramRun:
         self._live.close()
 
     def _new_part(self) -> _Part:
-        made = Translation(self._program.rows, self._program.constants)
+        made = self._program.translation()
         made.dead.update(self._dead)
+        made.lists = self._lists.copy()
+        for name in made.lists.elements():
+            if name in self._fixed:
+                made.fix(name, self._fixed[name])
+            else:
+                made.give(name, self._known[name])
         return _Part(made)
 
     def _add(self, part: _Part, op: Op) -> bool:
@@ -124,9 +136,13 @@ class ProgramRun:
                 part.made.give(ref.tensor, self._known[ref.tensor])
                 part.reads.add(ref.tensor)
         try:
-            part.made.add(op)
-        except NeedsValueError as error:
-            return self._told(part, error.tensor) and self._add(part, op)
+            while True:
+                try:
+                    part.made.add(op)
+                    break
+                except NeedsValueError as error:
+                    if not self._told(part, error.tensor) and not self._runs_for(part, op, error):
+                        return False
         except (NotTranslatedError, ExecutionError) as error:
             self._lose(op, str(error))
         else:
@@ -146,6 +162,15 @@ class ProgramRun:
         self._known[tensor] = part.made.known[tensor] = KnownTensor.of(value)
         return True
 
+    def _runs_for(self, part: _Part, op: Op, error: NeedsValueError) -> bool:
+        """Run for a value inside of a block; False if it is none of these."""
+        known = part.made.known.get(error.tensor)
+        if op.id not in self._program.blocks or known is None or known.value is not None:
+            return False
+        (value,) = run_translation(part.made, [error.tensor], _Feeds(self._live))
+        part.made.known[error.tensor] = KnownTensor.of(value)
+        return True
+
     def _finish(self, part: _Part) -> Iterator[tuple[str, Array]]:
         """Run *part* and give what was asked for of it."""
         made = [tensor.name for op in part.ops for tensor in op.outputs]
@@ -160,9 +185,11 @@ class ProgramRun:
             for name in made
             if name in part.made.known and (name in self._asked or later[name] > 0)
         ]
-        feeds = {name: self._live.look(name) for name in part.reads}
+        elements = dict.fromkeys(part.made.lists.elements())
+        new = elements.keys() - self._known.keys() - self._fixed.keys() - set(wanted)
+        wanted += [name for name in elements if name in new]
         try:
-            values = run_translation(part.made, wanted, feeds)
+            values = run_translation(part.made, wanted, _Feeds(self._live))
         except ExecutionError as error:
             if len(part.ops) == 1:
                 self._lose(part.ops[0], str(error))
@@ -172,14 +199,19 @@ class ProgramRun:
             yield from self._made_by(part.ops[middle:])
             return
         for name in part.reads:
+            if name in elements:
+                self._live.never_let_go(name)
             self._live.take(name, reads[name])
         self._uses = later
+        self._lists = part.made.lists
         values.reverse()
         for name in wanted:
             value = np.asarray(values.pop())
             if part.made.constant(name) is not None:
                 self._fixed[name] = value
-            elif later[name] > 0:
+            elif name in elements or later[name] > 0:
+                if name in elements:
+                    self._live.never_let_go(name)
                 self._known[name] = known_of_run(value)
                 self._live.keep(name, value)
             if name in self._asked:
@@ -190,6 +222,22 @@ class ProgramRun:
         reason = next(behind, reason)
         for tensor in op.outputs:
             self.lost.setdefault(tensor.name, reason)
+
+
+class _Feeds(Mapping[str, Array]):
+    """Kept values, looked up when one is fed."""
+
+    def __init__(self, live: LiveValues) -> None:
+        self._live = live
+
+    def __getitem__(self, name: str) -> Array:
+        return self._live.look(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 @dataclass(slots=True)

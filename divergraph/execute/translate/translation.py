@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from divergraph.execute.translate.contract import KnownTensor, NotTranslatedError, OpRows, RowEntry
+from divergraph.execute.translate.blocks import Block
+from divergraph.execute.translate.contract import (
+    KnownTensor,
+    NeedsValueError,
+    NotTranslatedError,
+    OpRows,
+    RowEntry,
+)
+from divergraph.execute.translate.lists import TensorLists
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.pieces import made_by, new_model, tensor_info
 from divergraph.values.array_types import Array
@@ -38,9 +46,15 @@ class Translation:
     ``<scope><tensor>``; constants are shared.
     """
 
-    def __init__(self, rows: OpRows, constants: Constants) -> None:
+    def __init__(
+        self, rows: OpRows, constants: Constants, blocks: Mapping[str, Block] | None = None
+    ) -> None:
         self._rows = rows
         self._constants = constants
+        self._blocks = blocks or {}
+        self._aliases: dict[str, str] = {}
+        self._once: set[str] = set()
+        self.lists = TensorLists()
         self.known: dict[str, KnownTensor] = {}
         self.dead: set[str] = set()
         """Tensors this run does not make: those of branches it does not take."""
@@ -60,19 +74,69 @@ class Translation:
             NeedsValueError: its row needs the value of a tensor that has to be run for.
             ExecutionError: its inputs do not fit it.
         """
+        block = self._blocks.get(op.id)
         entry = self._rows.entries.get(op.type)
-        if entry is None:
+        if entry is None and block is None:
             raise NotTranslatedError(f"no translation of ops of type {op.type}")
-        names = [self.named(ref.tensor, scope) if ref is not None else "" for ref in op.inputs]
+        names = self.inputs_of(op, scope)
         made = [scope + tensor.name for tensor in op.outputs]
         alive = ["" if name in self.dead else name for name in names]
-        if alive != names and not (entry.joins and any(alive)):
+        if alive != names and not (entry is not None and entry.joins and any(alive)):
             self.dead.update(made)
             return
         missing = next((name for name in alive if name and name not in self.known), None)
         if missing is not None:
             raise NotTranslatedError(f"{missing.removeprefix(scope)!r} was not made")
-        self._put(entry, op, alive, made, scope)
+        if block is not None:
+            block.unroll(self, op, scope)
+        elif entry is not None:
+            self._put(entry, op, alive, made, scope)
+
+    def add_once(self, op: Op, scope: str) -> None:
+        """:meth:`add`, if *op* was not added under this scope before: ops of blocks, which are gone
+        through again when a value that they wait for is known."""
+        if scope + op.id not in self._once:
+            self.add(op, scope)
+            self._once.add(scope + op.id)
+
+    def alias(self, name: str, source: str) -> None:
+        """Let *name* stand for *source*, a tensor as it is called here."""
+        self._aliases[name] = source
+
+    def hand_on(self, op: Op, results: Sequence[str], scope: str) -> None:
+        """Say that the outputs of *op* are *results*, tensors as they are called here."""
+        from onnx import helper
+
+        for tensor, source in zip(op.outputs, results, strict=True):
+            name = scope + tensor.name
+            if source in self.dead:
+                self.dead.add(name)
+                continue
+            if source not in self.known:
+                raise NotTranslatedError(f"{source.rpartition(chr(10))[2]!r} was not made")
+            known = self.known[name] = self.known[source]
+            if known.value is not None:
+                self._values[name] = known.value
+            else:
+                self._nodes.append(helper.make_node("Identity", [source], [name]))
+
+    def inputs_of(self, op: Op, scope: str) -> list[str]:
+        """What the inputs of *op* are called here; empty for one that is not connected."""
+        return [self.named(ref.tensor, scope) if ref is not None else "" for ref in op.inputs]
+
+    def value(self, name: str) -> Array:
+        """The value of a tensor that decides what is translated next.
+
+        Raises:
+            NeedsValueError: it has to be run for.
+            NotTranslatedError: it was not made.
+        """
+        if name not in self.known:
+            raise NotTranslatedError(f"{name.rpartition(chr(10))[2]!r} was not made")
+        value = self.known[name].value
+        if value is None:
+            raise NeedsValueError(name)
+        return value
 
     def constant(self, tensor: str) -> Array | None:
         """The value of a tensor that is known before anything runs."""
@@ -84,9 +148,10 @@ class Translation:
         what was given."""
         from onnx import ValueInfoProto, numpy_helper
 
-        model = new_model(self._nodes)
+        nodes = self._behind(outputs)
+        model = new_model(nodes)
         graph = model.graph
-        used = {name for node in self._nodes for name in node.input}
+        used = {name for node in nodes for name in node.input}
         for name, known in self._given.items():
             if name in used:
                 graph.input.append(tensor_info(name, known))
@@ -102,9 +167,22 @@ class Translation:
             graph.output.append(ValueInfoProto(name=name))
         return model, fed
 
+    def _behind(self, outputs: Collection[str]) -> list[NodeProto]:
+        """The nodes that make *outputs*."""
+        wanted = set(outputs)
+        found: list[NodeProto] = []
+        for node in reversed(self._nodes):
+            if not wanted.isdisjoint(node.output):
+                wanted.update(node.input)
+                found.append(node)
+        found.reverse()
+        return found
+
     def named(self, tensor: str, scope: str = "") -> str:
         """What *tensor* of the piece *scope* is called here."""
         scoped = scope + tensor
+        if scoped in self._aliases:
+            return self._aliases[scoped]
         if scoped in self.known or scoped in self.dead:
             return scoped
         if tensor in self._constants and tensor not in self.known:
@@ -120,7 +198,7 @@ class Translation:
         self, entry: RowEntry, op: Op, names: Sequence[str], made: Sequence[str], scope: str
     ) -> None:
         known = [self.known.get(name) if name else None for name in names]
-        piece = Piece(op, names, known, scope)
+        piece = Piece(op, names, known, scope, self.lists, self.known)
         try:
             outputs = list(entry.row(piece))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -130,7 +208,7 @@ class Translation:
         pairs = list(zip(made, outputs, strict=False))
         self.dead.update(name for name, output in pairs if output is None)
         kept: dict[str, str] = {}
-        for name, output in pairs:
+        for name, output in (*pairs, *((each, each) for each in piece.elements)):
             if output is not None and _is_made(piece, output):
                 kept.setdefault(output, name)
         found = made_by(piece, list(kept)) if kept else {}
@@ -148,6 +226,9 @@ class Translation:
         for name, output in pairs:
             if output is not None:
                 self._note(name, output, piece, kept, found)
+        for name in piece.elements:
+            if name not in self.known:
+                self._note(name, name, piece, kept, found)
 
     def _note(
         self,

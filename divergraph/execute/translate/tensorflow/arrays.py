@@ -8,7 +8,7 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.elementwise import numpy_type
+from divergraph.execute.translate.tensorflow.element_types import numpy_type
 from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, ROWS
 
 

@@ -53,7 +53,7 @@ class TensorFlowConstants:
         if tensor in self._variables:
             return self._values[self._variables[tensor].id]
         if tensor not in self._read:
-            node, _ = self._nodes[self._ops[tensor].id]
+            node = self.node(self._ops[tensor].id)
             self._read[tensor] = tensor_value(node.attr["value"].tensor)
         return self._read[tensor]
 
@@ -64,9 +64,29 @@ class TensorFlowConstants:
         kind = declared.dtype.numpy if declared.dtype is not None else None
         return int(np.prod(sizes, dtype=np.int64)) * (kind.itemsize if kind is not None else 4)
 
+    def node(self, op: str) -> Any:
+        """The NodeDef of an op.
+
+        Raises:
+            ExecutionError: the file holds another model now.
+        """
+        return self._definition[1][op][0]
+
+    def function(self, name: str) -> Any:
+        """The FunctionDef of that name.
+
+        Raises:
+            ExecutionError: there is none, or the file holds another model now.
+        """
+        library = self._definition[0].library.function
+        found = next((each for each in library if each.signature.name == name), None)
+        if found is None:
+            raise ExecutionError(f"the model has no function {name!r}", where=self._graph.source)
+        return found
+
     @cached_property
-    def _nodes(self) -> Mapping[str, Any]:
+    def _definition(self) -> tuple[Any, Mapping[str, Any]]:
         found = whole_graph(Path(self._graph.source), self._graph)
         if found is None:
             raise ExecutionError("the file has changed since it was read", where=self._graph.source)
-        return found[1]
+        return found

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import ARRAY, CONTROL, ROWS
+from divergraph.execute.translate.tensorflow.table import ARRAY, CONTROL, FUNCTIONS, ROWS
 
 
 @ROWS.row("Switch", "RefSwitch", source=CONTROL)
@@ -21,6 +22,25 @@ def merge(p: Piece) -> Sequence[str]:
     """The input that was made, and which one it is."""
     at = next(at for at in range(len(p)) if p.has(at))
     return [p.name(at), p.const(np.array(at, np.int32))]
+
+
+@ROWS.row(
+    *("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond"),
+    source=CONTROL,
+)
+def around_a_loop(p: Piece) -> Sequence[str]:
+    """Hands its input on, into a turn of a loop or out of it."""
+    return [p.name(0)]
+
+
+@ROWS.row(
+    *("While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase"),
+    *("PartitionedCall", "StatefulPartitionedCall"),
+    source=FUNCTIONS,
+)
+def runs_functions(p: Piece) -> Sequence[str]:
+    """Runs functions of the model: its ops are unrolled, so none comes here but by itself."""
+    raise NotTranslatedError(f"{p.op.type} without its function")
 
 
 @ROWS.row("Const", source=ARRAY)

@@ -7,10 +7,10 @@ from math import sqrt
 
 import numpy as np
 
-from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Operand, Piece
+from divergraph.execute.translate.tensorflow.element_types import numpy_type
+from divergraph.execute.translate.tensorflow.lists import added_lists, empty_like
 from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, NN, ROWS
-from graphstore.model import DType
 
 ROWS.same(
     {
@@ -98,21 +98,11 @@ def cast(p: Piece) -> Sequence[str]:
     return [p.cast(p.name(), numpy_type(p.attr("DstT")))]
 
 
-def numpy_type(name: str) -> np.dtype:
-    """The numpy type of an element type as attributes name it.
-
-    Raises:
-        NotTranslatedError: it has none.
-    """
-    found = DType(name).numpy if name in set(DType) else None
-    if found is None or found.kind == "c":
-        raise NotTranslatedError(f"elements of type {name}")
-    return found
-
-
 @ROWS.row("AddN", "AccumulateNV2", source=MATH)
 def add_n(p: Piece) -> Sequence[str]:
     """The sum of all inputs."""
+    if p.op.attrs.get("T") == "variant":
+        return [added_lists(p)]
     return [p.name() if len(p) == 1 else p.add("Sum", *p.names)]
 
 
@@ -300,6 +290,8 @@ def select(p: Piece) -> Sequence[str]:
 @ROWS.row("ZerosLike", source=ARRAY)
 def zeros_like(p: Piece) -> Sequence[str]:
     """Zeros of the shape of the input."""
+    if p.op.attrs.get("T") == "variant":
+        return [empty_like(p)]
     return [p.const(np.zeros(p.shape(), p.dtype()))]
 
 

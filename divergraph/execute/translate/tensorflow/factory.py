@@ -41,7 +41,7 @@ class TranslatedTensorFlowFactory:
         with each question."""
         said = options or {}
         program = _program(graph, said, variables_of(graph, said), from_dumps=True)
-        if program.without_row() or any("frame" in op.attrs for op in program.ops):
+        if program.without_row():
             return False
         if late_reads(calls_in_place(graph)):
             return False

@@ -6,11 +6,13 @@ from divergraph.execute.translate.plugged import with_plugged
 from divergraph.execute.translate.tensorflow import (  # noqa: F401 - each puts its rows in
     arrays,
     batch_norm,
+    boxes,
     control,
     convolutions,
     elementwise,
     gradients,
     indexing,
+    lists,
     losses,
     matrices,
     optimisers,

@@ -18,10 +18,11 @@ from divergraph.execute.tensorflow.step import PLACEHOLDERS, touches
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_variable
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.tensorflow.constants import VALUE, TensorFlowConstants
+from divergraph.execute.translate.tensorflow.frames import fold_loops, in_order
+from divergraph.execute.translate.tensorflow.functions import function_blocks
 from divergraph.execute.translate.tensorflow.rows import ROWS
 from graphstore.errors import InputError
 from graphstore.model import InputRef, ModelGraph, Op, Tensor
-from graphstore.traverse.topological_order import lowest_first
 
 _NO_TENSOR = {"string": "texts", "resource": "a resource", "variant": "a variant"}
 
@@ -44,7 +45,7 @@ def tensorflow_program(
         InputError: a train op or a fed tensor that is not in the model.
     """
     whole = calls_in_place(graph)
-    ops = _in_order([op for op in whole.ops if not op.subgraph])
+    ops = in_order([op for op in whole.ops if not op.subgraph])
     tensors = {tensor.name: tensor for op in ops for tensor in op.outputs}
     for each in fed:
         if each not in tensors:
@@ -53,7 +54,8 @@ def tensorflow_program(
     branches = in_branches(whole)
     constants = TensorFlowConstants(graph, branches, variables)
     kept = [op for op in ops if not _is_constant(op, constants)]
-    runs = tuple(_in_branch(op, branches) for op in kept if op.type not in PLACEHOLDERS)
+    folded = fold_loops([_in_branch(op, branches) for op in kept if op.type not in PLACEHOLDERS])
+    blocks = {**function_blocks(whole, constants), **folded.loops}
     placeholders = [tensor.name for op in ops if op.type in PLACEHOLDERS for tensor in op.outputs]
     inputs = tuple(tensors[each] for each in dict.fromkeys((*placeholders, *fed)))
     outside = {
@@ -69,7 +71,12 @@ def tensorflow_program(
         left_out = {name: reason for name, reason in left_out.items() if name not in given}
     else:
         given, left_out = frozenset(), {**outside, **left_out}
-    return Program(name, ROWS, runs, inputs, constants, left_out, given)
+    hidden = {
+        tensor.name: reason for op in ops for tensor in op.outputs if (reason := _hides(op, tensor))
+    }
+    return Program(
+        name, ROWS, folded.ops, inputs, constants, left_out, given, blocks, hidden, folded.after
+    )
 
 
 _DRAWS = (
@@ -98,20 +105,6 @@ def _in_branch(op: Op, branches: Mapping[str, InputRef]) -> Op:
     if op.type != "Const" or op.id not in branches:
         return op
     return replace(op, inputs=(InputRef(op.outputs[0].name + VALUE), branches[op.id]))
-
-
-def _in_order(ops: list[Op]) -> list[Op]:
-    """Makers before users; ops of loops, which wait for each other, come last."""
-    places = {op.id: at for at, op in enumerate(ops)}
-    edges = {
-        (places[each], places[op.id])
-        for op in ops
-        for each in (*(ref.op for ref in op.takes), *op.control_inputs)
-        if each in places
-    }
-    order = lowest_first(len(ops), [edge[0] for edge in edges], [edge[1] for edge in edges])
-    rest = sorted(set(range(len(ops))).difference(order))
-    return [ops[at] for at in (*order, *rest)]
 
 
 def computes(op: Op) -> bool:
@@ -166,15 +159,13 @@ class _Step:
             if reason:
                 behind[op.id] = reason
             for tensor in op.outputs:
-                said = reason or _not_kept(op, tensor)
-                if said:
+                texts = _not_kept(op, tensor) if str(tensor.dtype) == "string" else ""
+                if said := reason or texts:
                     yield tensor.name, said
 
     def _blocked(self, op: Op) -> str:
         if op.id in self._late:
             return "reads a variable after the step has changed it"
-        if "frame" in op.attrs:
-            return "computed anew in each turn of a loop"
         if op.type in _ASKS:
             return "asks whether a variable has a value"
         if op.id in self._prepares:
@@ -212,6 +203,14 @@ class _Step:
             if all(each.id in found for each in reads):
                 found.add(op.id)
                 yield op.id
+
+
+def _hides(op: Op, tensor: Tensor) -> str:
+    """Why no run gives a *tensor* that others are made of; empty if it does."""
+    frame = str(op.attrs.get("frame", ""))
+    if frame and op.type not in ("Exit", "RefExit"):
+        return "computed anew in each turn of a loop"
+    return _not_kept(op, tensor)
 
 
 def _not_kept(op: Op, tensor: Tensor) -> str:

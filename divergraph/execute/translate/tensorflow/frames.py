@@ -1,0 +1,209 @@
+"""Loops of the old kind: the ops of each frame as one op.
+
+Source: "Implementation of Control Flow in TensorFlow" (2017): ``Enter`` takes a tensor into a
+frame, ``Merge`` joins what a variable is in the first turn with what ``NextIteration`` hands on,
+``Switch`` sends it by ``LoopCond`` to the body or to ``Exit``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.execute.tensorflow.branches import MERGES
+from divergraph.execute.translate.blocks import FrameLoop
+from graphstore.model import InputRef, Op
+from graphstore.traverse.topological_order import lowest_first
+
+_ENTER = frozenset(("Enter", "RefEnter"))
+_EXIT = frozenset(("Exit", "RefExit"))
+_NEXT = frozenset(("NextIteration", "RefNextIteration"))
+_PUSHES, _POPS = frozenset(("StackPush", "StackPushV2")), frozenset(("StackPop", "StackPopV2"))
+_HANDS_ON = frozenset((*_ENTER, "Switch", "RefSwitch", "Merge", "RefMerge", "Identity"))
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Ops, makers before users, with one op for each loop; what the loops do; which ops others
+    must wait for because they fill the stacks these take from."""
+
+    ops: tuple[Op, ...]
+    loops: Mapping[str, FrameLoop]
+    after: Mapping[str, frozenset[str]]
+
+
+def fold_loops(ops: Sequence[Op]) -> Folded:
+    """*ops* with each outermost loop as one op.
+
+    A loop whose parts are not as TensorFlow makes them is left as it is.
+    """
+    if not any("frame" in op.attrs for op in ops):
+        return Folded(tuple(in_order(ops)), {}, {})
+    folding = _Folding(ops)
+    folded = tuple(folding.level(""))
+    return Folded(folded, folding.loops, folding.waits())
+
+
+def in_order(ops: Sequence[Op], homes: Mapping[str, str] | None = None) -> list[Op]:
+    """*ops* with makers before users; ops of loops, which wait for each other, come last.
+
+    *homes* says for ops that are not among them in which of them they are.
+    """
+    places = {op.id: at for at, op in enumerate(ops)}
+    inside = homes or {}
+    edges = {
+        (places[maker], places[op.id])
+        for op in ops
+        for each in (*(ref.op for ref in op.takes), *op.control_inputs)
+        if (maker := inside.get(each, each)) in places and maker != op.id
+        if ops[places[maker]].type not in _NEXT  # the turn before
+    }
+    order = lowest_first(len(ops), [edge[0] for edge in edges], [edge[1] for edge in edges])
+    rest = sorted(set(range(len(ops))).difference(order))
+    return [ops[at] for at in (*order, *rest)]
+
+
+class _Folding:
+    def __init__(self, ops: Sequence[Op]) -> None:
+        self._ops = {op.id: op for op in ops}
+        self._members: dict[str, list[Op]] = {"": []}
+        for op in ops:
+            self._members.setdefault(_frame(op), []).append(op)
+        self._around = {frame: self._outer(frame) for frame in self._members if frame}
+        self.loops: dict[str, FrameLoop] = {}
+
+    def level(self, frame: str) -> list[Op]:
+        """The ops right in *frame*, loops in it as one op each."""
+        found = list(self._members[frame])
+        homes: dict[str, str] = {}
+        for inner, around in self._around.items():
+            if around == frame:
+                loop = self._loop(inner)
+                found.append(loop)
+                homes.update((op.id, loop.id) for op in self._all(inner))
+        return in_order(found, homes)
+
+    def waits(self) -> dict[str, frozenset[str]]:
+        """By op, those that push what it pops."""
+        pushed: dict[str, set[str]] = {}
+        for op in self._ops.values():
+            if op.type in _PUSHES:
+                pushed.setdefault(self._stack(op), set()).add(self._top(op))
+        found: dict[str, set[str]] = {}
+        for op in self._ops.values():
+            if op.type in _POPS:
+                found.setdefault(self._top(op), set()).update(pushed.get(self._stack(op), ()))
+        return {op: frozenset(by - {op}) for op, by in found.items()}
+
+    def _outer(self, frame: str) -> str:
+        """The frame around *frame*: the innermost one that something enters it from."""
+        entered = (op for op in self._members[frame] if op.type in _ENTER)
+        makers = (self._ops[ref.op] for op in entered for ref in op.takes if ref.op in self._ops)
+        around = {self._outer(_frame(op)) if op.type in _EXIT else _frame(op) for op in makers}
+        return max(around, key=len, default="")
+
+    def _all(self, frame: str) -> Iterator[Op]:
+        yield from self._members[frame]
+        for inner, around in self._around.items():
+            if around == frame:
+                yield from self._all(inner)
+
+    def _top(self, op: Op) -> str:
+        """The id of *op*, or of the outermost loop it is in."""
+        frame = _frame(op)
+        while frame and self._around[frame]:
+            frame = self._around[frame]
+        return _loop_id(frame) if frame else op.id
+
+    def _stack(self, op: Op) -> str:
+        """The op that makes the stack *op* takes."""
+        ref = op.source()
+        while ref is not None and ref.op in self._ops and self._ops[ref.op].type in _HANDS_ON:
+            ref = self._ops[ref.op].source()
+        return "" if ref is None else ref.op
+
+    def _loop(self, frame: str) -> Op:
+        """The loop *frame* as one op, which gives what leaves it."""
+        ops = self.level(frame)
+        kinds = {op.id: op.type for op in ops}
+        enters = [op for op in ops if op.type in _ENTER]
+        exits = [op for op in ops if op.type in _EXIT]
+        started: dict[str, str] = {}
+        carried: dict[str, str] = {}
+        joined: set[str] = set()
+        for op in ops:
+            nexts = [at for at, ref in enumerate(op.takes) if kinds.get(ref.op) in _NEXT]
+            if op.type in MERGES and nexts:
+                first, later = op.inputs[1 - nexts[0]], self._ops[op.takes[nexts[0]].op].inputs[0]
+                if first is None or later is None:
+                    continue
+                started[op.outputs[0].name] = _entering(self._ops, first)
+                carried[op.outputs[0].name] = later.tensor
+                joined.add(op.id)
+        entered = {op.outputs[0].name: _tensor(op) for op in enters}
+        decides = next((_tensor(op) for op in ops if op.type == "LoopCond"), "")
+        around = {*joined, *(op.id for op in (*enters, *exits))}
+        inside = [op for op in ops if op.id not in around and op.type not in _NEXT]
+        asking = _behind([decides], inside)
+        leaving = _behind([_tensor(op) for op in exits], inside)
+        first_ids = {op.id for op in asking}
+        last_ids = {op.id for op in leaving} - first_ids
+        body = tuple(op for op in inside if op.id not in first_ids)
+        self.loops[_loop_id(frame)] = FrameLoop(
+            entered,
+            started,
+            carried,
+            tuple(asking),
+            decides,
+            body,
+            tuple(op for op in leaving if op.id in last_ids),
+            tuple(_tensor(op) for op in exits),
+        )
+        return self._as_op(frame, ops, enters, exits)
+
+    def _as_op(
+        self, frame: str, ops: Sequence[Op], enters: Sequence[Op], exits: Sequence[Op]
+    ) -> Op:
+        inside = {op.id for op in self._all(frame)}
+        taken: dict[str, InputRef] = {ref.tensor: ref for op in enters for ref in op.inputs if ref}
+        waits = {name for op in ops for name in op.control_inputs if name not in inside}
+        return Op(
+            _loop_id(frame),
+            frame,
+            "Loop",
+            tuple(taken.values()),
+            tuple(sorted(waits)),
+            tuple(tensor for op in exits for tensor in op.outputs),
+            sequence=min(op.sequence for op in ops),
+        )
+
+
+def _frame(op: Op) -> str:
+    return str(op.attrs.get("frame", ""))
+
+
+def _loop_id(frame: str) -> str:
+    return f"loop {frame}"
+
+
+def _tensor(op: Op) -> str:
+    ref = op.inputs[0]
+    return "" if ref is None else ref.tensor
+
+
+def _entering(ops: Mapping[str, Op], ref: InputRef) -> str:
+    """What *ref* is outside of the frame that it enters."""
+    maker = ops.get(ref.producer.op) if ref.producer is not None else None
+    return _tensor(maker) if maker is not None and maker.type in _ENTER else ref.tensor
+
+
+def _behind(tensors: Iterable[str], ops: Sequence[Op]) -> list[Op]:
+    """Those of *ops* that *tensors* are made by, makers before users."""
+    wanted = set(tensors)
+    found: list[Op] = []
+    for op in reversed(ops):
+        if any(tensor.name in wanted for tensor in op.outputs):
+            found.append(op)
+            wanted.update(ref.tensor for ref in op.inputs if ref is not None)
+    found.reverse()
+    return found
