@@ -57,7 +57,8 @@ class Program:
 
     def unavailable(self) -> Mapping[str, str]:
         """The tensors that no run gives, and why."""
-        return {**self.hidden, **self.lost}
+        found = {**self.hidden, **self.lost}
+        return {name: reason for name, reason in found.items() if "\n" not in name}  # none of ours
 
     def translation(self) -> Translation:
         """A translation of ops of this program, as yet of none."""

@@ -12,7 +12,7 @@ from divergraph.execute.translate.tensorflow.element_types import numpy_type
 from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, ROWS
 
 
-@ROWS.row("Shape", "ShapeN", source=ARRAY)
+@ROWS.row("Shape", "ShapeN", "VariableShape", source=ARRAY)
 def shape(p: Piece) -> Sequence[str]:
     """The shape of each input."""
     kind = numpy_type(p.attr("out_type", "int32"))

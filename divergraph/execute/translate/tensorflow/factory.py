@@ -10,11 +10,11 @@ from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor
 from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.executor import TensorFlowFactory
-from divergraph.execute.tensorflow.late_reads import late_reads
 from divergraph.execute.tensorflow.variable_ops import VARIABLES
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.run import ProgramRun
+from divergraph.execute.translate.tensorflow.late_values import with_late_values
 from divergraph.execute.translate.tensorflow.rows import ROWS
 from divergraph.execute.translate.tensorflow.step import computes, initialisers, tensorflow_program
 from divergraph.execute.translate.tensorflow.variables import variables_of
@@ -36,14 +36,14 @@ class TranslatedTensorFlowFactory:
         return graph.framework is Framework.TENSORFLOW
 
     def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
-        """Whether every op that counts has a row, none is in a loop or takes a variable after the
-        step has changed it, and whether the run has all values it starts from, if they do not come
-        with each question."""
+        """Whether every op that counts has a row, none takes a variable after the step has changed
+        it in ways the graph does not tell, and whether the run has all values it starts from, if
+        they do not come with each question."""
         said = options or {}
         program = _program(graph, said, variables_of(graph, said), from_dumps=True)
         if program.without_row():
             return False
-        if late_reads(calls_in_place(graph)):
+        if with_late_values(calls_in_place(graph))[1]:
             return False
         return options is None or not _read_from_outside(_with_first_values(graph, said))
 

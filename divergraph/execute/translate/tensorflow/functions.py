@@ -16,7 +16,13 @@ from divergraph.execute.translate.tensorflow.frames import fold_loops
 from graphstore.model import InputRef, ModelGraph, Op, Subgraph
 from importers.tensorflow.functions import known, output_port
 
-_CALLS = frozenset(("PartitionedCall", "StatefulPartitionedCall"))
+_ROLES: Mapping[str, tuple[str, ...]] = {
+    "While": ("cond", "body"),
+    "If": ("then_branch", "else_branch"),
+    "PartitionedCall": ("f",),
+    "StatefulPartitionedCall": ("f",),
+}
+"""The functions an op runs, in order; ops named as a function run that."""
 
 
 def function_blocks(graph: ModelGraph, constants: TensorFlowConstants) -> dict[str, Block]:
@@ -45,15 +51,21 @@ class _Bodies:
 
     def _block(self, op: Op, bodies: Mapping[str, Subgraph]) -> Block | None:
         kind = op.type.removeprefix("Stateless")
-        made = {role: self._body(op, body) for role, body in bodies.items()}
-        if kind == "While" and {"cond", "body"} <= made.keys():
-            return While(made["cond"], made["body"])
-        if kind == "If" and {"then_branch", "else_branch"} <= made.keys():
-            return Branches((made["then_branch"], made["else_branch"]), by_number=False)
-        if kind == "Case" and made:
+        wanted = _ROLES.get(kind, () if kind == "Case" or "f" in op.attrs else ("f",))
+        made = {
+            role: self._body(op, body)
+            for role, body in bodies.items()
+            if role in wanted or (kind == "Case" and role.startswith("branches_"))
+        }
+        if not made or not made.keys() >= set(wanted):
+            return None
+        if kind == "Case":
             numbered = sorted(made, key=lambda role: int(role.rpartition("_")[2]))
             return Branches(tuple(made[role] for role in numbered), by_number=True)
-        return Call(made["f"]) if "f" in made else None
+        parts = [made[role] for role in wanted]
+        if kind == "While":
+            return While(*parts)
+        return Branches(tuple(parts), by_number=False) if kind == "If" else Call(*parts)
 
     def _body(self, owner: Op, body: Subgraph) -> Body:
         function = self._constants.function(_function(self._constants.node(owner.id), body.role))

@@ -1,7 +1,8 @@
 """What a step does to variables: their new values, as the ops of the old kind hand them on.
 
 Inputs come as declared in core/ops/training_ops.cc; the formulas are those of the functors in
-core/kernels/training_ops.cc. Of ops on resources, which hand nothing on, nothing can be seen.
+core/kernels/training_ops.cc. Ops on resources hand nothing on: what they leave of their first
+variable is seen by those that read it behind them.
 """
 
 from __future__ import annotations
@@ -12,26 +13,26 @@ from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.table import ROWS, STATE, TRAINING
 
 
-@ROWS.row("AssignAdd", "AssignSub", source=STATE)
+@ROWS.row("AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp", source=STATE)
 def assign_add(p: Piece) -> Sequence[str]:
     """The variable with a value added or taken away."""
-    kind = "Add" if p.op.type == "AssignAdd" else "Sub"
+    kind = "Add" if p.op.type.startswith("AssignAdd") else "Sub"
     return [p.add(kind, p.name(0), p.name(1))]
 
 
-@ROWS.row("Assign", source=STATE)
+@ROWS.row("Assign", "AssignVariableOp", source=STATE)
 def assign(p: Piece) -> Sequence[str]:
     """The value the variable gets."""
     return [p.name(1)]
 
 
-@ROWS.row("ApplyGradientDescent", source=TRAINING)
+@ROWS.row("ApplyGradientDescent", "ResourceApplyGradientDescent", source=TRAINING)
 def gradient_descent(p: Piece) -> Sequence[str]:
     """var - alpha delta."""
     return [p.add("Sub", p.name(0), p.add("Mul", p.name(1), p.name(2)))]
 
 
-@ROWS.row("ApplyMomentum", source=TRAINING)
+@ROWS.row("ApplyMomentum", "ResourceApplyMomentum", source=TRAINING)
 def momentum(p: Piece) -> Sequence[str]:
     """accum = accum momentum + grad; var - lr accum, or with Nesterov's step
     var - (grad lr + accum momentum lr)."""
@@ -43,7 +44,7 @@ def momentum(p: Piece) -> Sequence[str]:
     return [p.add("Sub", var, p.add("Add", p.add("Mul", gradient, rate), ahead))]
 
 
-@ROWS.row("ApplyAdam", source=TRAINING)
+@ROWS.row("ApplyAdam", "ResourceApplyAdam", source=TRAINING)
 def adam(p: Piece) -> Sequence[str]:
     """m and v move towards the gradient and its square; var moves by
     m lr sqrt(1 - beta2^t) / (1 - beta1^t) / (sqrt(v) + epsilon)."""
@@ -68,7 +69,7 @@ def _towards(p: Piece, old: str, new: str, decay: str) -> str:
     return p.add("Add", old, step)
 
 
-@ROWS.row("ApplyRMSProp", source=TRAINING)
+@ROWS.row("ApplyRMSProp", "ResourceApplyRMSProp", source=TRAINING)
 def rms_prop(p: Piece) -> Sequence[str]:
     """ms moves towards grad^2; mom = mom momentum + lr grad / sqrt(ms + epsilon); var - mom."""
     var, ms, mom, rate, rho, decay, epsilon, gradient = (p.name(at) for at in range(8))
@@ -77,7 +78,7 @@ def rms_prop(p: Piece) -> Sequence[str]:
     return [p.add("Sub", var, p.add("Add", p.add("Mul", mom, decay), step))]
 
 
-@ROWS.row("ApplyCenteredRMSProp", source=TRAINING)
+@ROWS.row("ApplyCenteredRMSProp", "ResourceApplyCenteredRMSProp", source=TRAINING)
 def centred_rms_prop(p: Piece) -> Sequence[str]:
     """As RMSProp, with the square of the mean gradient taken from ms."""
     var, mg, ms, mom, rate, rho, decay, epsilon, gradient = (p.name(at) for at in range(9))
@@ -88,7 +89,7 @@ def centred_rms_prop(p: Piece) -> Sequence[str]:
     return [p.add("Sub", var, p.add("Add", p.add("Mul", mom, decay), step))]
 
 
-@ROWS.row("ApplyAdagrad", source=TRAINING)
+@ROWS.row("ApplyAdagrad", "ResourceApplyAdagrad", source=TRAINING)
 def adagrad(p: Piece) -> Sequence[str]:
     """accum + grad^2; var - lr grad / sqrt(accum)."""
     var, accum, rate, gradient = (p.name(at) for at in range(4))
@@ -98,7 +99,7 @@ def adagrad(p: Piece) -> Sequence[str]:
     return [p.add("Sub", var, step)]
 
 
-@ROWS.row("ApplyAdadelta", source=TRAINING)
+@ROWS.row("ApplyAdadelta", "ResourceApplyAdadelta", source=TRAINING)
 def adadelta(p: Piece) -> Sequence[str]:
     """accum moves towards grad^2; var - lr grad sqrt(accum_update + epsilon) / sqrt(accum +
     epsilon)."""

@@ -13,13 +13,13 @@ from divergraph.execute.contract import Array
 from divergraph.execute.tensorflow.branches import in_branches
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.files import SEEDED
-from divergraph.execute.tensorflow.late_reads import late_reads
 from divergraph.execute.tensorflow.step import PLACEHOLDERS, touches
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_variable
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.tensorflow.constants import VALUE, TensorFlowConstants
 from divergraph.execute.translate.tensorflow.frames import fold_loops, in_order
 from divergraph.execute.translate.tensorflow.functions import function_blocks
+from divergraph.execute.translate.tensorflow.late_values import LEFT, with_late_values
 from divergraph.execute.translate.tensorflow.rows import ROWS
 from graphstore.errors import InputError
 from graphstore.model import InputRef, ModelGraph, Op, Tensor
@@ -44,13 +44,13 @@ def tensorflow_program(
     Raises:
         InputError: a train op or a fed tensor that is not in the model.
     """
-    whole = calls_in_place(graph)
+    whole, late = with_late_values(calls_in_place(graph))
     ops = in_order([op for op in whole.ops if not op.subgraph])
     tensors = {tensor.name: tensor for op in ops for tensor in op.outputs}
     for each in fed:
         if each not in tensors:
             raise InputError(f"the model has no tensor {each!r} to feed")
-    found = _Step(whole, ops, train_ops, fed)
+    found = _Step(whole, ops, train_ops, fed, late)
     branches = in_branches(whole)
     constants = TensorFlowConstants(graph, branches, variables)
     kept = [op for op in ops if not _is_constant(op, constants)]
@@ -111,7 +111,7 @@ def computes(op: Op) -> bool:
     """Whether *op* computes numbers from its inputs, so that a run needs a row for it."""
     if _comes_from_outside(op) or touches(op.type) or changes_variable(op.type):
         return op.type in ROWS
-    if op.type in PLACEHOLDERS or not op.outputs:
+    if op.type in PLACEHOLDERS or op.type in _ASKS or not op.outputs:
         return False
     return any(_not_kept(op, tensor) == "" for tensor in op.outputs)
 
@@ -134,7 +134,12 @@ class _Step:
     """Which tensors a run does not give, and why."""
 
     def __init__(
-        self, graph: ModelGraph, ops: list[Op], train_ops: Collection[str], fed: Collection[str]
+        self,
+        graph: ModelGraph,
+        ops: list[Op],
+        train_ops: Collection[str],
+        fed: Collection[str],
+        late: frozenset[str],
     ) -> None:
         self._ops = {op.id: op for op in ops}
         self._fed = frozenset(fed)
@@ -145,7 +150,7 @@ class _Step:
             if each.partition(":")[0] not in self._ops:
                 raise InputError(f"the model has no op {each!r} to end the step with")
         self._step = self._behind(each for each in ends if each in self._ops)
-        self._late = late_reads(graph)
+        self._late = late
         self._prepares = frozenset(self._preparing(ops))
 
     def left_out(self) -> Iterator[tuple[str, str]]:
@@ -207,6 +212,8 @@ class _Step:
 
 def _hides(op: Op, tensor: Tensor) -> str:
     """Why no run gives a *tensor* that others are made of; empty if it does."""
+    if tensor.name.endswith(LEFT):
+        return "no tensor of the model"
     frame = str(op.attrs.get("frame", ""))
     if frame and op.type not in ("Exit", "RefExit"):
         return "computed anew in each turn of a loop"

@@ -1,0 +1,79 @@
+"""Reads of variables behind their changes, as reads of what the changing ops leave.
+
+Which op reads behind which changes, control inputs say (``execute/tensorflow/late_reads.py``).
+Here that becomes a tensor: what the last of these ops makes of the variable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from divergraph.execute.tensorflow.late_reads import late_reads
+from divergraph.execute.tensorflow.variable_ops import HANDLES, VARIABLES
+from graphstore.model import InputRef, ModelGraph, Op, Tensor, TensorRef
+
+LEFT = "\nleft"
+"""Behind the name of an op without outputs: what it leaves of the variable it takes first."""
+_SAME_MEMORY = frozenset(("Identity", "RefIdentity"))
+
+
+def with_late_values(graph: ModelGraph) -> tuple[ModelGraph, frozenset[str]]:
+    """*graph* with its late reads as data, and the ops of which it cannot be told what they read:
+    those behind a function's changes, or behind those of an optimiser's own variables."""
+    late = late_reads(graph)
+    if not late:
+        return graph, frozenset()
+    ops = graph.op_index()
+    inputs: dict[str, tuple[InputRef | None, ...]] = {}
+    leave: set[str] = set()
+    untold: set[str] = set()
+    for op_id, read in late.items():
+        old = ops[op_id].inputs
+        told = [_told(ref, read.writers, ops) for ref in old]
+        found = [ref for ref in told if ref is not None]
+        if not found or any(ref.producer is None for ref in found):
+            untold.add(op_id)
+            continue
+        inputs[op_id] = tuple(new or ref for ref, new in zip(old, told, strict=True))
+        leave.update(ref.producer.op for ref in found if ref.producer is not None)
+    changed = {op_id: replace(ops[op_id], inputs=taken) for op_id, taken in inputs.items()}
+    for op_id in leave:
+        op = changed.get(op_id, ops[op_id])
+        if not op.outputs:
+            changed[op_id] = replace(op, outputs=(Tensor(_left(op_id), None),))
+    return replace(graph, ops=tuple(changed.get(op.id, op) for op in graph.ops)), frozenset(untold)
+
+
+def _told(ref: InputRef | None, writers: Sequence[str], ops: Mapping[str, Op]) -> InputRef | None:
+    """What *ref* is behind the *writers*; None if they do not change it, a reference to nothing
+    if it cannot be told."""
+    variable = _variable(ref, ops)
+    last = next((w for w in reversed(writers) if variable in _taken(ops[w], ops)), "")
+    if not variable or not last:
+        return None
+    writer = ops[last]
+    if _variable(writer.inputs[0], ops) != variable:
+        return InputRef("")
+    if ops[variable].type in HANDLES:
+        return InputRef(_left(last), TensorRef(last, 0))
+    return InputRef(writer.outputs[0].name, TensorRef(last, 0)) if writer.outputs else InputRef("")
+
+
+def _variable(ref: InputRef | None, ops: Mapping[str, Op]) -> str:
+    """The variable *ref* is, or shares its memory with; empty if none."""
+    made = None if ref is None else ref.producer
+    while made is not None:
+        op = ops[made.op]
+        if op.type in VARIABLES:
+            return op.id
+        made = op.source() if op.type in _SAME_MEMORY else None
+    return ""
+
+
+def _taken(op: Op, ops: Mapping[str, Op]) -> set[str]:
+    return {_variable(ref, ops) for ref in op.inputs} - {""}
+
+
+def _left(writer: str) -> str:
+    return writer + LEFT
