@@ -187,7 +187,8 @@ def test_nothing_is_read_or_written_and_the_rest_runs(tmp_path: Path, build: Hos
     assert SECRET.encode() not in kept
     reasons = {each.tensor: each.reason for each in result.left_out}
     if "stolen" in values:  # what only wrote is left out, and what came after it is not
-        np.testing.assert_array_equal(values["stolen"].ravel(), X)
+        expected = 3 if build is writing_a_file_in_a_loop else X
+        np.testing.assert_array_equal(values["stolen"].ravel(), expected)
     else:
         assert "reaches outside of the model" in reasons["stolen:0"]
         assert "it and what needs it are not run" in reasons["stolen:0"]

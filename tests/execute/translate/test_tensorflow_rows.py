@@ -651,7 +651,7 @@ def check_rows(folder: Path, build: Build, draw: Draw) -> None:
     found = dict(executor.run(given_))
     compared = 0
     for each, value in wanted.items():
-        if each in found:
+        if each in found and not each.startswith("FusedBatchNormV3:5"):  # room nobody fills
             assert found[each].dtype == value.dtype, each
             assert found[each].shape == value.shape, each
             np.testing.assert_allclose(found[each], value, rtol=2e-5, atol=2e-5, err_msg=each)
