@@ -42,6 +42,8 @@ class LoneOps:
     ops: dict[str, LoneOp] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
     """By op id, of ops whose outputs were dumped: why they are not run."""
+    unread: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By op id, the tensors an op reads whose values are nowhere."""
 
     def __post_init__(self) -> None:
         for op in self.operands.graph.ops:
@@ -76,6 +78,7 @@ class LoneOps:
             shapes.append(None if found is None else found.shape)
             if found is not None:
                 inputs[name] = found
+        self.unread[op.id] = tuple(filter(None, unread))
         made = tuple(
             replace(
                 tensor,

@@ -24,6 +24,7 @@ from divergraph.verification.alone import (
     opened,
     outputs_of,
 )
+from divergraph.verification.gaps import told, unjudged
 from divergraph.verification.operands import DumpedOperands
 from divergraph.verification.own_run import prepared
 from divergraph.verification.rounded import on_either_side
@@ -65,7 +66,9 @@ class Verification:
     """What was found of one dump. ``verified`` ops were run, of the ``dumped`` ones that have
     outputs; ``not_covered`` says of the others why, by op id. ``wrong`` outputs are over the limit
     of guilt, ``suspects`` over that of suspicion, the most suspicious first. ``changed`` are dumped
-    inputs that are not what their producers put out, of ``inputs`` compared."""
+    inputs that are not what their producers put out, of ``inputs`` compared. ``unjudged`` are ops
+    that are not covered only because the tensors named are nowhere, ``gap`` what to do about it:
+    where nothing is wrong with the others, the verdict is undecided."""
 
     verdict: Verdict
     wrong: tuple[WrongOutput, ...]
@@ -80,6 +83,8 @@ class Verification:
     arithmetic: DeviceArithmetic
     executor: str
     doubt: str = ""
+    unjudged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    gap: str = ""
     remarks: tuple[str, ...] = ()
     splits: Mapping[TensorRef, ErrorSplit] = field(default_factory=dict)
 
@@ -118,7 +123,8 @@ def verify(
     arrays = graph_arrays(device)
     checks = check_inputs(device, list(arrays.ids), dump) if only is None else _NOT_CHECKED
     dumped = len(lone.ops) + len(lone.left_out)
-    return _report(operands, splits, found, left_out, checks, dumped)
+    gaps = unjudged(device, left_out, lone.unread)
+    return _report(operands, splits, found, left_out, checks, dumped, gaps)
 
 
 def _told(
@@ -159,6 +165,7 @@ def _report(
     left_out: Mapping[str, str],
     checks: InputChecks,
     dumped: int,
+    gaps: Mapping[str, tuple[str, ...]],
 ) -> Verification:
     ops = operands.graph.op_index()
     causes = {
@@ -179,10 +186,10 @@ def _report(
     doubt = everywhere(found, splits)
     surely = tuple(each for each in checks.findings if each.confidence >= _SURE)
     verdict = Verdict.DIVERGED if wrong or surely else Verdict.CLEAN
-    if doubt:
-        verdict = Verdict.UNDECIDED
-    elif not splits:
+    if not splits:
         verdict = Verdict.NOT_COMPARED
+    elif doubt or (gaps and verdict is Verdict.CLEAN):
+        verdict = Verdict.UNDECIDED
     return Verification(
         verdict,
         wrong,
@@ -196,6 +203,8 @@ def _report(
         found.arithmetic,
         found.executor,
         doubt,
+        gaps,
+        told(operands.graph, gaps),
         found.remarks,
         splits,
     )

@@ -39,11 +39,19 @@ def test_the_faulty_op_and_no_other_with_its_cause(divergraph, lenet):
     assert wrong["cause"] in text
 
 
-def test_ops_whose_weights_are_nowhere_are_left_out_and_counted(lenet):
+def test_without_the_weights_the_first_line_says_what_could_not_be_judged(divergraph, lenet):
     run = lenet / "npu_fault"
+    done = divergraph("verify", run / "dump", "--graph", run / "graph")
+    assert done.code == 2
+    first, second, third, *_ = done.out.splitlines()
+    assert first.startswith("not judged: 42 ops, for want of 18 tensors that nothing holds (LeNet/")
+    assert "--weights DIR" in first
+    assert second == "verify: undecided"
+    assert third == "  nothing is wrong with the ops that were run"
     found = dg.verify(run / "dump", run / "graph")
-    assert (found.verdict, found.wrong) == (Verdict.CLEAN, ())
+    assert (found.verdict, found.wrong) == (Verdict.UNDECIDED, ())
     assert found.not_covered[FAULTY] == "its input 2, LeNet/conv2/bias:0, was not dumped"
+    assert "LeNet/conv2/bias:0" in found.unjudged[FAULTY]
     assert found.types["Conv2D"] == 2
     assert found.verified + len(found.not_covered) == found.dumped
 

@@ -24,7 +24,7 @@ _LISTED = 8
 _WORDS = {
     Verdict.CLEAN: "every op that was run made its outputs",
     Verdict.DIVERGED: "not made by their ops",
-    Verdict.UNDECIDED: "no answer can be right",
+    Verdict.UNDECIDED: "nothing is wrong with the ops that were run",
     Verdict.NOT_COMPARED: "no op could be run",
 }
 
@@ -66,10 +66,11 @@ def verify_command(
 
     DUMP is an Ascend device's, with the inputs of its ops (dump_mode all) or, where these were not
     dumped, the outputs before them. No golden model or dump is needed. Ops that have no definition
-    here, or whose weights are nowhere, are counted.
+    here are counted.
 
     Exit code 0: nothing wrong, 1: an output is wrong, or an input not what was put out before, 2:
-    bad input, nothing could be run, or no answer can be right.
+    bad input, nothing could be run, no answer can be right, or nothing is wrong but ops could not
+    be judged because their weights are nowhere.
     """
     from divergraph.api.verify import verify
 
@@ -99,6 +100,8 @@ def verify_command(
 def _show(found: Verification) -> None:
     if found.doubt:
         say(f"doubt: {found.doubt}")
+    if found.gap:
+        say(f"not judged: {found.gap}", bold=True)
     wrong = len({each.op for each in found.wrong})
     changed = [each for each in found.changed if each.confidence >= _SURE]
     said = [counted(wrong, "op") + " cannot have made what it dumped"] if wrong == 1 else []
@@ -107,7 +110,8 @@ def _show(found: Verification) -> None:
     if changed:
         said.append(f"{counted(len(changed), 'input')} not what was put out before")
     say(f"verify: {found.verdict.value.replace('_', ' ')}", bold=True)
-    say(f"  {'; '.join(said) or _WORDS[found.verdict]}")
+    nothing = "no answer can be right" if found.doubt else _WORDS[found.verdict]
+    say(f"  {'; '.join(said) or nothing}")
     say(_coverage(found))
     for title, outputs in (("wrong", found.wrong), ("suspect", found.suspects)):
         if outputs:

@@ -18,6 +18,8 @@ def verification_json(found: Verification) -> dict[str, Json]:
         "changed": [finding_json(each) for each in found.changed],
         "inputs": found.inputs,
         "not_covered": dict(found.not_covered),
+        "unjudged": {op: list(tensors) for op, tensors in found.unjudged.items()},
+        "gap": found.gap or None,
         "types_not_covered": dict(found.types),
         "precision": str(found.arithmetic) or None,
         "executor": found.executor or None,
