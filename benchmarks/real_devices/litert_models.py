@@ -53,11 +53,27 @@ def transformer() -> Any:
     return tf.keras.Model(given, _LAYERS.Dense(4, name="head")(mean))
 
 
+def wide() -> Any:
+    """Weights of so many elements that the converter holds all of them in 8 bits."""
+    given = _LAYERS.Input((16, 16, 24), name="planes")
+    x = _LAYERS.Conv2D(48, 3, padding="same", activation="relu", name="square")(given)
+    before = x = _LAYERS.Conv2D(128, 1, activation="relu6", name="point")(x)
+    x = _LAYERS.DepthwiseConv2D(3, padding="same", name="each")(x)
+    x = _LAYERS.Conv2D(64, 3, 2, padding="same", name="down")(_LAYERS.Add(name="sum")([x, before]))
+    x = _LAYERS.Conv2DTranspose(32, 2, 2, name="up")(_LAYERS.LeakyReLU(name="leaky")(x))
+    x = _LAYERS.Dense(96, activation="tanh", name="first")(
+        _LAYERS.GlobalMaxPooling2D(name="max")(x)
+    )
+    return tf.keras.Model(given, _LAYERS.Dense(12, name="head")(x))
+
+
 NETWORKS: dict[str, Callable[[], Any]] = {
     "tf-cnn": cnn,
     "tf-lstm": lstm,
     "tf-transformer": transformer,
+    "tf-wide": wide,
 }
+_BATCH = {"tf-wide": 3}
 _LOOPED = frozenset({"tf-lstm"})
 """The converter's calibration ends the process at loops, so there is no ``int8`` of these."""
 
@@ -73,7 +89,7 @@ def made(name: str, folder: Path) -> tuple[Path, np.ndarray]:
             each.assign(rng.uniform(0.5, 1.5, each.shape))
         elif any(word in each.path for word in ("moving_mean", "beta", "bias")):
             each.assign(rng.normal(0, 0.2, each.shape))
-    shape = (1, *network.inputs[0].shape[1:])
+    shape = (_BATCH.get(name, 1), *network.inputs[0].shape[1:])
     signature = [tf.TensorSpec(shape, name=network.inputs[0].name)]
     function = tf.function(lambda x: network(x, training=False), input_signature=signature)
     frozen = convert_variables_to_constants_v2(

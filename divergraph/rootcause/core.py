@@ -25,6 +25,7 @@ from dataclasses import dataclass, field, replace
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
+from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
 from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
@@ -75,6 +76,7 @@ def split_prepared(
     precision = run.options.precision or coarsest(deciding.precisions())
     groups = run.groups()
     arithmetics = deciding.arithmetics(precision, groups)
+    groups, arithmetics = with_dynamic_scales(run, groups, arithmetics)
     groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)
     quantised = run.quantised(groups, arithmetics.usual)
     judging = _Judging(run, arithmetics, quantised, Explaining(run), observer)

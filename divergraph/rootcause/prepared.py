@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.dynamic_ops import with_dynamic
 from divergraph.rootcause.devices.held_integers import with_held
 from divergraph.rootcause.devices.precision import fits_half
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
@@ -73,7 +74,8 @@ class PreparedRun:
         )
         runs = GroupRuns(executor, golden, values, compared, options.memory)
         told = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
-        quantisers = with_held(told, inputs.data, inputs.comparisons)
+        held = with_held(told, inputs.data, inputs.comparisons)
+        quantisers = with_dynamic(held, inputs.data, inputs.comparisons, inputs.device_constant)
         return cls(inputs, executor, options, golden, device, values, compared, runs, quantisers)
 
     @property
@@ -101,8 +103,8 @@ class PreparedRun:
             if io is TensorIO.OUTPUT
         )
         changed = frozenset(self._changed())
-        unseen = self.quantisers.unseen
-        cutter = GroupCutter(self.golden, self.device, measured, dumped, changed, unseen)
+        unseen, dynamic = self.quantisers.unseen, self.quantisers.dynamic_ops
+        cutter = GroupCutter(self.golden, self.device, measured, dumped, changed, unseen, dynamic)
         return [cutter.group(ref) for ref in measured]
 
     def _changed(self) -> Iterator[TensorRef]:

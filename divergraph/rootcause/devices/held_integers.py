@@ -3,7 +3,7 @@
 Graphs of TensorFlow Lite have no quantisers between their ops: every tensor says its own grid, and
 kernels compute from grid to grid in fixed point. So each output is rounded to its grid, and clipped
 to its range; weights are rounded as well. Where floats go in and come out and only the weight is
-held in integers, the kernel quantises what it is given with scales nobody is told.
+held in integers, the kernel quantises what it is given with scales of the values it meets.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.graphs.matching.constants import constant_ops
+from divergraph.rootcause.devices.operand_precision import is_one_product
 from divergraph.rootcause.devices.quantisers import RANGES, Quantiser, Quantisers
 from graphstore.contract import RunData
 from graphstore.model import (
@@ -73,9 +74,9 @@ class WeightQuantiser(Quantiser):
 def with_held(found: Quantisers, data: RunData, comparisons: Iterable[Comparison]) -> Quantisers:
     """*found*, with what the device holds in integers by scales of its tensors."""
     held = dict(_held(data.device))
-    unseen = found.unseen | _quantising_inside(data.device)
-    if not held:
-        return replace(found, unseen=unseen)
+    inside = _quantising_inside(data.device)
+    if not held and not inside:
+        return found
     golden = data.golden.op_index()
     outputs = [item for item in comparisons if item.io is TensorIO.OUTPUT]
     matches = {
@@ -93,15 +94,22 @@ def with_held(found: Quantisers, data: RunData, comparisons: Iterable[Comparison
             by_tensor[name] = quantiser
             if made in compared:  # those who read it are fed the device's values, already rounded
                 readers[name] = frozenset()
-    for name, quantiser, op in _weights(data, matches):
+    dynamic: set[str] = set()
+    kernels: set[str] = set()
+    for name, quantiser, op, user in _weights(data, matches):
         by_tensor[name] = quantiser
         readers[name] = readers.get(name, frozenset()) | {op}
-    return Quantisers(
-        {**by_tensor, **found.by_tensor},
-        found.outputs,
-        unseen,
-        {**readers, **found.readers},
-        held,
+        if user.id in inside and is_one_product(golden[op]):
+            dynamic.add(op)
+            kernels.add(user.id)
+    return replace(
+        found,
+        by_tensor={**by_tensor, **found.by_tensor},
+        unseen=found.unseen | (inside - kernels),
+        readers={**readers, **found.readers},
+        held=held,
+        dynamic=frozenset(dynamic),
+        dynamic_ops=frozenset(kernels),
     )
 
 
@@ -182,12 +190,12 @@ def _scales(op: Op, position: int) -> int:
 
 def _weights(
     data: RunData, matches: Mapping[TensorRef, TensorRef]
-) -> Iterator[tuple[str, Quantiser, str]]:
-    """The golden weights the device holds in integers, each with its quantiser and a reader: those
-    of as many elements, behind the output that golden shares with the device's op."""
+) -> Iterator[tuple[str, Quantiser, str, Op]]:
+    """The golden weights the device holds in integers, each with its quantiser, a reader and the
+    device's op: those of as many elements, behind the output that golden shares with that op."""
     narrow = _narrow_constants(data.device)
     sizes = {each.tensor.name: _size(each.tensor.shape) for each in data.device.constants}
-    golden = _Weights(data, frozenset(matches.values()))
+    golden = GoldenWeights(data, frozenset(matches.values()))
     for op in data.device.ops:
         start = matches.get(TensorRef(op.id, 0))
         if start is None:
@@ -201,10 +209,10 @@ def _weights(
             plain = np.array(float(zero) if isinstance(zero, int) else 0.0)
             for name, reader, axis in golden.behind(start, sizes[ref.tensor]):
                 one = np.ones(())
-                yield name, WeightQuantiser(one, plain, low, high, axis, slices=count), reader
+                yield name, WeightQuantiser(one, plain, low, high, axis, slices=count), reader, op
 
 
-class _Weights:
+class GoldenWeights:
     """The constants behind golden tensors, up to the tensors *stops*."""
 
     def __init__(self, data: RunData, stops: frozenset[TensorRef]) -> None:

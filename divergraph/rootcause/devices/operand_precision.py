@@ -98,6 +98,18 @@ def family_of(op: Op) -> Family | None:
     return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
 
 
+def is_one_product(op: Op) -> bool:
+    """Whether *op* multiplies once by a weight; recurrent layers also do with their own state."""
+    return family_of(op) in (Family.PRODUCT, Family.CONVOLUTION, Family.TRANSPOSED)
+
+
+def bias_of(op: Op) -> str | None:
+    """The name of the tensor that a matrix op adds; None without one."""
+    place = _BIAS.get(op.type, -1)
+    bias = op.inputs[place] if 0 <= place < len(op.inputs) else None
+    return None if bias is None else bias.tensor
+
+
 def with_short_operands(
     op: Op, given: Mapping[str, Array], chosen: ShortOperands
 ) -> dict[str, Array]:
@@ -110,9 +122,7 @@ def with_short_operands(
     if family is None and not (op.owns and chosen):
         return dict(given)
     operands = next(iter(chosen.values())) if family is None else chosen.get(family, Operands.FULL)
-    place = _BIAS.get(op.type, -1)
-    bias = op.inputs[place] if 0 <= place < len(op.inputs) else None
-    whole = None if bias is None else bias.tensor
+    whole = bias_of(op)
     return {name: value if name == whole else operands(value) for name, value in given.items()}
 
 

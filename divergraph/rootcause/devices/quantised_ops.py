@@ -46,6 +46,7 @@ class QuantisedKind(StrEnum):
     HANDED_ON = "what is handed on"
     INSIDE = "values on the way"
     WEIGHTS = "weights only"
+    DYNAMIC = "values with scales of their own"
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class QuantisedOps:
             return None
         if any(quantises(op.type) for op in ops):
             return None  # golden quantises itself, so the reference has the same steps already
+        if any(quantisers.met_by(op.id) is not None for op in ops):
+            return QuantisedKind.DYNAMIC
         read = {ref.tensor for ref in self.golden.reads(group.ops)}
         read -= {feed.tensor for feed in group.feeds if not feed.quantised}
         through = quantisers.by_tensor.keys() & read

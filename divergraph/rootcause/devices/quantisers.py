@@ -13,6 +13,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.graphs.matching.constants import constant_ops
+from divergraph.rootcause.devices.dynamic_scales import DynamicScale
 from divergraph.rootcause.devices.packed_weights import PACKED, block_scales
 from graphstore.contract import RunData
 from graphstore.model import (
@@ -100,7 +101,9 @@ class Quantisers:
     golden ops that read it quantised; all others read it unquantised. For tensors not in it the
     readers are not known. ``held`` are device outputs in integers with a scale of their own.
     ``makers`` has the quantiser of each of ``outputs`` that has a known one: a tensor that is only
-    handed on may be quantised again on its way, with another scale.
+    handed on may be quantised again on its way, with another scale. ``dynamic`` are golden ops
+    whose input the device quantises with scales of its values, by ``dynamic_ops`` of the device;
+    ``scales`` says how, where it is known.
     """
 
     by_tensor: Mapping[str, Quantiser]
@@ -109,6 +112,14 @@ class Quantisers:
     readers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     held: Mapping[TensorRef, Quantiser] = field(default_factory=dict)
     makers: Mapping[TensorRef, Quantiser] = field(default_factory=dict)
+    dynamic: frozenset[str] = frozenset()
+    dynamic_ops: frozenset[str] = frozenset()
+    scales: Mapping[str, DynamicScale] = field(default_factory=dict)
+
+    def met_by(self, op: str) -> DynamicScale | None:
+        """How the input of golden *op* is quantised with scales of its values; None if it is not,
+        or nobody knows how."""
+        return self.scales.get(op)
 
     def behind(self, output: TensorRef, tensor: str) -> Quantiser | None:
         """The quantiser that made device *output*, which stands for golden *tensor*."""

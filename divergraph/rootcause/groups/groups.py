@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from divergraph.rootcause.devices.quantisers import DEQUANTISING, computes_in_integers
@@ -13,6 +13,7 @@ _MOST_OPS = 5000
 """A group of more ops, of a device that dumped hardly anything, would narrow nothing down."""
 _ASKING, _ASKED = frozenset(("Equal", "NotEqual")), 2
 _UNSEEN = "quantised with an unknown scale"
+DYNAMIC = "quantised with scales of the values"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Group:
     of the device output ``is_passthrough``. ``failure`` says why it cannot be run; ``source`` is
     set if no op computes the tensor (it is fed, drawn at random, ...). ``kernels`` are the types
     of device ops that compute it in integers and are not golden's own; their scales may be unknown.
+    ``DYNAMIC`` stands for those that take their scales from the values.
     """
 
     output: TensorRef
@@ -66,7 +68,7 @@ class GroupCutter:
     *measured* gives the golden tensor each usable device output stands for, in device order;
     *golden_dumped* are the golden tensors whose values are known. Constants are golden's, except
     the golden tensors *changed*, which are fed as the device has them. *unseen* are device ops that
-    quantise with an unknown scale.
+    quantise with an unknown scale, *dynamic* those that do with scales of the values.
     """
 
     def __init__(
@@ -77,9 +79,11 @@ class GroupCutter:
         golden_dumped: frozenset[TensorRef],
         changed: frozenset[TensorRef] = frozenset(),
         unseen: frozenset[str] = frozenset(),
+        dynamic: frozenset[str] = frozenset(),
     ) -> None:
         self._golden = golden
         self._unseen = unseen
+        self._dynamic = dynamic
         self._device = device
         self._measured = measured
         self._golden_dumped = golden_dumped
@@ -144,10 +148,7 @@ class GroupCutter:
             for each, was_quantised in waiting.items():
                 op = self._device.ops[each]
                 quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
-                if computes_in_integers(op.type):
-                    self._kernels.add(op.type)
-                if each in self._unseen:
-                    self._kernels.add(_UNSEEN)
+                self._kernels.update(self._integers(op))
                 refs = list(self._device.inputs(op))
                 outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]
                 open_end |= bool(outer) or self._device.is_source(each)
@@ -171,6 +172,15 @@ class GroupCutter:
                         following[producer.op] = following.get(producer.op, False) or quantised
             waiting = following
         return found, open_end
+
+    def _integers(self, op: Op) -> Iterator[str]:
+        """How *op* computes in integers, if it does."""
+        if op.id in self._dynamic:
+            yield DYNAMIC
+        elif op.id in self._unseen:
+            yield _UNSEEN
+        elif computes_in_integers(op.type):
+            yield op.type
 
     def _is_of(self, one: TensorRef, other: TensorRef) -> bool:
         """Whether *one* is *other* after quantising."""

@@ -9,17 +9,23 @@ data without a formula for any of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.dynamic_scales import DynamicScale
 from divergraph.rootcause.devices.long_sums import terms
-from divergraph.rootcause.devices.operand_precision import ShortOperands, with_short_operands
+from divergraph.rootcause.devices.operand_precision import (
+    ShortOperands,
+    bias_of,
+    with_short_operands,
+)
 from divergraph.rootcause.devices.precision import Precision
-from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
+from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -34,6 +40,8 @@ from graphstore.model import Op
 
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
+_CHANNELS_SECOND = frozenset({"Conv", "ConvTranspose"})
+"""Ops of ONNX that have the channels of what they are given behind the batch."""
 
 
 @dataclass
@@ -136,7 +144,7 @@ class Emulation:
     def _fed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         return {name: self._round(value) for name, value in given.items()}
 
-    def _through(self, quantiser: Quantiser, value: Array) -> Array:
+    def _through(self, quantiser: Callable[[Array], Array], value: Array) -> Array:
         """*value* (float) quantised; elements next to a tie go the way of ``shift``."""
         if self.shift and value.size:
             with np.errstate(invalid="ignore"):
@@ -232,7 +240,22 @@ class Emulation:
             if quantiser is not None and found[name].dtype.kind == "f":
                 value = np.asarray(found[name], np.float32)
                 found[name] = self._through(quantiser, value)
+        if (scale := self.quantisers.met_by(op.id)) is not None:
+            met = {name: value for name, value in found.items() if name in state.values}
+            found |= self._met(op, scale, met)
         return with_short_operands(op, found, self.operands) if self.operands else found
+
+    def _met(self, op: Op, scale: DynamicScale, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs *given* to an op that quantises them with scales of their values; a bias is
+        added as it is."""
+        bias = bias_of(op)
+        last = op.type not in _CHANNELS_SECOND
+        quantised = partial(scale, channels=-1 if last else 1)
+        return {
+            name: self._through(quantised, value)
+            for name, value in given.items()
+            if name != bias and value.dtype.kind == "f"
+        }
 
     def _round(self, value: Array) -> Array:
         if value.dtype.kind != "f" or self.plain:

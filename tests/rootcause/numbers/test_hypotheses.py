@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +14,8 @@ from judged_output import context
 
 from divergraph.rootcause.devices import arithmetic, operand_precision, quantised_ops
 from divergraph.rootcause.devices.deciding import coarsest
+from divergraph.rootcause.devices.dynamic_choice import scales_of
+from divergraph.rootcause.devices.dynamic_scales import DYNAMIC_SCALES, DynamicScale
 from divergraph.rootcause.devices.functions import find_functions
 from divergraph.rootcause.devices.mixed_precision import DeclaredTypes
 from divergraph.rootcause.devices.operand_precision import Family, OperandEvidence, Operands
@@ -22,6 +24,7 @@ from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantised_ops import QuantisedKind
+from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.options import RootCauseOptions
@@ -201,6 +204,36 @@ def quantised_least_floor() -> None:
     assert 5e-10 < action.floor < 5e-9
 
 
+@dataclass
+class DynamicKernel:
+    """Emulates the one scale it is right with as the device's values, and others as they come."""
+
+    quantisers: Quantisers
+    device: np.ndarray
+    right: DynamicScale
+    plain: bool = False
+
+    def emulated(self, groups: object, feeds: object) -> list[np.ndarray]:
+        is_right = self.quantisers.scales["op"] == self.right
+        return [self.device if is_right else V + np.float32(1e-2) * RNG.permutation(W)]
+
+
+def dynamic_scale(share: float) -> DynamicScale | None:
+    """What is found where a *share* of the values is as emulated, the others as they were."""
+    rounded = V + np.float32(1e-2) * W
+    device = np.where(np.arange(V.size) < share * V.size, rounded, V)
+    quantisers = replace(NO_QUANTISERS, dynamic=frozenset({"op"}))
+    kernel = DynamicKernel(quantisers, rounded, DYNAMIC_SCALES[2])
+    group = Group(REF, REF, ("op",))
+    ran = [GroupSample(group, {}, V, device)]
+    return scales_of(lambda groups: ran, [group], kernel).get("op")
+
+
+def dynamic_alike() -> None:
+    assert dynamic_scale(0.9) == DYNAMIC_SCALES[2]
+    assert dynamic_scale(0.6) is None
+
+
 CASES: dict[str, Callable[[], None]] = {
     "PRECISION_SHARE": precision_share,
     "PRECISION_VALUES": precision_values,
@@ -215,6 +248,7 @@ CASES: dict[str, Callable[[], None]] = {
     "FUNCTION_FITS": function_fits,
     "FUNCTION_SMALLEST": function_fits,
     "FUNCTION_STEPS": function_steps,
+    "DYNAMIC_ALIKE": dynamic_alike,
     "QUANTISED_MOST_OFF": quantised_most_off,
     "QUANTISED_LEAST_FLOOR": quantised_least_floor,
 }

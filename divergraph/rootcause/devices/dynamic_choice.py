@@ -1,0 +1,96 @@
+"""How the kernels of a device scale what they quantise dynamically, as their own outputs show.
+
+Quantising costs a per cent or so, and which one depends on what shares a scale. Under the right
+hypothesis nearly every value lies next to the emulation, except in a channel with a fault; under
+the others most lie nearer to the exact product. Runtimes choose kernels op by op: a convolution of
+1x1 may be one of rows where its neighbours are not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.dynamic_scales import DYNAMIC_SCALES, DynamicScale
+from divergraph.rootcause.devices.mixed_precision import Arithmetics
+from divergraph.rootcause.groups.group_runs import GroupSample
+from divergraph.rootcause.groups.groups import DYNAMIC, Group
+from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.tolerances.noise_floor import Emulation
+from divergraph.rootcause.values import is_numeric, same_shape
+
+
+def with_dynamic_scales(
+    run: PreparedRun, groups: Sequence[Group], arithmetics: Arithmetics
+) -> tuple[Sequence[Group], Arithmetics]:
+    """The groups and emulations of a run in which the kernels whose scales are known now are
+    emulated, and no more taken for kernels of unknown scales."""
+    dynamic = run.quantisers.dynamic
+    own = [group for group in groups if DYNAMIC in group.kernels and not group.failure]
+    if not own:
+        return groups, arithmetics
+    floors = arithmetics.usual
+    chosen = scales_of(run.runs.run, own, floors)
+    usual = replace(floors, quantisers=replace(floors.quantisers, scales=chosen))
+    known = {
+        group.output
+        for group in own
+        if any(op in chosen for op in group.ops)
+        and all(op in chosen for op in group.ops if op in dynamic)
+    }
+    told = [
+        replace(group, kernels=group.kernels - {DYNAMIC}) if group.output in known else group
+        for group in groups
+    ]
+    return told, replace(arithmetics, usual=usual)
+
+
+def scales_of(
+    samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
+    groups: Sequence[Group],
+    floors: Emulation,
+) -> dict[str, DynamicScale]:
+    """By golden op how the device scales what it is given there: as its own output shows, or else
+    the likeliest of what the others show. No op is in it if none shows anything.
+
+    *samples* runs groups on the device's inputs.
+    """
+    shown: Counter[DynamicScale] = Counter()
+    found: dict[str, DynamicScale] = {}
+    open_shares: list[tuple[list[str], dict[DynamicScale, float]]] = []
+    for sample in samples(groups):
+        ops = [op for op in sample.group.ops if op in floors.quantisers.dynamic]
+        shares: dict[DynamicScale, float] = {}
+        # What was shown most is tried first, and mostly nothing else needs to be.
+        for scale in sorted(DYNAMIC_SCALES, key=lambda each: -shown[each]):
+            shares[scale] = _share(sample, floors, dict.fromkeys(ops, scale))
+            if shares[scale] >= calibration.DYNAMIC_ALIKE:
+                shown[scale] += 1
+                found |= dict.fromkeys(ops, scale)
+                break
+        else:
+            open_shares.append((ops, shares))
+    for ops, shares in open_shares if shown else ():
+        found |= dict.fromkeys(ops, max(shown, key=lambda each: (shares[each], shown[each])))
+    return found
+
+
+def _share(sample: GroupSample, floors: Emulation, scales: Mapping[str, DynamicScale]) -> float:
+    """The share of the values that are much nearer to the emulation with *scales* than to the
+    reference, of those where the two differ; 0 where that cannot be told."""
+    device = same_shape(sample.device, sample.reference.shape)
+    if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
+        return 0.0
+    quantisers = replace(floors.quantisers, scales=scales)
+    exact = replace(floors, quantisers=quantisers, plain=True)
+    (made,) = exact.emulated([sample.group], [sample.given])
+    if made is None or made.shape != sample.reference.shape:
+        return 0.0
+    given, right, like = (np.asarray(each, np.float64) for each in (device, sample.reference, made))
+    differ = like != right
+    nearer = np.abs(given - like)[differ] < 0.5 * np.abs(right - like)[differ]
+    return float(np.mean(nearer)) if nearer.size else 0.0
