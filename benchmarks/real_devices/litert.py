@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,7 +159,8 @@ def _faulty(place: Place, kind: str, kernels: str, fault: ModelFault, seed: int)
 
 def _judged(fault: FaultyLite, times: float, found: Mapping[str, Any]) -> dict[str, Any]:
     """*found*, with where the faulty operator is ranked and whether its cause is right."""
-    places = [n for n, each in enumerate(found.get("ranking", ()), 1) if fault.tensor in each[3]]
+    ranking = found.get("ranking", ())
+    places = [n for n, each in enumerate(ranking, 1) if _is_made(fault.tensor, each[3])]
     cause = None
     if places:
         said = found["causes"].get(found["ranking"][places[0] - 1][0])
@@ -173,6 +175,14 @@ def _judged(fault: FaultyLite, times: float, found: Mapping[str, Any]) -> dict[s
         "rank": places[0] if places else None,
         "cause": cause,
     }
+
+
+def _is_made(tensor: str, names: Iterable[str]) -> bool:
+    """Whether an operator's *tensor* is one of *names*, or one of these is what tf2onnx made of an
+    op that was fused into it: it numbers what it puts in place of an op."""
+    parts = "|".join(map(re.escape, filter(None, tensor.split(";"))))
+    same = re.compile(rf"({parts})(_[A-Z]\w*__\d+)?(:\d+)?")
+    return any(name == tensor or same.fullmatch(name) for name in names)
 
 
 def _key(line: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -28,6 +28,7 @@ _WEIGHTED: Mapping[int, tuple[int, int]] = {
 }
 """By operator the axis of its weights (input 1) along which its output channels lie, and the
 position of its bias."""
+_NAMES = {number: name for name, number in vars(schema.BuiltinOperator).items()}
 _TYPES: Mapping[int, str] = {
     schema.TensorType.FLOAT32: "<f4",
     schema.TensorType.INT8: "i1",
@@ -198,7 +199,7 @@ def faulty_files(path: Path, kind: ModelFault, rng: np.random.Generator) -> Iter
         done = FAULTS[kind](_Place(model, graph, operator, *_WEIGHTED[builtin]), rng)
         if done is not None:
             tensor = graph.tensors[operator.outputs[0]].name.decode()
-            yield FaultyLite(_packed(model), kind, tensor, str(builtin), *done)
+            yield FaultyLite(_packed(model), kind, tensor, _NAMES[builtin], *done)
 
 
 def _read(path: Path) -> Any:
