@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
+from quantised_models import Quantised, quantised_constants
 
 Array = npt.NDArray[Any]
 
@@ -66,23 +67,35 @@ _ATTRIBUTES: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
 
 @dataclass(frozen=True)
 class _Place:
-    """A node whose constant inputs may be changed, with them by name."""
+    """A node whose constant inputs may be changed, with them by name; those held in integers are
+    in ``quantised``."""
 
     model: onnx.ModelProto
     node: onnx.NodeProto
     constants: Mapping[str, onnx.TensorProto]
+    quantised: Mapping[str, Quantised]
 
     def constant(self, position: int) -> Array | None:
         if position >= len(self.node.input):
             return None
-        found = self.constants.get(self.node.input[position])
+        name = self.node.input[position]
+        if name in self.quantised:
+            return self.quantised[name].value()
+        found = self.constants.get(name)
         return None if found is None else numpy_helper.to_array(found).copy()
 
     def put(self, position: int, value: Array) -> None:
-        """Give the node, and no other reader, *value* in place of its constant."""
-        name = f"{self.node.input[position]}/of/{self.node.output[0]}"
-        self.model.graph.initializer.append(numpy_helper.from_array(value, name))
+        """Give the node, and no other reader, *value* in place of its constant: as integers where
+        it was held in them."""
+        before = self.node.input[position]
+        name = f"{before}/of/{self.node.output[0]}"
         self.node.input[position] = name
+        if before in self.quantised:
+            node, constants = self.quantised[before].of(value, name)
+            self.model.graph.initializer.extend(constants)
+            self.model.graph.node.insert(0, node)
+        else:
+            self.model.graph.initializer.append(numpy_helper.from_array(value, name))
 
     @property
     def weights(self) -> tuple[int, int, Array] | None:
@@ -307,7 +320,9 @@ def faulty_models(
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
         node = changed.graph.node[number]
-        done = FAULTS[kind](_Place(changed, node, _constants(changed)), rng)
+        constants = _constants(changed)
+        place = _Place(changed, node, constants, quantised_constants(changed, constants))
+        done = FAULTS[kind](place, rng)
         if done is not None:
             yield Faulty(changed, kind, node.output[0], node.op_type, *done)
 

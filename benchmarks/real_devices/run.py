@@ -34,6 +34,7 @@ RESULTS = models.cache() / "real_devices.jsonl"
 VISIBLE = 3.0
 """A fault counts if its error is so many times what the place is off by without it."""
 _TRIES = 12
+_CHANNELS_FIRST = ("Conv", "ConvTranspose", "BatchNormalization")
 
 
 def main() -> None:
@@ -67,9 +68,7 @@ def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any
         if _key(line) not in done and place.can_run(device):
             found = place.compared(device, place.device(device))
             yield _said({**line, **found, "golden_cpu": place.golden_cpu})
-        # A quantised device's own graph would show the fault.
-        healthy = given.healthy or DEVICES[device].quantised
-        for seed in [] if healthy else map(int, given.seeds.split(",")):
+        for seed in [] if given.healthy else map(int, given.seeds.split(",")):
             for kind in map(ModelFault, given.kinds.split(",")):
                 line = {"model": place.name, "device": device, "kind": kind.value, "seed": seed}
                 if _key(line) not in done:
@@ -80,8 +79,9 @@ def _faulty(place: Workplace, device: str, kind: ModelFault, seed: int) -> dict[
     """The line of a visible fault; ``tensor`` is None where none of some nodes shows one."""
     rng = np.random.default_rng([seed, zlib.crc32(f"{place.name} {kind}".encode())])
     healthy = place.device(device)
-    made = [name for name in healthy if healthy[name].dtype == np.float32]
-    model = onnx.load_model(str(place.model))
+    golden = {name for node in place.runner.nodes for name in node.output}
+    made = [name for name in healthy if name in golden and healthy[name].dtype == np.float32]
+    model = onnx.load_model(str(place.model_of(device)))
     for tried, fault in enumerate(faulty_models(model, kind, rng, made)):
         if tried == _TRIES:
             break
@@ -131,13 +131,24 @@ def visible(
         reference = place.runner._outputs(number, known)[fault.tensor]
     after, before = values[fault.tensor], healthy[fault.tensor]
     if fault.channel is not None:
-        axis = 1 if reference.ndim in (3, 4, 5) and node.op_type not in ("MatMul", "Add") else -1
+        axis = channel_axis(node, place.runner.constants)
         after, before, reference = (
             np.take(each, fault.channel, axis) for each in (after, before, reference)
         )
     size = float(np.linalg.norm(reference)) or 1.0
     usual = max(float(np.linalg.norm(before - reference)) / size, 2.0**-22)
     return float(np.linalg.norm(after - before)) / size / usual
+
+
+def channel_axis(node: onnx.NodeProto, constants: Mapping[str, Any]) -> int:
+    """The axis of the output along which the constants of *node* have a number each."""
+    if node.op_type in _CHANNELS_FIRST:
+        return 1
+    known = [constants[name] for name in node.input if name in constants]
+    if node.op_type in ("Add", "Mul") and known:
+        shape = max((each.shape for each in known), key=lambda shape: max(shape, default=0))
+        return int(np.argmax(shape)) - len(shape)
+    return -1
 
 
 def _key(line: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -17,11 +17,10 @@ from analysis import analysed, captured
 from onnxruntime import InferenceSession
 from op_runner import OpRunner
 from openvino_device import OpenVino
+from quantised_models import QUANTISERS
 
-from divergraph.execute.stand_ins import make_stand_in
 from divergraph.files.dump_names import MAPPING, DumpFileNames
 from divergraph.files.npy_file import write_npy
-from divergraph.golden_capture import StandIn
 from graphstore.model import ModelGraph
 from importers.registry import read_graph
 
@@ -29,18 +28,21 @@ from importers.registry import read_graph
 @dataclass(frozen=True)
 class Device:
     """How a model is run: the inference ``precision``, whether only the tensors that the fused
-    graph keeps are dumped, and whether ONNX Runtime quantises the model before (QDQ)."""
+    graph keeps are dumped, and how (of ``QUANTISERS``) the model is quantised before."""
 
     precision: str
     kept: bool = False
-    quantised: bool = False
+    quantised: str = ""
 
 
 DEVICES: Mapping[str, Device] = {
     "ov-fp32": Device("f32"),
     "ov-bf16": Device("bf16"),
     "ov-bf16-kept": Device("bf16", kept=True),
-    "ov-int8": Device("f32", quantised=True),
+    "ov-int8": Device("f32", quantised="symmetric"),
+    "ov-int8-channel": Device("f32", quantised="by channel"),
+    "ov-int8-kept": Device("f32", kept=True, quantised="symmetric"),
+    "ov-int8-dynamic": Device("f32", quantised="dynamic"),
 }
 
 
@@ -75,17 +77,25 @@ class Workplace:
     def device(self, name: str) -> dict[str, Any]:
         """The tensors of a healthy run of a device."""
         if name not in self.healthy:
-            self.healthy[name] = self.dump_of(name, self.model)
+            self.healthy[name] = self.dump_of(name, self.model_of(name))
         return self.healthy[name]
+
+    def model_of(self, device: str) -> Path:
+        """The model that a device compiles; that of a quantising one is made where it is not."""
+        quantised = DEVICES[device].quantised
+        if not quantised:
+            return self.model
+        path = self.folder / f"{quantised}.onnx"
+        if not path.exists():
+            QUANTISERS[quantised](self.model, path, self.feeds)
+        return path
 
     def dump_of(self, device: str, model: Path) -> dict[str, Any]:
         """The tensors that *device* dumps when it runs *model*."""
         chosen = DEVICES[device]
         runtime = OpenVino(chosen.precision)
-        if chosen.quantised:
-            make_stand_in(model, StandIn.INT8, self.quantised, self.feeds)
-            model = self.quantised
-        return runtime.run(model, self.feeds, runtime.kept(self.model) if chosen.kept else None)
+        kept = runtime.kept(self.model_of(device)) if chosen.kept else None
+        return runtime.run(model, self.feeds, kept)
 
     def can_run(self, device: str) -> bool:
         """Whether a device has a healthy run of the model. A model that is far off or gives no
@@ -98,22 +108,17 @@ class Workplace:
             np.concatenate([np.asarray(each, np.float64).reshape(-1) for each in made])
             for made in (
                 InferenceSession(str(path)).run(None, dict(self.feeds))
-                for path in (self.model, self.quantised)
+                for path in (self.model, self.model_of(device))
             )
         )
         size = float(np.linalg.norm(there) * np.linalg.norm(here))
         return bool(np.isfinite(size)) and float(there @ here) > HEALTHY_COSINE * size
 
-    @property
-    def quantised(self) -> Path:
-        """The model that a device in 8 bits ran last."""
-        return self.folder / "int8.onnx"
-
     def compared(self, device: str, values: Mapping[str, Any]) -> dict[str, Any]:
         """What the product says of a *device* that dumped *values*."""
         dump = self.folder / "device"
         shutil.rmtree(dump, ignore_errors=True)
-        model = self.quantised if DEVICES[device].quantised else self.model
+        model = self.model_of(device)
         graph = read_graph(model) if DEVICES[device].quantised else self.graph
         write_dump(dump, graph, {**self.feeds, **values})
         return analysed([self.model, self.folder / "golden", model, dump])

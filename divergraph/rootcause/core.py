@@ -35,7 +35,12 @@ from divergraph.rootcause.graph_inputs import entry_mismatches
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph, Source
 from divergraph.rootcause.judgement import Judgement, expect, split_of, unknown
-from divergraph.rootcause.nonfinite_origins import ignores_nan, ignoring, is_nonfinite_origin
+from divergraph.rootcause.nonfinite_origins import (
+    ignores_nan,
+    ignoring,
+    is_made_by_steps,
+    is_nonfinite_origin,
+)
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, Splits
@@ -106,7 +111,7 @@ def split_prepared(
         executor.name,
         tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
         tuple(judging.explaining.findings),
-        frozenset(judging.nonfinite),
+        judging.nonfinite,
         run.runs.assumed,
         tuple(each for each in remarks if each),
         tuple(judging.reckonings.values()),
@@ -123,8 +128,8 @@ class _Judging:
     explaining: Explaining
     observer: Observer | None
     splits: dict[TensorRef, ErrorSplit] = field(default_factory=dict)
-    nonfinite: set[TensorRef] = field(default_factory=set)
-    """Outputs in which NaN or infinities arise, in the reference as well."""
+    nonfinite: dict[TensorRef, bool] = field(default_factory=dict)
+    """Outputs in which NaN or infinities arise, in the reference as well: by a quantiser's step?"""
     drawn: dict[TensorRef, str] = field(default_factory=dict)
     """By output, where no op is to blame for an error, the random op its group was fed."""
     reckonings: dict[TensorRef, Reckoning] = field(default_factory=dict)
@@ -261,7 +266,7 @@ class _Judging:
             group, split, device, reference, golden.reshape(shape), given, found.noise
         )
         if is_nonfinite_origin(device, reference, verdict.golden, given):
-            self.nonfinite.add(group.output)
+            self.nonfinite[group.output] = is_made_by_steps(context, reference)
         if self.observer is not None:
             self.observer(verdict)
         elif split.guilt is not Guilt.NONE:

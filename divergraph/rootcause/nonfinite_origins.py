@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause.tolerances.contract import OpContext, input_quantisers, outputs_on
 from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Role, TensorRef
 from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.arrays import GraphArrays
@@ -51,6 +52,27 @@ def is_nonfinite_origin(
     return not fed_nan and bool(np.isnan(device[np.isnan(reference) & np.isfinite(golden)]).any())
 
 
+def is_made_by_steps(context: OpContext, reference: Array) -> bool:
+    """Whether quantising the inputs made every NaN or Inf of the *reference*: half a step beside,
+    from where values are rounded to these inputs, the same ops give numbers.
+
+    So the logarithm of what became 0 is no error but one that a quantiser of the model makes, next
+    to a place where any step is too wide.
+    """
+    steps = {name: float(np.max(each.scale)) / 2 for name, each in input_quantisers(context)}
+    if not steps:
+        return False
+    beside = [
+        {
+            name: value + value.dtype.type(way * steps.get(name, 0.0))
+            for name, value in context.given.items()
+        }
+        for way in (1, -1)
+    ]
+    made = outputs_on(context, beside, reference.shape)
+    return bool(np.all(np.isfinite([reference, *made]).any(axis=0)))
+
+
 def ignores_nan(
     device: Array, reference: Array, inputs: Mapping[str, Array], types: Collection[str]
 ) -> bool:
@@ -82,7 +104,7 @@ def ignoring(output: TensorRef) -> Finding:
 def with_nonfinite_origins(
     arrays: GraphArrays,
     splits: Mapping[TensorRef, ErrorSplit],
-    nonfinite: Collection[TensorRef],
+    nonfinite: Mapping[TensorRef, bool],
     broken: Mapping[str, bool],
 ) -> tuple[dict[TensorRef, ErrorSplit], list[Finding]]:
     """*splits* with the outputs *nonfinite* judged, and a finding for each of these.
@@ -90,7 +112,8 @@ def with_nonfinite_origins(
     An output with a guilty op upstream keeps its split. Else it is guilty if it reaches an output
     of the model that is *broken* (over a limit; true: with NaN or infinities) and that no guilty op
     explains. NaN and infinities are only explained by an op that makes some. An output whose damage
-    later ops heal is suspect.
+    later ops heal is suspect; where the steps of a quantiser made it (true in *nonfinite*), it is
+    healed once values are finite again, as all else is what quantising costs.
     """
     guilty = {ref: split for ref, split in splits.items() if split.guilt is Guilt.GUILTY}
     explained = _reached(arrays, {ref.op for ref in guilty})
@@ -99,13 +122,14 @@ def with_nonfinite_origins(
     unexplained = {
         op for op, is_lost in broken.items() if op not in (by_lost if is_lost else explained)
     }
+    still_lost = {op for op in unexplained if broken[op]}
     found = dict(splits)
     findings: list[Finding] = []
     for ref in sorted(nonfinite, key=lambda each: arrays.number[each.op]):
         if ref.op in explained:
             continue
         behind = _reached(arrays, {ref.op})
-        harm = not behind.isdisjoint(unexplained)
+        harm = not behind.isdisjoint(still_lost if nonfinite[ref] else unexplained)
         guilt = Guilt.GUILTY if harm else Guilt.SUSPECT
         found[ref] = replace(found[ref], guilt=guilt, suspicion=math.inf, role=Role.AMPLIFIES)
         explained |= behind - {ref.op}

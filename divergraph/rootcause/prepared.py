@@ -108,16 +108,20 @@ class PreparedRun:
         return [cutter.group(ref) for ref in measured]
 
     def _changed(self) -> Iterator[TensorRef]:
-        """Golden constants that differ on the device: the constant is at fault, not its readers.
+        """Golden constants whose readers are run on the device's values, as for any other tensor:
+        what both sides compute, and what differs, as then the constant is at fault.
 
-        Except those fp16 cannot hold, where the op that uses the constant breaks the values.
+        Except those that differ because fp16 cannot hold them: there the op that uses the constant
+        breaks the values.
         """
-        for item in self.compared.values():
+        for ref, item in self.compared.items():
             golden = item.golden
             if golden is None or item.metrics is None or not self.golden.is_constant(golden.op):
                 continue
+            if self.golden.ops[golden.op].inputs and self.device.ops[ref.op].inputs:
+                yield golden
             # Not `>`: a NaN distance is a changed constant, too.
-            if not item.metrics.relative_euclidean_distance <= calibration.SAME_CONSTANT:
+            elif not item.metrics.relative_euclidean_distance <= calibration.SAME_CONSTANT:
                 value = self.values.golden(golden)
                 if value is not None and value.dtype.kind == "f" and fits_half(value):
                     yield golden

@@ -54,8 +54,9 @@ class Splits:
     executor: str
     entries: tuple[InputMismatch, ...]
     findings: tuple[Finding, ...] = ()
-    nonfinite: frozenset[TensorRef] = frozenset()
-    """Outputs in which NaN or infinities arise, in the reference as well."""
+    nonfinite: Mapping[TensorRef, bool] = field(default_factory=dict)
+    """Outputs in which NaN or infinities arise, in the reference as well, and whether it is the
+    steps of a quantiser that make them."""
     assumed: Mapping[TensorRef, str] = field(default_factory=dict)
     """By output: the graph input whose values came from golden, as the device did not dump it."""
     remarks: tuple[str, ...] = ()

@@ -8,15 +8,16 @@ it, excludes elements, or does nothing. Those that acted are kept (``origins --e
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cache
 from typing import TypeAlias
 
-from divergraph.execute.contract import Array, Executor
+from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause.devices.precision import SMALLEST_NORMAL_FP32
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
+from divergraph.rootcause.devices.quantisers import Quantiser
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
@@ -115,6 +116,34 @@ class ToleranceEstimate:
         """Whether both sides are non-empty floats: only those are rounded."""
         sides = (self.device, self.reference)
         return self.reference.size > 0 and all(each.dtype.kind == "f" for each in sides)
+
+
+def outputs_on(
+    context: OpContext, inputs: Sequence[Mapping[str, Array]], shape: tuple[int, ...]
+) -> list[Array]:
+    """The output of the context's group, in *shape*, on each of *inputs* (by golden tensor name);
+    those that do not run, or give another number of elements, are left out."""
+    name = context.golden.name(context.group.golden)
+    feeds = tuple(feed.tensor for feed in context.group.feeds)
+    subgraphs = [RunnableSubgraph(str(n), feeds, (name,)) for n in range(len(inputs))]
+    results = context.executor.run_subgraphs(
+        subgraphs, lambda each: inputs[int(each.key)], memory=context.options.memory // 2
+    )
+    made = [each.values.get(name) for each in results]
+    size = math.prod(shape)
+    return [each.reshape(shape) for each in made if each is not None and each.size == size]
+
+
+def input_quantisers(context: OpContext) -> Iterator[tuple[str, Quantiser]]:
+    """The quantiser each float input of the group came through, or goes through, by its name."""
+    quantisers = context.arithmetic.quantisers
+    for feed in context.group.feeds:
+        if context.given[feed.tensor].dtype.kind == "f":
+            made = None if feed.device is None else quantisers.behind(feed.device, feed.tensor)
+            reading = (quantisers.reads(op, feed.tensor) for op in context.group.ops)
+            found = made or next((each for each in reading if each is not None), None)
+            if found is not None:
+                yield feed.tensor, found
 
 
 Numbers: TypeAlias = Mapping[str, float]

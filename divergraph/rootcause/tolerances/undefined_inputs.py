@@ -14,7 +14,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.execute.contract import Array
 from divergraph.rootcause.tolerances.contract import (
     Action,
     Exclude,
@@ -22,6 +22,7 @@ from divergraph.rootcause.tolerances.contract import (
     Stage,
     Tolerance,
     ToleranceEstimate,
+    outputs_on,
 )
 from divergraph.rootcause.tolerances.masks import Mask
 from divergraph.rootcause.values import is_numeric
@@ -93,26 +94,19 @@ def _hanging(
     values: tuple[float, ...],
 ) -> Array:
     """The elements of the output that differ as *values* take the *places* of the inputs."""
-    name = context.golden.name(context.group.golden)
-    feeds = tuple(feed.tensor for feed in context.group.feeds)
-    subgraphs = [RunnableSubgraph(str(n), feeds, (name,)) for n in range(len(values))]
 
-    def given(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
-        other, changed = values[int(subgraph.key)], dict(context.given)
+    def changed(other: float) -> dict[str, Array]:
+        given = dict(context.given)
         for tensor, there in places.items():
-            changed[tensor] = changed[tensor].copy()
-            ends = np.finfo(changed[tensor].dtype)
-            changed[tensor][there] = np.clip(other, ends.min, ends.max)
-        return changed
+            given[tensor] = given[tensor].copy()
+            ends = np.finfo(given[tensor].dtype)
+            given[tensor][there] = np.clip(other, ends.min, ends.max)
+        return given
 
-    shape = estimate.reference.shape
-    memory = context.options.memory // 2
-    results = context.executor.run_subgraphs(subgraphs, given, memory=memory)
-    made = [each.values.get(name) for each in results]
-    found = [each for each in made if each is not None and each.size == estimate.reference.size]
+    found = outputs_on(context, [changed(each) for each in values], estimate.reference.shape)
     if len(found) < len(values):
-        return np.zeros(shape, np.bool_)
-    first, second = (each.reshape(shape) for each in (*found, estimate.reference)[:2])
+        return np.zeros(estimate.reference.shape, np.bool_)
+    first, second = (*found, estimate.reference)[:2]
     return np.asarray((first != second) | ~_finite(first))
 
 

@@ -80,7 +80,9 @@ def changed(error: float) -> bool:
         inputs=None,
         executor=None,
         options=None,
-        golden=SimpleNamespace(is_constant=lambda op: True),
+        golden=SimpleNamespace(
+            is_constant=lambda op: True, ops={REF.op: SimpleNamespace(inputs=())}
+        ),
         device=None,
         values=SimpleNamespace(golden=lambda ref: V),
         compared={REF: SimpleNamespace(golden=REF, metrics=metrics)},
