@@ -1,4 +1,4 @@
-"""The results as tables, printed or written into the README between two markers."""
+"""The results as tables, which stand in the README between two markers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 
 from cause_verdicts import SURE
 
-README = Path(__file__).parents[1] / "README.md"
 START, END = "<!-- real devices: start -->", "<!-- real devices: end -->"
 Line = Mapping[str, Any]
 
@@ -24,15 +23,6 @@ def tables(results: Path) -> str:
     key = ("device", "model", "kind", "seed")
     lines = list({tuple(line[name] for name in key): line for line in read}.values())
     return "\n".join([*_healthy(lines), "", *_faults(lines, "device"), "", *_faults(lines, "kind")])
-
-
-def write(results: Path) -> None:
-    """Put the tables between the markers of the README."""
-    text = README.read_text(encoding="utf-8")
-    before, rest = text.split(START)
-    behind = rest.split(END)[1]
-    found = f"{before}{START}\n{tables(results)}\n{END}{behind}"
-    README.write_text(found, encoding="utf-8")
 
 
 def _healthy(lines: Sequence[Line]) -> Iterator[str]:

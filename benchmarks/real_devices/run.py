@@ -22,12 +22,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
 
+import asked
 import models
 import numpy as np
 import onnx
 from cause_verdicts import verdict
 from model_faults import Faulty, ModelFault, faulty_models
-from result_tables import tables, write
+from result_tables import END, START, tables
 from workplaces import DEVICES, Workplace
 
 RESULTS = models.cache() / "real_devices.jsonl"
@@ -39,37 +40,31 @@ _CHANNELS_FIRST = ("Conv", "ConvTranspose", "BatchNormalization")
 
 def main() -> None:
     """Run what is asked for and not there yet, then print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default=",".join((*models.MODELS, *models.LATER)))
-    parser.add_argument("--devices", default=",".join(DEVICES))
-    parser.add_argument("--kinds", default=",".join(ModelFault))
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    known = (*models.MODELS, *models.LATER)
+    parser = asked.parser(__doc__, models=known, devices=DEVICES, results=RESULTS)
+    asked.names(parser, "--kinds", ModelFault)
     parser.add_argument("--healthy", action="store_true", help="no faults")
-    parser.add_argument("--table", action="store_true", help="run nothing")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
     given = parser.parse_args()
-    for name in [] if given.table else given.models.split(","):
+    for name in [] if given.table else given.models:
         with tempfile.TemporaryDirectory() as folder:
             place = Workplace.of(name, Path(folder))
             for line in lines(place, given):
-                with given.results.open("a", encoding="utf-8") as file:
-                    file.write(f"{json.dumps(line)}\n")
+                asked.keep(given.results, line)
     print(tables(given.results))
     if given.write:
-        write(given.results)
+        asked.into_readme(START, END, tables(given.results))
 
 
 def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The results of one model that are not in the results file yet."""
     done = _known(given.results)
-    for device in given.devices.split(","):
+    for device in given.devices:
         line: dict[str, Any] = {"model": place.name, "device": device, "kind": "", "seed": 0}
         if _key(line) not in done and place.can_run(device):
             found = place.compared(device, place.device(device))
             yield _said({**line, **found, "golden_cpu": place.golden_cpu})
-        for seed in [] if given.healthy else map(int, given.seeds.split(",")):
-            for kind in map(ModelFault, given.kinds.split(",")):
+        for seed in [] if given.healthy else given.seeds:
+            for kind in map(ModelFault, given.kinds):
                 line = {"model": place.name, "device": device, "kind": kind.value, "seed": seed}
                 if _key(line) not in done:
                     yield _said({**line, **_faulty(place, device, kind, seed)})
@@ -119,7 +114,8 @@ def visible(
     place: Workplace, healthy: Mapping[str, Any], values: Mapping[str, Any], fault: Faulty
 ) -> float | None:
     """How many times what the device is off by at the fault's place the fault makes it: of its
-    channel, or of all of the output. None where the output cannot be made again."""
+    channel, or of all of the output. None where the output cannot be made again, and where no
+    output of the model shows the fault."""
     number = next(n for n, node in enumerate(place.runner.nodes) if fault.tensor in node.output)
     node = place.runner.nodes[number]
     if fault.tensor not in values or values[fault.tensor].shape != healthy[fault.tensor].shape:
@@ -129,6 +125,9 @@ def visible(
         reference = healthy[fault.tensor]  # its inputs were not dumped: without the fault's
     else:
         reference = place.runner._outputs(number, known)[fault.tensor]
+    ends = place.runner.model.graph.output
+    if all(np.array_equal(values[end.name], healthy[end.name], equal_nan=True) for end in ends):
+        return None
     after, before = values[fault.tensor], healthy[fault.tensor]
     if fault.channel is not None:
         axis = channel_axis(node, place.runner.constants)

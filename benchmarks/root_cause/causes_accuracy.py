@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import asked
 import models
 import numpy as np
 from analysed import analyse
@@ -31,7 +32,6 @@ from measured import VARIANTS, hidden
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidGraph
 from op_runner import names_read
 from run import Workplace, workplace
-from table import README
 
 from graphstore.errors import DivergraphError
 from graphstore.model import FindingKind
@@ -57,6 +57,7 @@ HELD_OUT = (
 
 RESULTS = models.cache() / "causes.jsonl"
 START, END = "<!-- causes: start -->", "<!-- causes: end -->"
+_ASKED = ("fp16x", "fp32x", "int8", "ort-fp16", "ort-qdq")
 _BUCKETS = (0.9, 0.8, 0.6, 0.0)
 _USELESS = 0.5
 """A device whose healthy output is so far off is no place to look for visible faults."""
@@ -91,23 +92,16 @@ channel it is right that the error is in it."""
 
 def main() -> None:
     """Run what is asked for and not there yet, then print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default=",".join(HELD_OUT))
-    parser.add_argument("--devices", default="fp16x,fp32x,int8,ort-fp16,ort-qdq")
-    parser.add_argument("--variants", default=",".join(VARIANTS))
-    parser.add_argument("--seeds", default="1,2")
-    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser = asked.parser(__doc__, models=HELD_OUT, devices=_ASKED, results=RESULTS)
+    asked.names(parser, "--variants", VARIANTS)
     parser.add_argument("--list", action="store_true", help="print each mistake")
-    parser.add_argument("--table", action="store_true", help="run nothing")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
     given = parser.parse_args()
-    for name in [] if given.table else given.models.split(","):
+    for name in [] if given.table else given.models:
         with tempfile.TemporaryDirectory() as folder:
             place = workplace(name, Path(folder))
-            for device in given.devices.split(","):
+            for device in given.devices:
                 for line in _lines(place, device, given):
-                    with given.results.open("a", encoding="utf-8") as file:
-                        file.write(f"{json.dumps(line)}\n")
+                    asked.keep(given.results, line)
     lines = list(_known(given.results).values())
     if given.list:
         _list(lines)
@@ -135,15 +129,13 @@ def _known(path: Path) -> dict[tuple[Any, ...], dict[str, Any]]:
 def _lines(place: Workplace, device: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The cases of a model on a device that are not in the results yet."""
     known = _known(given.results)
-    variants = given.variants.split(",")
-    seeds = [int(seed) for seed in given.seeds.split(",")]
     wanted = {
         (kind, seed): missing
         for kind in FaultKind
-        for seed in seeds
+        for seed in given.seeds
         if (
             missing := [
-                v for v in variants if (place.name, device, v, kind.value, seed) not in known
+                v for v in given.variants if (place.name, device, v, kind.value, seed) not in known
             ]
         )
     }
@@ -257,9 +249,7 @@ def _write(lines: list[dict[str, Any]]) -> None:
     """Put the tables between the markers."""
     names = ", ".join(sorted({line["model"] for line in lines if line["first"]}))
     text = "\n".join([f"Models: {names}.", "", *_tables(lines)])
-    readme = README.read_text(encoding="utf-8")
-    before, rest = readme.split(START)
-    README.write_text(f"{before}{START}\n{text}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    asked.into_readme(START, END, text)
 
 
 if __name__ == "__main__":

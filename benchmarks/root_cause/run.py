@@ -23,6 +23,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+import asked
 import baselines
 import models
 import numpy as np
@@ -63,29 +64,21 @@ class Workplace:
 
 def main() -> None:
     """Run what is asked for and not there yet, then print the table."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--models", default=",".join(models.MODELS))
-    parser.add_argument("--devices", default=",".join(DEVICES))
-    parser.add_argument("--variants", default=",".join(VARIANTS))
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--kinds", default=",".join(FaultKind))
+    parser = asked.parser(__doc__, models=models.MODELS, devices=DEVICES, results=None)
+    asked.names(parser, "--variants", VARIANTS)
+    asked.names(parser, "--kinds", FaultKind)
     parser.add_argument("--reported", action="store_true", help="the faults of real reports")
-    parser.add_argument("--results", type=Path)
     parser.add_argument("--quick", action="store_true", help="three small models")
     parser.add_argument("--clean", action="store_true", help="no faults: false alarms only")
-    parser.add_argument("--table", action="store_true", help="run nothing")
-    parser.add_argument("--write", action="store_true", help="put the table into README.md")
     given = parser.parse_args()
     given.results = given.results or (REPORTED if given.reported else RESULTS)
     if not given.table:
-        names = _QUICK if given.quick else given.models.split(",")
-        for name in names:
+        for name in _QUICK if given.quick else given.models:
             with tempfile.TemporaryDirectory() as folder:
                 place = workplace(name, Path(folder))
-                for device in given.devices.split(","):
+                for device in given.devices:
                     for line in results(place, device, given):
-                        with given.results.open("a", encoding="utf-8") as file:
-                            file.write(f"{json.dumps(line)}\n")
+                        asked.keep(given.results, line)
     write_table(given.results, into_readme=given.write, reported=given.reported)
 
 
@@ -106,10 +99,10 @@ def workplace(name: str, folder: Path) -> Workplace:
 def results(place: Workplace, device: str, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The lines that are not in the results file yet."""
     done = _known(given.results)
-    variants = given.variants.split(",")
+    variants = given.variants
     wanted = [
         (kind, seed)
-        for seed in map(int, given.seeds.split(","))
+        for seed in given.seeds
         for kind in ([] if given.clean else _kinds(given))
         if any((place.name, device, variant, kind.value, seed) not in done for variant in variants)
     ]
@@ -137,7 +130,7 @@ def results(place: Workplace, device: str, given: argparse.Namespace) -> Iterato
 def _kinds(given: argparse.Namespace) -> list[StrEnum]:
     if given.reported:
         return list(ReportedFault)
-    return [FaultKind(kind) for kind in given.kinds.split(",")]
+    return [FaultKind(kind) for kind in given.kinds]
 
 
 def _known(path: Path) -> set[tuple[str, str, str, str, int]]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-README = Path(__file__).parents[1] / "README.md"
+import asked
+
 START, END = "<!-- root cause: start -->", "<!-- root cause: end -->"
 REPORTED = "<!-- reported faults: start -->", "<!-- reported faults: end -->"
 
@@ -27,10 +28,7 @@ def write_table(results: Path, *, into_readme: bool, reported: bool = False) -> 
     text = "\n".join(rows)
     print(text)
     if into_readme:
-        readme = README.read_text(encoding="utf-8")
-        before, rest = readme.split(start)
-        behind = rest.split(end)[1]
-        README.write_text(f"{before}{start}\n{text}\n{end}{behind}", encoding="utf-8")
+        asked.into_readme(start, end, text)
 
 
 def _latest(lines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

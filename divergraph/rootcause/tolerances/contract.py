@@ -137,7 +137,7 @@ def outputs_on(
 def input_quantisers(context: OpContext) -> Iterator[tuple[str, Quantiser]]:
     """The quantiser each float input of the group came through, or goes through, by its name."""
     quantisers = context.arithmetic.quantisers
-    for feed in context.group.feeds:
+    for feed in context.group.feeds if quantisers.by_tensor else ():
         if context.given[feed.tensor].dtype.kind == "f":
             made = None if feed.device is None else quantisers.behind(feed.device, feed.tensor)
             reading = (quantisers.reads(op, feed.tensor) for op in context.group.ops)

@@ -1,4 +1,4 @@
-"""A limit of 6 is 254 steps of 6/255 on a device that clips integers: one step off, and no fault."""
+"""A limit of 6 is 254 steps of 6/255 on a device that clips integers: a step off, and no fault."""
 
 from __future__ import annotations
 
