@@ -205,6 +205,36 @@ class Alterable(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class BodyChange:
+    """What the op of a body that makes ``tensor`` gives in every run of the body.
+
+    That is ``own`` times its output, and ``share`` times its input at ``position`` (None: of no
+    input), and ``offset``. With a ``kind`` the output is that of an op of this type.
+    """
+
+    tensor: str
+    own: float = 1.0
+    share: float = 0.0
+    position: int | None = None
+    offset: float = 0.0
+    kind: str = ""
+
+
+@runtime_checkable
+class AlterableBodies(Protocol):
+    """An executor that can run an op whose body has another op than that of the file."""
+
+    def run_with_body(
+        self, subgraph: RunnableSubgraph, values: Mapping[str, Array], change: BodyChange
+    ) -> Mapping[str, Array] | None:
+        """What *subgraph* makes of *values* with one op of a body changed.
+
+        None if it does not run so, or several ops of its bodies make a tensor of that name.
+        """
+        ...
+
+
 class ExecutorFactory(Protocol):
     """Opens models of one framework."""
 

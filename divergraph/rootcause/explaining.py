@@ -8,7 +8,13 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
+from divergraph.execute.contract import (
+    Alterable,
+    AlterableBodies,
+    Array,
+    BodyChange,
+    RunnableSubgraph,
+)
 from divergraph.rootcause.causes.evidence import (
     FaultEvidence,
     Foreign,
@@ -116,6 +122,7 @@ class Explaining:
                 rerun=self._rerun(judged),
                 reweigh=self._reweigh(judged),
                 inside=_Inside(self, judged) if len(judged.group.ops) > 1 else None,
+                bodies=self._bodies(judged),
                 right=tuple(self._right(judged)),
                 beside=tuple(self._beside(judged)),
             )
@@ -179,6 +186,19 @@ class Explaining:
             return None if made is None else same_shape(made[name], judged.reference.shape)
 
         return again
+
+    def _bodies(self, judged: OpVerdict) -> _Bodies | None:
+        """The bodies of the ops of a group, if the executor can change them."""
+        executor, graph = self.run.executor, self.run.golden.graph
+        owned = {body for op_id in judged.group.ops for body in self.run.golden.ops[op_id].owns}
+        if not owned or not isinstance(executor, AlterableBodies):
+            return None
+        ops = tuple(op for op in graph.ops if op.subgraph in owned)
+        name = self.run.golden.name(judged.group.golden)
+        subgraph = RunnableSubgraph(
+            name, tuple(feed.tensor for feed in judged.group.feeds), (name,)
+        )
+        return _Bodies(executor, subgraph, judged, ops)
 
     def _reweigh(self, judged: OpVerdict) -> Reweigh:
         """What runs the group with other values of operands, all trials side by side."""
@@ -252,6 +272,23 @@ def _like(given: Array, values: Array | None) -> Array | None:
         return None
     found = values.reshape(given.shape).astype(given.dtype)
     return None if np.array_equal(found, given) else found
+
+
+@dataclass(frozen=True)
+class _Bodies:
+    """The bodies of the ops of a group, which *executor* runs as *subgraph*."""
+
+    executor: AlterableBodies
+    subgraph: RunnableSubgraph
+    judged: OpVerdict
+    ops: tuple[Op, ...]
+
+    def changed(self, change: BodyChange) -> Array | None:
+        """The group's output with an op of a body changed; None where that does not run."""
+        made = self.executor.run_with_body(self.subgraph, self.judged.inputs, change)
+        if made is None:
+            return None
+        return same_shape(made[self.subgraph.outputs[0]], self.judged.reference.shape)
 
 
 @dataclass

@@ -49,7 +49,9 @@ def body(nodes, state: str, constants):
     )
 
 
-def recurrent(path: Path, *, quantised: bool, gain: float = 1.0) -> Path:
+def recurrent(
+    path: Path, *, quantised: bool, gain: float = 1.0, activation: str = "Tanh", more: str = "x"
+) -> Path:
     """A loop that multiplies by a weight from outside; the device quantises that, and more."""
     constants = {"w": W, "v": W.T.copy(), "turns": np.int64(4), "true": np.bool_(True)}
     nodes, read = [], {"x": "x", "w": "w", "v": "v", "h": "h"}
@@ -67,8 +69,8 @@ def recurrent(path: Path, *, quantised: bool, gain: float = 1.0) -> Path:
     through("v", 1 / 127)
     inside = [
         node("MatMul", f"s {read['w']}", "m"),
-        node("Add", f"m {read['x']}", "a"),
-        node("Tanh", "a", "t"),
+        node("Add", f"m {read[more]}", "a") if more else node("Identity", "m", "a"),
+        node(activation, "a", "t"),
         node("Mul", "t gain", "s2"),
     ]
     loop = body(inside, "s2", {"gain": gain})
@@ -117,6 +119,23 @@ def test_the_turn_in_which_a_loop_goes_wrong_is_told(tmp_path, turns, said):
     cause = next(each for each in run.findings if each.kind is FindingKind.CAUSE and each.op == "h")
     assert said in cause.sentence
     assert cause.evidence["first_turn"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "label", "said"),
+    [
+        ({"gain": 1.05}, "gain", "Mul s2 is 1.05 times what it should be"),
+        ({"activation": "Sigmoid"}, "wrong_activation", "Tanh t is Sigmoid"),
+        ({"more": ""}, "missing_op", "Add a hands on its input m: it was not computed"),
+    ],
+)
+def test_the_op_of_a_body_that_fails_in_every_turn_is_named(tmp_path, fault, label, said):
+    golden = recurrent(tmp_path / "golden.onnx", quantised=False)
+    run = compared(golden, recurrent(tmp_path / "device.onnx", quantised=False, **fault))
+    assert run.origins[0].op == "h"
+    cause = next(each for each in run.findings if each.kind is FindingKind.CAUSE and each.op == "h")
+    assert (cause.label, said in cause.sentence) == (label, True)
+    assert "exactly" in cause.sentence
 
 
 def compared(golden: Path, device: Path, kind: StandIn = StandIn.FP32):

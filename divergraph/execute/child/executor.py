@@ -17,6 +17,7 @@ from divergraph.execute.contract import (
     DEFAULT_MEMORY,
     AdditiveRun,
     Array,
+    BodyChange,
     ConfinedFactory,
     Executor,
     QuantisedRead,
@@ -297,18 +298,35 @@ class _Altering(ChildExecutor):
         attrs: Mapping[str, AttrValue],
     ) -> Mapping[str, Array] | None:
         """The piece alone, the op that makes *tensor* changed."""
-        try:
-            process, model = self._model.opened()
-            asked = (piece, dict(values), tensor, dict(attrs))
-            found = process.ask("values", model, "run_altered", *asked)["values"]
-        except ModelEndedError:
-            if not self._model.may_go_on():
-                raise
-            return None  # changed so, it does not run
-        return None if found is None else dict(found)
+        return _changed(self._model, "run_altered", piece, dict(values), tensor, dict(attrs))
 
 
-_CAPABILITIES = {"Additive": _Adding, "Quantising": _Quantising, "Alterable": _Altering}
+class _AlteringBodies(ChildExecutor):
+    def run_with_body(
+        self, piece: RunnableSubgraph, values: Mapping[str, Array], change: BodyChange
+    ) -> Mapping[str, Array] | None:
+        """The piece alone, an op of a body changed."""
+        return _changed(self._model, "run_with_body", piece, dict(values), change)
+
+
+def _changed(model: _Model, method: str, *given: object) -> Mapping[str, Array] | None:
+    """What a changed piece gives; None where it does not run."""
+    try:
+        process, number = model.opened()
+        found = process.ask("values", number, method, *given)["values"]
+    except ModelEndedError:
+        if not model.may_go_on():
+            raise
+        return None  # changed so, it does not run
+    return None if found is None else dict(found)
+
+
+_CAPABILITIES = {
+    "Additive": _Adding,
+    "Quantising": _Quantising,
+    "Alterable": _Altering,
+    "AlterableBodies": _AlteringBodies,
+}
 
 
 class ChildAdditiveRun:

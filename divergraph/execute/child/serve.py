@@ -17,6 +17,7 @@ from divergraph.execute.contract import (
     Additive,
     AdditiveRun,
     Alterable,
+    AlterableBodies,
     Array,
     ConfinedFactory,
     Executor,
@@ -213,7 +214,7 @@ class Server:
             left = left[got:]
 
 
-_CAPABILITIES = (Additive, Quantising, Alterable)
+_CAPABILITIES = (Additive, Quantising, Alterable, AlterableBodies)
 
 
 class _RaisedThereError(Exception):

@@ -1,21 +1,22 @@
-"""ONNX models changed on purpose: something added to tensors inside, or other attributes."""
+"""ONNX models changed on purpose: something added to tensors inside, other attributes, or another
+op in a body."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divergraph.execute.contract import Array
-from divergraph.execute.onnx.files import set_outputs
+from divergraph.execute.contract import Array, BodyChange
+from divergraph.execute.onnx.files import bodies, set_outputs
 from divergraph.execute.onnx.quantised import EXACT
 from divergraph.execute.onnx.session import OnnxSession, run_session
 from divergraph.execute.onnx.subgraphs import tensor_name
 from graphstore.model import AttrValue
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto
+    from onnx import GraphProto, ModelProto, NodeProto
 
 _BEFORE = ":before"
 _ADDED = ":added"
@@ -94,6 +95,68 @@ class OnnxChangedRun:
                     feeds[name + _ADDED] = np.asarray(value, self._types[name])
         made = run_session(self._session, self._outputs, feeds)
         return dict(zip(self._outputs, made, strict=True))
+
+
+def change_body(graph: GraphProto, change: BodyChange) -> bool:
+    """Change the one op of any body in *graph* that makes the tensor of *change*, a float32.
+
+    False if there is no such op, or more than one.
+    """
+    found = [
+        (body, node)
+        for body in _all_bodies(graph)
+        for node in body.node
+        if change.tensor in node.output
+    ]
+    if len(found) != 1:
+        return False
+    ((body, node),) = found
+    nodes = [each for old in body.node for each in _with(old, node, change)]
+    del body.node[:]
+    body.node.extend(nodes)
+    return True
+
+
+def _all_bodies(graph: GraphProto) -> Iterator[GraphProto]:
+    for node in graph.node:
+        for body in bodies(node):
+            yield body
+            yield from _all_bodies(body)
+
+
+def _with(node: NodeProto, changed: NodeProto, change: BodyChange) -> Iterator[NodeProto]:
+    """Copies of *node* and, if it is the *changed* one, of what makes its tensor of its output."""
+    from onnx import NodeProto, helper
+
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    yield copy
+    if node is not changed:
+        return
+    place = list(node.output).index(change.tensor)
+    before = copy.output[place] = change.tensor + _BEFORE
+    if change.kind:
+        copy.op_type = change.kind
+        del copy.attribute[:]
+    parts = [(before, change.own)]
+    if change.position is not None:
+        parts.append((node.input[change.position], change.share))
+    terms = []
+    for number, (name, factor) in enumerate(parts):
+        if factor == 0.0:
+            continue
+        yield _number(by := f"{change.tensor}:by{number}", factor)
+        yield helper.make_node("Mul", [name, by], [f"{change.tensor}:part{number}"])
+        terms.append(f"{change.tensor}:part{number}")
+    yield _number(more := change.tensor + _ADDED, change.offset)
+    yield helper.make_node("Sum", [*terms, more], [change.tensor])
+
+
+def _number(name: str, value: float) -> NodeProto:
+    from onnx import helper, numpy_helper
+
+    tensor = numpy_helper.from_array(np.array(value, np.float32))
+    return helper.make_node("Constant", [], [name], value=tensor)
 
 
 def alter(graph: GraphProto, tensor: str, attrs: Mapping[str, AttrValue]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ from divergraph.execute.contract import (
     DEFAULT_MEMORY,
     AdditiveRun,
     Array,
+    BodyChange,
     Executor,
     QuantisedRead,
     QuantisedRun,
@@ -24,7 +25,12 @@ from divergraph.execute.contract import (
     checked_feeds,
     chosen_tensors,
 )
-from divergraph.execute.onnx.altered import OnnxChangedRun, alter, open_for_additions
+from divergraph.execute.onnx.altered import (
+    OnnxChangedRun,
+    alter,
+    change_body,
+    open_for_additions,
+)
 from divergraph.execute.onnx.files import root_tensors, set_outputs
 from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.quantised import open_readings
@@ -44,7 +50,7 @@ from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 
 if TYPE_CHECKING:
-    from onnx import ModelProto
+    from onnx import GraphProto, ModelProto
 
 # Of ONNX Runtime's element types, those numpy lacks and float32 holds.
 _NARROW = frozenset(
@@ -192,16 +198,31 @@ class OnnxRuntimeExecutor:
         attrs: Mapping[str, AttrValue],
     ) -> Mapping[str, Array] | None:
         """The piece alone, the node that makes *tensor* changed."""
+        return self._run_changed(piece, values, lambda graph: alter(graph, tensor, attrs))
+
+    def run_with_body(
+        self, piece: RunnableSubgraph, values: Mapping[str, Array], change: BodyChange
+    ) -> Mapping[str, Array] | None:
+        """The piece alone, an op of a body changed."""
+        return self._run_changed(piece, values, lambda graph: change_body(graph, change))
+
+    def _run_changed(
+        self,
+        piece: RunnableSubgraph,
+        values: Mapping[str, Array],
+        changed: Callable[[GraphProto], bool],
+    ) -> Mapping[str, Array] | None:
+        """What the piece makes after its graph was changed; None if it cannot be, or fails then."""
         try:
             part = slice_of(self._source, piece)
             given = self._as_declared(values)
             model, feeds = explode(self._source, [part], [given], self._narrow)
-            if not alter(model.graph, tensor, attrs):
+            if not changed(model.graph):
                 return None
             names = [output.name for output in model.graph.output]
             made = run_session(self._session(model), names, feeds)
         except ExecutionError:
-            return None  # the shapes do not fit the changed attributes
+            return None  # the shapes do not fit the change
         return dict(zip(part.made, made, strict=True))
 
     def close(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from divergraph.rootcause.causes.bodies import Bodies
 from graphstore.model import AttrValue, DType, Evidence, EvidenceValue, Op
 
 T = TypeVar("T")
@@ -96,9 +97,10 @@ class FaultEvidence:
     their values, among those that do not depend on this one. ``rerun`` gives the group's output
     with other attributes of one op, None if that fails; ``reweigh`` gives it for each trial with
     other values of operands, by tensor name. ``inside`` are the ops before the last one of a
-    group. With ``beyond_noise`` the device has the reference wherever noise explains the
-    difference, so that any error is one. ``right`` are references of operands whose dumps are
-    wrong, ``beside`` outputs of other ops that read the same operands.
+    group, ``bodies`` the ops in bodies of its ops. With ``beyond_noise`` the device has the
+    reference wherever noise explains the difference, so that any error is one. ``right`` are
+    references of operands whose dumps are wrong, ``beside`` outputs of other ops that read the same
+    operands.
     """
 
     op: str
@@ -114,6 +116,7 @@ class FaultEvidence:
     rerun: Rerun | None = None
     reweigh: Reweigh | None = None
     inside: Inside | None = None
+    bodies: Bodies | None = None
     right: Sequence[Foreign] = ()
     beside: Sequence[Foreign] = ()
     beyond_noise: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules, most_confidence
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, FaultEvidence, SampledTensors
+from divergraph.rootcause.causes.in_bodies import to_be_dumped
 from divergraph.rootcause.causes.line_fits import beyond_noise
 from divergraph.rootcause.causes.words import turn_text
 from graphstore.model import EvidenceValue, Finding, FindingKind
@@ -32,7 +33,7 @@ def explain(case: FaultEvidence) -> Finding | None:
             if view.error == 0.0:
                 return None  # the finite values are equal, so only NaN could be wrong
             view, cause = _of_numbers(view)
-        return _finding(view.case, view, cause or unclassified(view))
+        return _finding(view.case, view, cause or to_be_dumped(unclassified(view), view))
 
 
 def _of_numbers(view: SampledTensors) -> tuple[SampledTensors, Cause | None]:

@@ -1,0 +1,173 @@
+"""Faults inside of a loop or branch: what would come out if an op of its body had failed?
+
+What a body makes was not dumped. But its ops can be changed, in every turn alike, the op that owns
+it run again, and its output compared with the device's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from divergraph.execute.contract import BodyChange
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
+from divergraph.rootcause.causes.evidence import Cause, Floats, SampledTensors, rms
+from graphstore.model import EvidenceValue, Op
+
+_MOST_OPS = 24
+"""Ops of bodies that are tried. Bounds cost, as do the next two: each trial runs the owner once."""
+_LARGEST = 1 << 20
+"""Elements of the largest output for which the owner is run many times."""
+_ROUNDS = 4
+_REST = 0.1
+"""The share of the error's norm that an explanation may leave."""
+_NEAR = 0.02
+"""Explanations that leave so little more of the error than the best one are as good."""
+_SURE, _UNSURE = 0.9, 0.65
+_SMALL = 0.02
+"""The first step of a search for an amount."""
+_MOVING = frozenset(
+    (
+        *("Constant", "Identity", "Shape", "Cast", "Loop", "Scan", "If", "SequenceAt"),
+        *("Not", "And", "Or", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual"),
+    )
+)
+"""Ops that compute no floats, or hand them on."""
+_ACTIVATIONS = ("Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "Erf", "Elu", "HardSigmoid")
+_BIAS = 2
+_BINARY = 2
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """One fault of one op: the change, its label and its words."""
+
+    op: Op
+    change: BodyChange
+    label: str
+    words: str
+
+
+def in_bodies(view: SampledTensors) -> Cause | None:
+    """An op of a body was left out, lost its bias, computed another function, or is off by a factor
+    or a constant, in every turn."""
+    case = view.case
+    if case.bodies is None or not view.visible or case.device.size > _LARGEST or view.d.size < 8:
+        return None
+    ops = [op for op in case.bodies.ops if op.type not in _MOVING and len(op.outputs) == 1]
+    if not ops or len(ops) > _MOST_OPS:
+        return None
+    exact = [guess for op in ops for guess in _exact(op)]
+    return _best(view, exact) or _best(view, [each for op in ops for each in _amounts(view, op)])
+
+
+def _exact(op: Op) -> Iterator[_Guess]:
+    """Faults without an amount."""
+    tensor, called = op.outputs[0].name, _called(op)
+    for position, ref in enumerate(op.inputs):
+        if ref is not None and position < _BINARY:
+            change = BodyChange(tensor, own=0.0, share=1.0, position=position)
+            words = f"{called} hands on its input {ref.tensor}: it was not computed"
+            yield _Guess(op, change, "missing_op", words)
+    if op.type == "Gemm" and len(op.inputs) > _BIAS and op.inputs[_BIAS] is not None:
+        change = BodyChange(tensor, share=-1.0, position=_BIAS)
+        yield _Guess(op, change, "lost_bias", f"{called} lacks its bias")
+    for kind in _ACTIVATIONS if op.type in _ACTIVATIONS else ():
+        if kind != op.type:
+            change = BodyChange(tensor, kind=kind)
+            yield _Guess(op, change, "wrong_activation", f"{called} is {kind}")
+
+
+def _amounts(view: SampledTensors, op: Op) -> Iterator[_Guess]:
+    """A factor, and a constant, by which the op is off."""
+    tensor, called = op.outputs[0].name, _called(op)
+    gain = _solved(view, lambda amount: BodyChange(tensor, own=1.0 + amount))
+    if gain is not None:
+        words = f"{called} is {1.0 + gain:.5g} times what it should be"
+        yield _Guess(op, BodyChange(tensor, own=1.0 + gain), "gain", words)
+    offset = _solved(view, lambda amount: BodyChange(tensor, offset=amount))
+    if offset is not None:
+        words = f"{called} is off by {offset:+.5g}"
+        yield _Guess(op, BodyChange(tensor, offset=offset), "global_offset", words)
+
+
+def _solved(view: SampledTensors, change: Callable[[float], BodyChange]) -> float | None:
+    """The amount whose outcome is nearest to the device, by the secant method; None if the first
+    steps explain little."""
+    amount, at = 0.0, view.r
+    for _ in range(_ROUNDS):
+        moved = _outcome(view, change(amount + _SMALL))
+        if moved is None:
+            return None
+        slope = (moved - at) / _SMALL
+        power = float(np.sum(slope * slope))
+        if power == 0.0 or not math.isfinite(power):
+            return None
+        more = float(np.sum(slope * (view.d - at))) / power
+        if rms(view.d - at - more * slope) > 0.5 * view.error:
+            return None
+        amount += more
+        landed = _outcome(view, change(amount))
+        if landed is None:
+            return None
+        at = landed
+        if view.explains(at):
+            break
+    return amount
+
+
+def _outcome(view: SampledTensors, change: BodyChange) -> Floats | None:
+    made = None if view.case.bodies is None else view.case.bodies.changed(change)
+    return None if made is None or made.shape != view.case.reference.shape else view.made(made)
+
+
+def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
+    """The guess that explains most, if it explains enough; others as good are named with it."""
+    tried = [(guess, _outcome(view, guess.change)) for guess in guesses]
+    fitting = [
+        (view.left(made), guess, made)
+        for guess, made in tried
+        if made is not None and view.fits(made, rest=_REST)
+    ]
+    if not fitting:
+        return None
+    left, guess, made = min(fitting, key=lambda each: each[0])
+    others = [
+        each for each_left, each, _ in fitting if each is not guess and each_left <= left + _NEAR
+    ]
+    sure, how = view.told(made, _UNSURE if others else _SURE)
+    said = f"the device has {how} what comes out if in every turn {guess.words}"
+    said += "".join(f"; as well if {each.words}" for each in others)
+    evidence: dict[str, EvidenceValue] = {
+        "op": guess.op.id,
+        "left": left,
+        "explanations": len(others) + 1,
+    }
+    if guess.label == "gain":
+        evidence["amount"] = guess.change.own
+    elif guess.label == "global_offset":
+        evidence["amount"] = guess.change.offset
+    return Cause(guess.label, said, sure, evidence)
+
+
+def _called(op: Op) -> str:
+    return f"{op.type} {op.name or op.id}"
+
+
+def to_be_dumped(cause: Cause, view: SampledTensors) -> Cause:
+    """*cause*, with the data that would tell more where an op with bodies is to blame."""
+    owner = next((op for op in reversed(view.case.ops) if op.owns), None)
+    if owner is None or cause.label != "unclassified":
+        return cause
+    names = ", ".join(owner.owns)
+    return replace(
+        cause,
+        sentence=f"{cause.sentence}; what the ops of {names} give in each turn was not dumped, and "
+        "would tell which of them errs first (as outputs of the loop for every turn)",
+    )
+
+
+CAUSES = (CauseRule(in_bodies, CauseStage.FUNCTION, 20),)
