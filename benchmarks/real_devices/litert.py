@@ -23,6 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
+
+import asked
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from analysis import analysed, captured
@@ -30,7 +33,7 @@ from cause_verdicts import verdict
 from litert_faults import FAULTS, FaultyLite, faulty_files
 from litert_models import KINDS, NETWORKS, made
 from model_faults import ModelFault
-from result_tables import tables, write
+from result_tables import END, START, key, known, tables
 
 KERNELS = {
     "xnnpack": OpResolverType.AUTO,
@@ -127,18 +130,18 @@ def visible(place: Place, kind: str, fault: FaultyLite, values: Mapping[str, Any
 
 def lines(place: Place, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The results of one network that are not in the results file yet."""
-    done = _known(given.results)
-    for kind in given.kinds.split(","):
-        for kernels in given.kernels.split(",") if place.model(kind).exists() else ():
+    done = known(given.results)
+    for kind in given.kinds:
+        for kernels in given.kernels if place.model(kind).exists() else ():
             line = {"model": place.name, "device": f"litert-{kind}-{kernels}", "seed": 0}
-            if _key(healthy := {**line, "kind": ""}) not in done:
+            if key(healthy := {**line, "kind": ""}) not in done:
                 with tempfile.TemporaryDirectory() as folder:
                     place.dump(place.model(kind).read_bytes(), kernels, Path(folder))
                     yield {**healthy, **place.compared(kind, Path(folder))}
-            for seed in [] if given.healthy else map(int, given.seeds.split(",")):
+            for seed in [] if given.healthy else given.seeds:
                 for fault in FAULTS:
                     faulty = {**line, "kind": fault.value, "seed": seed}
-                    if _key(faulty) not in done:
+                    if key(faulty) not in done:
                         yield {**faulty, **_faulty(place, kind, kernels, fault, seed)}
 
 
@@ -185,42 +188,25 @@ def _is_made(tensor: str, names: Iterable[str]) -> bool:
     return any(name == tensor or same.fullmatch(name) for name in names)
 
 
-def _key(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(line[name] for name in ("model", "device", "kind", "seed"))
-
-
-def _known(path: Path) -> set[tuple[Any, ...]]:
-    if not path.exists():
-        return set()
-    found = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {_key(line) for line in found if "error" not in line}
-
-
 def main() -> None:
     """Run what is asked for and not there yet, then print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", default=",".join(NETWORKS))
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--kernels", default=",".join(KERNELS))
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--results", type=Path, default=Path("litert.jsonl"))
+    parser = asked.parser(__doc__, NETWORKS, Path("litert.jsonl"))
+    asked.names(parser, "--kinds", KINDS)
+    asked.names(parser, "--kernels", KERNELS)
     parser.add_argument("--healthy", action="store_true", help="no faults")
-    parser.add_argument("--table", action="store_true", help="run nothing")
-    parser.add_argument("--write", action="store_true", help="put the tables into README.md")
     given = parser.parse_args()
-    for name in [] if given.table else given.models.split(","):
+    for name in [] if given.table else given.models:
         with tempfile.TemporaryDirectory() as folder:
             for line in lines(Place.of(name, Path(folder)), given):
-                with given.results.open("a", encoding="utf-8") as file:
-                    file.write(f"{json.dumps(line)}\n")
+                asked.keep(given.results, line)
                 names = ("verdict", "rank", "tensor", "words", "times", "cause", "error", "judged")
                 said = {each: line[each] for each in names if each in line}
                 guilty = sum(each[2] for each in line.get("ranking", ()))
-                key = " ".join(map(str, _key(line)))
-                print(f"{key}: {json.dumps(said)}, {guilty} guilty", file=sys.stderr)
+                case = " ".join(map(str, key(line)))
+                print(f"{case}: {json.dumps(said)}, {guilty} guilty", file=sys.stderr)
     print(tables(given.results))
     if given.write:
-        write(given.results)
+        asked.into_readme(START, END, tables(given.results))
 
 
 if __name__ == "__main__":

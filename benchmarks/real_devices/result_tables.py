@@ -20,9 +20,21 @@ def tables(results: Path) -> str:
     if not results.exists():
         return ""
     read = map(json.loads, results.read_text(encoding="utf-8").splitlines())
-    key = ("device", "model", "kind", "seed")
-    lines = list({tuple(line[name] for name in key): line for line in read}.values())
+    lines = list({key(line): line for line in read}.values())
     return "\n".join([*_healthy(lines), "", *_faults(lines, "device"), "", *_faults(lines, "kind")])
+
+
+def key(line: Line) -> tuple[Any, ...]:
+    """What tells one case from another."""
+    return tuple(line[name] for name in ("model", "device", "kind", "seed"))
+
+
+def known(results: Path) -> set[tuple[Any, ...]]:
+    """The cases of a file that need not be run again."""
+    if not results.exists():
+        return set()
+    found = map(json.loads, results.read_text(encoding="utf-8").splitlines())
+    return {key(line) for line in found if "error" not in line}
 
 
 def _healthy(lines: Sequence[Line]) -> Iterator[str]:

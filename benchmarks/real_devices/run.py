@@ -28,7 +28,7 @@ import numpy as np
 import onnx
 from cause_verdicts import verdict
 from model_faults import Faulty, ModelFault, faulty_models
-from result_tables import END, START, tables
+from result_tables import END, START, key, known, tables
 from workplaces import DEVICES, Workplace
 
 RESULTS = models.cache() / "real_devices.jsonl"
@@ -40,8 +40,8 @@ _CHANNELS_FIRST = ("Conv", "ConvTranspose", "BatchNormalization")
 
 def main() -> None:
     """Run what is asked for and not there yet, then print the tables."""
-    known = (*models.MODELS, *models.LATER)
-    parser = asked.parser(__doc__, models=known, devices=DEVICES, results=RESULTS)
+    parser = asked.parser(__doc__, (*models.MODELS, *models.LATER), RESULTS)
+    asked.names(parser, "--devices", DEVICES)
     asked.names(parser, "--kinds", ModelFault)
     parser.add_argument("--healthy", action="store_true", help="no faults")
     given = parser.parse_args()
@@ -57,16 +57,16 @@ def main() -> None:
 
 def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """The results of one model that are not in the results file yet."""
-    done = _known(given.results)
+    done = known(given.results)
     for device in given.devices:
         line: dict[str, Any] = {"model": place.name, "device": device, "kind": "", "seed": 0}
-        if _key(line) not in done and place.can_run(device):
+        if key(line) not in done and place.can_run(device):
             found = place.compared(device, place.device(device))
             yield _said({**line, **found, "golden_cpu": place.golden_cpu})
         for seed in [] if given.healthy else given.seeds:
             for kind in map(ModelFault, given.kinds):
                 line = {"model": place.name, "device": device, "kind": kind.value, "seed": seed}
-                if _key(line) not in done:
+                if key(line) not in done:
                     yield _said({**line, **_faulty(place, device, kind, seed)})
 
 
@@ -148,17 +148,6 @@ def channel_axis(node: onnx.NodeProto, constants: Mapping[str, Any]) -> int:
         shape = max((each.shape for each in known), key=lambda shape: max(shape, default=0))
         return int(np.argmax(shape)) - len(shape)
     return -1
-
-
-def _key(line: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(line[name] for name in ("model", "device", "kind", "seed"))
-
-
-def _known(path: Path) -> set[tuple[Any, ...]]:
-    if not path.exists():
-        return set()
-    found = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {_key(line) for line in found if "error" not in line}
 
 
 def _said(line: dict[str, Any]) -> dict[str, Any]:

@@ -12,15 +12,14 @@ README = Path(__file__).parents[1] / "README.md"
 
 
 def parser(
-    description: str | None, *, models: Iterable[str], devices: Iterable[str], results: Path | None
+    description: str | None, models: Iterable[str], results: Path | None
 ) -> argparse.ArgumentParser:
-    """Options for the cases to run, which default to *models*, *devices* and seed 1, for the file
-    of *results*, and for its table."""
+    """Options for the cases to run, which default to *models* and seed 1, for the file of
+    *results*, and for its table."""
     found = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     names(found, "--models", models)
-    names(found, "--devices", devices)
     found.add_argument("--seeds", type=_numbers, default="1")
     found.add_argument("--results", type=Path, default=results)
     found.add_argument("--table", action="store_true", help="run nothing")

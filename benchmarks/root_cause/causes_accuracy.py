@@ -92,7 +92,8 @@ channel it is right that the error is in it."""
 
 def main() -> None:
     """Run what is asked for and not there yet, then print the tables."""
-    parser = asked.parser(__doc__, models=HELD_OUT, devices=_ASKED, results=RESULTS)
+    parser = asked.parser(__doc__, HELD_OUT, RESULTS)
+    asked.names(parser, "--devices", _ASKED)
     asked.names(parser, "--variants", VARIANTS)
     parser.add_argument("--list", action="store_true", help="print each mistake")
     given = parser.parse_args()

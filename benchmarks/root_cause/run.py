@@ -64,7 +64,8 @@ class Workplace:
 
 def main() -> None:
     """Run what is asked for and not there yet, then print the table."""
-    parser = asked.parser(__doc__, models=models.MODELS, devices=DEVICES, results=None)
+    parser = asked.parser(__doc__, models.MODELS, None)
+    asked.names(parser, "--devices", DEVICES)
     asked.names(parser, "--variants", VARIANTS)
     asked.names(parser, "--kinds", FaultKind)
     parser.add_argument("--reported", action="store_true", help="the faults of real reports")
