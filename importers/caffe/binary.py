@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -9,18 +10,20 @@ from google.protobuf.message import DecodeError, Message
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import DType
+from importers.caffe.first_format import BINARY
 from importers.caffe.net import MAX_DIM, Blob, Layer, Net
 from importers.caffe.text import layer_of, net_of
 from importers.contract import HEAD_BYTES
 from importers.proto.messages import caffe_pb2 as pb
 from importers.proto.text_reader import Buffer, outline
 from importers.proto.values import Value
-from importers.proto.wire import BLOCK, FIXED32, FieldSpan, spans
+from importers.proto.wire import BLOCK, FIXED32, VARINT, FieldSpan, spans
 
 LAYERS, LAYER = 2, 100
 BLOBS = {LAYERS: 6, LAYER: 7}
 """The field of a layer that holds its weights, by the field of the net that holds the layer."""
-_V0 = 1  # field of a V1 layer that holds one of Caffe's first format
+V0, V0_BLOBS = 1, 50
+"""The field of a V1 layer that holds one of Caffe's first format, and that one's weights."""
 DATA, _DIFF, DOUBLE_DATA, _DOUBLE_DIFF = 5, 6, 8, 9
 _VALUES = {DATA: DType.FLOAT32, DOUBLE_DATA: DType.FLOAT64}
 _HINT = "it was cut or damaged; copy it again"
@@ -55,23 +58,52 @@ def read_binary(buffer: Buffer, path: Path) -> Net:
         ) from error
     if not layers:
         raise ImportFormatError(path, "the net has no layers", hint=_HINT)
-    return net_of(_fields(net), layers)
+    try:
+        return net_of(_fields(net), layers)
+    except ValueError as error:
+        raise ImportFormatError(path, str(error)) from error
 
 
 def _layer(buffer: Buffer, place: FieldSpan) -> Layer:
     """The layer at *place*: its blobs by where they lie, the rest as a message."""
     rest = bytearray()
     blobs: list[Blob] = []
+    settings: list[tuple[bytes, Value]] = []
     old = place.number == LAYERS
     for span in spans(buffer, place.start, place.end):
         if span.number == BLOBS[place.number] and span.wire_type == BLOCK:
             blobs.append(_blob(buffer, span))
-        elif old and span.number == _V0:
-            raise ValueError("a layer in Caffe's first format (V0), which is not read")
+        elif old and span.number == V0:
+            settings.append((b"layer", _first(buffer, span, blobs)))
         else:
             rest += buffer[span.key : span.end]
     kind: type[Message] = pb.V1LayerParameter if old else pb.LayerParameter
-    return layer_of(_fields(kind.FromString(bytes(rest))), old=old, blobs=tuple(blobs))
+    fields = [*settings, *_fields(kind.FromString(bytes(rest)))]
+    return layer_of(fields, old=old, blobs=tuple(blobs))
+
+
+def _first(buffer: Buffer, place: FieldSpan, blobs: list[Blob]) -> list[tuple[bytes, Value]]:
+    """The settings of a layer of the first format; its weights go to *blobs*."""
+    found: list[tuple[bytes, Value]] = []
+    for span in spans(buffer, place.start, place.end):
+        if span.number == V0_BLOBS and span.wire_type == BLOCK:
+            blobs.append(_blob(buffer, span))
+        elif span.number in BINARY:
+            name, kind = BINARY[span.number]
+            found.append((name, _scalar(buffer, span, kind)))
+    return found
+
+
+def _scalar(buffer: Buffer, span: FieldSpan, kind: str) -> Value:
+    if span.wire_type != {"text": BLOCK, "real": FIXED32}.get(kind, VARINT):
+        raise ValueError(f"field {span.number} of a V0 layer is no {kind}")
+    content = bytes(buffer[span.start : span.end])
+    if kind == "text":
+        return content.decode("utf-8", "backslashreplace")
+    if kind == "real":
+        (number,) = struct.unpack("<f", content)
+        return float(number)
+    return bool(span.value) if kind == "flag" else span.value
 
 
 def _blob(buffer: Buffer, place: FieldSpan) -> Blob:

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from graphstore.errors import ImportFormatError
-from importers.caffe.binary import BLOBS, DATA, DOUBLE_DATA, LAYER, LAYERS, is_binary
+from importers.caffe.binary import BLOBS, DATA, DOUBLE_DATA, LAYER, LAYERS, V0, V0_BLOBS, is_binary
+from importers.caffe.first_format import is_first, upgraded
 from importers.caffe.text import BLOB_VALUES
 from importers.proto.literals import real
 from importers.proto.text_reader import Buffer, EventKind, TextReader
 from importers.proto.values import Fields, message, text
-from importers.proto.wire import BLOCK, spans
+from importers.proto.wire import BLOCK, FieldSpan, spans
 from importers.source import mapped
 
 _NAME = {LAYERS: 4, LAYER: 1}
@@ -39,14 +40,26 @@ def _binary(buffer: Buffer) -> Iterator[tuple[str, list[np.ndarray]]]:
     for layer in spans(buffer):
         if layer.number not in BLOBS or layer.wire_type != BLOCK:
             continue
-        name, blobs = "", []
-        for field in spans(buffer, layer.start, layer.end):
-            if field.number == _NAME[layer.number] and field.wire_type == BLOCK:
-                name = bytes(buffer[field.start : field.end]).decode("utf-8", "backslashreplace")
-            elif field.number == BLOBS[layer.number] and field.wire_type == BLOCK:
-                blobs.append(_blob(buffer, field.start, field.end))
+        name, blobs = _layer(buffer, layer, _NAME[layer.number], BLOBS[layer.number])
         if blobs:
             yield name, blobs
+
+
+def _layer(
+    buffer: Buffer, layer: FieldSpan, named: int, weights: int
+) -> tuple[str, list[np.ndarray]]:
+    """The name and the weights of a layer, in the fields of these numbers."""
+    name, blobs = "", []
+    for field in spans(buffer, layer.start, layer.end):
+        if field.wire_type != BLOCK:
+            continue
+        if field.number == named:
+            name = bytes(buffer[field.start : field.end]).decode("utf-8", "backslashreplace")
+        elif field.number == weights:
+            blobs.append(_blob(buffer, field.start, field.end))
+        elif layer.number == LAYERS and field.number == V0:
+            name, blobs = _layer(buffer, field, 1, V0_BLOBS)
+    return name, blobs
 
 
 def _blob(buffer: Buffer, start: int, end: int) -> np.ndarray:
@@ -63,6 +76,8 @@ def _text(buffer: Buffer, path: Path) -> Iterator[tuple[str, list[np.ndarray]]]:
         if event.kind is not EventKind.FIELD or event.name not in (b"layer", b"layers"):
             continue
         fields = message(event.value)
+        if is_first(fields):
+            fields = upgraded(fields)
         names = [text(value) for name, value in fields if name == b"name"]
         blobs = [_text_blob(message(value)) for name, value in fields if name == b"blobs"]
         if blobs:

@@ -10,7 +10,7 @@ from graphstore.errors import InputError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
 from importers.proto.text_reader import outline
-from importers.proto.wire import BLOCK, FIXED32, VARINT, outer_fields
+from importers.proto.wire import BLOCK, FIXED32, VARINT, WireField, outer_fields
 
 if TYPE_CHECKING:
     from importers.caffe.net import Net
@@ -32,7 +32,7 @@ _NO = Detection(Confidence.NO, "")
 
 
 class CaffeImporter:
-    """Importer of Caffe nets, with layers of the first (V1) and the present (V2) kind."""
+    """Importer of Caffe nets, with layers of every kind (V0, V1, V2)."""
 
     name = "caffe"
     reads = "Caffe .prototxt or .caffemodel"
@@ -111,6 +111,14 @@ def _binary(head: bytes) -> Detection:
             sound = all(each.wire_type == BLOCK for each in inner if each.number <= 4)
         else:
             sound = all(each.wire_type in (BLOCK, VARINT, FIXED32) for each in inner)
-        if field.number in (2, 100) and named <= kinds and sound:
+        first = field.number == 2 and _is_first(inner)
+        if field.number in (2, 100) and (named <= kinds or first) and sound:
             return Detection(Confidence.SURE, "a binary message with Caffe's layers")
     return _NO
+
+
+def _is_first(fields: list[WireField]) -> bool:
+    """Whether a layer is of the first format: its name and its type are in a block inside."""
+    inside = [outer_fields(each.content) for each in fields if each.kind == (1, BLOCK)]
+    kinds = {each.kind for each in inside[0]} if inside else set()
+    return {(1, BLOCK), (2, BLOCK)} <= kinds

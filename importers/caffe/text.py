@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, DType
+from importers.caffe.first_format import is_first, upgraded, without_padding
 from importers.caffe.net import (
     MAX_DIM,
     Blob,
@@ -31,7 +32,6 @@ _OWN = frozenset({b"name", b"type", b"bottom", b"top", b"include", b"exclude", b
 BLOB_VALUES = (b"data", b"double_data")
 """The fields with the values of a weight, in single and in double precision."""
 _PHASES = {"TRAIN": "TRAIN", "0": "TRAIN", "TEST": "TEST", "1": "TEST"}
-_V0_HINT = "rewrite it with Caffe's upgrade_net_proto_text"
 
 
 def read_text(buffer: Buffer, path: Path) -> Net:
@@ -52,24 +52,21 @@ def read_text(buffer: Buffer, path: Path) -> Net:
             else:
                 around.append((event.name, event.value))
                 net_of(around[-1:], [])
-        except _FirstFormatError as error:
-            raise reader.error(event.offset, str(error), hint=_V0_HINT) from error
         except ValueError as error:
             raise reader.error(event.offset, f"{event.name.decode()}: {error}") from error
     if not layers:
         raise ImportFormatError(path, "the net has no layers")
-    return net_of(around, layers)
-
-
-class _FirstFormatError(ValueError):
-    pass
+    try:
+        return net_of(around, layers)
+    except ValueError as error:
+        raise ImportFormatError(path, str(error)) from error
 
 
 def net_of(fields: Fields, layers: list[Layer]) -> Net:
     """The net of *layers* with what *fields* say of it.
 
     Raises:
-        ValueError: a field is of a wrong kind.
+        ValueError: a field is of a wrong kind, or padding is read by what does not pad.
     """
     states = _all(fields, b"state", message)
     state: Fields = states[-1] if states else []
@@ -78,7 +75,7 @@ def net_of(fields: Fields, layers: list[Layer]) -> Net:
     return Net(
         _last(fields, b"name", text),
         input_shapes(_all(fields, b"input", text), shapes, _all(fields, b"input_dim", whole)),
-        tuple(layers),
+        tuple(without_padding(layers)),
         State(
             _last(state, b"phase", _phase),
             levels[-1] if levels else 0,
@@ -88,13 +85,13 @@ def net_of(fields: Fields, layers: list[Layer]) -> Net:
 
 
 def layer_of(fields: Fields, *, old: bool, blobs: tuple[Blob, ...] = ()) -> Layer:
-    """The layer that *fields* describe, of the *old* kind (V1) or the present one.
+    """The layer that *fields* describe, of the *old* kinds (V0, V1) or the present one.
 
     Raises:
-        ValueError: a field is of a wrong kind, or the layer of Caffe's first format.
+        ValueError: a field is of a wrong kind.
     """
-    if old and any(name == b"layer" for name, _ in fields):
-        raise _FirstFormatError("a layer in Caffe's first format (V0), which is not read")
+    if old and is_first(fields):
+        fields = upgraded(fields)
     kind = _last(fields, b"type", _word)
     return Layer(
         name=_last(fields, b"name", text),

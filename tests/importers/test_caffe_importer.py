@@ -215,12 +215,6 @@ def test_layers_of_old_nets_get_their_present_types(net_of):
     assert graph.warnings == ("1 bottom is made by no layer: label of l",)
 
 
-def test_the_first_format_is_refused_with_what_to_do(net_of):
-    with pytest.raises(ImportFormatError, match="upgrade_net_proto_text") as caught:
-        net_of('layers {\n bottom: "a"\n layer { name: "x" type: "conv" } }')
-    assert caught.value.line == 1
-
-
 def trained(old: bool = False) -> bytes:
     """A binary net with one weighted layer, its phase as Caffe saves it."""
     values = struct.pack("<6f", *range(6))
