@@ -79,7 +79,8 @@ _PLACES: Mapping[bytes, tuple[bytes, Mapping[str, bytes]]] = {
 }
 _NUMBERS = """
     1:name:text 2:type:text 3:num_output 4:biasterm:flag 7:pad 8:kernelsize 9:group 10:stride
-    11:pool 12:dropout_ratio:real 13:local_size 14:alpha:real 15:beta:real 16:source:text 17:scale:real
+    11:pool 12:dropout_ratio:real
+    13:local_size 14:alpha:real 15:beta:real 16:source:text 17:scale:real
     18:meanfile:text 19:batchsize 20:cropsize 21:mirror:flag 22:k:real 51:blobs_lr:real
     52:weight_decay:real 53:rand_skip 62:new_height 63:new_width 64:shuffle_images:flag
     65:concat_dim

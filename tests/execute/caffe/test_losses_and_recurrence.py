@@ -117,3 +117,19 @@ def test_rnn_from_a_given_state(nets, rng):
         wanted = np.tanh(h @ weights[3].T + weights[4])
         assert np.allclose(made["y"][t], wanted, atol=1e-5)
     assert np.allclose(made["end"][0], h, atol=1e-5)
+
+
+@pytest.mark.parametrize("ignored", [None, 2])
+def test_infogain_weighs_all_chances_by_the_row_of_the_label(nets, rng, ignored):
+    x, table = rng(3, 4, 2, 2), np.abs(rng(1, 1, 4, 4))
+    labels = np.arange(12).reshape(3, 1, 2, 2).astype(np.float32) % 4
+    said = "" if ignored is None else f"loss_param {{ ignore_label: {ignored} }}"
+    made = nets.one("InfogainLoss", said, x, labels, table)
+    power = np.exp(x.astype(float))
+    logs = np.log(power / power.sum(1, keepdims=True))
+    losses = [
+        -(table[0, 0, int(labels[n, 0, i, j])] * logs[n, :, i, j]).sum()
+        for n, i, j in np.ndindex(3, 2, 2)
+        if labels[n, 0, i, j] != ignored
+    ]
+    assert made == pytest.approx(np.mean(losses), rel=1e-5)

@@ -1,5 +1,6 @@
 """Caffe's table, whole: importing it puts all rows there are into it."""
 
+from divergraph.execute.translate.caffe import detection as detection
 from divergraph.execute.translate.caffe import elementwise as elementwise
 from divergraph.execute.translate.caffe import losses as losses
 from divergraph.execute.translate.caffe import normalising as normalising

@@ -39,6 +39,27 @@ def _multinomial(layer: CaffeLayer) -> list[str]:
     return [_divided(layer, layer.add("Neg", _sum(layer, logs)), shape[0])]
 
 
+@row("InfogainLoss", source="infogain_loss")
+def _infogain(layer: CaffeLayer) -> list[str]:
+    """The logarithms of all chances, weighted by the row of the third bottom at the label."""
+    if len(layer.bottoms) < 3:
+        raise layer.refused("reads its weights from a file (infogain_loss_param.source)")
+    axis = layer.axis("infogain_loss_param.axis", 1)
+    chances = layer.add("Softmax", layer.bottom(), axis=axis)
+    outer, classes, inner = shape = _around(layer, axis)
+    logs = layer.add("Log", layer.add("Max", chances, layer.number(_LEAST_PROBABILITY)))
+    labels = layer.reshape(layer.bottom(1), (outer, inner))
+    counted = _counted(layer, labels)
+    places = layer.piece.cast(layer.add("Mul", labels, counted), np.int64)
+    table = layer.reshape(layer.bottom(2), (classes, classes))
+    weights = layer.piece.transpose(layer.add("Gather", table, places, axis=0), 0, 2, 1)
+    told = layer.add("Mul", layer.reshape(logs, shape), weights)
+    each = layer.add("ReduceSum", told, layer.piece.ints(1), keepdims=0)
+    total = layer.add("Neg", _sum(layer, layer.add("Mul", each, counted)))
+    how = _normalisation(layer, "VALID")
+    return [_normalised(layer, total, counted, how, outer, outer * inner), chances][: layer.tops]
+
+
 @row("SigmoidCrossEntropyLoss", source="sigmoid_cross_entropy_loss")
 def _sigmoid_loss(layer: CaffeLayer) -> list[str]:
     value, wanted = layer.bottom(), layer.bottom(1)

@@ -94,7 +94,7 @@ def _reorg(layer: CaffeLayer) -> list[str]:
 @row("Upsample", source="Ascend's caffe.proto (UpsampleParameter) and forks for YOLOv3")
 def _upsample(layer: CaffeLayer) -> list[str]:
     if len(layer.bottoms) > 1:
-        raise layer.refused("puts elements back where a mask says")
+        return [_put_back(layer)]
     scale = layer.integer("upsample_param.scale", layer.integer("upsample_param.stride", 1))
     high = layer.integer("upsample_param.scale_h", layer.integer("upsample_param.stride_h", scale))
     wide = layer.integer("upsample_param.scale_w", layer.integer("upsample_param.stride_w", scale))
@@ -102,6 +102,44 @@ def _upsample(layer: CaffeLayer) -> list[str]:
     cells = layer.reshape(layer.bottom(), (n, channels, height, 1, width, 1))
     spread = layer.add("Expand", cells, layer.piece.ints(n, channels, height, high, width, wide))
     return [layer.reshape(spread, (n, channels, height * high, width * wide))]
+
+
+def _put_back(layer: CaffeLayer) -> str:
+    """Each element at the place in its plane that the mask of a pooling says; zeros elsewhere.
+    Source: alexgkendall/caffe-segnet, src/caffe/layers/upsample_layer.cpp."""
+    n, channels, height, width = layer.shape()
+    scale = layer.integer("upsample_param.scale", 2)
+    sizes = [
+        layer.integer(f"upsample_param.upsample_{side}", 0)
+        or size * layer.integer(f"upsample_param.scale_{side}", scale)
+        - layer.integer(f"upsample_param.pad_out_{side}", 0)
+        for side, size in (("h", height), ("w", width))
+    ]
+    plane = (n, channels, height * width)
+    places = layer.piece.cast(layer.reshape(layer.bottom(1), plane), np.int64)
+    zeros = layer.array(np.zeros((n, channels, sizes[0] * sizes[1])))
+    made = layer.add("ScatterElements", zeros, places, layer.reshape(layer.bottom(), plane), axis=2)
+    return layer.reshape(made, (n, channels, *sizes))
+
+
+@row("ROIAlign", source="Ascend's caffe.proto (ROIAlignParameter), as in Detectron")
+def _roi_align(layer: CaffeLayer) -> list[str]:
+    if layer.integer("roi_align_param.roi_end_mode", 0):
+        raise layer.refused("counts the last pixel of a region in (roi_end_mode)")
+    count_of = layer.shape(1)[0]
+    regions = layer.reshape(layer.bottom(1), (count_of, 5))
+    sizes = layer.piece.ints(1, 4)
+    image, corners = layer.piece.add_many("Split", 2, regions, sizes, axis=1)
+    image = layer.reshape(layer.piece.cast(image, np.int64), (count_of,))
+    made = layer.add(
+        *("RoiAlign", layer.bottom(), corners, image),
+        output_height=layer.integer("roi_align_param.pooled_h", 1),
+        output_width=layer.integer("roi_align_param.pooled_w", 1),
+        sampling_ratio=max(layer.integer("roi_align_param.sampling_ratio", -1), 0),
+        spatial_scale=layer.real("roi_align_param.spatial_scale", 1.0),
+        coordinate_transformation_mode="output_half_pixel",
+    )
+    return [made]
 
 
 @row("Interp", source="hszhao/PSPNet, src/caffe/layers/interp_layer.cpp and util/interp.cpp")

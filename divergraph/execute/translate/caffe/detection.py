@@ -1,0 +1,288 @@
+"""Layers that choose boxes: the end of SSD, and the regions of Faster R-CNN."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execute.translate.caffe.layer import CaffeLayer, row
+from divergraph.values.array_types import Array
+
+_SSD = "weiliu89/caffe (branch ssd), src/caffe/layers/{}_layer.cpp"
+_RPN = "rbgirshick/py-faster-rcnn, lib/rpn/proposal_layer.py and generate_anchors.py"
+_CODES = ("", "CORNER", "CENTER_SIZE", "CORNER_SIZE")
+_NEVER = float(np.finfo(np.float32).min)
+"""A score below every limit."""
+
+
+@row("DetectionOutput", source=_SSD.format("detection_output"))
+def _detections(layer: CaffeLayer) -> list[str]:
+    """Rows of image, label, score and corners: of each image, class by class, the boxes that are
+    left, the best first. One row of -1 an image where none is."""
+    images, places = layer.shape(0)[0], layer.shape(2)[2] // 4
+    classes = layer.integer(_said("num_classes"), 0)
+    if classes < 1 or layer.shape(1)[1:2] != (places * classes,):
+        raise layer.refused(f"has {layer.shape(1)} scores for {classes} classes of {places} boxes")
+    if layer.real(_said("nms_param.eta"), 1.0) != 1.0:
+        raise layer.refused("changes its limit of overlap on the way (eta)")
+    shared = layer.flag(_said("share_location"), True)
+    groups = 1 if shared else classes
+    boxes = _decoded(layer, images, places, groups)
+    scores = layer.piece.transpose(
+        layer.reshape(layer.bottom(1), (images, places, classes)), 0, 2, 1
+    )
+    scores = _candidates(layer, scores, classes, places)
+    each = (images * groups, classes // groups, places)
+    flat = layer.reshape(_without_area(layer, boxes), (images * groups, places, 4))
+    chosen = layer.add(
+        *("NonMaxSuppression", flat, layer.reshape(scores, each), layer.piece.ints(places)),
+        layer.number(layer.real(_said("nms_param.nms_threshold"), 0.3)),
+        layer.number(max(layer.real(_said("confidence_threshold"), _NEVER), _NEVER)),
+    )
+    found = _Chosen.of(layer, chosen, classes, shared)
+    found = _best(layer, found, scores, images, classes * places)
+    return [_rows(layer, found, scores, boxes, images)]
+
+
+def _said(name: str) -> str:
+    return f"detection_output_param.{name}"
+
+
+def _decoded(layer: CaffeLayer, images: int, places: int, groups: int) -> str:
+    """The corners of all boxes: images x groups x places x 4."""
+    prior = layer.reshape(layer.bottom(2), (2, places, 4))
+    corners, variances = layer.piece.add_many("Split", 2, prior, axis=0, num_outputs=2)
+    said = layer.reshape(layer.bottom(), (images, places, groups, 4))
+    moves = layer.piece.transpose(said, 0, 2, 1, 3)
+    if not layer.flag(_said("variance_encoded_in_target"), False):
+        moves = layer.add("Mul", moves, variances)
+    code = layer.choice(_said("code_type"), _CODES, "CORNER")
+    if code == "CORNER":
+        return layer.add("Add", corners, moves)
+    low, high = layer.piece.add_many("Split", 2, corners, axis=2, num_outputs=2)
+    size = layer.add("Sub", high, low)
+    first, second = layer.piece.add_many("Split", 2, moves, axis=3, num_outputs=2)
+    if code == "CORNER_SIZE":
+        ends = [
+            layer.add("Add", corner, layer.add("Mul", move, size))
+            for corner, move in ((low, first), (high, second))
+        ]
+        return layer.add("Concat", *ends, axis=3)
+    half = layer.number(0.5)
+    middle = layer.add("Mul", layer.add("Add", low, high), half)
+    middle = layer.add("Add", layer.add("Mul", first, size), middle)
+    reach = layer.add("Mul", layer.add("Mul", layer.add("Exp", second), size), half)
+    ends = [layer.add(kind, middle, reach) for kind in ("Sub", "Add")]
+    return layer.add("Concat", *ends, axis=3)
+
+
+def _without_area(layer: CaffeLayer, boxes: str) -> str:
+    """*boxes* of which those whose corners are exchanged have no area, and overlap with none."""
+    low, high = layer.piece.add_many("Split", 2, boxes, axis=3, num_outputs=2)
+    return layer.add("Concat", low, layer.add("Max", low, high), axis=3)
+
+
+def _candidates(layer: CaffeLayer, scores: str, classes: int, places: int) -> str:
+    """*scores* (images x classes x places) of which those that do not count are the least number:
+    the background's, and of each class all but the best."""
+    background = layer.integer(_said("background_label_id"), 0)
+    if 0 <= background < classes:
+        counts = np.arange(classes).reshape(1, classes, 1) != background
+        scores = layer.add("Where", layer.piece.const(counts), scores, layer.number(_NEVER))
+    top = layer.integer(_said("nms_param.top_k"), -1)
+    if not 0 <= top < places:
+        return scores
+    return _only_best(layer, scores, 2, top)
+
+
+def _only_best(layer: CaffeLayer, scores: str, axis: int, top: int) -> str:
+    values, at = layer.piece.add_many("TopK", 2, scores, layer.piece.ints(top), axis=axis)
+    none = layer.add("Expand", layer.number(_NEVER), layer.add("Shape", scores))
+    return layer.add("ScatterElements", none, at, values, axis=axis)
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The boxes that are left, a list of each: their image, label and place, and their place among
+    the groups of boxes (image, label or 0)."""
+
+    image: str
+    label: str
+    place: str
+    group: str
+
+    @classmethod
+    def of(cls, layer: CaffeLayer, chosen: str, classes: int, shared: bool) -> _Chosen:
+        first, second, place = layer.piece.add_many("Split", 3, chosen, axis=1, num_outputs=3)
+        if shared:
+            group = layer.add("Mul", second, layer.piece.const(np.array(0, np.int64)))
+            return cls(first, second, place, group)
+        by = layer.piece.const(np.array(classes, np.int64))
+        image, label = layer.add("Div", first, by), layer.add("Mod", first, by)
+        return cls(image, label, place, label)
+
+    def kept(self, layer: CaffeLayer, flags: str) -> _Chosen:
+        """Those with a flag."""
+        lists = (self.image, self.label, self.place, self.group)
+        return _Chosen(*(layer.add("Compress", each, flags, axis=0) for each in lists))
+
+    def looked_up(self, layer: CaffeLayer, scores: str) -> str:
+        """Their entries of images x classes x places."""
+        at = layer.add("Concat", self.image, self.label, self.place, axis=1)
+        return layer.add("GatherND", scores, at)
+
+
+def _best(layer: CaffeLayer, found: _Chosen, scores: str, images: int, entries: int) -> _Chosen:
+    """The ``keep_top_k`` best boxes of each image, over all classes."""
+    keep = layer.integer(_said("keep_top_k"), -1)
+    if not 0 <= keep < entries:
+        return found
+    at = layer.add("Concat", found.image, found.label, found.place, axis=1)
+    none = layer.add("Expand", layer.number(_NEVER), layer.add("Shape", scores))
+    left = layer.add("ScatterND", none, at, found.looked_up(layer, scores))
+    best = _only_best(layer, layer.reshape(left, (images, entries)), 1, keep)
+    best = layer.add("Reshape", best, layer.add("Shape", scores))
+    flags = layer.add("Greater", found.looked_up(layer, best), layer.number(_NEVER))
+    return found.kept(layer, flags)
+
+
+def _rows(layer: CaffeLayer, found: _Chosen, scores: str, boxes: str, images: int) -> str:
+    at = layer.add("Concat", found.image, found.group, found.place, axis=1)
+    score = layer.add("Unsqueeze", found.looked_up(layer, scores), layer.piece.ints(1))
+    heads = [layer.piece.cast(each, layer.dtype) for each in (found.image, found.label)]
+    listed = layer.add("Concat", *heads, score, layer.add("GatherND", boxes, at), axis=1)
+    nothing = np.full((images, 7), -1.0)
+    nothing[:, 0] = np.arange(images)
+    count = layer.add("Shape", found.place, start=0, end=1)
+    is_empty = layer.piece.cast(layer.add("Equal", count, layer.piece.ints(0)), np.int64)
+    end = layer.add("Add", count, layer.add("Mul", is_empty, layer.piece.ints(images)))
+    whole = layer.add("Concat", listed, layer.array(nothing), axis=0)
+    whole = layer.add("Slice", whole, layer.piece.ints(0), end, layer.piece.ints(0))
+    return layer.add("Unsqueeze", whole, layer.piece.ints(0, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposing:
+    """The settings of a proposal layer; the usual ones are those of its TEST phase."""
+
+    stride: int = 16
+    base: float = 16
+    least: float = 16
+    ratios: tuple[float, ...] = (0.5, 1.0, 2.0)
+    scales: tuple[float, ...] = (8.0, 16.0, 32.0)
+    before: int = 6000
+    after: int = 300
+    overlap: float = 0.7
+
+    def anchors(self) -> Array:
+        """The boxes around one cell: corners of each ratio and, of that, each scale."""
+        middle = (self.base - 1) / 2
+        found = []
+        for ratio in self.ratios:
+            width = np.round(np.sqrt(self.base**2 / ratio))
+            height = np.round(width * ratio)
+            for scale in self.scales:
+                reach = np.array([width * scale - 1, height * scale - 1]) / 2
+                found.append([*(middle - reach), *(middle + reach)])
+        return np.array(found)
+
+
+@row("Proposal", source=_RPN)
+def _proposal(layer: CaffeLayer) -> list[str]:
+    usual, block = _Proposing(), "proposal_param"
+    return _proposed(
+        layer,
+        _Proposing(
+            int(layer.real(f"{block}.feat_stride", usual.stride)),
+            layer.real(f"{block}.base_size", usual.base),
+            layer.real(f"{block}.min_size", usual.least),
+            layer.reals(f"{block}.ratio") or usual.ratios,
+            layer.reals(f"{block}.scale") or usual.scales,
+            layer.integer(f"{block}.pre_nms_topn", usual.before),
+            layer.integer(f"{block}.post_nms_topn", usual.after),
+            layer.real(f"{block}.nms_thresh", usual.overlap),
+        ),
+    )
+
+
+@row("Python", source=_RPN)
+def _python(layer: CaffeLayer) -> list[str]:
+    name = layer.setting("python_param.layer")
+    if name != "ProposalLayer" or layer.is_training:
+        raise layer.refused(f"runs the Python class {name}")
+    said = str(layer.setting("python_param.param_str") or "")
+    stride = re.search(r"feat_stride\W+(\d+)", said)
+    scales = re.search(r"scales\W+([\d., ]+)", said)
+    usual = _Proposing()
+    listed = tuple(float(each) for each in re.findall(r"[\d.]+", scales[1])) if scales else None
+    return _proposed(
+        layer,
+        _Proposing(int(stride[1]) if stride else usual.stride, scales=listed or usual.scales),
+    )
+
+
+def _proposed(layer: CaffeLayer, settings: _Proposing) -> list[str]:
+    """Rows of 0 and four corners: the best boxes of the first image, by a net's scores (background
+    and foreground of each anchor), its moves of the anchors, and the size of the image."""
+    anchors = settings.anchors()
+    images, channels, height, width = layer.shape()
+    kinds = len(anchors)
+    if images != 1 or channels != 2 * kinds:
+        raise layer.refused(f"has {channels} scores of {images} images for {kinds} anchors")
+    rows, columns = np.meshgrid(np.arange(height), np.arange(width), indexing="ij")
+    moved = np.stack([columns, rows, columns, rows], -1)[:, :, None] * settings.stride
+    boxes = (moved + anchors).reshape(-1, 4)
+    ints = layer.piece.ints
+    front = layer.add("Slice", layer.bottom(), ints(kinds), ints(2 * kinds), ints(1))
+    scores = layer.reshape(layer.piece.transpose(front, 0, 2, 3, 1), (1, 1, len(boxes)))
+    moves = layer.piece.transpose(layer.bottom(1), 0, 2, 3, 1)
+    corners = _clipped(layer, _moved(layer, boxes, layer.reshape(moves, (len(boxes), 4))))
+    scores = layer.add(
+        "Where", _large(layer, corners, settings.least), scores, layer.number(_NEVER)
+    )
+    if 0 < settings.before < len(boxes):
+        scores = _only_best(layer, scores, 2, settings.before)
+    # A box of corners 0 and 3 is four pixels long here.
+    whole = layer.add("Add", corners, layer.array([0.0, 0.0, 1.0, 1.0]))
+    most = settings.after if settings.after > 0 else len(boxes)
+    chosen = layer.add(
+        *("NonMaxSuppression", layer.add("Unsqueeze", whole, ints(0)), scores, ints(most)),
+        *(layer.number(settings.overlap), layer.number(_NEVER)),
+    )
+    places = layer.add("Gather", chosen, layer.piece.const(np.array(2, np.int64)), axis=1)
+    found = layer.add("Gather", corners, places, axis=0)
+    listed = layer.add("Pad", found, ints(0, 1, 0, 0))
+    best = layer.add("Gather", layer.reshape(scores, (-1, 1)), places, axis=0)
+    return [listed, best][: layer.tops]
+
+
+def _moved(layer: CaffeLayer, boxes: Array, moves: str) -> str:
+    """*boxes* with their middles moved by shares of their sizes, and their sizes multiplied."""
+    sizes = boxes[:, 2:] - boxes[:, :2] + 1
+    first, second = layer.piece.add_many("Split", 2, moves, axis=1, num_outputs=2)
+    middle = layer.add("Mul", first, layer.array(sizes))
+    middle = layer.add("Add", middle, layer.array(boxes[:, :2] + sizes / 2))
+    reach = layer.add("Mul", layer.add("Exp", second), layer.array(sizes / 2))
+    ends = [layer.add(kind, middle, reach) for kind in ("Sub", "Add")]
+    return layer.add("Concat", *ends, axis=1)
+
+
+def _clipped(layer: CaffeLayer, corners: str) -> str:
+    """*corners* within the image, whose height, width and scale are the third bottom."""
+    image = layer.reshape(layer.bottom(2), (-1,))
+    order = layer.piece.const(np.array([1, 0, 1, 0], np.int64))
+    most = layer.add("Sub", layer.add("Gather", image, order), layer.number(1))
+    return layer.add("Max", layer.add("Min", corners, most), layer.number(0))
+
+
+def _large(layer: CaffeLayer, corners: str, least: float) -> str:
+    """Whether both sides of each box are as long as *least* pixels of the original image."""
+    low, high = layer.piece.add_many("Split", 2, corners, axis=1, num_outputs=2)
+    sizes = layer.add("Add", layer.add("Sub", high, low), layer.number(1))
+    image = layer.reshape(layer.bottom(2), (-1,))
+    scale = layer.add("Gather", image, layer.piece.ints(2))
+    limit = layer.add("Mul", scale, layer.number(least))
+    shortest = layer.add("ReduceMin", sizes, layer.piece.ints(1), keepdims=0)
+    return layer.add("GreaterOrEqual", shortest, limit)
