@@ -199,3 +199,10 @@ def test_rows_are_chosen_by_index_and_by_a_flag(nets, rng):
     assert np.array_equal(nets.one("BatchReindex", "", x, index), x[[3, 0, 0]])
     flags = np.array([1, 0, 0, 1], np.float32)
     assert np.array_equal(nets.one("Filter", "", x, flags), x[[0, 3]])
+
+
+def test_batch_norm_of_five_blobs(nets, rng):
+    """OpenCV takes the factor of such nets for 1."""
+    weights = [rng(3), np.abs(rng(3, seed=1)) + 1, np.ones(1, np.float32), rng(3, seed=2)]
+    said = "batch_norm_param { scale_bias: true eps: 0.001 }"
+    nets.agree("BatchNorm", said, rng(2, 3, 4, 5), weights=[*weights, rng(3, seed=3)])

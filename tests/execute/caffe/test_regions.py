@@ -50,6 +50,15 @@ def test_position_sensitive_pooling(nets, rng):
     assert np.allclose(made, wanted, atol=1e-5)
 
 
+def test_regions_are_pooled_as_opencv_does(nets, rng):
+    x = rng(1, 8, 6, 7)
+    regions = np.array([[0, 0, 0, 7, 5], [0, 2, 1, 9, 4], [0, 6, 6, 11, 11]], np.float32)
+    said = "roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }"
+    nets.agree("ROIPooling", said, x, regions)
+    said = "psroi_pooling_param { output_dim: 2 group_size: 2 spatial_scale: 0.5 }"
+    nets.agree("PSROIPooling", said, x, regions)
+
+
 def test_reorg_in_darknets_order(nets, rng):
     x, s = rng(1, 8, 4, 6), 2
     _, c, h, w = x.shape
