@@ -33,13 +33,14 @@ from cause_verdicts import verdict
 from litert_faults import FAULTS, FaultyLite, faulty_files
 from litert_models import KINDS, NETWORKS, made
 from model_faults import ModelFault
-from result_tables import END, START, key, known, tables
+from result_tables import key, known, tables
 
 KERNELS = {
     "xnnpack": OpResolverType.AUTO,
     "builtin": OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
     "reference": OpResolverType.BUILTIN_REF,
 }
+START, END = "<!-- litert: start -->", "<!-- litert: end -->"
 VISIBLE = 3.0
 """A fault counts if its error is so many times what the place is off by without it."""
 _ROUNDING = 2.0**-22

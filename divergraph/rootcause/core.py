@@ -262,6 +262,8 @@ class _Judging:
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
         if estimate.expected is not None:
             reference = estimate.expected.reshape(shape)
+        else:  # what a healthy device has lies on the grid of its quantiser, if it has one
+            reference = context.arithmetic.on_grid(group, reference)
         verdict = OpVerdict(
             group, split, device, reference, golden.reshape(shape), given, found.noise
         )

@@ -40,6 +40,7 @@ from graphstore.model.dumps import (
 )
 from graphstore.model.figures import Figures, SideFigures
 from graphstore.model.graph import (
+    COMPUTE_TYPE,
     AttrValue,
     Constant,
     Edge,
@@ -75,6 +76,7 @@ from graphstore.model.root_cause import (
 )
 
 __all__ = [
+    "COMPUTE_TYPE",
     "FAULT_OF",
     "GUILTY",
     "SPLIT_NUMBERS",

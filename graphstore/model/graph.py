@@ -16,6 +16,9 @@ from graphstore.model.dtypes import DType
 AttrValue: TypeAlias = "bool | int | float | str | tuple[AttrValue, ...]"
 """An attribute as kept: JSON-able. Weights and binary blobs are dropped by importers."""
 
+COMPUTE_TYPE = "computes_in"
+"""The attribute in which importers keep what an op computes in, as the name of a ``DType``."""
+
 Shape: TypeAlias = tuple[int | None, ...]
 """Dimensions; None is an unknown dimension. A shape that is None has an unknown rank."""
 
@@ -113,6 +116,12 @@ class Op:
     owns: tuple[str, ...] = ()
     original_names: tuple[str, ...] | None = None
     sequence: int = 0
+
+    @property
+    def computes_in(self) -> DType | None:
+        """The type its arithmetic is in, where the graph says so besides the types of outputs."""
+        found = self.attrs.get(COMPUTE_TYPE)
+        return next((kind for kind in DType if kind.value == found), None)
 
     @property
     def scope(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from graphstore.model import AttrValue, Tensor, TensorOrigin
+from graphstore.model import COMPUTE_TYPE, AttrValue, Tensor, TensorOrigin
 from importers.kept import split_reference
 from importers.openvino.net import IrLayer, IrNet
 from importers.openvino.types import dtype_of, names_in, value_of
@@ -24,6 +24,7 @@ Before: TypeAlias = Callable[[IrLayer], tuple[IrLayer, int] | None]
 """Tells the layer, and which port of it, that feeds the first input of a layer."""
 
 _ORDER = "execOrder"
+_PRECISION = "runtimePrecision"
 _MADE = re.compile(r"Result_\d+")
 """A name OpenVINO gives a Result that nobody named."""
 _HANDING_ON = frozenset({"Reorder", "Convert"})
@@ -57,8 +58,11 @@ def sequence(layer: IrLayer, place: int) -> int:
 
 
 def runtime_attrs(layer: IrLayer) -> dict[str, AttrValue]:
-    """All that the layer says of itself but its originals, which are the op's own."""
-    return {name: value_of(text) for name, text in layer.data.items() if name != ORIGINALS}
+    """All that the layer says of itself but its originals, which are the op's own; and the type it
+    computes in, which need not be that of its outputs."""
+    found = {name: value_of(text) for name, text in layer.data.items() if name != ORIGINALS}
+    computes_in = dtype_of(layer.data.get(_PRECISION, ""))
+    return found if computes_in is None else {**found, COMPUTE_TYPE: computes_in.value}
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,7 +69,7 @@ def test_a_runtime_model_tells_the_originals_of_its_ops():
     assert conv.original_names[-2:] == ("swish", "clip")
     made = conv.outputs[0]
     assert (made.name, made.origin, made.layout) == ("clip", TensorOrigin("clip", 0), "acdb")
-    assert (made.dtype, conv.attrs["runtimePrecision"]) == (DType.FLOAT32, "f32")
+    assert (made.dtype, conv.computes_in) == (DType.FLOAT32, DType.FLOAT32)
     assert ops["Reorder"].is_inserted
     order = [op.sequence for op in graph.ops]
     assert order == sorted(order)

@@ -138,8 +138,12 @@ class DeclaredTypes:
         if any(map(_is_half, dumped)):
             return True
         ops = list(self._between(group))
+        told = [op.computes_in for op in ops]
+        if any(map(_is_half, told)):
+            return True
         if not self.is_declared:
-            return len(ops) > 1  # the values between its ops were not dumped: they may be 16 bits
+            # The values between its ops were not dumped: they may be 16 bits, unless all ops say.
+            return len(ops) > 1 and None in told
         return any(_is_half(kind) for op in ops for kind in self._kinds(op))
 
     def _between(self, group: Group) -> Iterator[Op]:
@@ -170,6 +174,7 @@ class DeclaredTypes:
             *(declared_type(self.device, ref) for ref in taken),
             *filter(_is_half, (self.device.entry_types.get(ref.tensor) for ref in refs)),
             *(each.dtype for each in op.outputs),
+            *filter(_is_half, (op.computes_in,)),
         ):
             if kind is None or _is_half(kind) or kind is DType.FLOAT32:
                 yield kind

@@ -141,6 +141,13 @@ class Emulation:
             return self._round(value)
         return self._through(quantiser, value)
 
+    def on_grid(self, group: Group, value: Array) -> Array:
+        """*value* as the quantiser behind a group's output leaves it; itself without one."""
+        quantiser = self.quantisers.behind(group.output, self.golden.name(group.golden))
+        if quantiser is None or value.dtype.kind != "f":
+            return value
+        return quantiser(np.asarray(value, np.float32))
+
     def _fed(self, given: Mapping[str, Array]) -> dict[str, Array]:
         return {name: self._round(value) for name, value in given.items()}
 

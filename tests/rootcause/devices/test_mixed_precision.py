@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
@@ -12,10 +13,25 @@ from onnxruntime.transformers.float16 import convert_float_to_float16
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.jobs.progress import NO_PROGRESS
+from divergraph.rootcause.devices.mixed_precision import DeclaredTypes
 from divergraph.rootcause.devices.precisions.bf16 import BF16
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.submodel.minimize.minimize_run import MinimizeRequest, minimize_run
 from divergraph.submodel.run_parts import opened
-from graphstore.model import ErrorSplit, TensorIO
+from graphstore.model import (
+    COMPUTE_TYPE,
+    DType,
+    ErrorSplit,
+    Framework,
+    GraphKind,
+    InputRef,
+    ModelGraph,
+    Op,
+    Tensor,
+    TensorIO,
+    TensorRef,
+)
 
 KEPT = ["conv2", "relu2", "conv3", "relu3"]
 
@@ -182,3 +198,22 @@ def test_a_rounded_tensor_that_is_moved_about_is_not_the_precision_of_the_device
 
     assert str(data.run.analysis.arithmetic) == "fp32"
     assert [origin.op for origin in data.origins] == ["op6"]
+
+
+@pytest.mark.parametrize(
+    ("said", "half"), [(("", ""), True), (("float32", "float32"), False), (("bfloat16", ""), True)]
+)
+def test_what_ops_compute_in_is_told_besides_the_types_of_their_outputs(said, half):
+    """Two ops between dumps in float32: without a word they may hand on 16 bits."""
+    attrs = [{COMPUTE_TYPE: each} if each else {} for each in said]
+    out = Tensor("y", DType.FLOAT32)
+    first = Op("first", "first", "MatMul", (InputRef("x"),), outputs=(out,), attrs=attrs[0])
+    taken = InputRef("y", TensorRef("first", 0))
+    last = Op("last", "last", "Relu", (taken,), outputs=(out,), attrs=attrs[1])
+    fed = (Tensor("x", DType.FLOAT32),)
+    told = ModelGraph("net", GraphKind.DEVICE, Framework.OPENVINO, "openvino", (first, last))
+    graph = OpGraph(replace(told, inputs=fed))
+    output = TensorRef("last", 0)
+    dumped = {output: SimpleNamespace(device_dtype=DType.FLOAT32)}
+    types = DeclaredTypes(graph, dumped, None, is_declared=False)
+    assert types.is_half(Group(output, output, ("first", "last"))) == half
