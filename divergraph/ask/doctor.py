@@ -12,6 +12,7 @@ from pathlib import Path
 
 from divergraph.execute.child.executor import isolation_gaps
 from divergraph.execute.child.limits import ModelLimits
+from divergraph.execute.translate.coverage import row_counts
 from divergraph.text.words import counted
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
@@ -36,7 +37,7 @@ class InstallationCheck:
 
 def checks(store_url: str) -> list[InstallationCheck]:
     """Everything worth knowing before asking for help, the store last."""
-    installation = (*_python(), *_packages(), *_libraries(), *_extras(), *_models())
+    installation = (*_python(), *_packages(), *_libraries(), *_extras(), *_models(), *_rows())
     return [*installation, *_own_server(), *_store(store_url)]
 
 
@@ -90,6 +91,18 @@ def _models() -> Iterator[InstallationCheck]:
         yield InstallationCheck(name, True, f"no network, one writable folder, {held}")
     for part, reason in gaps:
         yield InstallationCheck(name, False, f"not held: {part} ({reason})", optional=True)
+
+
+def _rows() -> Iterator[InstallationCheck]:
+    """How many op types can be run by translation."""
+    try:
+        counts = row_counts()
+    except (DivergraphError, ImportError) as error:
+        yield InstallationCheck("op types", False, f"the tables cannot be read: {error}")
+        return
+    listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+    detail = f"{listed}; a model's ops without one: divergraph capture --coverage MODEL"
+    yield InstallationCheck("op types", True, detail)
 
 
 def _own_server() -> Iterator[InstallationCheck]:

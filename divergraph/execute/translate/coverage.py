@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 from divergraph.execute.contract import ExecutorFactory
 from divergraph.execute.installed import factories
 from divergraph.execute.translate.contract import OpRows
+from divergraph.execute.translate.ge.executor import DeviceOpsFactory
 from divergraph.execute.translate.plugged import with_plugged
 from graphstore.errors import ExecutionError
 from graphstore.model import ModelGraph, Op
@@ -39,14 +40,25 @@ class Coverage:
     without: Mapping[str, int]
 
 
+def _translating() -> list[TranslatingFactory]:
+    """What translates models or, of Ascend, single ops."""
+    found = [each for each in factories() if isinstance(each, TranslatingFactory)]
+    return [*found, DeviceOpsFactory()]
+
+
+def row_counts() -> dict[str, int]:
+    """How many op types of each framework have a translation, plug-ins counted in."""
+    tables = (with_plugged(each.rows) for each in _translating())
+    return {rows.framework: len(rows.entries) for rows in tables}
+
+
 def coverage(graph: ModelGraph) -> Coverage:
     """Which ops of *graph* have a translation. What a run is fed or given is not counted.
 
     Raises:
         ExecutionError: models of this framework are not translated.
     """
-    found = (each for each in factories() if isinstance(each, TranslatingFactory))
-    factory = next((each for each in found if each.accepts(graph)), None)
+    factory = next((each for each in _translating() if each.accepts(graph)), None)
     if factory is None:
         raise ExecutionError(
             f"{graph.framework} models are not translated op by op", where=graph.source

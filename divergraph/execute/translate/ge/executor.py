@@ -26,7 +26,7 @@ from divergraph.execute.translate.ge import (
 )
 from divergraph.execute.translate.ge.table import ROWS
 from divergraph.execute.translate.program import Program
-from graphstore.model import DType, Framework, ModelGraph, Tensor
+from graphstore.model import DType, Framework, ModelGraph, Op, Tensor
 
 MODULES = (
     *(
@@ -45,6 +45,8 @@ MODULES = (
 )
 """Importing them fills the table."""
 
+_CALLS = frozenset({"PartitionedCall", "NetOutput", "If", "While", "Case", "End"})
+"""Ops that hand on what other graphs make."""
 _HALVES = frozenset({DType.FLOAT16, DType.BFLOAT16})
 
 
@@ -71,10 +73,17 @@ class DeviceOpsFactory:
     name = "device ops"
     extra = ""
     packages = ("onnx", "onnxruntime")
+    rows = ROWS
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* is of Ascend."""
         return graph.framework is Framework.ASCEND
+
+    def computes(self, op: Op) -> bool:
+        """Whether *op* makes numbers of what it reads; sending and calling other graphs do not."""
+        return (
+            bool(op.outputs) and any(ref is not None for ref in op.inputs) and op.type not in _CALLS
+        )
 
     def load(self) -> None:
         """Import ONNX Runtime."""
