@@ -33,7 +33,7 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     "--coverage",
     "only_coverage",
     is_flag=True,
-    help="Say which ops of a Caffe or TensorFlow model can be run here, and write nothing.",
+    help="Say which ops of a Caffe, TensorFlow or Ascend model can be run here, and write nothing.",
 )
 @click.option(
     "--device",

@@ -22,6 +22,7 @@ from divergraph.execute.translate.ge.table import (
 )
 from divergraph.execute.translate.ge.tails import TAIL, with_tail
 from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.windows import put_back, seen_by_filters
 
 FILTER = "_filter_layout"
 """The attribute that says in which order the axes of a filter are, where its layout does not."""
@@ -124,17 +125,26 @@ def _input_gradient(piece: Piece) -> Sequence[str]:
         weight, gradient = 1, 0
     here = axes(piece, gradient)
     there = four_axes(output_layout(piece), here)
-    made = transposed(
-        piece,
-        to_layout(piece, needed(piece, gradient), here, "NCHW"),
-        oihw(piece, weight),
-        geometry(piece, there),
-        output_shape(piece)[there.index("H")],
-        output_shape(piece)[there.index("W")],
-        piece.shape(gradient)[here.index("H")],
-        piece.shape(gradient)[here.index("W")],
-        filter_size(piece, weight),
-    )
+    small = dict(zip(here, piece.shape(gradient), strict=True))
+    large = dict(zip(there, output_shape(piece), strict=True))
+    sizes = (large["H"], large["W"])
+    over = geometry(piece, there).over(filter_size(piece, weight), (small["H"], small["W"]))
+    if any(
+        map(
+            _is_short,
+            sizes,
+            over.size,
+            over.strides,
+            over.dilations,
+            over.begin,
+            over.end,
+            over.out,
+        )
+    ):
+        raise NotTranslatedError("a gradient larger than its convolution makes")
+    value = to_layout(piece, needed(piece, gradient), here, "NCHW")
+    groups = int(piece.attr("groups", 1))
+    made = put_back(piece, value, oihw(piece, weight), over, sizes, groups)
     if piece.op.type == "Conv2DTransposeD" and (added := bias(piece, 2)) is not None:
         made = piece.add("Add", made, piece.reshape(added, (1, -1, 1, 1)))
     return [to_layout(piece, with_tail(piece, made, "NCHW"), "NCHW", there)]
@@ -146,44 +156,11 @@ def filter_size(piece: Piece, at: int) -> tuple[int, int]:
     return sizes["H"], sizes["W"]
 
 
-def transposed(
-    piece: Piece,
-    gradient: str,
-    weight: str,
-    shape: Geometry,
-    height: int,
-    width: int,
-    rows: int,
-    columns: int,
-    kernel: tuple[int, int],
-) -> str:
-    """The gradient by the input of a convolution, which had this height and width."""
-    top, left, bottom, right = shape.pads
-    spare = [
-        size - ((out - 1) * stride + dilation * (k - 1) + 1 - before - after)
-        for size, out, stride, dilation, k, before, after in zip(
-            (height, width),
-            (rows, columns),
-            shape.strides,
-            shape.dilations,
-            kernel,
-            (top, left),
-            (bottom, right),
-            strict=True,
-        )
-    ]
-    if min(spare) < 0:
-        raise NotTranslatedError("a gradient larger than its convolution makes")
-    return piece.add(
-        "ConvTranspose",
-        gradient,
-        weight,
-        strides=shape.strides,
-        pads=shape.pads,
-        dilations=shape.dilations,
-        output_padding=spare,
-        group=int(piece.attr("groups", 1)),
-    )
+def _is_short(
+    size: int, kernel: int, stride: int, dilation: int, begin: int, end: int, out: int
+) -> bool:
+    """Whether so many windows do not fit in an image of *size* with its padding."""
+    return (out - 1) * stride + dilation * (kernel - 1) + 1 > size + begin + end
 
 
 def _gradient_inputs(piece: Piece) -> tuple[int, int]:
@@ -203,19 +180,9 @@ def _filter_gradient(piece: Piece) -> Sequence[str]:
         raise NotTranslatedError(f"{piece.op.type} of several groups")
     order = four_axes(str(piece.op.attrs.get(FILTER) or output_layout(piece)))
     sizes = dict(zip(order, output_shape(piece), strict=True))
-    shape = geometry(piece, here)
-    # The filter slides over the input where the gradient did: a convolution of both, their batch
-    # being the channels, strides and dilations exchanged.
+    small = dict(zip(there, piece.shape(at), strict=True))
+    over = geometry(piece, here).over((sizes["H"], sizes["W"]), (small["H"], small["W"]))
     value = to_layout(piece, needed(piece, 0), here, "CNHW")
     gradient = to_layout(piece, needed(piece, at), there, "CNHW")
-    made = piece.add(
-        "Conv",
-        value,
-        gradient,
-        strides=shape.dilations,
-        pads=shape.pads,
-        dilations=shape.strides,
-    )
-    ends = [sizes["H"], sizes["W"]]
-    made = piece.add("Slice", made, piece.ints(0, 0), piece.ints(*ends), piece.ints(2, 3))
+    made = seen_by_filters(piece, value, gradient, over, 1)
     return [to_layout(piece, made, "CNHW", order)]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.table import integers
 from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.windows import SlidingWindows
 from graphstore.model import AttrValue, Op
 
 _BOTH = 2
@@ -20,6 +21,11 @@ class Geometry:
     strides: tuple[int, int]
     pads: tuple[int, int, int, int]
     dilations: tuple[int, int] = (1, 1)
+
+    def over(self, kernel: tuple[int, int], outs: Sequence[int]) -> SlidingWindows:
+        """Windows of size *kernel* that make *outs* rows and columns."""
+        begin, end = self.pads[:_BOTH], self.pads[_BOTH:]
+        return SlidingWindows(kernel, self.strides, self.dilations, begin, end, tuple(outs))
 
 
 def geometry(piece: Piece, axes: str) -> Geometry:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.ge.convolution import axes, transposed
+from divergraph.execute.translate.ge.convolution import axes
 from divergraph.execute.translate.ge.geometry import Geometry, along_space, height_and_width
 from divergraph.execute.translate.ge.table import (
     POOL,
@@ -21,6 +21,7 @@ from divergraph.execute.translate.ge.table import (
     to_layout,
 )
 from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.windows import put_back
 
 _WINDOW = ("ksize", "kernel_size", "window")
 _STRIDES = ("strides", "stride")
@@ -199,16 +200,9 @@ def _spread(
     batch = piece.add("Shape", gradient, start=0, end=2)
     alone = piece.reshape(gradient, (-1, 1, *outs))
     ones = piece.const(np.ones((1, 1, *kernel), np.float32))
-    high, wide = (max(size, 0) for size in sizes)
-    beyond = _beyond(kernel, moves, sizes, outs)
-    top, left, bottom, right = moves.pads
-    # What windows reach behind the input is padding of the gradient, too.
-    reaching = Geometry(
-        moves.strides, (top, left, max(bottom + beyond[0], 0), max(right + beyond[1], 0))
-    )
-    made = transposed(
-        piece, alone, ones, reaching, high, wide, outs[0], outs[1], (kernel[0], kernel[1])
-    )
+    high, wide = sizes
+    over = moves.over((kernel[0], kernel[1]), outs)
+    made = put_back(piece, alone, ones, over, sizes, 1)
     shape = piece.add("Concat", batch, piece.ints(high, wide), axis=0)
     return piece.add("Reshape", made, shape)
 

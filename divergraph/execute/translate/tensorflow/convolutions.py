@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.layouts import Images, SlidingWindows, images, windows
+from divergraph.execute.translate.tensorflow.layouts import Images, images, windows
 from divergraph.execute.translate.tensorflow.table import NN, ROWS
+from divergraph.execute.translate.windows import SlidingWindows, put_back, seen_by_filters
 
 
 @ROWS.row("Conv2D", source=NN)
@@ -72,33 +73,7 @@ def conv2d_input_gradient(p: Piece) -> Sequence[str]:
     groups = channels // p.shape(1)[2]
     filters = p.transpose(p.name(1), 3, 2, 0, 1)
     gradient = held.to_first(p, p.name(2))
-    return [held.from_first(p, spread(p, gradient, filters, over, sizes, groups))]
-
-
-def spread(
-    p: Piece, gradient: str, filters: str, over: SlidingWindows, sizes: Sequence[int], groups: int
-) -> str:
-    """What windows put back into an image of *sizes*, channels first as *gradient*. Elements no
-    window reached are zeros."""
-    whole = [
-        (count - 1) * stride + (size - 1) * dilation + 1
-        for count, stride, size, dilation in zip(
-            over.out, over.strides, over.size, over.dilations, strict=True
-        )
-    ]
-    found = p.add(
-        "ConvTranspose",
-        gradient,
-        filters,
-        strides=over.strides,
-        dilations=over.dilations,
-        group=groups,
-    )
-    # In one go with padding ONNX Runtime refuses some of the sizes there are.
-    behind = [
-        size - (have - begin) for size, have, begin in zip(sizes, whole, over.begin, strict=True)
-    ]
-    return p.add("Pad", found, p.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *behind))
+    return [held.from_first(p, put_back(p, gradient, filters, over, sizes, groups))]
 
 
 @ROWS.row("Conv2DBackpropFilter", "Conv2DBackpropFilterV2", source=NN)
@@ -115,8 +90,7 @@ def conv2d_filter_gradient(p: Piece) -> Sequence[str]:
 def _correlated(
     p: Piece, held: Images, over: SlidingWindows, groups: int, *, depthwise: bool
 ) -> str:
-    """The filters' gradient as in, out, height, width: with batch and channels exchanged it is a
-    convolution of the image with the gradient, strides and dilations exchanged, too."""
+    """The filters' gradient as in, out, height, width."""
     n = p.shape(0)[0]
     channels = p.shape(0)[held.axis]
     high, wide = held.sizes(p.shape(0))
@@ -127,17 +101,7 @@ def _correlated(
         # in / groups, groups x batch: each group is convolved with its own gradients
         image = p.reshape(image, (groups, inner, n, high, wide))
         image = p.reshape(p.transpose(image, 1, 0, 2, 3, 4), (inner, groups * n, high, wide))
-    found = p.add(
-        "Conv",
-        image,
-        gradient,
-        strides=over.dilations,
-        dilations=over.strides,
-        pads=over.pads,
-        group=groups,
-    )
-    # SlidingWindows that reach not quite to the end leave more places than the filters have.
-    return p.add("Slice", found, p.ints(0, 0), p.ints(*over.size), p.ints(2, 3))
+    return seen_by_filters(p, image, gradient, over, groups)
 
 
 @ROWS.row("DepthwiseConv2dNativeBackpropInput", source=NN)
@@ -148,7 +112,7 @@ def depthwise_input_gradient(p: Piece) -> Sequence[str]:
     over = windows(p, held, sizes, p.shape(1)[:2])
     filters = _by_channel(p, p.name(1), p.shape(1))
     gradient = held.to_first(p, p.name(2))
-    return [held.from_first(p, spread(p, gradient, filters, over, sizes, p.shape(1)[2]))]
+    return [held.from_first(p, put_back(p, gradient, filters, over, sizes, p.shape(1)[2]))]
 
 
 @ROWS.row("DepthwiseConv2dNativeBackpropFilter", source=NN)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.windows import SlidingWindows
 
 _FORMATS = {"NHWC": False, "NCHW": True, "NDHWC": False, "NCDHW": True}
 
@@ -52,24 +53,6 @@ def images(p: Piece, spatial: int = 2) -> Images:
     if said not in _FORMATS:
         raise NotTranslatedError(f"{p.op.type} of images held as {said}")
     return Images(_FORMATS[said], spatial)
-
-
-@dataclass(frozen=True, slots=True)
-class SlidingWindows:
-    """How windows go over images: ``size``, ``strides``, ``dilations`` along each axis, ``begin``
-    and ``end`` elements of padding, ``out`` windows."""
-
-    size: tuple[int, ...]
-    strides: tuple[int, ...]
-    dilations: tuple[int, ...]
-    begin: tuple[int, ...]
-    end: tuple[int, ...]
-    out: tuple[int, ...]
-
-    @property
-    def pads(self) -> tuple[int, ...]:
-        """The padding as ONNX lists it."""
-        return (*self.begin, *self.end)
 
 
 def windows(p: Piece, held: Images, sizes: Sequence[int], kernel: Sequence[int]) -> SlidingWindows:

@@ -9,9 +9,9 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.convolutions import spread
-from divergraph.execute.translate.tensorflow.layouts import Images, SlidingWindows, images, windows
+from divergraph.execute.translate.tensorflow.layouts import Images, images, windows
 from divergraph.execute.translate.tensorflow.table import NN, ROWS
+from divergraph.execute.translate.windows import SlidingWindows, put_back
 
 
 def _windows(p: Piece, held: Images, shape: Sequence[int]) -> SlidingWindows:
@@ -82,7 +82,7 @@ def average_pool_grad(p: Piece) -> Sequence[str]:
     gradient = held.to_first(p, p.name(1))
     shared = p.add("Div", gradient, p.const(counts.astype(p.dtype(1))))
     ones = p.const(np.ones((channels, 1, *over.size), p.dtype(1)))
-    back = spread(p, shared, ones, over, (high, wide), channels)
+    back = put_back(p, shared, ones, over, (high, wide), channels)
     return [held.from_first(p, back)]
 
 

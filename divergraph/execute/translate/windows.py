@@ -1,0 +1,73 @@
+"""What windows put back, and what their filters saw: the gradients of convolutions, and of averages
+as convolutions with ones. The same in every framework, whatever it says of padding and layouts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from divergraph.execute.translate.piece import Piece
+
+
+@dataclass(frozen=True, slots=True)
+class SlidingWindows:
+    """How windows go over images: ``size``, ``strides``, ``dilations`` along each axis, ``begin``
+    and ``end`` elements of padding, ``out`` windows."""
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
+    out: tuple[int, ...]
+
+    @property
+    def pads(self) -> tuple[int, ...]:
+        """The padding as ONNX lists it."""
+        return (*self.begin, *self.end)
+
+
+def put_back(
+    piece: Piece,
+    gradient: str,
+    filters: str,
+    over: SlidingWindows,
+    sizes: Sequence[int],
+    groups: int,
+) -> str:
+    """What windows put back into an image of *sizes*, channels first as *gradient*. Elements no
+    window reached are zeros."""
+    whole = [
+        (count - 1) * stride + (size - 1) * dilation + 1
+        for count, stride, size, dilation in zip(
+            over.out, over.strides, over.size, over.dilations, strict=True
+        )
+    ]
+    found = piece.add(
+        *("ConvTranspose", gradient, filters),
+        strides=over.strides,
+        dilations=over.dilations,
+        group=groups,
+    )
+    # In one go with padding ONNX Runtime refuses some of the sizes there are.
+    behind = [
+        size - (have - begin) for size, have, begin in zip(sizes, whole, over.begin, strict=True)
+    ]
+    ends = piece.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *behind)
+    return piece.add("Pad", found, ends)
+
+
+def seen_by_filters(
+    piece: Piece, image: str, gradient: str, over: SlidingWindows, groups: int
+) -> str:
+    """The gradient by the filters, of *image* and *gradient* with batch and channels exchanged: a
+    convolution of the one with the other, strides and dilations exchanged, too."""
+    found = piece.add(
+        *("Conv", image, gradient),
+        strides=over.dilations,
+        dilations=over.strides,
+        pads=over.pads,
+        group=groups,
+    )
+    # Windows that reach not quite to the end leave more places than the filters have.
+    return piece.add("Slice", found, piece.ints(0, 0), piece.ints(*over.size), piece.ints(2, 3))
