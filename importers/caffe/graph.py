@@ -79,7 +79,7 @@ class NetGraph:
         shapes = top_shapes(layer, [self._shapes.get(bottom) for bottom in layer.bottoms])
         shapes += [None] * (len(layer.tops) - len(shapes))
         outputs = [self._write(top, op, port, shapes[port]) for port, top in enumerate(layer.tops)]
-        if not layer.bottoms and not layer.blobs:
+        if not layer.bottoms and not layer.blobs and not is_constant(layer):
             self.inputs.extend(outputs)
         return Op(
             id=op,
@@ -115,6 +115,13 @@ class NetGraph:
         nbytes = None if blob.offset is None else blob.nbytes
         self.constants.append(Constant(tensor, location, blob.offset or 0, nbytes))
         return InputRef(name)
+
+
+def is_constant(layer: Layer) -> bool:
+    """Whether *layer* fills its tops with numbers of the net itself: nothing is drawn or read."""
+    kind = layer.attrs.get("dummy_data_param.data_filler.type", "constant")
+    kinds = kind if isinstance(kind, tuple) else (kind,)
+    return layer.type == "DummyData" and bool(layer.shapes) and set(kinds) == {"constant"}
 
 
 def with_weights(net: Net, trained: Net) -> tuple[Net, list[str]]:

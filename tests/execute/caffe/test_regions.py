@@ -80,3 +80,19 @@ def test_upsample_repeats_and_interp_walks_between_corners(nets, rng):
     assert np.allclose(made[:, :, 1, 0], (x[:, :, 0, 0] + x[:, :, 1, 0]) / 2, atol=1e-6)
     again = nets.one("Interp", "interp_param { zoom_factor: 2 }", x)
     assert np.array_equal(again, made)
+
+
+def test_dummy_data_is_filled_here_if_nothing_is_drawn(nets, rng):
+    layers = """
+    layer { name: "d" type: "DummyData" top: "half" top: "one" dummy_data_param {
+      shape { dim: 2 dim: 3 } data_filler { value: 0.5 } data_filler { value: 1 } } }
+    layer { name: "n" type: "DummyData" top: "none" dummy_data_param { shape { dim: 2 dim: 3 } } }
+    layer { name: "y" type: "Eltwise" bottom: "x" bottom: "half" bottom: "none" top: "y" }
+    """
+    x = rng(2, 3)
+    made = nets.run(layers, {"x": x})
+    assert np.array_equal(made["y"], x + np.float32(0.5))
+    assert np.array_equal(made["one"], np.ones((2, 3)))
+    drawn = layers.replace("value: 0.5", 'type: "gaussian"')
+    made = nets.run(drawn, {"x": x, "half": x, "one": x})
+    assert np.array_equal(made["y"], x + x)

@@ -26,6 +26,20 @@ def _parameter(layer: CaffeLayer) -> list[str]:
     return [layer.piece.reshape(layer.weight(0, *shape), shape)]
 
 
+@row("DummyData", source="dummy_data")
+def _dummy(layer: CaffeLayer) -> list[str]:
+    """Tops filled with one number each; what was drawn is fed."""
+    known = [tensor.shape for tensor in layer.piece.op.outputs]
+    values = layer.reals("dummy_data_param.data_filler.value") or (0.0,)
+    if len(values) not in (1, layer.tops):
+        raise layer.refused(f"has {len(values)} fillers with a value for {layer.tops} tops")
+    every = values if len(values) == layer.tops else values * layer.tops
+    return [
+        layer.array(np.full([size or 0 for size in shape or ()], value))
+        for shape, value in zip(known, every, strict=True)
+    ]
+
+
 @row("Concat", source="concat")
 def _concat(layer: CaffeLayer) -> list[str]:
     if len(layer.bottoms) == 1:
