@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on, work
 from textual.app import App
-from textual.events import Event
+from textual.events import Event, Key
 from textual.message import Message
 from textual.worker import Worker, WorkerState
 
@@ -27,6 +27,7 @@ from tui.screens.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.screens.overview import OverviewScreen
 from tui.screens.palette import PaletteProvider
 from tui.screens.propagation import PropagationScreen
+from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.session import Session
@@ -54,6 +55,7 @@ class DivergraphApp(Owner):
         "ops": OpsScreen,
         "propagation": PropagationScreen,
         "submodel": SubmodelScreen,
+        "query": QueryScreen,
     }
     DEFAULT_MODE = "runs"
     COMMANDS = App.COMMANDS | {PaletteProvider}
@@ -72,6 +74,7 @@ class DivergraphApp(Owner):
         self.settings = settings
         self.keys = remapped(dict(settings.keymap))
         self._start = start
+        self._told: set[str] = set()
         self._only_text = OnlyText()
         self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
@@ -84,6 +87,13 @@ class DivergraphApp(Owner):
         """Handle *event*, unless it is a key that has to wait."""
         if not self.typed_ahead.holds(event):
             await super().on_event(event)
+
+    def on_key(self, event: Key) -> None:
+        """Say once of each key that nobody took that it does nothing here."""
+        free = event.is_printable and isinstance(self.screen, ViewScreen)
+        if free and event.key not in self.screen.active_bindings and event.key not in self._told:
+            self._told.add(event.key)
+            self.notify(f"{event.character} does nothing here; ? lists the keys")
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """The names of our colours for themes that do not define them."""

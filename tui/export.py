@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from divergraph.ask.cypher_question import cell_text
 from divergraph.text.printable import printable
 from graphstore.errors import InputError
 from graphstore.model import SPLIT_NUMBERS, Metric
@@ -25,15 +26,23 @@ def write_rows(rows: Iterable[OpRow], folder: Path, name: str) -> Path:
     a terminal would obey stands as an escape.
     Raises :class:`InputError` if the file cannot be written.
     """
-    safe = re.sub(r"[^\w.-]+", "_", name) or "ops"
+    metrics = [metric.value for metric in Metric]
+    header = [*_FIELDS, *_RESULTS, *metrics, *_SPLIT]
+    return write_table(header, (_values(row) for row in rows), folder, name)
+
+
+def write_table(
+    header: Sequence[str], rows: Iterable[Sequence[object]], folder: Path, name: str
+) -> Path:
+    """Write any *rows* so; nothing stands for None, a list is JSON."""
+    safe = re.sub(r"[^\w.-]+", "_", name) or "rows"
     for number in range(1, 1000):
         path = folder / (f"{safe}.csv" if number == 1 else f"{safe}-{number}.csv")
         try:
             with path.open("x", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file)
-                metrics = [metric.value for metric in Metric]
-                writer.writerow([*_FIELDS, *_RESULTS, *metrics, *_SPLIT])
-                writer.writerows([printable(str(cell)) for cell in _values(row)] for row in rows)
+                writer.writerow(map(printable, header))
+                writer.writerows([printable(cell_text(cell)) for cell in row] for row in rows)
         except FileExistsError:
             continue
         except OSError as error:

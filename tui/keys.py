@@ -25,7 +25,10 @@ class KeyScope(StrEnum):
     CURVE = "on the cosine curve"
     FILTER = "while typing a filter"
     YANK = "in the copy menu"
+    EDITOR = "while typing Cypher"
+    ANSWER = "in the view of queries"
     FORM = "in the form of an export"
+    ASKED = "in a window that asks for a line"
     OVERLAY = "in a window over the view"
 
 
@@ -72,6 +75,8 @@ TABLE: tuple[Key, ...] = (
         "view.propagation", "4", "view('propagation')", ALL, "follow the error of the first origin"
     ),
     Key("view.submodel", "5", "view('submodel')", ALL, "choose a part of the model and export it"),
+    Key("view.query", "7", "view('query')", ALL, "ask in Cypher"),
+    Key("query.same", "Q", "same_as_cypher", ALL, "the same as what is shown, in Cypher"),
     Key("view.runs", "0", "view('runs')", ALL, "choose another run or graph", "runs"),
     Key("origin.first", "f", "first_origin", ALL, "jump to the first origin", "first origin"),
     Key("origin.next", "e", "next_origin", ALL, "next origin in execution order", "next"),
@@ -88,6 +93,7 @@ TABLE: tuple[Key, ...] = (
     Key("yank", "y", "yank", ALL, "copy the name, row, address or command", "yank"),
     Key("commands", "colon,ctrl+p", "app.command_palette", ALL, "find a command or an op", "find"),
     Key("log", "at", "log", ALL, "the shell commands that show the same", "shell"),
+    Key("retry", "R", "retry", ALL, "after trouble with the store: open it anew and ask again"),
     Key("help", "question_mark", "help", ALL, "this page", "help"),
     Key("close", "escape", "close", ALL, "close, restore, or clear the filter"),
     Key("quit", "q,ctrl+c", "quit", ALL, "leave", "quit"),
@@ -144,7 +150,19 @@ TABLE: tuple[Key, ...] = (
     Key("yank.row", "r", "copy('row')", KeyScope.YANK, "copy the row, tab-separated"),
     Key("yank.address", "l", "copy('address')", KeyScope.YANK, "copy the address (link)"),
     Key("yank.command", "c", "copy('command')", KeyScope.YANK, "copy the shell command"),
+    Key("query.ask", "f5,ctrl+r", "ask", KeyScope.EDITOR, "ask", "ask"),
+    Key("query.plan", "f8,ctrl+o", "plan", KeyScope.EDITOR, "how it would be answered"),
+    Key("query.complete", "ctrl+n,ctrl+@", "complete", KeyScope.EDITOR, "complete the word"),
+    Key("query.older", "ctrl+up,alt+up", "past(-1)", KeyScope.EDITOR, "the question before"),
+    Key("query.newer", "ctrl+down,alt+down", "past(1)", KeyScope.EDITOR, "the question after"),
+    Key("query.keep", "ctrl+s", "keep", KeyScope.EDITOR, "keep it under a name"),
+    Key("query.leave", "escape", "leave", KeyScope.EDITOR, "stop it, or go to the answer"),
+    Key("answer.ask", "f5,ctrl+r", "ask", KeyScope.ANSWER, "ask again", "ask"),
+    Key("answer.edit", "i", "edit", KeyScope.ANSWER, "type Cypher", "edit"),
+    Key("answer.filter", "F", "filter_ops", KeyScope.ANSWER, "list the ops of the answer", "ops"),
+    Key("answer.export", "x", "export", KeyScope.ANSWER, "write the answer as CSV", "export"),
     Key("form.export", "enter", "accept", KeyScope.FORM, "write the part"),
+    Key("asked.close", "escape", "dismiss", KeyScope.ASKED, "close the window"),
     Key("overlay.close", "escape,q", "dismiss", KeyScope.OVERLAY, "close the window"),
 )
 

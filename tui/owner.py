@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.app import App
+from textual.reactive import reactive
 
 if TYPE_CHECKING:
     from tui.address import ScreenAddress
@@ -16,9 +18,21 @@ if TYPE_CHECKING:
     from tui.widgets.text_pane import Build
 
 
+@dataclass(frozen=True, slots=True)
+class RunningJob:
+    """A job under way: the sentence that says so, and what it does now."""
+
+    sentence: str
+    stage: str
+
+
 class Owner(App[None]):
     """An app with a session; it knows the views, they know only this of it."""
 
+    job: reactive[RunningJob | None] = reactive(None)
+    """What runs in the background; every view tells of it, and asks before leaving."""
+    leaving = ""
+    """The job that the user was told of when they asked to leave."""
     session: Session
     settings: Settings
     keys: Sequence[Key]

@@ -7,18 +7,23 @@ from __future__ import annotations
 import gc
 import shlex
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from graphstore.errors import DivergraphError, StoreError
+from graphstore.model import Side
 from tui.address import ScreenAddress
 from tui.render.part_marks import MarkHistory
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Minimized
     from divergraph.ask import OpDetail, Overview, Trace
-    from graphstore.contract import GraphInfo, GraphStore
+    from divergraph.ask.cypher_question import CypherQuestion
+    from graphstore.cancellation import Cancellation
+    from graphstore.contract import GraphInfo, GraphStore, QueryResult
     from graphstore.model import Run
     from graphstore.op_row import OpRow
     from tui.part_chooser import PartChooser
@@ -77,6 +82,8 @@ class Session:
         self._traces: dict[tuple[str, str], Trace] = {}
         self._choosers: dict[str, PartChooser] = {}
         self._marks: dict[str, MarkHistory] = {}
+        self._wanted_query: tuple[str, str] | None = None
+        self.last_op = ""
 
     def targets(self) -> tuple[list[Run], list[GraphInfo]]:
         """Runs and imported graphs, newest first."""
@@ -142,6 +149,39 @@ class Session:
                 gc.freeze()
             return self._choosers[self.target]
 
+    def cypher(
+        self, asked: CypherQuestion, cancellation: Cancellation
+    ) -> tuple[QueryResult, float]:
+        """The answer of a question of the user's own, and the milliseconds it took."""
+        with self._lock:
+            store, begin = self._open(), time.perf_counter()
+            return asked.answer(store, cancellation), 1000 * (time.perf_counter() - begin)
+
+    def cypher_plan(self, asked: CypherQuestion, cancellation: Cancellation) -> str:
+        """How such a question would be answered."""
+        with self._lock:
+            return asked.plan(self._open(), cancellation)
+
+    def device_ops(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of *names* that are ops on screen; if none is, the device ops made of them."""
+        with self._lock:
+            store = self._open()
+            known = store.ops(self.target, names)
+            if known or self.kind == "graph":
+                return tuple(name for name in names if name in known)
+            originals = store.ops(self.target, names, Side.GOLDEN)
+            links = (store.links(self.target, name, Side.GOLDEN) for name in originals)
+            return tuple(dict.fromkeys(link.device for found in links for link in found))
+
+    def ask_query(self, name: str, op: str) -> None:
+        """Have the view of queries show the named query *name*, about *op*."""
+        self._wanted_query = name, op
+
+    def take_query(self) -> tuple[str, str] | None:
+        """The query that is to be shown, once."""
+        wanted, self._wanted_query = self._wanted_query, None
+        return wanted
+
     def keep_search(self, run: str, result: Minimized) -> str:
         """Keep the result of a search for minimal parts with its run; why not, if it cannot be."""
         from divergraph.api.runs.model_parts import with_search
@@ -158,6 +198,14 @@ class Session:
     def marks(self) -> MarkHistory:
         """Where the user marked starts and ends of a part of the run."""
         return self._marks.setdefault(self.target, MarkHistory())
+
+    def reopen(self) -> None:
+        """Let go of the store; the next question opens it anew. Answers at hand are kept."""
+        with self._lock:
+            store, self._store = self._store, None
+            if store is not None:
+                with suppress(DivergraphError):  # it may be gone, which is why it is let go
+                    store.close()
 
     @property
     def store_name(self) -> str:

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from tui.keys import Key as TableKey
-from tui.keys import KeyScope
+from tui.screens.base import ViewScreen
 
 _FIELDS = frozenset({"filter.open", "commands"})
 _WINDOWS = frozenset({"yank", "log", "help", "part.export", "part.tried"})
@@ -33,8 +33,8 @@ class TypedAhead:
     ) -> None:
         self._app = app
         self._send = send
-        self._opened = {
-            (key.scope, name.strip()): self._field if key.id in _FIELDS else self._window
+        self._opening = {
+            (key.scope, name.strip()): key.id
             for key in table
             if key.id in _FIELDS | _WINDOWS
             for name in key.keys.split(",")
@@ -56,16 +56,21 @@ class TypedAhead:
         if self._held is not None:
             self._held.append(event)
             return True
-        if isinstance(event, Key) and not self._field():
-            screen = self._app.screen
-            scopes: Sequence[KeyScope] = getattr(screen, "SCOPES", ())  # a window has none
-            opened = (self._opened.get((scope, event.key)) for scope in scopes)
-            is_open = next(filter(None, opened), None)
-            if is_open is not None:
-                self._held, self._left = [], _LONGEST
-                self._is_open, self._under = is_open, screen
-                self._app.set_timer(_STEP, self._look)
+        if isinstance(event, Key) and not self._field() and (opening := self._opened_by(event)):
+            self._held, self._left = [], _LONGEST
+            self._is_open = self._field if opening in _FIELDS else self._window
+            self._under = self._app.screen
+            self._app.set_timer(_STEP, self._look)
         return False
+
+    def _opened_by(self, event: Key) -> str:
+        """The id of the key if it opens something in the view on screen; else empty."""
+        screen = self._app.screen
+        if not isinstance(screen, ViewScreen):
+            return ""
+        ids = (self._opening.get((scope, event.key), "") for scope in screen.SCOPES)
+        found = next(filter(None, ids), "")
+        return "" if screen.why_not(found) else found
 
     def _field(self) -> bool:
         return isinstance(self._app.focused, Input)

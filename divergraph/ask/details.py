@@ -204,7 +204,7 @@ def _explain(facts: Facts, row: OpRow, compared: Iterable[Comparison]) -> str:
 def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
     """The sentence about a compared op by its state."""
     broken = _broken(facts, item)
-    if row.split is not None and row.state in (OpState.ORIGIN, OpState.DRIFTING):
+    if row.split is not None and row.state in _OF_SPLIT:
         return _of_split(facts, row, broken)
     if row.state is OpState.ORIGIN:
         return f"{broken}; the nearest measured ops before it are within their limits"
@@ -217,8 +217,11 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
     return "within every limit"
 
 
+_OF_SPLIT = (OpState.ORIGIN, OpState.DRIFTING, OpState.EXPLAINED)
+
+
 def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
-    """The sentence about an origin or a drifting op whose error was split; a cause is left to the
+    """The sentence about an op whose error was split, and that carries none; a cause is left to the
     op's findings."""
     answer = None if facts.answer is None else facts.answer.of(row.id)
     if facts.answer is not None and answer is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from divergraph.text.numbers import short
-from divergraph.text.words import known
+from divergraph.text.words import UNDEFINED, known, undefined
 from graphstore.model import Metric, MetricSet
 
 
@@ -13,6 +13,11 @@ def metric_text(metrics: MetricSet | None) -> str:
         return ""
     cosine = known(metrics, Metric.COSINE_SIMILARITY)
     digits = 5 if cosine is not None and cosine < 0 else 6
-    error = metrics.relative_euclidean_distance
-    worst = metrics.max_absolute_error
-    return f"cos {short(cosine, f'.{digits}f'):>8}  rel {short(error):>9}  max|d| {short(worst):>9}"
+    alike = _figure(metrics, Metric.COSINE_SIMILARITY, f".{digits}f")
+    error = _figure(metrics, Metric.RELATIVE_EUCLIDEAN_DISTANCE)
+    worst = _figure(metrics, Metric.MAX_ABSOLUTE_ERROR)
+    return f"cos {alike:>8}  rel {error:>9}  max|d| {worst:>9}"
+
+
+def _figure(metrics: MetricSet, metric: Metric, form: str = ".3g") -> str:
+    return UNDEFINED if undefined(metrics, metric) else short(known(metrics, metric), form)

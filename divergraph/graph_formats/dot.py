@@ -18,6 +18,7 @@ _COLOURS = {
     OpState.ORIGIN: "#d7301f",
     OpState.INHERITED: "#fdbb84",
     OpState.DRIFTING: "#fee8c8",
+    OpState.EXPLAINED: "#e5f5e0",
     OpState.CLEAN: "#c7e9c0",
     OpState.BROKEN: "#bcbddc",
     OpState.NOT_COMPARED: "#f0f0f0",

@@ -113,7 +113,8 @@ def states(
     around: Collection[str] = (),
 ) -> dict[str, OpState]:
     """The state of each op, by id. An op over a limit is inherited if an origin lies upstream or
-    (*around*) in one of its bodies, else drifting."""
+    (*around*) in one of its bodies, else explained by its precision, unless it is a suspect or
+    nothing is known of its own error."""
     starts = set(origins)
     numbers = [arrays.number[op] for op in starts]
     behind = {arrays.ids[number] for number in descendants(arrays, numbers)} | set(around)
@@ -130,8 +131,15 @@ def _state(outputs: Sequence[Comparison], is_origin: bool, is_behind: bool) -> O
     if any(is_broken(each) for each in outputs):
         return OpState.BROKEN
     if item.over:
-        return OpState.INHERITED if is_behind else OpState.DRIFTING
-    return OpState.DRIFTING if item.level is Level.WARN else OpState.CLEAN
+        return OpState.INHERITED if is_behind else _unjudged(item)
+    return _unjudged(item) if item.level is Level.WARN else OpState.CLEAN
+
+
+def _unjudged(item: Comparison) -> OpState:
+    """The state of an op past a limit or warning level that neither starts nor carries an error."""
+    split = item.split
+    known = split is not None and not split.failure and split.guilt is Guilt.NONE
+    return OpState.EXPLAINED if known else OpState.DRIFTING
 
 
 def verdict(

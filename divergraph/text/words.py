@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from graphstore.model import Method, Metric, MetricSet, OpState, Reason, Run, Verdict
@@ -10,6 +11,7 @@ STATE_MARKS = {
     OpState.ORIGIN: "#",
     OpState.INHERITED: "v",
     OpState.DRIFTING: "^",
+    OpState.EXPLAINED: "=",
     OpState.CLEAN: ".",
     OpState.BROKEN: "!",
     OpState.NOT_COMPARED: "-",
@@ -54,6 +56,17 @@ def known(metrics: MetricSet | None, metric: Metric) -> float | None:
     if metrics is None or metrics.notes.get(metric) == NOT_KNOWN:
         return None
     return float(getattr(metrics, metric.value))
+
+
+UNDEFINED = "undef"
+
+
+def undefined(metrics: MetricSet, metric: Metric) -> bool:
+    """Whether *metric* has no value though all values are finite: the cosine of zeros, or an error
+    relative to zeros."""
+    finite = not metrics.device_nonfinite and not metrics.golden_nonfinite
+    value = known(metrics, metric)
+    return finite and value is not None and math.isnan(value)
 
 
 def verdict_text(run: Run) -> str:

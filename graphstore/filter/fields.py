@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from enum import StrEnum
 
-from graphstore.model import Metric
+from graphstore.model import Metric, OpState
 
 
 class FieldKind(StrEnum):
@@ -68,10 +68,9 @@ _DESCRIPTION = (
     _field("original", "orig originals", _PART, "part of the name of an original op"),
 )
 
+_STATES = ", ".join(state.value.replace(" ", "_") for state in OpState)
 _RESULT = (
-    _field(
-        "state", "", _CHOICE, "origin, inherited, drifting, clean, broken, not_compared (or none)"
-    ),
+    _field("state", "", _CHOICE, f"{_STATES} (or none)"),
     _field("level", "", _CHOICE, "pass, warn, fail or none"),
     _field("over", "failed", _METRIC, "a metric over its limit; any; none"),
     _field("from", "origins", _TEXT, "an origin the error can come from"),

@@ -110,6 +110,8 @@ class OpState(StrEnum):
     ORIGIN = "origin"
     INHERITED = "inherited"
     DRIFTING = "drifting"
+    EXPLAINED = "explained"
+    """Past a limit or warning level, and no more than the precision of the ops explains."""
     CLEAN = "clean"
     BROKEN = "broken"
     NOT_COMPARED = "not compared"

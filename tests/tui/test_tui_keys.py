@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from browsing import said
 
 from tui import keys
 from tui.keys import TABLE, KeyScope
@@ -61,3 +62,11 @@ def test_remapping_changes_the_keys_of_one_id_only():
     table = keys.remapped({"list.down": "down"})
     changed = [key for key, old in zip(table, TABLE, strict=True) if key != old]
     assert changed == [dataclasses.replace(keys.BY_ID["list.down"], keys="down")]
+
+
+async def test_a_key_that_does_nothing_says_so_once(browse, made_store):
+    async with browse(made_store) as b:
+        await b.press("7", "7")
+        assert said(b.app) == "7 does nothing here; ? lists the keys"
+        await b.press("slash", "7")
+        assert said(b.app).count("does nothing") == 1, "a digit typed into a filter is text"

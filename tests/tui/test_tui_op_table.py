@@ -19,7 +19,7 @@ from tui.style.glyphs import ASCII, UNICODE
 def metrics_of(error):
     rest = dict.fromkeys((metric.value for metric in Metric), error)
     rest |= {"cosine_similarity": 1 - error / 2, "standard_deviation": (0.0, 1.0, 0.0, 1.0)}
-    return MetricSet(**rest)
+    return MetricSet(**rest, device_nonfinite=int(math.isnan(error)))
 
 
 def row(topo, error=None, **changes):
@@ -99,6 +99,14 @@ def test_a_cosine_statistics_do_not_tell_is_neither_shown_nor_the_worst():
     rows = [row(0, 0.1, metrics=told), row(1, 0.2), row(2, math.nan)]
     assert op_table.arrange(rows, [0, 1, 2], Order("cos")) == [2, 1, 0]
     assert cells(OpTable(rows, [0, 1, 2], UNICODE, in_run=True))["cos"] == UNICODE.dash
+
+
+def test_a_figure_of_zeros_has_no_value_and_comes_last():
+    zeros = replace(metrics_of(math.nan), device_nonfinite=0)
+    rows = [row(0, 0.1, metrics=zeros), row(1, 0.2), row(2, math.nan)]
+    for column in ("cos", "rel"):
+        assert op_table.arrange(rows, [0, 1, 2], Order(column)) == [2, 1, 0]
+        assert cells(OpTable(rows, [0, 1, 2], UNICODE, in_run=True))[column] == "undef"
 
 
 def test_selection_stops_when_asked():

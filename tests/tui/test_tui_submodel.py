@@ -382,3 +382,25 @@ async def test_leaving_while_a_job_runs_takes_two_presses(browse, whole_store, m
         go_on.set()
         await b.press("q")
         assert b.app._exit is True
+
+
+async def test_a_running_job_is_told_in_every_view_and_each_asks_before_leaving(
+    browse, whole_store, monkeypatch
+):
+    go_on = threading.Event()
+    monkeypatch.setattr(PartChooser, "smallest", lambda chooser, part: go_on.wait(60) and None)
+    async with browse(whole_store, "whole") as b:
+        await b.press("5")
+        await b.mark(["mul1"], ["join"])
+        try:
+            for view in ("5", "1", "2", "0"):
+                await b.pilot.press(*(("i",) if view == "5" else (view,)))
+                await b.pilot.pause(0.2)
+                assert "searching where the fewest bytes go in" in text_of(b.app).split("\n")[0]
+                b.app.leaving = ""
+                await b.pilot.press("q")
+                assert b.app._exit is False, view
+        finally:
+            go_on.set()
+        await b.settle(b.pilot)
+        assert "searching" not in text_of(b.app).split("\n")[0]

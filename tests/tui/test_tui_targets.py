@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 from browsing import SIZE, op_under_cursor, said, shown_ops, text_of
+from layered_run import made_run
 from textual.widgets import Static
 
 from divergraph.ask import open_store
@@ -158,3 +159,29 @@ async def test_the_origin_is_in_sight_on_a_small_screen(make_app, made_store, se
     async with app.run_test(size=(60, 18)) as pilot:
         await settle(pilot)
         assert "1 ◆ " in text_of(app)
+
+
+async def test_a_store_that_goes_away_leaves_on_screen_what_is_known(make_app, tmp_path, settled):
+    url = tmp_path / "store"
+    with open_store(str(url)) as store:
+        store.save_run(made_run())
+    app = make_app(str(url))
+    async with app.run_test(size=SIZE) as pilot:
+        await settled(pilot)
+        await pilot.press("2")
+        await settled(pilot)
+        known = shown_ops(app)
+        app.session.reopen()
+        url.rename(tmp_path / "away")
+        url.write_text("something else")
+        await pilot.press("j", "j")
+        await settled(pilot)
+        assert shown_ops(app) == known
+        assert "R tries again" in text_of(app)
+        assert known[0] in text_of(app)
+        url.unlink()
+        (tmp_path / "away").rename(url)
+        await pilot.press("R")
+        await settled(pilot)
+        assert "R tries again" not in text_of(app)
+        assert shown_ops(app) == known

@@ -9,7 +9,7 @@ from textual.content import Content
 from divergraph.ask import OpDetail, TensorRow
 from divergraph.ask.sentences import ROLE_WORDS, numbers_text
 from divergraph.text.printable import printable
-from divergraph.text.words import NOT_KNOWN, known, shape_text
+from divergraph.text.words import NOT_KNOWN, shape_text
 from graphstore.model import Comparison, Level, Metric, Side
 from graphstore.op_row import OpRow
 from tui.style import theme
@@ -146,7 +146,7 @@ def _tensor_state(comparison: Comparison | None, glyphs: Glyphs) -> list[tuple[s
         reason = comparison.reason
         word = "not compared" if reason is None else wording.REASON_SHORT[reason]
         return [(f"{glyphs.unknown} {word}", theme.QUIET)]
-    value = wording.cosine(known(comparison.metrics, Metric.COSINE_SIMILARITY), glyphs)
+    value = wording.figure(comparison.metrics, Metric.COSINE_SIMILARITY, glyphs)
     level = comparison.level or Level.PASS
     mark = {Level.PASS: glyphs.good, Level.WARN: glyphs.drifting, Level.FAIL: glyphs.bad}[level]
     return [(f"cos {value} {mark}", theme.LEVEL_STYLES[level])]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from divergraph.text.words import known, shape_text
+from divergraph.text.words import known, shape_text, undefined
 from graphstore.model import Metric, MetricSet, OpState, Role
 from graphstore.op_row import OpRow
 from tui.style import words as wording
@@ -55,6 +55,7 @@ _STYLES = {
     OpState.ORIGIN: "origin",
     OpState.INHERITED: "inherited",
     OpState.DRIFTING: "drifting",
+    OpState.EXPLAINED: "explained",
     OpState.CLEAN: "clean",
     OpState.BROKEN: "broken",
     OpState.NOT_COMPARED: "unknown",
@@ -104,17 +105,24 @@ def _rising(metric: Metric) -> Callable[[OpRow], float | None]:
     """Key of a metric that grows with the error: the worst has the smallest key."""
 
     def key(row: OpRow) -> float | None:
-        value = known(row.metrics, metric)
-        return None if value is None else (-math.inf if math.isnan(value) else -value)
+        return _largest(_defined(row, metric))
 
     return key
 
 
 def _cosine(row: OpRow) -> float | None:
-    value = known(row.metrics, Metric.COSINE_SIMILARITY)
+    value = _defined(row, Metric.COSINE_SIMILARITY)
     if value is None:
         return None
     return -math.inf if math.isnan(value) or row.state is OpState.BROKEN else value
+
+
+def _defined(row: OpRow, metric: Metric) -> float | None:
+    """The metric of the row; None where it has no value, so that it comes last, though NaN in a
+    tensor comes first."""
+    if row.metrics is None or undefined(row.metrics, metric):
+        return None
+    return known(row.metrics, metric)
 
 
 def _gain(row: OpRow) -> float | None:
@@ -133,7 +141,14 @@ _ROLES = (
     Role.CLEAN,
     Role.UNKNOWN,
 )
-_SEVERITY = (OpState.BROKEN, OpState.ORIGIN, OpState.INHERITED, OpState.DRIFTING, OpState.CLEAN)
+_SEVERITY = (
+    OpState.BROKEN,
+    OpState.ORIGIN,
+    OpState.INHERITED,
+    OpState.DRIFTING,
+    OpState.EXPLAINED,
+    OpState.CLEAN,
+)
 
 SORT_KEYS: dict[str, Callable[[OpRow], float | str | None]] = {
     "state": lambda row: _SEVERITY.index(row.state) if row.state in _SEVERITY else None,
@@ -333,7 +348,8 @@ def _name(table: OpTable, row: OpRow, _: int) -> Cell:
     return Cell(row.id, style)
 
 
-def _metric(row: OpRow, metric: Metric, text: str) -> Cell:
+def _metric(table: OpTable, row: OpRow, metric: Metric) -> Cell:
+    text = wording.figure(row.metrics, metric, table.glyphs)
     if row.metrics is None:
         return Cell(text, "quiet")
     return Cell(text, value_style(row.state) if metric in row.failed else "")
@@ -362,21 +378,9 @@ _CELLS: dict[str, Callable[[OpTable, OpRow, int], Cell]] = {
     "shape": lambda _, row, __: Cell(shape_text(row.shape)),
     "layout": lambda _, row, __: Cell(row.layout),
     "subgraph": lambda _, row, __: Cell(row.subgraph),
-    "cos": lambda table, row, _: _metric(
-        row,
-        Metric.COSINE_SIMILARITY,
-        wording.cosine(known(row.metrics, Metric.COSINE_SIMILARITY), table.glyphs),
-    ),
-    "max": lambda table, row, _: _metric(
-        row,
-        Metric.MAX_ABSOLUTE_ERROR,
-        wording.small(known(row.metrics, Metric.MAX_ABSOLUTE_ERROR), table.glyphs),
-    ),
-    "rel": lambda table, row, _: _metric(
-        row,
-        Metric.RELATIVE_EUCLIDEAN_DISTANCE,
-        wording.small(known(row.metrics, Metric.RELATIVE_EUCLIDEAN_DISTANCE), table.glyphs),
-    ),
+    "cos": lambda table, row, _: _metric(table, row, Metric.COSINE_SIMILARITY),
+    "max": lambda table, row, _: _metric(table, row, Metric.MAX_ABSOLUTE_ERROR),
+    "rel": lambda table, row, _: _metric(table, row, Metric.RELATIVE_EUCLIDEAN_DISTANCE),
     "gain": lambda table, row, _: Cell(wording.gain(row.gain, table.glyphs)),
     "susp": _susp,
     "role": _role,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from divergraph.ask import ModuleRow, OriginAnswer, Overview
 from divergraph.ask.sentences import reason_text
-from divergraph.text.words import REASON_WORDS, known
+from divergraph.text.words import REASON_WORDS
 from graphstore.model import Guilt, Method, Metric, OpState
 from graphstore.op_row import OpRow
 from tui.render.op_table import state_style
@@ -28,7 +28,14 @@ _SHORT_METRICS = {
     Metric.MAX_RELATIVE_ERROR: "maxrel",
     Metric.MEAN_RELATIVE_ERROR: "meanrel",
 }
-_WORST_FIRST = (OpState.ORIGIN, OpState.BROKEN, OpState.INHERITED, OpState.DRIFTING, OpState.CLEAN)
+_WORST_FIRST = (
+    OpState.ORIGIN,
+    OpState.BROKEN,
+    OpState.INHERITED,
+    OpState.DRIFTING,
+    OpState.EXPLAINED,
+    OpState.CLEAN,
+)
 
 
 def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
@@ -116,10 +123,8 @@ def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tu
         Cell(f"{rank} {glyphs.state(row.state)}", style),
         Cell(row.id, style if row.state is OpState.ORIGIN else "", tail, "fused"),
         Cell(row.type),
-        Cell(wording.cosine(known(metrics, Metric.COSINE_SIMILARITY), glyphs)),
-        Cell(
-            wording.small(None if metrics is None else metrics.relative_euclidean_distance, glyphs)
-        ),
+        Cell(wording.figure(metrics, Metric.COSINE_SIMILARITY, glyphs)),
+        Cell(wording.figure(metrics, Metric.RELATIVE_EUCLIDEAN_DISTANCE, glyphs)),
         Cell(causes.get(row.id) or over or glyphs.dash),
     )
 

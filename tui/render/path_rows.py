@@ -12,7 +12,6 @@ from divergraph.ask import ErrorPath, PathStep, Trace
 from divergraph.ask.path_compression import fold_text, folded
 from divergraph.ask.sentences import names, step_note
 from divergraph.text.printable import printable
-from divergraph.text.words import known
 from graphstore.model import Metric, OpState
 from tui.render.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style
 from tui.style import theme
@@ -86,14 +85,13 @@ class ErrorPathRows:
     def _step(self, number: int, step: PathStep) -> tuple[Cell, ...]:
         row, glyphs = step.row, self.glyphs
         style = value_style(row.state)
-        cosine = known(row.metrics, Metric.COSINE_SIMILARITY)
         error = None if row.metrics is None else row.metrics.relative_euclidean_distance
         strong = style if row.state in (OpState.ORIGIN, OpState.BROKEN) else ""
         return (
             Cell(f"{number}{glyphs.state(row.state)}", state_style(row.state)),
             Cell(row.id, strong, f" {glyphs.fused}{row.fused}" if row.fused > 1 else "", "fused"),
             Cell(row.type),
-            Cell(wording.cosine(cosine, glyphs)),
+            Cell(wording.figure(row.metrics, Metric.COSINE_SIMILARITY, glyphs)),
             Cell(wording.small(error, glyphs), strong),
             Cell(_bar(error, glyphs), style),
             Cell(wording.gain(row.gain, glyphs)),

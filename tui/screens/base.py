@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import ClassVar, cast
 
-from textual import on
+from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
@@ -19,7 +20,7 @@ from graphstore.model import Side
 from tui.address import ScreenAddress
 from tui.keys import BY_ID, Key, KeyScope, bindings
 from tui.messages import Failed
-from tui.owner import Owner
+from tui.owner import Owner, RunningJob
 from tui.render.part_marks import Marks
 from tui.style import theme
 from tui.style import words as wording
@@ -31,6 +32,7 @@ VIEWS = (
     ("ops", "2 Ops"),
     ("propagation", "4 Propagation"),
     ("submodel", "5 Submodel"),
+    ("query", "7 Query"),
 )
 NO_RUN = "an imported graph has no results; compare makes them"
 
@@ -42,6 +44,9 @@ class ViewScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (160, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-tiny"), (22, "-short"), (30, "-tall")]  # noqa: RUF012
 
+    class Reopened(Message):
+        """The store was opened anew."""
+
     VIEW: ClassVar[str] = ""
     CRUMB: ClassVar[str] = ""
     SHOWN_KEYS: ClassVar[tuple[str, ...]] = ()
@@ -50,6 +55,7 @@ class ViewScreen(Screen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._at = ""
+        self._filled = False
 
     @property
     def owner(self) -> Owner:
@@ -90,7 +96,8 @@ class ViewScreen(Screen[None]):
         self.query_one(TitleLine).show(crumbs, session.store_name)
         if self._at != session.target:
             self._at = session.target
-            self.set_class(False, "-failed")
+            self._filled = False
+            self._forget_problem()
             self.load(address)
         else:
             self.restore(address)
@@ -101,6 +108,10 @@ class ViewScreen(Screen[None]):
         self.set_class(self.owner.settings.glyphs.name == "ascii", "-ascii")
         session = self.owner.session
         self.query_one(TitleLine).show(["divergraph", self.CRUMB], session.store_name)
+        self.watch(self.owner, "job", self._show_job)
+
+    def _show_job(self, job: RunningJob | None) -> None:
+        self.query_one(TitleLine).show_job(job.stage if job is not None else "")
 
     def why_not(self, key_id: str) -> str | None:
         """Why the key does nothing at present, None if it does."""
@@ -113,6 +124,8 @@ class ViewScreen(Screen[None]):
             "view.ops": no_target,
             "view.propagation": no_target or no_run or self._no_origin(),
             "view.submodel": no_target or no_run,
+            "view.query": no_target,
+            "query.same": no_target or self._no_query(),
             "propagation.follow": no_target or no_run,
             "part.start": no_target or no_run,
             "filter.open": no_target,
@@ -123,6 +136,20 @@ class ViewScreen(Screen[None]):
         reasons["part.end"] = reasons["part.start"]
         reasons["origin.next"] = reasons["origin.previous"] = reasons["origin.first"]
         return reasons.get(key_id)
+
+    def same_query(self) -> tuple[str, str]:
+        """The named query that gives what is shown, and the op it is about; empty names if none."""
+        return "", ""
+
+    def _no_query(self) -> str | None:
+        return None if self.same_query()[0] else "no named query says the same"
+
+    def action_same_as_cypher(self) -> None:
+        """Show the named query that gives the same in the view of queries."""
+        if self.allowed("query.same"):
+            session = self.owner.session
+            session.ask_query(*self.same_query())
+            self.owner.go(ScreenAddress(session.target, session.kind, view="query"))
 
     def _no_origin(self) -> str | None:
         origins = self.owner.session.known_origins()
@@ -158,9 +185,17 @@ class ViewScreen(Screen[None]):
         if event.state is WorkerState.ERROR and event.worker.error is not None:
             self.post_message(Failed(unexpected(event.worker.error, self.owner.settings.state_dir)))
 
+    def filled(self) -> None:
+        """The panes show what was asked for; trouble from now on leaves it on screen."""
+        self._filled = True
+        self._forget_problem()
+
+    def _forget_problem(self) -> None:
+        self.remove_class("-failed", "-troubled")
+
     @on(Failed)
     def _show_problem(self, event: Failed) -> None:
-        """Show the trouble in place of the body."""
+        """Show the trouble above what is in memory, or in place of an empty body."""
         event.stop()
         error, glyphs = event.error, self.owner.settings.glyphs
         lines = [Content.styled(f"{glyphs.bad} {printable(error.what)}", theme.ERROR)]
@@ -168,10 +203,24 @@ class ViewScreen(Screen[None]):
             lines.append(Content(f"  {printable(error.where)}"))
         if error.hint:
             lines.append(Content(f"  {printable(error.hint)}"))
-        lines.append(Content.styled("  0 lists the runs and graphs, q leaves", theme.QUIET))
+        keys = "  R tries again, 0 lists the runs and graphs, q leaves"
+        lines.append(Content.styled(keys, theme.QUIET))
         self.query_one("#problem", Static).update(Content("\n").join(lines))
-        self.add_class("-failed")
-        self._at = ""
+        self.add_class("-troubled" if self._filled else "-failed")
+        if not self._filled:
+            self._at = ""
+
+    @work(thread=True, exclusive=True, group="retry", exit_on_error=False)
+    def action_retry(self) -> None:
+        """Open the store anew and ask again."""
+        if self.has_class("-failed") or self.has_class("-troubled"):
+            self.owner.session.reopen()
+            self.post_message(self.Reopened())
+
+    @on(Reopened)
+    def _ask_again(self) -> None:
+        address, self._at = self.address(), ""
+        self.show_address(address)
 
     @on(Tab.Chosen)
     def _tab(self, event: Tab.Chosen) -> None:
@@ -182,6 +231,7 @@ class ViewScreen(Screen[None]):
         key = f"view.{view}"
         if view != self.VIEW and self.allowed(key):
             session = self.owner.session
+            session.last_op = self.current_op() or session.last_op
             self.owner.go(ScreenAddress(session.target, session.kind, view=view))
 
     def action_first_origin(self) -> None:
@@ -291,8 +341,13 @@ class ViewScreen(Screen[None]):
             self.minimize()
 
     def action_quit(self) -> None:
-        """Leave."""
-        self.app.exit()
+        """Leave; while a job runs, only when asked twice for it."""
+        job = self.owner.job
+        if job is None or self.owner.leaving == job.sentence:
+            self.app.exit()
+        else:
+            self.owner.leaving = job.sentence
+            self.notify(f"{job.sentence}; q again leaves", severity="warning")
 
     def _line_keys(self) -> Sequence[Key]:
         known = {key.id: key for key in self.owner.keys}

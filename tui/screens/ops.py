@@ -165,6 +165,7 @@ class OpsScreen(RowsToFile, DetailScreen):
     @on(Loaded)
     def _got_rows(self, event: Loaded) -> None:
         self._ops, self._limits = event.ops, event.limits
+        self.filled()
         self._arrange()
         self.query_one(KeyLine).draw()
 
@@ -306,6 +307,12 @@ class OpsScreen(RowsToFile, DetailScreen):
         if self._table is None or not 0 <= index < len(self._table):
             return None
         return self._table.op(index)
+
+    def same_query(self) -> tuple[str, str]:
+        """What the op under the cursor was made of; of an imported graph, its ops."""
+        if self.owner.session.kind == "graph":
+            return "graph_ops", ""
+        return ("lineage_of_device_op", self.current_op()) if self.current_op() else ("roles", "")
 
     def current_op(self) -> str:
         """The op under the cursor."""

@@ -108,10 +108,15 @@ class OverviewScreen(ViewScreen):
 
         self.answer(ask)
 
+    def same_query(self) -> tuple[str, str]:
+        """The origins by the store's own words."""
+        return "first_diverging", ""
+
     @on(Loaded)
     def _show(self, event: Loaded) -> None:
         overview, glyphs = event.overview, self.owner.settings.glyphs
         self._overview = overview
+        self.filled()
         self._show_verdict()
         self._show_origins(overview)
         self.query_one(Curve).show(event.curve)

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
+from tui.owner import RunningJob
 from tui.part_chooser import Answer, PartChooser
 from tui.render import part_text, probe_text
 from tui.render.part_marks import Marks
@@ -72,7 +73,6 @@ class PartJobs(ViewScreen):
         self._chooser: PartChooser | None = None
         self._answer = Answer(Marks())
         self._busy = ""
-        self._asked_to_leave = False
         self._stages = Stages(self._tell)
         self._tried: Minimized | None = None
 
@@ -214,14 +214,6 @@ class PartJobs(ViewScreen):
         else:
             super().action_close()
 
-    def action_quit(self) -> None:
-        """Leave; while a job runs, only when asked twice."""
-        if self._busy and not self._asked_to_leave:
-            self._asked_to_leave = True
-            self.notify(f"{self._busy}; q again leaves", severity="warning")
-        else:
-            super().action_quit()
-
     @on(NotDone)
     def _not_done(self, event: NotDone) -> None:
         self._end(f"{self.owner.settings.glyphs.bad} {event.what}: {event.error}", good=False)
@@ -233,16 +225,17 @@ class PartJobs(ViewScreen):
 
     def _begin(self, busy: str, text: str) -> None:
         self._busy, self._stages = busy, Stages(self._tell)
-        self._asked_to_leave = False
+        self.owner.leaving = ""
         self._say(text)
         self.query_one(KeyLine).draw()
 
     def _say(self, text: str) -> None:
+        self.owner.job = RunningJob(self._busy, text)
         shown = Content.styled(f" {printable(text)} ...", theme.LINKED)
         self.query_one("#status", StatusLine).show(shown.truncate)
 
     def _end(self, text: str, *, good: bool) -> None:
-        self._busy = ""
+        self._busy, self.owner.job = "", None
         shown = Content.styled(f" {printable(text)}", theme.LINKED if good else theme.ERROR)
         self.query_one("#status", StatusLine).show(shown.truncate)
         if good:

@@ -104,9 +104,14 @@ class PropagationScreen(ViewScreen):
 
         self.answer(ask)
 
+    def same_query(self) -> tuple[str, str]:
+        """The measured outputs behind the op."""
+        return ("propagation", self._op) if self._op else ("", "")
+
     @on(Loaded)
     def _got(self, event: Loaded) -> None:
         self._trace, self._op = event.trace, event.trace.op
+        self.filled()
         session = self.owner.session
         session.note("trace", session.target, self._op)
         session.jumps.update(self.address())

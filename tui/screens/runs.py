@@ -67,7 +67,6 @@ class RunsScreen(ViewScreen):
 
     def show_address(self, address: ScreenAddress) -> None:
         """List anew: something may have been added since."""
-        self.set_class(False, "-failed")
         self.load(address)
 
     def load(self, address: ScreenAddress) -> None:
@@ -88,6 +87,7 @@ class RunsScreen(ViewScreen):
     @on(Loaded)
     def _show(self, event: Loaded) -> None:
         glyphs = self.owner.settings.glyphs
+        self.filled()
         self._targets = [(run.name, "run") for run in event.runs]
         self._targets += [(graph.name, "graph") for graph in event.graphs]
         rows = [_run_cells(run, glyphs) for run in event.runs]

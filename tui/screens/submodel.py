@@ -147,6 +147,7 @@ class SubmodelScreen(PartJobs):
     @on(Loaded)
     def _got_ops(self, event: Loaded) -> None:
         self._chooser, self._listed = event.chooser, event.listed
+        self.filled()
         first = self.owner.session.origin_from(-1, 0) or ""
         marks = self.owner.session.marks.now
         goal = event.op or next(iter(marks.starts), "") or first
@@ -339,6 +340,10 @@ class SubmodelScreen(PartJobs):
         listed = self.query_one("#part-ops", RowList)
         source = listed.source
         return source.op(listed.cursor).id if isinstance(source, PartRows) and len(source) else ""
+
+    def same_query(self) -> tuple[str, str]:
+        """What the op under the cursor feeds."""
+        return ("descendants", self._cursor_op()) if self._cursor_op() else ("", "")
 
     def current_op(self) -> str:
         """The device's op under the cursor, or the one that stands for the original there."""

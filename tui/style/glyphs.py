@@ -23,13 +23,16 @@ class Glyphs:
     origin: str
     inherited: str
     drifting: str
+    explained: str
     clean: str
     broken: str
     unknown: str
+    undefined: str
     fused: str
     marked: str
     dot: str
     crumb: str
+    running: str
     dash: str
     times: str
     delta: str
@@ -74,6 +77,7 @@ _FIELD_OF_STATE = {
     OpState.ORIGIN: "origin",
     OpState.INHERITED: "inherited",
     OpState.DRIFTING: "drifting",
+    OpState.EXPLAINED: "explained",
     OpState.CLEAN: "clean",
     OpState.BROKEN: "broken",
     OpState.NOT_COMPARED: "unknown",
@@ -84,13 +88,16 @@ UNICODE = Glyphs(
     origin="◆",
     inherited="↓",
     drifting="▲",
+    explained="≈",
     clean="·",
     broken="!",
     unknown="∅",
+    undefined="○",
     fused="⊕",
     marked="▌",
     dot="●",
     crumb="▸",
+    running="▶",
     dash="–",  # noqa: RUF001 - the mark itself
     times="×",  # noqa: RUF001 - the mark itself
     delta="Δ",
@@ -122,10 +129,12 @@ UNICODE = Glyphs(
 ASCII = Glyphs(
     name="ascii",
     **{_FIELD_OF_STATE[state]: mark for state, mark in STATE_MARKS.items()},
+    undefined="o",
     fused="+",
     marked="|",
     dot="*",
     crumb=">",
+    running=">",
     dash="-",
     times="x",
     delta="d",

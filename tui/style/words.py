@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from divergraph.text.numbers import odd_word
-from divergraph.text.words import REASON_WORDS
+from divergraph.text.words import REASON_WORDS, UNDEFINED, known, undefined
 from graphstore.model import (
     Comparison,
     Guilt,
@@ -20,9 +20,10 @@ from graphstore.model import (
 from tui.style.glyphs import Glyphs
 
 STATE_WORDS = {
-    OpState.ORIGIN: "over the limit, all measured inputs within it",
-    OpState.INHERITED: "over the limit, some measured input already is",
-    OpState.DRIFTING: "within the limit, past the warning level",
+    OpState.ORIGIN: "an error starts here; what is measured before it has none",
+    OpState.INHERITED: "over a limit, after an origin or an op over it",
+    OpState.DRIFTING: "past a warning level only, or suspect",
+    OpState.EXPLAINED: "over a limit, by no more than the precision of the ops explains",
     OpState.CLEAN: "within the warning level",
     OpState.BROKEN: "NaN, Inf or overflow",
     OpState.NOT_COMPARED: "no value on one side",
@@ -126,6 +127,15 @@ def small(value: float | None, glyphs: Glyphs) -> str:
     if not math.isfinite(value):
         return odd_word(value)
     return "0" if value == 0 else f"{value:.1e}"
+
+
+def figure(metrics: MetricSet | None, metric: Metric, glyphs: Glyphs) -> str:
+    """A cosine or an error for a cell, or that it has no value though all numbers are finite."""
+    if metrics is not None and undefined(metrics, metric):
+        return UNDEFINED
+    value = known(metrics, metric)
+    is_cosine = metric is Metric.COSINE_SIMILARITY
+    return cosine(value, glyphs) if is_cosine else small(value, glyphs)
 
 
 def precise(value: float) -> str:

@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.reactive import reactive
 
 from divergraph.text.printable import printable
+from divergraph.text.words import UNDEFINED
 from graphstore.model import OpState
 from tui.keys import KeyScope, bindings
 from tui.style import theme
@@ -37,6 +38,11 @@ class CurveOp:
     cosine: float | None
     state: OpState
     part: str
+
+    @property
+    def no_cosine(self) -> str:
+        """What is said in place of a cosine."""
+        return "NaN" if self.state is OpState.BROKEN else UNDEFINED
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +93,17 @@ def blocks_of(ops: Sequence[CurveOp], width: int) -> tuple[list[Sequence[CurveOp
 
 
 def worst_of(block: Sequence[CurveOp]) -> CurveOp:
-    """The op a block stands for: an origin before all, then the lowest cosine."""
+    """The op a block stands for: an origin before all, then a broken one, then the lowest cosine;
+    ops without a cosine come last."""
+    return min(block, key=_badness)
 
-    def badness(op: CurveOp) -> tuple[int, float]:
-        known = op.cosine is not None and op.state is not OpState.BROKEN
-        first = 0 if op.state is OpState.ORIGIN else 1 if not known else 2
-        return first, op.cosine if op.cosine is not None else -1.0
 
-    return min(block, key=badness)
+_WORST = (OpState.ORIGIN, OpState.BROKEN)
+
+
+def _badness(op: CurveOp) -> tuple[int, float]:
+    first = _WORST.index(op.state) if op.state in _WORST else len(_WORST)
+    return first, math.inf if op.cosine is None else op.cosine
 
 
 @dataclass(frozen=True)
@@ -158,8 +167,7 @@ class Curve(Titled, can_focus=True):
         first = next((n for n, op in enumerate(worst) if op.state is OpState.ORIGIN), None)
         if first is not None or not worst:
             return first or 0
-        lows = [op.cosine for op in worst]
-        return min(range(len(worst)), key=lambda n: -1.0 if (c := lows[n]) is None else c)
+        return min(range(len(worst)), key=lambda number: _badness(worst[number]))
 
     def validate_marker(self, marker: int) -> int:
         """Keep the marker on a block."""
@@ -219,8 +227,10 @@ class Curve(Titled, can_focus=True):
 
     def _bar(self, op: CurveOp, scale: CurveScale, rows: int, below: int) -> str:
         """The cell of one column with *below* cells under it."""
-        if op.cosine is None or op.state is OpState.BROKEN:
+        if op.state is OpState.BROKEN:
             return self.glyphs.broken if below == 0 else " "
+        if op.cosine is None:
+            return self.glyphs.undefined if below == 0 else " "
         height = max(0.05, scale.height(op.cosine)) * rows
         top = max(0, math.ceil(height) - 1)
         if below == top and op.state is OpState.ORIGIN:
@@ -256,7 +266,7 @@ class Curve(Titled, can_focus=True):
     def _under_marker(self, shown: CurveColumns) -> Content:
         at = min(self.marker, len(shown.blocks) - 1)
         block, op = shown.blocks[at], shown.worst[at]
-        value = "NaN" if op.cosine is None else wording.cosine(op.cosine, self.glyphs)
+        value = wording.cosine(op.cosine, self.glyphs) if op.cosine is not None else op.no_cosine
         more = f"  worst of {len(block)} ops" if len(block) > 1 else ""
         name = cut_to(printable(op.op), max(12, self.size.width - 48), self.glyphs.ellipsis, "left")
         return Content.assemble(

@@ -19,13 +19,19 @@ from tui.widgets.text_pane import Build
 
 
 class TitleLine(Static):
-    """``divergraph ▸ run ▸ view`` on the left, the store on the right."""
+    """``divergraph ▸ run ▸ view`` on the left, the running job and the store on the right."""
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(markup=False)
         self.glyphs = glyphs
         self._crumbs: Sequence[str] = ()
         self._store = ""
+        self._job = ""
+
+    def show_job(self, stage: str) -> None:
+        """Show what runs in the background; nothing if *stage* is empty."""
+        self._job = stage
+        self._draw()
 
     def show(self, crumbs: Sequence[str], store: str) -> None:
         """Show where we are."""
@@ -40,10 +46,16 @@ class TitleLine(Static):
         g, width = self.glyphs, self.size.width
         left = f" {g.crumb} ".join(printable(crumb) for crumb in self._crumbs)
         left = cut_to(f" {left}", width, g.ellipsis)
+        if self._job:
+            left = cut_to(left, width // 2, g.ellipsis)
         room = width - width_of(left) - 4
+        job = cut_to(f"{g.running} {printable(self._job)}", room, g.ellipsis) if self._job else ""
+        room -= width_of(job) + 3 if job else 0
         right = cut_to(printable(self._store), room, g.ellipsis, "left") if room > 8 else ""
-        gap = " " * max(0, width - width_of(left) - width_of(right) - 1)
-        self.update(Content.assemble((left, theme.HEADING), gap, (right, theme.QUIET)))
+        told = f"{job}   {right}" if job and right else job or right
+        gap = " " * max(0, width - width_of(left) - width_of(told) - 1)
+        parts = ((job, theme.LINKED), told[len(job) :])
+        self.update(Content.assemble((left, theme.HEADING), gap, parts[0], (parts[1], theme.QUIET)))
 
 
 class Tab(Static):

@@ -12,6 +12,7 @@ STYLES = (
     "origin",
     "inherited",
     "drifting",
+    "explained",
     "clean",
     "broken",
     "alarm",

@@ -41,6 +41,7 @@ def ops_command(run: str, where: str | None, side: str, store: str | None, as_js
     Marks:  # origin       over a limit, and nothing measured before it is
             v inherited    over a limit, after an op that is
             ^ drifting     past a warning level only
+            = explained    past a limit, by no more than the precision of the ops explains
             . clean        within every limit
             ! broken       NaN or Inf the golden side does not have
             - not compared

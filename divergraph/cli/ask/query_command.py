@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import click
 
+from divergraph.ask.cypher_question import CypherQuestion, cell_text
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.say import say, say_cells, say_lines
@@ -21,8 +21,7 @@ from divergraph.outcomes import outcome_of_error
 from divergraph.present.json.shapes import query_json
 from divergraph.text.words import counted
 from graphstore.cancellation import Cancellation
-from graphstore.contract import GraphStore, QueryParameters, QueryResult
-from graphstore.cypher.queries import Dialect, is_name, load
+from graphstore.contract import QueryResult
 from graphstore.errors import InputError, QueryError
 
 
@@ -80,12 +79,12 @@ def query_command(
         raise click.UsageError("give a Cypher text or a query's name, or --list")
     given = dict(_parameter(text) for text in params)
     with opened(store) as opened_store:
-        asked = _Question(opened_store, cypher, target, given, limit, timeout)
+        asked = CypherQuestion(cypher, target, given, limit, timeout)
         try:
             if show_plan:
-                plan = stoppable(asked.plan)
+                plan = stoppable(partial(asked.plan, opened_store))
             else:
-                result = stoppable(asked.answer)
+                result = stoppable(partial(asked.answer, opened_store))
         except QueryError as error:
             _point_at(cypher, error.position)
             raise
@@ -95,69 +94,13 @@ def query_command(
         _print_result(result, as_json=as_json)
 
 
-class _Question:
-    """What is asked of a store; the work of another thread."""
-
-    def __init__(
-        self,
-        store: GraphStore,
-        cypher: str,
-        target: str | None,
-        given: Mapping[str, str],
-        limit: int,
-        timeout: float,
-    ) -> None:
-        self._store, self._cypher, self._target = store, cypher, target
-        self._limit, self._timeout = limit, timeout
-        self._named = load(cypher, _dialect(store)) if is_name(cypher) else None
-        kinds = {} if self._named is None else self._named.parameters
-        self._values = {name: _value(text, kinds.get(name)) for name, text in given.items()}
-
-    def answer(self, cancellation: Cancellation) -> QueryResult:
-        """The rows."""
-        if self._named is not None and self._target is not None:
-            return self._store.named(
-                self._cypher,
-                self._target,
-                self._values,
-                limit=self._limit,
-                timeout=self._timeout,
-                cancellation=cancellation,
-            )
-        text = self._cypher
-        if self._named is not None:
-            text = self._named.text
-            if _ABOUT_ONE.search(text):
-                raise click.UsageError(
-                    f"the query {self._cypher} is about one run or graph: give --run"
-                )
-        return self._store.query(text, self._parameters(cancellation), self._target)
-
-    def plan(self, cancellation: Cancellation) -> str:
-        """How the store would find them."""
-        return self._store.explain(self._cypher, self._parameters(cancellation), self._target)
-
-    def _parameters(self, cancellation: Cancellation) -> QueryParameters:
-        return QueryParameters(self._values, self._limit, self._timeout, cancellation)
-
-
-_ABOUT_ONE = re.compile(r"\$(?:run|graph|golden|device)\b")
-"""Parameters that come from the run or graph that is asked about."""
-
-
-def _dialect(store: GraphStore) -> Dialect:
-    from graphstore.cypher.store import CypherStore
-
-    return store.dialect if isinstance(store, CypherStore) else Dialect.EMBEDDED
-
-
 def _print_result(result: QueryResult, *, as_json: bool) -> None:
     if as_json:
         print_json(query_json(result))
     else:
         say_cells(result.columns)
         for row in result.rows:
-            say_cells(map(_cell, row))
+            say_cells(map(cell_text, row))
         if result.truncated:
             say(f"the first {counted(len(result.rows), 'row')}; --limit gives more", err=True)
     for note in result.notes:
@@ -183,12 +126,6 @@ def _point_at(cypher: str, position: int | None) -> None:
     say(f"{' ' * (position - start)}^", err=True)
 
 
-def _cell(value: object) -> str:
-    if isinstance(value, list | tuple | dict | bool):
-        return json.dumps(value, default=str, ensure_ascii=False)
-    return "" if value is None else str(value)
-
-
 def _parameter(text: str) -> tuple[str, str]:
     name, sign, value = text.partition("=")
     if not sign or not name:
@@ -210,16 +147,6 @@ def _file_text(path: Path) -> str:
             where=str(path),
             hint="a text that starts with @ is written as JSON: '\"@...\"'",
         ) from error
-
-
-def _value(text: str, kind: str | None) -> object:
-    """JSON if it is any; what a named query takes as text or op is a text, come what may."""
-    try:
-        value: object = json.loads(text)
-    except json.JSONDecodeError:
-        return text
-    is_text = kind is not None and (kind == "text" or kind.endswith("op"))
-    return text if is_text and not isinstance(value, str) else value
 
 
 def _show_queries(*, as_json: bool) -> None:

@@ -3,8 +3,8 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const {ops, tensors, words} = data;
 const rowCount = tensors.op.length;
-const MARKS = {origin: "◆", inherited: "↓", drifting: "▲", clean: "·", broken: "!", "not compared": "∅"};
-const SEVERITY = ["origin", "broken", "inherited", "drifting", "clean", "not compared"];
+const MARKS = {origin: "◆", inherited: "↓", drifting: "▲", explained: "≈", clean: "·", broken: "!", "not compared": "∅"};
+const SEVERITY = ["origin", "broken", "inherited", "drifting", "explained", "clean", "not compared"];
 const LEVELS = ["", "pass", "warn", "fail"];
 const ODD = {NaN: NaN, Inf: Infinity, "-Inf": -Infinity};
 

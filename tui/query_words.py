@@ -1,0 +1,98 @@
+"""What is typed beside a Cypher text: parameters and limits; and the words it is completed with."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from graphstore.errors import InputError
+from graphstore.schema.tables import NODES, RELS
+
+_KEYWORDS = (
+    "MATCH OPTIONAL WHERE WITH RETURN DISTINCT ORDER BY DESC LIMIT SKIP AS AND OR NOT IN IS NULL "
+    "CONTAINS STARTS ENDS EXISTS UNWIND UNION CASE WHEN THEN ELSE END count collect sum avg min max"
+).split()
+_TYPES = (*(node.label for node in NODES), *dict.fromkeys(rel.type for rel in RELS))
+_COLUMNS = [*(node.columns for node in NODES), *(rel.columns for rel in RELS)]
+_PROPERTIES = tuple(dict.fromkeys(column.name for columns in _COLUMNS for column in columns))
+_OF_TARGET = ("$run", "$graph", "$golden", "$device")
+_WORD = re.compile(r"[$\w]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class QuerySettings:
+    """Values of parameters as typed, rows and seconds at most."""
+
+    given: Mapping[str, str] = field(default_factory=dict)
+    limit: int = 1000
+    timeout: float = 30.0
+
+
+def parse_settings(text: str) -> QuerySettings:
+    """The settings that *text* spells: ``op=model/conv1 --limit 50 --timeout 5``, as the words of
+    the shell command.
+
+    Raises:
+        InputError: a word that is none of these.
+    """
+    try:
+        words = [word for word in shlex.split(text) if word not in ("-p", "--param")]
+    except ValueError as error:
+        raise InputError(f"a quote is not closed: {text}") from error
+    given: dict[str, str] = {}
+    limits = {"--limit": "1000", "--timeout": "30"}
+    while words:
+        word = words.pop(0)
+        name, sign, value = word.partition("=")
+        if name in limits:
+            limits[name] = value if sign else words.pop(0) if words else ""
+        elif sign and name:
+            given[name.lstrip("$")] = value
+        else:
+            raise InputError(f"{word!r} is no parameter", hint="name=value --limit N --timeout S")
+    try:
+        limit, timeout = int(limits["--limit"]), float(limits["--timeout"])
+    except ValueError as error:
+        raise InputError(f"a limit is a number: {text}") from error
+    if limit < 0 or not 0 < timeout < float("inf"):
+        raise InputError(f"a limit is a number above 0: {text}")
+    return QuerySettings(given, limit, timeout)
+
+
+def settings_text(given: Mapping[str, str]) -> str:
+    """*given* as :func:`parse_settings` reads it."""
+    return " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
+
+
+def word_before(text: str) -> str:
+    """The word *text* ends in; may be empty."""
+    found = _WORD.search(text)
+    return found[0] if found else ""
+
+
+def completions(before: str, parameters: Iterable[str] = ()) -> tuple[str, ...]:
+    """The words that may stand at the end of *before*: labels and relationships behind a colon,
+    properties behind a point, parameters behind a dollar, else keywords and all but these."""
+    word = word_before(before)
+    lead = before[: len(before) - len(word)].rstrip()[-1:]
+    words: tuple[str, ...] = (*_KEYWORDS, *_TYPES, *_PROPERTIES)
+    if lead == ":":
+        words = _TYPES
+    elif lead == ".":
+        words = _PROPERTIES
+    elif word.startswith("$"):
+        words = (*_OF_TARGET, *(f"${name}" for name in parameters))
+    low = word.lower()
+    return tuple(dict.fromkeys(each for each in words if each.lower().startswith(low) and word))
+
+
+def longest_start(words: Iterable[str]) -> str:
+    """What all *words* begin with, whatever their case: of the first of them."""
+    first, *others = words
+    size = len(first)
+    for other in others:
+        same = (a.lower() == b.lower() for a, b in zip(first, other, strict=False))
+        size = min(size, next((n for n, equal in enumerate(same) if not equal), len(other)))
+    return first[:size]
