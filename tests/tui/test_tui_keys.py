@@ -8,19 +8,32 @@ from browsing import said
 from tui import keys
 from tui.keys import TABLE, KeyScope
 from tui.screens.export_form import ExportForm, FolderInput
+from tui.screens.line_form import LineForm
 from tui.screens.ops import OpsScreen
 from tui.screens.overlays import Overlay, YankOverlay
 from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
+from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.widgets.curve import Curve
+from tui.widgets.cypher_editor import CypherEditor
 from tui.widgets.filter_bar import FilterInput
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
 OWNERS = {
-    KeyScope.EVERYWHERE: (OverviewScreen, OpsScreen, RunsScreen, PropagationScreen, SubmodelScreen),
+    KeyScope.EVERYWHERE: (
+        OverviewScreen,
+        OpsScreen,
+        RunsScreen,
+        PropagationScreen,
+        SubmodelScreen,
+        QueryScreen,
+    ),
+    KeyScope.EDITOR: (CypherEditor,),
+    KeyScope.ANSWER: (QueryScreen,),
+    KeyScope.ASKED: (LineForm,),
     KeyScope.PATHS: (PropagationScreen,),
     KeyScope.PART: (SubmodelScreen,),
     KeyScope.FORM: (FolderInput,),
@@ -66,7 +79,7 @@ def test_remapping_changes_the_keys_of_one_id_only():
 
 async def test_a_key_that_does_nothing_says_so_once(browse, made_store):
     async with browse(made_store) as b:
-        await b.press("7", "7")
-        assert said(b.app) == "7 does nothing here; ? lists the keys"
-        await b.press("slash", "7")
+        await b.press("9", "9")
+        assert said(b.app) == "9 does nothing here; ? lists the keys"
+        await b.press("slash", "9")
         assert said(b.app).count("does nothing") == 1, "a digit typed into a filter is text"

@@ -15,6 +15,7 @@ SIZES = [
 PLACES = {
     "overview": (),
     "ops": ("2", "f"),
+    "query": ("7",),
     "help": ("2", "question_mark"),
     "detail": ("2", "f", "enter"),
 }
@@ -41,7 +42,7 @@ def picture(make_app, made_store, settle, snap_compare):
 
 @pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("place", ["overview", "ops"])
+@pytest.mark.parametrize("place", ["overview", "ops", "query"])
 def test_view(picture, place, size, glyphs):
     assert picture(PLACES[place], size, glyphs)
 

@@ -6,11 +6,13 @@ import pytest
 from browsing import op_under_cursor, said, shown_ops, table, text_of
 
 from tui.address import parse_address
+from tui.screens.edges import EdgeOverlay
 from tui.screens.ops import OpsScreen
 from tui.screens.overlays import LogOverlay, TextOverlay, YankOverlay
 from tui.screens.overview import OverviewScreen
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterBar
+from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
 
@@ -304,3 +306,17 @@ async def test_q_leaves(browse):
         await b.press("q")
         assert b.app.return_code == 0
         assert not b.app.is_running
+
+
+@pytest.mark.slow
+async def test_along_the_edges_from_op_to_op(browse):
+    async with browse as b:
+        await b.press("2", "f", "less_than_sign")
+        assert op_under_cursor(b.app) == "model/layer_2/MatMul"
+        await b.press("greater_than_sign")
+        assert isinstance(b.app.screen, EdgeOverlay), "two ops read it"
+        listed = b.app.screen.query_one(RowList)
+        ops = [listed.source.row(index)[1].text for index in range(len(listed.source))]
+        listed.cursor = ops.index("model/layer_2/Softmax")
+        await b.press("enter")
+        assert op_under_cursor(b.app) == "model/layer_2/Softmax"

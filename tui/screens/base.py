@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 from textual.worker import Worker, WorkerState
 
@@ -20,8 +19,9 @@ from graphstore.model import Side
 from tui.address import ScreenAddress
 from tui.keys import BY_ID, Key, KeyScope, bindings
 from tui.messages import Failed
-from tui.owner import Owner, RunningJob
+from tui.owner import RunningJob
 from tui.render.part_marks import Marks
+from tui.screens.edges import EdgeActions
 from tui.style import theme
 from tui.style import words as wording
 from tui.trouble import unexpected
@@ -37,7 +37,7 @@ VIEWS = (
 NO_RUN = "an imported graph has no results; compare makes them"
 
 
-class ViewScreen(Screen[None]):
+class ViewScreen(EdgeActions):
     """One view. Subclasses compose the body and load it; nothing here asks the store."""
 
     BINDINGS = bindings(KeyScope.EVERYWHERE)
@@ -56,11 +56,6 @@ class ViewScreen(Screen[None]):
         super().__init__()
         self._at = ""
         self._filled = False
-
-    @property
-    def owner(self) -> Owner:
-        """The app, with its session and settings."""
-        return cast("Owner", self.app)
 
     def compose(self) -> ComposeResult:
         """Title, views, body, keys."""
@@ -284,10 +279,6 @@ class ViewScreen(Screen[None]):
         now = history.now
         starts, ends = wording.count(len(now.starts), "start"), wording.count(len(now.ends), "end")
         self.notify(f"{starts} and {ends} marked; 5 shows the part between")
-
-    def current_op(self) -> str:
-        """The op the user stands on; empty if there is none."""
-        return ""
 
     def current_topo(self) -> int:
         """Where in execution order the user is; -1 before the first op."""

@@ -96,7 +96,11 @@ class QueryScreen(AnswerActions):
         with Horizontal(id="question"):
             with Container(id="asked"):
                 yield CypherEditor(self._completed)
-                yield PlainInput(id="settings", compact=True, placeholder="parameters: name=value --limit 1000 --timeout 30")
+                yield PlainInput(
+                    id="settings",
+                    compact=True,
+                    placeholder="parameters: name=value --limit 1000 --timeout 30",
+                )
             yield RowList(FixedRows(()), glyphs, id="known")
         yield RowList(FixedRows(()), glyphs, id="answer", empty="f5 asks")
         yield StatusLine(id="status")

@@ -1,0 +1,135 @@
+"""From an op along its edges: to what makes its inputs, to what reads its outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from textual import on, work
+from textual.message import Message
+from textual.screen import Screen
+from textual.widget import Widget
+
+from divergraph.text.words import shape_text
+from graphstore.errors import DivergraphError
+from tui.owner import Owner
+from tui.screens.overlays import Overlay
+from tui.style import words as wording
+from tui.style.glyphs import Glyphs
+from tui.widgets.columns import ListColumn
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import Cell, FixedRows
+
+if TYPE_CHECKING:
+    from divergraph.ask import OpDetail
+    from divergraph.ask.answers import TensorRow
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """An op at the other end of an edge, and the tensor on it."""
+
+    op: str
+    port: str
+    tensor: str
+    layout: str
+
+
+class EdgeActions(Screen[None]):
+    """A view with an op under its cursor."""
+
+    class Neighbours(Message):
+        """The ops before or behind *op*."""
+
+        def __init__(self, op: str, found: Sequence[Neighbour], *, before: bool) -> None:
+            super().__init__()
+            self.op, self.found, self.before = op, found, before
+
+    @property
+    def owner(self) -> Owner:
+        """The app, with its session and settings."""
+        return cast("Owner", self.app)
+
+    def current_op(self) -> str:
+        """The op the user stands on; empty if there is none."""
+        return ""
+
+    def action_edge(self, direction: int) -> None:
+        """Go to what makes an input (-1) or reads an output (1) of the op under the cursor."""
+        op = self.current_op()
+        if op:
+            self._ask_edges(op, before=direction < 0)
+        else:
+            self.notify("no op is chosen here", severity="warning")
+
+    @work(thread=True, exclusive=True, group="edges", exit_on_error=False, description="edges")
+    def _ask_edges(self, op: str, *, before: bool) -> None:
+        try:
+            detail = self.owner.session.detail(op)
+        except DivergraphError as error:
+            self.notify(str(error), severity="error")
+        else:
+            self.post_message(self.Neighbours(op, neighbours(detail, before=before), before=before))
+
+    @on(Neighbours)
+    def _go_along(self, event: Neighbours) -> None:
+        ops = list(dict.fromkeys(each.op for each in event.found))
+        if not ops:
+            what = "makes its inputs" if event.before else "reads its outputs"
+            self.notify(f"no op {what}", severity="warning")
+        elif len(ops) == 1:
+            self.owner.open_op(ops[0])
+        else:
+            title = f"{'Before' if event.before else 'Behind'} {event.op}"
+            overlay = EdgeOverlay(self.owner.settings.glyphs, title, event.found)
+            self.app.push_screen(overlay, partial(self._chosen))
+
+    def _chosen(self, op: str | None) -> None:
+        if op is not None:
+            self.owner.open_op(op)
+
+
+class EdgeOverlay(Overlay):
+    """Several ops at the other ends of edges; enter goes to one."""
+
+    def __init__(self, glyphs: Glyphs, title: str, found: Sequence[Neighbour]) -> None:
+        super().__init__(glyphs, title)
+        self._found = found
+
+    def content(self) -> Widget:
+        """A row for each edge."""
+        columns = (
+            ListColumn("port", "port", 6, 8, sortable=False),
+            ListColumn("op", "op", 20, 200, cut="left", sortable=False),
+            ListColumn("tensor", "tensor", 8, 40, sortable=False, priority=1),
+            ListColumn("layout", "layout", 6, 12, sortable=False, priority=2),
+        )
+        rows = [
+            (
+                Cell(each.port, "quiet"),
+                Cell(each.op, "linked"),
+                Cell(each.tensor),
+                Cell(each.layout),
+            )
+            for each in self._found
+        ]
+        return RowList(FixedRows(columns, rows), self.glyphs)
+
+    def on_row_list_opened(self, event: RowList.Opened) -> None:
+        """Go to the op of the row."""
+        self.dismiss(self._found[event.index].op)
+
+
+def neighbours(detail: OpDetail, *, before: bool) -> list[Neighbour]:
+    """The ops that make the inputs of an op, or those that read its outputs, by port."""
+    if before:
+        made = [each for each in detail.inputs if each.producer is not None]
+        return [_neighbour(str(each.producer and each.producer.op), "in", each) for each in made]
+    return [_neighbour(op, "out", each) for each in detail.outputs for op in each.consumers]
+
+
+def _neighbour(op: str, side: str, tensor: TensorRow) -> Neighbour:
+    what = f"{wording.dtype_text(tensor.dtype)} {shape_text(tensor.shape)}"
+    return Neighbour(op, f"{side} {tensor.port}", what, tensor.layout or "")
