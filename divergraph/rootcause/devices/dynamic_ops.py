@@ -20,13 +20,14 @@ from graphstore.model import Comparison, DType, Op, TensorIO, TensorRef
 from graphstore.traverse.reach import reached
 
 _QUANTISER = "DynamicQuantizeLinear"
-_PRODUCTS: Mapping[str, int] = {
-    "MatMulInteger": -1,
-    "ConvInteger": -1,
-    "MatMulIntegerToFloat": 3,
-    "DynamicQuantizeMatMul": 2,
+_PRODUCTS: Mapping[str, tuple[int, int]] = {
+    "MatMulInteger": (-1, 3),
+    "ConvInteger": (-1, 3),
+    "MatMulIntegerToFloat": (3, 5),
+    "DynamicQuantizeMatMul": (2, 3),
 }
-"""Products of integers, and the position of the weight's scale; -1 where an op behind has it."""
+"""Products of integers, and where they take the weight's scale (-1: an op behind has it) and zero
+point."""
 _BEHIND = frozenset({"Cast", "Mul", "Add", "Reshape", "Squeeze", "Unsqueeze", "Transpose"})
 """Ops that make floats of a product of integers."""
 _WEIGHT = 1
@@ -89,10 +90,13 @@ class _Products:
             return None
         if op.type.startswith("DynamicQuantize"):
             return ()
-        maker = None if op.inputs[0] is None else op.inputs[0].producer
-        if maker is None or self._ops[maker.op].type != _QUANTISER:
+        made = (ref.producer for ref in op.inputs[: _WEIGHT + 1] if ref is not None)
+        makers = [self._ops[each.op] for each in made if each is not None]
+        makers = [each for each in makers if each.type != "Constant"]
+        # A weight that is held in floats until the model runs has a quantiser of its own.
+        if not makers or {each.type for each in makers} != {_QUANTISER}:
             return None
-        return (maker.op,)
+        return tuple(each.id for each in makers)
 
     def read_by(self, op: Op) -> tuple[str, str, int] | None:
         """The golden weight that a product holds in integers: its name, the golden op that reads
@@ -109,11 +113,10 @@ class _Products:
 
     def weight(self, op: Op, axis: int) -> Quantiser:
         """The quantiser of a product's weight, along *axis* of golden's."""
-        weight, zero = self._value(op, _WEIGHT), self._value(op, 3)
+        weight, zero = self._value(op, _WEIGHT), self._value(op, _PRODUCTS[op.type][1])
         kind = DType.INT8 if weight is None else DType(weight.dtype.name)
         low, high = RANGES[kind]
-        zero = np.zeros(()) if zero is None else zero
-        scale = self._scale(op)
+        zero, scale = np.zeros(()) if zero is None else zero, self._scale(op)
         if scale is None:
             return WeightQuantiser(np.ones(()), zero, low, high, axis, slices=zero.size)
         return Quantiser(scale, np.broadcast_to(zero, scale.shape), low, high, axis)
@@ -121,8 +124,9 @@ class _Products:
     def _scale(self, op: Op) -> Array | None:
         """The scale of a product's weight: an operand, or what the scale of the values is
         multiplied by."""
-        if _PRODUCTS[op.type] >= 0:
-            return self._value(op, _PRODUCTS[op.type])
+        position = _PRODUCTS[op.type][0]
+        if position >= 0:
+            return self._value(op, position)
         maker = None if op.inputs[0] is None else op.inputs[0].producer
         if maker is None:
             return None
@@ -148,4 +152,4 @@ class _Products:
 
     def _value(self, op: Op, position: int) -> Array | None:
         ref = op.inputs[position] if position < len(op.inputs) else None
-        return None if ref is None or ref.producer is not None else self._constant(ref.tensor)
+        return None if ref is None else self._constant(ref.tensor)
