@@ -88,6 +88,7 @@ def test_every_op_with_a_row_is_here(tmp_path):
     assert {op.type for op in ops} - {"Data"} == set(ROWS) - READ_NOTHING
 
 
+@pytest.mark.slow
 @each_family
 def test_what_is_made_by_the_definition_is_right(made):
     found = verify(made)
@@ -150,6 +151,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["float16", "float32"])
 def test_what_no_definition_makes_is_wrong_and_nothing_else(kind, tmp_path):
     operands = made_ops(tmp_path, kind, "windows", "reductions", "norms").operands()

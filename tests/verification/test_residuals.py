@@ -11,6 +11,8 @@ from graphstore.model import Op, Verdict
 from tests.made.device_ops import DeviceOps, spoiled
 from tests.verification.definitions.windows import convolved
 
+pytestmark = pytest.mark.slow
+
 _ORIGINALS = ("res2a_branch1", "bn2a_branch1", "scale2a_branch1", "res2a", "res2a_relu")
 _SAID = {"strides": (1, 1, 1, 1), "pads": (1, 1, 1, 1)}
 

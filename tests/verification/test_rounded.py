@@ -8,6 +8,8 @@ import pytest
 from divergraph.verification.verify_dump import verify
 from tests.made.device_ops import DeviceOps
 
+pytestmark = pytest.mark.slow
+
 SCALE, OFFSET = 1.7, 3.0
 
 

@@ -126,6 +126,26 @@ def convolution_gradients(add, draw):
     add("dw", "Conv2DBackpropFilter", [x, shape, g], [by_filter], ("NCHW", "", *THREE[1:]), **pads)
 
 
+def depthwise_gradients(add, draw):
+    """Channel by channel, each with two filters of its own."""
+    x, d, g = draw(2, 6, 9, 9), draw(3, 3, 6, 2), draw(2, 12, 5, 5)
+    parts = [(slice(c, c + 1), slice(2 * c, 2 * c + 2)) for c in range(6)]
+    oihw = d.transpose(2, 3, 0, 1)[:, :, None]
+    shape = (2, 1, 9, 9)
+    back = [_input_gradient(g[:, out], oihw[c], shape, 2, 1) for c, (_, out) in enumerate(parts)]
+    by_filter = [_filter_gradient(x[:, one], g[:, out], (3, 3), 2, 1)[:, 0] for one, out in parts]
+    dx, dw = np.concatenate(back, 1), np.stack(by_filter).transpose(2, 3, 0, 1)
+    pads = {"strides": (1, 1, 2, 2), "pads": (1, 1, 1, 1), "dilations": (1, 1, 1, 1)}
+    sizes, of = np.array(x.shape, np.int32), np.array(d.shape, np.int32)
+    filtered = ("HWCN", "NCHW", "NCHW")
+    add("deep_dx_d", "DepthwiseConv2DBackpropInputD", [d, g], [dx], filtered, **pads)
+    add("deep_dx", "DepthwiseConv2DBackpropInput", [sizes, d, g], [dx], ("", *filtered), **pads)
+    seen = ("NCHW", "NCHW", "HWCN")
+    add("deep_dw_d", "DepthwiseConv2DBackpropFilterD", [x, g], [dw], seen, **pads)
+    seen = ("NCHW", "", "NCHW", "HWCN")
+    add("deep_dw", "DepthwiseConv2DBackpropFilter", [x, of, g], [dw], seen, **pads)
+
+
 def pools(add, draw):
     x, both = draw(2, 6, 8, 8), ("NCHW", "NCHW")
     twos = {"ksize": (1, 1, 2, 2), "strides": (1, 1, 2, 2)}
@@ -167,4 +187,4 @@ def pool_gradients(add, draw):
     add("max_ties", "MaxPoolGrad", [tied, _pool(tied, 3, 1, np.max), h], made, THREE * 2, **slid)
 
 
-PARTS = (convolutions, convolution_gradients, pools, pool_gradients)
+PARTS = (convolutions, convolution_gradients, depthwise_gradients, pools, pool_gradients)

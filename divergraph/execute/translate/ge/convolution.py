@@ -57,13 +57,13 @@ def _depthwise(piece: Piece) -> Sequence[str]:
     value = to_layout(piece, needed(piece, 0), here, "NCHW")
     channels = piece.shape(0)[here.index("C")]
     made = _plain(
-        piece, value, _depth_filter(piece, 1), geometry(piece, here), bias(piece, 2), channels
+        piece, value, depth_filter(piece, 1), geometry(piece, here), bias(piece, 2), channels
     )
     made = with_tail(piece, made, "NCHW")
     return [to_layout(piece, made, "NCHW", four_axes(output_layout(piece), here))]
 
 
-def _depth_filter(piece: Piece, at: int) -> str:
+def depth_filter(piece: Piece, at: int) -> str:
     """A filter of one input and M outputs a channel, as a grouped convolution takes it: TensorFlow
     has H, W, C, M; GE's FRACTAL_Z of depthwise filters comes as C·M, 1, H, W."""
     order = filter_axes(piece, at)

@@ -11,6 +11,7 @@ from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.ge import (
     convolution,
+    depthwise,
     dropout,
     elementwise,
     layers,
@@ -29,19 +30,8 @@ from divergraph.execute.translate.program import Program
 from graphstore.model import DType, Framework, ModelGraph, Op, Tensor
 
 MODULES = (
-    *(
-        convolution,
-        dropout,
-        elementwise,
-        layers,
-        layerwise,
-        matrices,
-        movement,
-        normalisation,
-        placing,
-        pooling,
-    ),
-    *(quantisation, reductions, training),
+    *(convolution, depthwise, dropout, elementwise, layers, layerwise, matrices, movement),
+    *(normalisation, placing, pooling, quantisation, reductions, training),
 )
 """Importing them fills the table."""
 
