@@ -44,6 +44,15 @@ def test_a_grid_is_seen_among_few_and_among_many_candidates(step):
     assert finding.evidence["step"] == pytest.approx(step, rel=1e-3)
 
 
+def test_sums_of_integers_are_no_quantised_output():
+    """Products of 8 bits, summed, lie on a grid as well: that of a million steps."""
+    rng = np.random.default_rng(4)
+    sums = np.where(rng.random(4096) < 0.01, 1_000_000, rng.integers(0, 9, 4096))
+    right = (sums + rng.uniform(-0.4, 0.4, sums.shape)) * 1e-3
+    view = SampledTensors(FaultEvidence("op", 0, sums * 1e-3, right, 1e-9, dtype=DType.FLOAT32))
+    assert quantised_grid(view) is None
+
+
 def _hungry(view: SampledTensors) -> None:
     np.ones(1 << 50)
 

@@ -17,6 +17,8 @@ _POINTS = 20_000
 _LARGEST_HALF = 65504.0
 _MOST_LEVELS = 512
 """Levels of a grid that are looked at one by one; quantisers of up to 8 bits have fewer."""
+_MOST_BITS = 16
+"""Quantisers have no more; sums of integers lie on finer grids."""
 _MOST_FREQUENCIES = 6000
 """Steps of a grid that are tried. Bounds cost."""
 _TELLING = 200
@@ -108,6 +110,8 @@ def _grid(
         return None
     levels = spread / step
     bits = int(np.ceil(np.log2(levels + 1)))
+    if bits > _MOST_BITS:
+        return None
     return Cause(
         "quantised_grid",
         f"the values lie on a grid of step {step:.4g}, about {levels:.0f} levels ({bits} bits); "
