@@ -8,11 +8,11 @@ holds what the update left, for those that take it behind.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES, changes_variable
-from graphstore.model import Framework, InputRef, ModelGraph, Op
+from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
 
 _PASSES_REF = frozenset(("RefEnter", "RefIdentity", "RefSwitch"))
 _SHARES_MEMORY = frozenset(
@@ -132,5 +132,20 @@ class _Finder:
         alone = self._ops[op_id].type == READS and not self._calls & set(writers)
         if not alone or any(set(seen.get(each, ())) - set(writers) for each in writers):
             return None
-        taken = (ref for each in writers for ref in self._ops[each].inputs if ref is not None)
-        return tuple(ref for ref in taken if not self._variable(ref, _PASSES_REF))
+        found: dict[InputRef, None] = {}
+        for ref in (ref for each in writers for ref in self._ops[each].inputs if ref is not None):
+            variable = self._variable(ref, _PASSES_REF)
+            before = first_read(self._graph, variable, seen) if variable else ref
+            if before is not None:
+                found[before] = None
+        return tuple(found)
+
+
+def first_read(graph: ModelGraph, variable: str, late: Container[str]) -> InputRef | None:
+    """What reads the resource *variable* before the step changes it, of ops that are not *late*;
+    None if nothing does."""
+    for op in graph.ops:
+        made = op.source() if op.type == READS and op.id not in late else None
+        if made is not None and made.op == variable and not op.subgraph:
+            return InputRef(op.outputs[0].name, TensorRef(op.id, 0))
+    return None

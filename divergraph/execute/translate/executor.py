@@ -195,6 +195,8 @@ class TranslatedExecutor:
         found: dict[str, Array] = {}
         declared = {tensor.name: tensor for tensor in self.inputs}
         for name, value in values.items():
+            if name in self._program.hidden:
+                continue
             maker = self._program.makers.get(name)
             tensors = maker.outputs if maker is not None else ()
             tensor = declared.get(name) or next((t for t in tensors if t.name == name), None)

@@ -34,7 +34,7 @@ class Program:
     blocks: Mapping[str, Block] = field(default_factory=dict)
     """What ops that hold others do, by op: loops, branches, calls."""
     hidden: Mapping[str, str] = field(default_factory=dict)
-    """Tensors that others are made of, but that no run gives, and why."""
+    """Tensors that others are made of, but that no run gives or is given, and why."""
     after: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By op, those that must run before it though no tensor goes from them to it."""
     makers: Mapping[str, Op] = field(init=False)
@@ -116,6 +116,7 @@ class Program:
             ExecutionError: they need a tensor that is nowhere.
         """
         found: dict[str, Op] = {}
+        given = set(given).difference(self.hidden)
         waiting = [name for name in outputs if name not in given]
         while waiting:
             name = waiting.pop()

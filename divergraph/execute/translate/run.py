@@ -37,6 +37,9 @@ def run_translation(
     dead = next((name for name in names if name in made.dead), None)
     if dead is not None:
         raise ExecutionError(f"{dead!r}: {_NOT_TAKEN}")
+    gone = next((name for name in map(made.named, names) if name not in made.known), None)
+    if gone is not None:
+        raise ExecutionError(f"{gone!r} is no tensor that an op fills")
     fixed = {name: value for name in names if (value := made.constant(name)) is not None}
     wanted = [name for name in dict.fromkeys(names) if name not in fixed]
     found: dict[str, Array] = {}

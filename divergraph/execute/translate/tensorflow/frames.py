@@ -63,6 +63,33 @@ def in_order(ops: Sequence[Op], homes: Mapping[str, str] | None = None) -> list[
     return [ops[at] for at in (*order, *rest)]
 
 
+_FLOWS: Mapping[str, int] = {
+    **dict.fromkeys(("TensorArrayV3", "TensorArrayGradV3"), 1),
+    **dict.fromkeys(("TensorArrayWriteV3", "TensorArrayScatterV3", "TensorArraySplitV3"), 0),
+}
+"""The output that orders the ops of a TensorArray."""
+_PASS_FLOWS = frozenset((*_HANDS_ON, *_EXIT, *_NEXT, "Add", "AddV2", "AddN"))
+
+
+def flows_of_arrays(ops: Iterable[Op]) -> set[str]:
+    """The tensors that only order the ops of TensorArrays: whoever takes one takes the array."""
+    users: dict[str, list[Op]] = {}
+    found: set[str] = set()
+    waiting: list[str] = []
+    for op in ops:
+        for ref in op.inputs:
+            if ref is not None and op.type in _PASS_FLOWS:
+                users.setdefault(ref.tensor, []).append(op)
+        if op.type in _FLOWS:
+            waiting.append(op.outputs[_FLOWS[op.type]].name)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += [tensor.name for op in users.get(name, ()) for tensor in op.outputs]
+    return found
+
+
 class _Folding:
     def __init__(self, ops: Sequence[Op]) -> None:
         self._ops = {op.id: op for op in ops}

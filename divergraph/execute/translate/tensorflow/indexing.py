@@ -34,6 +34,18 @@ def gather_nd(p: Piece) -> Sequence[str]:
     return [p.add("GatherND", p.name(0), p.cast(p.name(1), np.int64))]
 
 
+@ROWS.row("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2", source=ARRAY)
+def unique(p: Piece) -> Sequence[str]:
+    """The different elements as they come up, where each one is among them, and how often."""
+    axis = p.integers(1) if p.has(1) else ()
+    along = axis[0] % p.rank(0) if axis else 0
+    wide = np.int64 if p.dtype().kind in "iu" else np.float64  # ONNX Runtime knows few types
+    whole = p.cast(p.name(0), wide)
+    found, _, places, counts = p.add_many("Unique", 4, whole, axis=along, sorted=0)
+    kind = numpy_type(p.attr("out_idx", "int32"))
+    return [p.cast(found, p.dtype()), p.cast(places, kind), p.cast(counts, kind)]
+
+
 @ROWS.row("ScatterNd", source=ARRAY)
 def scatter_nd(p: Piece) -> Sequence[str]:
     """Zeros with slices added at the places that are listed."""

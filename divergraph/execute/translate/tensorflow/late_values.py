@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from divergraph.execute.tensorflow.late_reads import late_reads
+from divergraph.execute.tensorflow.late_reads import first_read, late_reads
 from divergraph.execute.tensorflow.variable_ops import HANDLES, VARIABLES
 from graphstore.model import InputRef, ModelGraph, Op, Tensor, TensorRef
 
@@ -40,6 +40,10 @@ def with_late_values(graph: ModelGraph) -> tuple[ModelGraph, frozenset[str]]:
     changed = {op_id: replace(ops[op_id], inputs=taken) for op_id, taken in inputs.items()}
     for op_id in leave:
         op = changed.get(op_id, ops[op_id])
+        variable = _variable(op.inputs[0], ops)
+        before = first_read(graph, variable, late) if op_id not in inputs else None
+        if before is not None:
+            op = changed[op_id] = replace(op, inputs=(before, *op.inputs[1:]))
         if not op.outputs:
             changed[op_id] = replace(op, outputs=(Tensor(_left(op_id), None),))
     return replace(graph, ops=tuple(changed.get(op.id, op) for op in graph.ops)), frozenset(untold)

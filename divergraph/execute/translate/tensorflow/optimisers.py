@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.table import ROWS, STATE, TRAINING
 
@@ -111,3 +113,26 @@ def adadelta(p: Piece) -> Sequence[str]:
     below = p.add("Sqrt", p.add("Add", accum, epsilon))
     update = p.add("Mul", p.add("Div", above, below), gradient)
     return [p.add("Sub", var, p.add("Mul", update, rate))]
+
+
+_SCATTERS = {
+    "Add": "add",
+    "Sub": "add",
+    "Update": "none",
+    "Mul": "mul",
+    "Min": "min",
+    "Max": "max",
+}
+
+
+@ROWS.row(
+    *(f"{kind}{how}" for kind in ("Scatter", "ResourceScatter") for how in _SCATTERS), source=STATE
+)
+def scatter(p: Piece) -> Sequence[str]:
+    """The variable with rows put, added, taken away, ... at the places that are listed."""
+    how = p.op.type.removeprefix("Resource").removeprefix("Scatter")
+    rest = p.shape(0)[1:]
+    places = p.reshape(p.cast(p.name(1), np.int64), (*p.shape(1), 1))
+    updates = p.add("Neg", p.name(2)) if how == "Sub" else p.name(2)
+    wide = p.add("Expand", updates, p.ints(*p.shape(1), *rest))
+    return [p.add("ScatterND", p.name(0), places, wide, reduction=_SCATTERS[how])]

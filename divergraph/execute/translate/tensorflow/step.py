@@ -17,7 +17,7 @@ from divergraph.execute.tensorflow.step import PLACEHOLDERS, touches
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_variable
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.tensorflow.constants import VALUE, TensorFlowConstants
-from divergraph.execute.translate.tensorflow.frames import fold_loops, in_order
+from divergraph.execute.translate.tensorflow.frames import flows_of_arrays, fold_loops, in_order
 from divergraph.execute.translate.tensorflow.functions import function_blocks
 from divergraph.execute.translate.tensorflow.late_values import LEFT, with_late_values
 from divergraph.execute.translate.tensorflow.rows import ROWS
@@ -74,6 +74,7 @@ def tensorflow_program(
     hidden = {
         tensor.name: reason for op in ops for tensor in op.outputs if (reason := _hides(op, tensor))
     }
+    hidden.update(dict.fromkeys(flows_of_arrays(ops), "only orders ops"))
     return Program(
         name, ROWS, folded.ops, inputs, constants, left_out, given, blocks, hidden, folded.after
     )
