@@ -585,6 +585,64 @@ def _resized(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
     ]
 
 
+@case("Unique", "UniqueWithCounts")
+def _unique(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    x = feed(numbers(shape_of(draw, 1, 1), seed_of(draw), draw(st.sampled_from(["f4", "i4"]))))
+    return [*ops.Unique(x=x), *ops.UniqueWithCounts(x=x)]
+
+
+@case("SparseToDense")
+def _sparse_to_dense(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    rows, columns = draw(SIZES), draw(SIZES)
+    chosen = np.random.default_rng(seed_of(draw)).permutation(rows * columns)[: draw(SIZES)]
+    places = np.sort(chosen)
+    return ops.SparseToDense(
+        sparse_indices=feed(np.stack(np.divmod(places, columns), 1).astype("i8")),
+        output_shape=np.array([rows, columns], "i8"),
+        sparse_values=feed(numbers((len(places),), seed_of(draw))),
+        default_value=feed(np.float32(0.5)),
+    )
+
+
+def _boxes(draw: Draw, count: int) -> Array:
+    rng = np.random.default_rng(seed_of(draw))
+    first = rng.random((count, 2)) - 0.2
+    return np.concatenate([first, first + rng.random((count, 2))], 1).astype(np.float32)
+
+
+@case("NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
+def _kept_boxes(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    count = draw(st.integers(1, 12))
+    boxes = {
+        "boxes": feed(_boxes(draw, count)),
+        "scores": feed(numbers((count,), seed_of(draw))),
+        "max_output_size": feed(np.int32(draw(st.integers(1, 8)))),
+        "iou_threshold": feed(np.float32(draw(st.sampled_from([0.1, 0.5])))),
+    }
+    least = feed(np.float32(draw(st.sampled_from([-1.0, 0.1]))))
+    return [
+        ops.NonMaxSuppressionV2(**boxes),
+        ops.NonMaxSuppressionV3(**boxes, score_threshold=least),
+        *ops.NonMaxSuppressionV4(
+            **boxes, score_threshold=least, pad_to_max_output_size=draw(st.booleans())
+        ),
+    ]
+
+
+@case("CropAndResize")
+def _cropped(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    image, count = _image(draw, 2), draw(SIZES)
+    of = np.random.default_rng(seed_of(draw)).integers(0, image.shape[0], count)
+    return ops.CropAndResize(
+        image=feed(image),
+        boxes=feed(_boxes(draw, count)),
+        box_ind=feed(of.astype(np.int32)),
+        crop_size=np.array([draw(SIZES), draw(SIZES)], np.int32),
+        method=draw(st.sampled_from(["bilinear", "nearest"])),
+        extrapolation_value=0.25,
+    )
+
+
 def _named(build: Build) -> str:
     return next(name for name, each in CASES.items() if each is build)
 

@@ -72,12 +72,13 @@ class TensorFlowConstants:
         """
         return self._definition[1][op][0]
 
-    def function(self, name: str) -> Any:
-        """The FunctionDef of that name.
+    def called(self, op: str, role: str) -> Any:
+        """The FunctionDef that an op calls in a *role*, as its body is called in the graph.
 
         Raises:
             ExecutionError: there is none, or the file holds another model now.
         """
+        name = _called(self.node(op), role)
         library = self._definition[0].library.function
         found = next((each for each in library if each.signature.name == name), None)
         if found is None:
@@ -90,3 +91,13 @@ class TensorFlowConstants:
         if found is None:
             raise ExecutionError("the file has changed since it was read", where=self._graph.source)
         return found
+
+
+def _called(node: Any, role: str) -> str:
+    """The name of the function that *node* calls in a *role*."""
+    if role in node.attr:
+        return str(node.attr[role].func.name)
+    name, _, at = role.rpartition("_")
+    if name in node.attr and at.isdecimal():
+        return str(node.attr[name].list.func[int(at)].name)
+    return str(node.op)

@@ -10,7 +10,7 @@ from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor
 from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.executor import TensorFlowFactory
-from divergraph.execute.tensorflow.variable_ops import VARIABLES
+from divergraph.execute.tensorflow.variable_ops import READS, VARIABLES
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.run import ProgramRun
@@ -116,10 +116,15 @@ def _unknown_variables(program: Program) -> list[Op]:
 
 
 def _read_from_outside(program: Program) -> set[str]:
-    """The tensors that a run reads though neither it nor the model has their values."""
+    """The tensors that a run computes with though neither it nor the model has their values.
+
+    A read of a variable that nobody takes computes nothing: of each variable there is one.
+    """
     given = {tensor.name for tensor in program.inputs} | program.outside
     needed = program.needed(program.tensors(), given)
-    read = {ref.tensor for op in needed for ref in op.inputs if ref is not None}
+    taken = {ref.tensor for op in needed for ref in op.inputs if ref is not None}
+    idle = {op.id for op in needed if op.type == READS and op.outputs[0].name not in taken}
+    read = {ref.tensor for op in needed if op.id not in idle for ref in op.inputs if ref}
     return read & program.outside
 
 

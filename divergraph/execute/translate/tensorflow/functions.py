@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from divergraph.execute.translate.blocks import Block, Body, Branches, Call, While
 from divergraph.execute.translate.tensorflow.constants import TensorFlowConstants
@@ -68,7 +67,7 @@ class _Bodies:
         return Branches(tuple(parts), by_number=False) if kind == "If" else Call(*parts)
 
     def _body(self, owner: Op, body: Subgraph) -> Body:
-        function = self._constants.function(_function(self._constants.node(owner.id), body.role))
+        function = self._constants.called(owner.id, body.role)
         names = [arg.name for arg in function.signature.input_arg]
         ids = {op.name: op for op in self._inside.get(body.name, ())}
         ops = [
@@ -102,13 +101,3 @@ class _Bodies:
         args = known().get(op.type)
         port = output_port(self._constants.node(op.id), args, output or index, number)
         return op.outputs[port or 0].name
-
-
-def _function(node: Any, role: str) -> str:
-    """The name of the function that *node* calls in a *role*."""
-    if role in node.attr:
-        return str(node.attr[role].func.name)
-    name, _, at = role.rpartition("_")
-    if name in node.attr and at.isdecimal():
-        return str(node.attr[name].list.func[int(at)].name)
-    return str(node.op)

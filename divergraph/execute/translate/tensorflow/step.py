@@ -85,6 +85,7 @@ _DRAWS = (
     *("StatefulUniform", "StatefulStandardNormal", "StatefulTruncated", "StatefulRandomBinomial"),
 )
 _ASKS = ("VarIsInitializedOp", "IsVariableInitialized")
+_OF_TEXTS = ("StaticRegexFullMatch", "RegexFullMatch", "StringLength")
 _FETCHES = ("Iterator", "OneShotIterator", "QueueDequeue", "ReaderRead")
 
 
@@ -112,7 +113,7 @@ def computes(op: Op) -> bool:
     """Whether *op* computes numbers from its inputs, so that a run needs a row for it."""
     if _comes_from_outside(op) or touches(op.type) or changes_variable(op.type):
         return op.type in ROWS
-    if op.type in PLACEHOLDERS or op.type in _ASKS or not op.outputs:
+    if op.type in PLACEHOLDERS or op.type in (*_ASKS, *_OF_TEXTS) or not op.outputs:
         return False
     return any(_not_kept(op, tensor) == "" for tensor in op.outputs)
 

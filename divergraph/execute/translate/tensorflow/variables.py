@@ -9,6 +9,7 @@ from divergraph.execute.contract import Array
 from divergraph.execute.tensorflow.files import saved_values
 from divergraph.execute.tensorflow.state import values_of_dump
 from divergraph.execute.tensorflow.variable_ops import HANDLES, VARIABLES
+from divergraph.execute.translate.tensorflow.restoring import restored_names
 from graphstore.errors import InputError
 from graphstore.model import ModelGraph, Op
 from importers.tensorflow.checkpoint import Checkpoint
@@ -36,6 +37,8 @@ def variables_of(graph: ModelGraph, options: Mapping[str, str]) -> Mapping[str, 
         )
     saved = Checkpoint(prefix)
     names = {op.id: _saved_name(op) for op in graph.ops if op.type in VARIABLES}
+    if any(name not in saved for name in names.values()):
+        names = {**restored_names(graph), **{op: n for op, n in names.items() if n in saved}}
     return _Values(dumped, saved, {op: name for op, name in names.items() if name in saved})
 
 
