@@ -194,3 +194,34 @@ def test_each_row_says_where_its_op_is_defined() -> None:
 def test_public_training_graphs_are_covered(shared_data: Path, name: str) -> None:
     found = coverage(read_graph(shared_data / "tf" / name))
     assert found.translated >= 0.97 * found.ops
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+def test_a_saved_model_runs_on_the_values_beside_it(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    class Net(tf.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            self.inner = [tf.Variable(WEIGHTS), tf.Variable(BIAS)]
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="x")])
+        def whole(self, x: object) -> object:
+            return {"y": tf.nn.relu(tf.matmul(x, self.inner[0]) + self.inner[1])}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="z")])
+        def other(self, z: object) -> object:
+            return {"y": z * self.inner[1]}
+
+    net, folder = Net(), tmp_path / "net"
+    signatures = {"serving_default": net.whole, "other": net.other}
+    tf.saved_model.save(net, str(folder), signatures=signatures)
+    executor = open_executor(folder, read_graph(folder), {}, ENGINE)
+    assert [each.name for each in executor.inputs] == ["serving_default_x:0"]
+    found = dict(executor.run({"serving_default_x:0": X}))
+    executor.close()
+    wanted = np.maximum(X @ WEIGHTS + BIAS, 0)
+    (made,) = (value for name, value in found.items() if name.endswith("Relu:0"))
+    np.testing.assert_allclose(made, wanted, rtol=1e-6)
+    with pytest.raises(InputError, match="no signature 'third'"):
+        open_executor(folder, read_graph(folder), {"signature": "third"}, ENGINE)

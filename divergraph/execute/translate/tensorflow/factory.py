@@ -144,6 +144,7 @@ def _program(
         _listed(options.get("train_op", "")),
         _listed(options.get("feed", "")),
         from_dumps=from_dumps,
+        signature=options.get("signature", ""),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from divergraph.execute.contract import Array
 from divergraph.execute.tensorflow.branches import in_branches
-from divergraph.execute.tensorflow.calls_in_place import calls_in_place
+from divergraph.execute.tensorflow.calls_in_place import calls_in_place, placed_bodies
 from divergraph.execute.tensorflow.files import SEEDED
 from divergraph.execute.tensorflow.step import PLACEHOLDERS, touches
 from divergraph.execute.tensorflow.variable_ops import VARIABLES, changes_variable
@@ -21,6 +21,7 @@ from divergraph.execute.translate.tensorflow.frames import flows_of_arrays, fold
 from divergraph.execute.translate.tensorflow.functions import function_blocks
 from divergraph.execute.translate.tensorflow.late_values import LEFT, with_late_values
 from divergraph.execute.translate.tensorflow.rows import ROWS
+from divergraph.execute.translate.tensorflow.signatures import of_other_signatures
 from graphstore.errors import InputError
 from graphstore.model import InputRef, ModelGraph, Op, Tensor
 
@@ -35,28 +36,33 @@ def tensorflow_program(
     fed: Collection[str],
     *,
     from_dumps: bool = False,
+    signature: str = "",
 ) -> Program:
     """The step of *graph* that ends with *train_ops*, tensors *fed* taken as given.
+
+    Of a model with several signatures it is the run of *signature*.
 
     *variables* holds values of variables by op. With *from_dumps* the values of others, of random
     numbers and of batches will come with each question; else what needs them is left out.
 
     Raises:
-        InputError: a train op or a fed tensor that is not in the model.
+        InputError: a train op, a fed tensor or a signature that is not in the model.
     """
-    whole, late = with_late_values(calls_in_place(graph))
+    whole, late = with_late_values(_handing_on(graph))
     ops = in_order([op for op in whole.ops if not op.subgraph])
     tensors = {tensor.name: tensor for op in ops for tensor in op.outputs}
     for each in fed:
         if each not in tensors:
             raise InputError(f"the model has no tensor {each!r} to feed")
-    found = _Step(whole, ops, train_ops, fed, late)
+    closed = of_other_signatures(graph, signature)
+    found = _Step(whole, ops, train_ops, fed, late, closed)
     branches = in_branches(whole)
     constants = TensorFlowConstants(graph, branches, variables)
     kept = [op for op in ops if not _is_constant(op, constants)]
     folded = fold_loops([_in_branch(op, branches) for op in kept if op.type not in PLACEHOLDERS])
     blocks = {**function_blocks(whole, constants), **folded.loops}
-    placeholders = [tensor.name for op in ops if op.type in PLACEHOLDERS for tensor in op.outputs]
+    open_ops = [op for op in ops if op.type in PLACEHOLDERS and op.id not in closed]
+    placeholders = [tensor.name for op in open_ops for tensor in op.outputs]
     inputs = tuple(tensors[each] for each in dict.fromkeys((*placeholders, *fed)))
     outside = {
         tensor.name: f"{what}: give the values of {tensor.name!r}"
@@ -78,6 +84,17 @@ def tensorflow_program(
     return Program(
         name, ROWS, folded.ops, inputs, constants, left_out, given, blocks, hidden, folded.after
     )
+
+
+def _handing_on(graph: ModelGraph) -> ModelGraph:
+    """*graph* with called functions in the place of their calls, which hand on what those give."""
+    given = {op: len(body.outputs) for op, body in placed_bodies(graph).items()}
+    whole = calls_in_place(graph)
+    ops = (
+        replace(op, type="IdentityN") if given.get(op.id) == len(op.outputs) else op
+        for op in whole.ops
+    )
+    return replace(whole, ops=tuple(ops))
 
 
 _DRAWS = (
@@ -142,6 +159,7 @@ class _Step:
         train_ops: Collection[str],
         fed: Collection[str],
         late: frozenset[str],
+        closed: Mapping[str, str],
     ) -> None:
         self._ops = {op.id: op for op in ops}
         self._fed = frozenset(fed)
@@ -153,6 +171,7 @@ class _Step:
                 raise InputError(f"the model has no op {each!r} to end the step with")
         self._step = self._behind(each for each in ends if each in self._ops)
         self._late = late
+        self._closed = closed
         self._prepares = frozenset(self._preparing(ops))
 
     def left_out(self) -> Iterator[tuple[str, str]]:
@@ -171,6 +190,8 @@ class _Step:
                     yield tensor.name, said
 
     def _blocked(self, op: Op) -> str:
+        if op.id in self._closed and op.type in PLACEHOLDERS:
+            return self._closed[op.id]
         if op.id in self._late:
             return "reads a variable after the step has changed it"
         if op.type in _ASKS:
