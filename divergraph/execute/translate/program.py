@@ -76,12 +76,14 @@ class Program:
 
     def without_row(self) -> dict[str, int]:
         """The op types that have no row though a run would need them, and how many ops they are."""
-        return Counter(
-            kind
-            for op in self.ops
-            if any(each.name not in self.left_out for each in op.outputs)
-            for kind in self._types_without_row(op)
-        )
+        found: Counter[str] = Counter()
+        read: set[str] = set()
+        for op in reversed(self.ops):
+            names = {each.name for each in op.outputs}.difference(self.left_out, self.outside)
+            if names.difference(self.hidden) or names & read:  # data sets are neither
+                found.update(self._types_without_row(op))
+                read.update(ref.tensor for ref in op.inputs if ref is not None)
+        return found
 
     def _no_row(self, op: Op) -> str:
         kind = next(self._types_without_row(op), "")

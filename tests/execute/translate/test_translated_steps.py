@@ -11,6 +11,7 @@ from divergraph.execute.contract import Additive, Alterable, RunnableSubgraph
 from divergraph.execute.installed import open_executor
 from divergraph.execute.translate.coverage import coverage
 from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.translate.tensorflow.factory import TranslatedTensorFlowFactory
 from divergraph.execute.translate.tensorflow.rows import ROWS
 from divergraph.execute.translate.tensorflow.step import tensorflow_program
 from divergraph.golden_capture import CaptureRequest, capture
@@ -182,6 +183,12 @@ def test_an_op_that_does_not_run_is_lost_alone(tmp_path: Path) -> None:
     assert "sum:0" in reasons
     assert "behind:0" in reasons
     assert reasons["odd:0"] == "no translation of ops of type Unheard"
+
+
+def test_what_feeds_the_model_needs_no_rows(lenet: Path) -> None:
+    graph = read_graph(lenet / "model.ckpt.meta")
+    assert any(op.type == "TensorSliceDataset" for op in graph.ops)
+    assert TranslatedTensorFlowFactory().covers(graph, None)
 
 
 def test_each_row_says_where_its_op_is_defined() -> None:
