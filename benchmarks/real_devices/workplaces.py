@@ -41,7 +41,6 @@ DEVICES: Mapping[str, Device] = {
     "ov-bf16-kept": Device("bf16", kept=True),
     "ov-int8": Device("f32", quantised="symmetric"),
     "ov-int8-channel": Device("f32", quantised="by channel"),
-    "ov-int8-kept": Device("f32", kept=True, quantised="symmetric"),
     "ov-int8-dynamic": Device("f32", quantised="dynamic"),
 }
 
