@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from divergraph.ask.cypher_question import cell_text
 from divergraph.text.printable import printable
+from graphstore.cypher.user_question import cell_text
 from graphstore.errors import InputError
 from graphstore.model import SPLIT_NUMBERS, Metric
 from graphstore.op_row import OpRow

@@ -11,7 +11,7 @@ from graphstore.errors import InputError
 from graphstore.schema.tables import NODES, RELS
 
 _KEYWORDS = (
-    "MATCH OPTIONAL WHERE WITH RETURN DISTINCT ORDER BY DESC LIMIT SKIP AS AND OR NOT IN IS NULL "
+    "OPTIONAL MATCH WHERE WITH RETURN DISTINCT ORDER BY DESC LIMIT SKIP AS AND OR NOT IN IS NULL "
     "CONTAINS STARTS ENDS EXISTS UNWIND UNION CASE WHEN THEN ELSE END count collect sum avg min max"
 ).split()
 _TYPES = (*(node.label for node in NODES), *dict.fromkeys(rel.type for rel in RELS))

@@ -21,9 +21,9 @@ from tui.render.part_marks import MarkHistory
 if TYPE_CHECKING:
     from divergraph.api.answers import Minimized
     from divergraph.ask import OpDetail, Overview, Trace
-    from divergraph.ask.cypher_question import CypherQuestion
     from graphstore.cancellation import Cancellation
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
+    from graphstore.cypher.user_question import CypherQuestion
     from graphstore.model import Run
     from graphstore.op_row import OpRow
     from tui.part_chooser import PartChooser

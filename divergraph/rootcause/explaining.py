@@ -21,13 +21,13 @@ from divergraph.rootcause.causes.evidence import (
     InsideStep,
     Rerun,
     Reweigh,
-    TensorHashes,
 )
 from divergraph.rootcause.causes.rules import explain as explained
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.loop_state import TURNS
 from divergraph.rootcause.hiding import hidden, nonfinite_ops, where_hidden
 from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.tensor_hashes import TensorHashes
 from divergraph.rootcause.values import same_shape
 from divergraph.text.words import counted
 from graphstore.model import AttrValue, ErrorSplit, Finding, Op, TensorRef

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from divergraph.ask.cypher_question import cell_text
 from divergraph.text.numbers import short
 from graphstore.contract import QueryResult
+from graphstore.cypher.user_question import cell_text
 from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell

@@ -11,10 +11,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 
-from divergraph.ask.cypher_question import CypherQuestion
 from divergraph.text.printable import printable
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.cypher.queries import NamedQuery, list_queries
+from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import DivergraphError, InputError, QueryError
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings

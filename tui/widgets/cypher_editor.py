@@ -50,7 +50,11 @@ class CypherEditor(TextArea, Titled):
         """The user wants to go on in the list."""
 
     def __init__(self, complete: Callable[[str], tuple[str, tuple[str, ...]]]) -> None:
-        super().__init__(compact=True, highlight_cursor_line=False, placeholder="MATCH (o:Op) ...")
+        super().__init__(
+            compact=True,
+            highlight_cursor_line=False,
+            placeholder="a question in Cypher; ctrl+n completes words",
+        )
         self._complete = complete
         self.cursor_blink = False
 

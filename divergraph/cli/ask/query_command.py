@@ -12,7 +12,6 @@ from typing import TypeVar
 
 import click
 
-from divergraph.ask.cypher_question import CypherQuestion, cell_text
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
 from divergraph.cli.say import say, say_cells, say_lines
@@ -22,6 +21,7 @@ from divergraph.present.json.shapes import query_json
 from divergraph.text.words import counted
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
+from graphstore.cypher.user_question import CypherQuestion, cell_text
 from graphstore.errors import InputError, QueryError
 
 

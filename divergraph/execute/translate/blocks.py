@@ -58,7 +58,7 @@ class Body:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CalledBody:
     """A body that runs once."""
 
     body: Body
@@ -74,7 +74,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Branches:
+class BranchBodies:
     """One of several bodies; the first input says which.
 
     With ``by_number`` it is their number, the last one where it is out of range. Else it is

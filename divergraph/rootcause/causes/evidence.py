@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from divergraph.rootcause.causes.bodies import Bodies
+from divergraph.execute.contract import BodyChange
 from graphstore.model import AttrValue, DType, Evidence, EvidenceValue, Op
 
 T = TypeVar("T")
@@ -27,8 +26,6 @@ WORKING_SIZE = 1 << 21
 """Elements a rule computes with; larger tensors are sampled. Bounds cost."""
 
 _UNITS = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8, DType.FLOAT32: 2.0**-24}
-_BEGINNING = 256
-"""The shortest beginning of a tensor that is hashed."""
 _CHANNELS_SECOND = frozenset(
     (
         *("Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "MaxPool"),
@@ -40,8 +37,6 @@ _LINEAR = (
     *("Conv", "MatMul", "Gemm", "FullyConnection", "Pool", "Depthwise", "Einsum", "BatchMatMul"),
     *("LSTM", "GRU", "RNN"),
 )
-_TELLING = 8
-"""Different values a tensor needs to be recognised: masks and counters look alike."""
 _OF_NOISE = 2.0
 """What an exact explanation may leave, in units of noise."""
 _LITTLE = 0.25
@@ -73,6 +68,19 @@ class Inside(Protocol):
 
     def replaced(self, guesses: Sequence[tuple[InsideStep, Array]]) -> Sequence[Array | None]:
         """For each guess the group's output if that step gave that value; None if it fails."""
+        ...
+
+
+class BodyOps(Protocol):
+    """The ops in the bodies of a group's op, and the group's output if one of them is changed."""
+
+    @property
+    def ops(self) -> Sequence[Op]:
+        """The ops of all bodies."""
+        ...
+
+    def changed(self, change: BodyChange) -> Array | None:
+        """The group's output after a change; None if it fails."""
         ...
 
 
@@ -116,7 +124,7 @@ class FaultEvidence:
     rerun: Rerun | None = None
     reweigh: Reweigh | None = None
     inside: Inside | None = None
-    bodies: Bodies | None = None
+    bodies: BodyOps | None = None
     right: Sequence[Foreign] = ()
     beside: Sequence[Foreign] = ()
     beyond_noise: bool = False
@@ -319,27 +327,6 @@ class SampledTensors:
         return sorted(axes, key=lambda axis: (axis != first, axis))
 
 
-class TensorHashes:
-    """Finds dumped tensors by their values, whatever their shape; about 1 kB for each."""
-
-    def __init__(self) -> None:
-        self._names: dict[bytes, list[str]] = {}
-
-    def add(self, name: str, values: Array) -> None:
-        """Remember a tensor, unless its values are too few or too alike to recognise it."""
-        for key in _contents(values):
-            self._names.setdefault(key, []).append(name)
-
-    def holding(self, values: Array, besides: str = "") -> tuple[str, ...]:
-        """The names of tensors with these values, else of those that begin alike, in the order
-        added: at least the first half of *values* is compared then."""
-        for key in _contents(values)[:2]:
-            found = [name for name in self._names.get(key, []) if name != besides]
-            if found:
-                return tuple(found)
-        return ()
-
-
 def rms(values: Floats) -> float:
     """The root mean square; 0 for no elements. Scaled, so that no square overflows."""
     if values.size == 0:
@@ -378,25 +365,3 @@ def _channel_axis(case: FaultEvidence) -> int:
         if op.type in _CHANNELS_SECOND and axes > 1:
             return 1
     return 1 if axes in (4, 5) else axes - 1
-
-
-def _contents(values: Array) -> list[bytes]:
-    """Hashes of all values as float32, then of the first 2^k, 2^(k-1), ..., 256 of them; none of a
-    range whose values would look like many others by chance."""
-    flat = np.ascontiguousarray(values, np.float32).reshape(-1)
-    keys = [b"whole" + _digest(flat)] if flat.size >= _TELLING and _tells(flat) else []
-    size = 1 << max(0, flat.size.bit_length() - 1)
-    while size >= _BEGINNING:
-        if _tells(flat[:size]):
-            keys.append(_digest(flat[:size]))
-        size //= 2
-    return keys
-
-
-def _tells(flat: Array) -> bool:
-    looked_at = flat[:: max(1, flat.size // (1 << 14))]
-    return np.unique(looked_at).size >= min(_TELLING, flat.size // 2)
-
-
-def _digest(flat: Array) -> bytes:
-    return hashlib.blake2b(flat.view(np.uint8).data, digest_size=16).digest()

@@ -9,8 +9,8 @@ import numpy as np
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules, most_confidence
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import Cause, FaultEvidence, SampledTensors
-from divergraph.rootcause.causes.in_bodies import to_be_dumped
 from divergraph.rootcause.causes.line_fits import beyond_noise
+from divergraph.rootcause.causes.reruns.in_bodies import to_be_dumped
 from divergraph.rootcause.causes.words import turn_text
 from graphstore.model import EvidenceValue, Finding, FindingKind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from feature_maps import case, expected, label, on_device
 
-from divergraph.rootcause.causes.evidence import TensorHashes
 from divergraph.rootcause.causes.rules import explain
+from divergraph.rootcause.tensor_hashes import TensorHashes
 
 
 def test_an_op_that_did_nothing_gives_its_input() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from divergraph.execute.translate.blocks import Block, Body, Branches, Call, While
+from divergraph.execute.translate.blocks import Block, Body, BranchBodies, CalledBody, While
 from divergraph.execute.translate.tensorflow.constants import TensorFlowConstants
 from divergraph.execute.translate.tensorflow.frames import fold_loops
 from graphstore.model import InputRef, ModelGraph, Op, Subgraph
@@ -60,11 +60,11 @@ class _Bodies:
             return None
         if kind == "Case":
             numbered = sorted(made, key=lambda role: int(role.rpartition("_")[2]))
-            return Branches(tuple(made[role] for role in numbered), by_number=True)
+            return BranchBodies(tuple(made[role] for role in numbered), by_number=True)
         parts = [made[role] for role in wanted]
         if kind == "While":
             return While(*parts)
-        return Branches(tuple(parts), by_number=False) if kind == "If" else Call(*parts)
+        return BranchBodies(tuple(parts), by_number=False) if kind == "If" else CalledBody(*parts)
 
     def _body(self, owner: Op, body: Subgraph) -> Body:
         function = self._constants.called(owner.id, body.role)

@@ -11,7 +11,7 @@ from divergraph.execute.translate.contract import KnownTensor, NotTranslatedErro
 from divergraph.execute.translate.lists import TensorList
 from divergraph.execute.translate.piece import Operand, Piece
 from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.table import DATA_FLOW, LIST, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import DATA_FLOW, LIST, ROWS
 
 
 def _new(p: Piece, made: TensorList) -> str:

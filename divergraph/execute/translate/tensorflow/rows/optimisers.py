@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import ROWS, STATE, TRAINING
+from divergraph.execute.translate.tensorflow.rows.table import ROWS, STATE, TRAINING
 
 
 @ROWS.row("AssignAdd", "AssignSub", "AssignAddVariableOp", "AssignSubVariableOp", source=STATE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from divergraph.execute.translate.plugged import with_plugged
-from divergraph.execute.translate.tensorflow import (  # noqa: F401 - each puts its rows in
+from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each puts its rows in
     arrays,
     batch_norm,
     boxes,
@@ -20,6 +20,6 @@ from divergraph.execute.translate.tensorflow import (  # noqa: F401 - each puts 
     reductions,
     resizing,
 )
-from divergraph.execute.translate.tensorflow.table import ROWS as _OWN
+from divergraph.execute.translate.tensorflow.rows.table import ROWS as _OWN
 
 ROWS = with_plugged(_OWN)

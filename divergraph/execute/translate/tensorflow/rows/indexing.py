@@ -9,7 +9,7 @@ import numpy as np
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MATH, NN, ROWS
 
 
 @ROWS.row("Gather", "GatherV2", "ResourceGather", source=ARRAY)

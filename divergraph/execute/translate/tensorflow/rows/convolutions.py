@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.layouts import Images, images, windows
-from divergraph.execute.translate.tensorflow.table import NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.layouts import Images, images, windows
+from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
 from divergraph.execute.translate.windows import SlidingWindows, put_back, seen_by_filters
 
 

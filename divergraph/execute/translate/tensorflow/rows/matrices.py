@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import MATH, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import MATH, ROWS
 
 
 @ROWS.row("MatMul", source=MATH)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import IMAGE, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import IMAGE, ROWS
 from divergraph.values.array_types import Array
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import MATH, NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import MATH, NN, ROWS
 
 
 @ROWS.row("ReluGrad", source=NN)

@@ -9,8 +9,8 @@ import numpy as np
 
 from divergraph.execute.translate.piece import Operand, Piece
 from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.lists import added_lists, empty_like
-from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.lists import added_lists, empty_like
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MATH, NN, ROWS
 
 ROWS.same(
     {

@@ -8,7 +8,7 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import IMAGE, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import IMAGE, ROWS
 
 _KEPT = ("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.layouts import Images, images, windows
-from divergraph.execute.translate.tensorflow.table import NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.layouts import Images, images, windows
+from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
 from divergraph.execute.translate.windows import SlidingWindows, put_back
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import ARRAY, CONTROL, FUNCTIONS, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, CONTROL, FUNCTIONS, ROWS
 
 
 @ROWS.row("Switch", "RefSwitch", source=CONTROL)

@@ -9,7 +9,7 @@ import numpy as np
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.table import ARRAY, MATH, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MATH, ROWS
 
 
 @ROWS.row("Shape", "ShapeN", "VariableShape", source=ARRAY)

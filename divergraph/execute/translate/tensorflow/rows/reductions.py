@@ -9,7 +9,7 @@ import numpy as np
 from divergraph.execute.translate.contract import Row
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.table import MATH, NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import MATH, NN, ROWS
 
 _ADDING = ("ReduceSum", "ReduceMean", "ReduceL2")
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.layouts import Images, images
-from divergraph.execute.translate.tensorflow.table import NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.layouts import Images, images
+from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
 
 
 def _held(p: Piece) -> Images:

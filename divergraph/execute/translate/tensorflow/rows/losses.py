@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.table import NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
 
 
 @ROWS.row("Softmax", source=NN)
