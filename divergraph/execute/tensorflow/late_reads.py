@@ -3,16 +3,19 @@
 A training step updates its variables, and what runs behind the update (a moving average of
 the weights, a learning rate's next value) reads them anew. Only control inputs say so. What a
 variable of the old kind hands on is not even copied: an ``Identity`` read before the update
-holds what the update left, for those that take it behind.
+holds what the update left, for those that take it behind. Where no order is said between a read and
+an update of one step, nobody can tell what was read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from divergraph.execute.tensorflow.variable_ops import HANDLES, READS, VARIABLES, changes_variable
 from graphstore.model import Framework, InputRef, ModelGraph, Op, TensorRef
+from graphstore.traverse.topological_order import lowest_first
 
 _PASSES_REF = frozenset(("RefEnter", "RefIdentity", "RefSwitch"))
 _SHARES_MEMORY = frozenset(
@@ -25,16 +28,19 @@ _SHARES_MEMORY = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LateRead:
-    """The ops whose changes an op sees though it does not take what they make, in the order
-    they run. ``taken`` is what they take themselves: with it the op can be run again; None where
-    that is not enough."""
+    """The ops whose changes an op sees, or may see, though it does not take what they make, in the
+    order they run. ``taken`` is what they take themselves: with it the op can be run again; None
+    where that is not enough. Not ``ordered``, nothing says whether the op runs before or behind
+    them."""
 
     writers: tuple[str, ...]
     taken: tuple[InputRef, ...] | None
+    ordered: bool = True
 
 
 def late_reads(graph: ModelGraph) -> dict[str, LateRead]:
-    """The ops of a TensorFlow *graph* that take a variable after the step changed it."""
+    """The ops of a TensorFlow *graph* that take a variable after the step changed it, or while it
+    does."""
     return _Finder(graph).found() if graph.framework is Framework.TENSORFLOW else {}
 
 
@@ -54,8 +60,18 @@ class _Finder:
         for op in graph.ops:
             if not op.subgraph and (changed := frozenset(self._changed(op))):
                 self._writes[op.id] = changed
-        self._order: list[str] = []
-        self._before = self._behind_writers()
+        self._order = list(self._writes)
+        self._bit = {writer: 1 << at for at, writer in enumerate(self._order)}
+        self._users: dict[str, list[str]] = {}
+        self._makers: dict[str, list[str]] = {}
+        for op in graph.ops:
+            data = (ref.op for ref in op.takes)
+            for each in dict.fromkeys((*data, *op.control_inputs)) if not op.subgraph else ():
+                self._users.setdefault(each, []).append(op.id)
+                self._makers.setdefault(op.id, []).append(each)
+        self._place = self._places()
+        self._before = self._spread(self._users, 1)
+        """By op, in bits, the writers that have run before it."""
 
     def found(self) -> dict[str, LateRead]:
         seen: dict[str, tuple[str, ...]] = {}
@@ -66,7 +82,44 @@ class _Finder:
                     bits |= self._unseen(op, ref, variable)
             if bits:
                 seen[op.id] = tuple(self._named(bits))
-        return {op_id: LateRead(w, self._taken(op_id, w, seen)) for op_id, w in seen.items()}
+        late = {op_id: LateRead(w, self._taken(op_id, w, seen)) for op_id, w in seen.items()}
+        return {**late, **self._unordered()}
+
+    def _unordered(self) -> dict[str, LateRead]:
+        """The ops of the step that take a variable of which an op of it, too, makes another value,
+        neither before nor behind them."""
+        step = self._step()
+        ahead = self._spread(self._makers, -1) if step else {}
+        writers: dict[str, list[str]] = {}
+        for writer, variables in self._writes.items():
+            for variable in variables if writer in step else ():
+                writers.setdefault(variable, []).append(writer)
+        found: dict[str, LateRead] = {}
+        for op in (self._ops[each] for each in step if each not in self._writes):
+            taken = {self._variable(ref, _SHARES_MEMORY) for ref in op.inputs if ref is not None}
+            others = [each for name in taken for each in writers.get(name, ())]
+            ordered = self._before.get(op.id, 0) | ahead.get(op.id, 0)
+            free = tuple(each for each in others if not ordered & self._bit[each])
+            if free and op.type not in _PASSES_REF:
+                found[op.id] = LateRead(free, None, ordered=False)
+        return found
+
+    def _step(self) -> frozenset[str]:
+        """The ops of the training step that the model names; none if it names none."""
+        listed = self._graph.attrs.get("collection train_op", ())
+        ends = listed if isinstance(listed, tuple) else ()
+        return self._behind_of(str(each).partition(":")[0] for each in ends)
+
+    def _behind_of(self, ends: Iterable[str]) -> frozenset[str]:
+        """The ops *ends* of the root graph, and all that run before them."""
+        found: set[str] = set()
+        waiting = [each for each in ends if each in self._ops]
+        while waiting:
+            op = self._ops[waiting.pop()]
+            if op.id not in found:
+                found.add(op.id)
+                waiting += [*(ref.op for ref in op.takes), *op.control_inputs]
+        return frozenset(found)
 
     def _changed(self, op: Op) -> Iterator[str]:
         """The variables *op* changes."""
@@ -103,26 +156,34 @@ class _Finder:
         chosen = [writer for at, writer in enumerate(self._order) if bits >> at & 1]
         yield from sorted(chosen, key=lambda each: self._before.get(each, 0).bit_count())
 
-    def _behind_writers(self) -> dict[str, int]:
-        """By op, in bits, the writers that have run before it."""
-        users: dict[str, list[str]] = {}
-        for op in self._graph.ops:
-            if not op.subgraph:
-                data = (ref.op for ref in op.takes)
-                for each in dict.fromkeys((*data, *op.control_inputs)):
-                    users.setdefault(each, []).append(op.id)
+    def _places(self) -> dict[str, int]:
+        """The ops' places in an order in which they can run; those in or after loops come last."""
+        ids = [op.id for op in self._graph.ops if not op.subgraph] if self._writes else []
+        number = {op_id: at for at, op_id in enumerate(ids)}
+        pairs = [
+            (number[maker], number[user])
+            for maker, users in self._users.items()
+            for user in users
+            if maker in number
+        ]
+        order = lowest_first(len(ids), [pair[0] for pair in pairs], [pair[1] for pair in pairs])
+        return {ids[at]: place for place, at in enumerate(order)}
+
+    def _spread(self, edges: Mapping[str, Sequence[str]], direction: int) -> dict[str, int]:
+        """By op, in bits, the writers it is reached from along *edges*. Taken in the order they
+        run, or against it, each op but those of loops is looked at once."""
         found: dict[str, int] = {}
-        self._order = [writer for writer in self._writes if writer in users]
-        waiting = list(self._order)
-        own = {writer: 1 << at for at, writer in enumerate(self._order)}
+        last = len(self._place)
+        waiting = [(direction * self._place.get(each, last), each) for each in self._order]
+        heapify(waiting)
         while waiting:
-            op_id = waiting.pop()
-            bits = found.get(op_id, 0) | own.get(op_id, 0)
-            for user in users.get(op_id, ()):
-                before = found.get(user, 0)
+            _, op_id = heappop(waiting)
+            bits = found.get(op_id, 0) | self._bit.get(op_id, 0)
+            for each in edges.get(op_id, ()):
+                before = found.get(each, 0)
                 if before | bits != before:
-                    found[user] = before | bits
-                    waiting.append(user)
+                    found[each] = before | bits
+                    heappush(waiting, (direction * self._place.get(each, last), each))
         return found
 
     def _taken(

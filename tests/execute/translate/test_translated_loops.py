@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,9 @@ import numpy as np
 import pytest
 
 from divergraph.execute.contract import RunnableSubgraph
+from divergraph.execute.tensorflow.late_reads import LateRead, late_reads
 from divergraph.execute.translate.tensorflow.factory import TranslatedTensorFlowFactory
+from divergraph.execute.translate.tensorflow.late_values import with_late_values
 from importers.registry import read_graph
 
 FLOAT, INT, BOOL = "DT_FLOAT", "DT_INT32", "DT_BOOL"
@@ -216,6 +219,19 @@ def test_what_reads_a_variable_behind_its_change_gets_the_new_value(tmp_path: Pa
     assert found["behind:0"] == 8
     assert found["y:0"] == -8
     assert all("\n" not in name for name in found)
+
+
+def test_what_reads_a_variable_while_it_changes_cannot_be_told(tmp_path: Path) -> None:
+    unordered = node("aside", "ReadVariableOp", "w", dtype=f"type: {FLOAT}")
+    end = typed("end", "Neg", "aside", "^add")
+    graph = read_graph(model(tmp_path / "net.pbtxt", [*LATE, unordered, end]))
+    named = replace(graph, attrs={**graph.attrs, "collection train_op": ("end",)})
+    found = late_reads(named)
+    assert found["aside"] == LateRead(("add",), None, ordered=False)
+    assert "before" not in found, "its value makes the change"
+    assert found["behind"].taken is not None
+    assert with_late_values(named)[1] == {"aside"}
+    assert "aside" not in late_reads(graph), "without a step nothing says that both run"
 
 
 def recurrent(path: Path, *, functions: bool) -> Path:

@@ -20,7 +20,8 @@ _SAME_MEMORY = frozenset(("Identity", "RefIdentity"))
 
 def with_late_values(graph: ModelGraph) -> tuple[ModelGraph, frozenset[str]]:
     """*graph* with its late reads as data, and the ops of which it cannot be told what they read:
-    those behind a function's changes, or behind those of an optimiser's own variables."""
+    those behind a function's changes, or behind those of an optimiser's own variables, and those
+    in no order with a change."""
     late = late_reads(graph)
     if not late:
         return graph, frozenset()
@@ -32,7 +33,7 @@ def with_late_values(graph: ModelGraph) -> tuple[ModelGraph, frozenset[str]]:
         old = ops[op_id].inputs
         told = [_told(ref, read.writers, ops) for ref in old]
         found = [ref for ref in told if ref is not None]
-        if not found or any(ref.producer is None for ref in found):
+        if not read.ordered or not found or any(ref.producer is None for ref in found):
             untold.add(op_id)
             continue
         inputs[op_id] = tuple(new or ref for ref, new in zip(old, told, strict=True))
