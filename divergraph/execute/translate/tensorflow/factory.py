@@ -36,13 +36,13 @@ class TranslatedTensorFlowFactory:
         return graph.framework is Framework.TENSORFLOW
 
     def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
-        """Whether every op that counts has a row and none is in a loop or function, none takes a
-        variable after the step has changed it in ways the graph does not tell, and whether the run
-        has all values it starts from, if they do not come with each question."""
+        """Whether every op that counts has a row and none is a loop or branch, none takes a variable
+        after the step has changed it in ways the graph does not tell, and whether the run has all
+        values it starts from, if they do not come with each question."""
         said = options or {}
         program = _program(graph, said, variables_of(graph, said), from_dumps=True)
-        if program.without_row() or program.blocks or graph.subgraphs:
-            return False  # of parts of a loop TensorFlow's own executor can run more
+        if program.without_row() or program.blocks:
+            return False  # of parts with loops TensorFlow's own executor can run more
         if with_late_values(calls_in_place(graph))[1]:
             return False
         return options is None or not _read_from_outside(_with_first_values(graph, said))
