@@ -209,7 +209,7 @@ async def test_the_minimal_failing_part_and_what_was_tried(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     async with browse(whole_store, "whole") as b:
-        await b.press("5", "t")
+        await b.press("5", "t", "G")
         assert "A searches first" in said(b.app)
         await b.press("A")
         assert isinstance(b.app.screen, TextOverlay)
@@ -218,6 +218,7 @@ async def test_the_minimal_failing_part_and_what_was_tried(
         await b.press("escape")
         assert b.app.session.marks.now == Marks(Side.DEVICE, ("mul1",), ("mul1",))
         assert roles(b.app) == {"mul1": ("S", "START END")}
+        assert b.app.screen.address().op == "mul1", "the part comes into view"
         await b.press("t")
         assert isinstance(b.app.screen, TextOverlay)
     with open_store(whole_store) as store:

@@ -1,9 +1,11 @@
 """Overview, list of ops and list of runs, driven by keys on a real store."""
 
 import csv
+import threading
 
 import pytest
 from browsing import op_under_cursor, said, shown_ops, table, text_of
+from textual.widgets import Static
 
 from tui.address import parse_address
 from tui.screens.edges import EdgeOverlay
@@ -320,3 +322,25 @@ async def test_along_the_edges_from_op_to_op(browse):
         listed.cursor = ops.index("model/layer_2/Softmax")
         await b.press("enter")
         assert op_under_cursor(b.app) == "model/layer_2/Softmax"
+
+
+@pytest.mark.slow
+async def test_no_detail_stands_under_another_op(browse, monkeypatch):
+    async with browse as b:
+        await b.press("2", "f")
+        answer, go_on = b.app.session.detail, threading.Event()
+        monkeypatch.setattr(
+            b.app.session, "detail", lambda op: answer(op) if go_on.wait(30) else None
+        )
+        before = b.app.screen.query_one("#facts", TextPane).full_title
+        try:
+            await b.pilot.press("j")
+            await b.pilot.pause(0.5)
+            facts = b.app.screen.query_one("#facts", TextPane)
+            assert facts.full_title == op_under_cursor(b.app) != before
+            assert "loading" in text_of(b.app)
+            assert "origin" not in str(facts.query_one(Static).content)
+        finally:
+            go_on.set()
+        await b.settle(b.pilot)
+        assert "loading" not in text_of(b.app)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from divergraph.ask import OpDetail
 
 
+_SOON = 0.15
+"""Seconds an answer may take without a word."""
+
+
 class DetailScreen(ViewScreen):
     """A view with the facts and the metrics of one op, and a window with all of it."""
 
@@ -34,6 +38,7 @@ class DetailScreen(ViewScreen):
         super().__init__()
         self._limits: Mapping[str, float] = {}
         self._detail: OpDetail | None = None
+        self._awaited = ""
 
     def _show_no_detail(self) -> None:
         self._detail = None
@@ -41,6 +46,22 @@ class DetailScreen(ViewScreen):
             found = self.query_one(pane, TextPane)
             found.name_pane(title)
             found.show(lambda _: Content(""))
+
+    def ask_detail(self, op: str, *, whole: bool) -> None:
+        """Ask for the detail of *op*; where that takes long, the panes show no other op's
+        meanwhile."""
+        self._awaited = op
+        self.set_timer(_SOON, self._show_waiting)
+        self._ask_detail(op, whole=whole)
+
+    def _show_waiting(self) -> None:
+        shown = "" if self._detail is None else self._detail.row.id
+        if self._awaited and shown != self._awaited:
+            name = self._awaited
+            self._show_no_detail()
+            facts = self.query_one("#facts", TextPane)
+            facts.name_pane(name)
+            facts.show(lambda _: Content("loading"))
 
     @work(thread=True, exclusive=True, group="detail", exit_on_error=False)
     def _ask_detail(self, op: str, *, whole: bool) -> None:
@@ -56,6 +77,8 @@ class DetailScreen(ViewScreen):
     @on(Detailed)
     def _show_detail(self, event: Detailed) -> None:
         detail, glyphs = event.detail, self.owner.settings.glyphs
+        if detail.row.id == self._awaited:
+            self._awaited = ""
         self._detail = detail
         if event.whole:
             session = self.owner.session

@@ -286,13 +286,13 @@ class OpsScreen(RowsToFile, DetailScreen):
             return
         self._last_op = row.id
         if self._detail is None or self._detail.row.id != row.id:
-            self._ask_detail(row.id, whole=False)
+            self.ask_detail(row.id, whole=False)
 
     @on(RowList.Opened, "#ops")
     def _open(self) -> None:
         row = self._row()
         if row is not None:
-            self._ask_detail(row.id, whole=True)
+            self.ask_detail(row.id, whole=True)
 
     @on(RowList.SortAsked, "#ops")
     def _sort(self, event: RowList.SortAsked) -> None:

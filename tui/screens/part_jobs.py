@@ -159,7 +159,7 @@ class PartJobs(ViewScreen):
         if event.chooser is self._chooser and self.is_current:
             part, history = found.selection, self.owner.session.marks
             history.set(event.chooser.marked_on(history.now.side, part.starts, part.ends))
-            self.show_marks()
+            self.show_marks(next(iter(history.now.starts), ""))
 
     def action_minimize(self) -> None:
         """Search the smallest part that still fails."""
@@ -191,11 +191,11 @@ class PartJobs(ViewScreen):
         if result.parts:
             first, history = result.parts[0].selection, self.owner.session.marks
             history.set(event.chooser.marked_on(history.now.side, first.starts, first.ends))
-            self.show_marks()
+            self.show_marks(next(iter(history.now.starts), ""))
         self.action_tried()
 
-    def show_marks(self) -> None:
-        """Show the marks as they are now."""
+    def show_marks(self, goal: str = "") -> None:
+        """Show the marks as they are now, the cursor on *goal*."""
         raise NotImplementedError
 
     def action_tried(self) -> None:

@@ -163,9 +163,11 @@ class SubmodelScreen(PartJobs):
     def _got_dumps(self) -> None:
         self._choose()
 
-    def show_marks(self) -> None:
-        """Show the marks as they are now; the ops of the other side are asked for."""
+    def show_marks(self, goal: str = "") -> None:
+        """Show the marks as they are now, the cursor on *goal*; the ops of the other side are asked
+        for."""
         marks = self.owner.session.marks.now
+        self._goal = goal or self._goal
         if self._listed is None or self._listed.side is not marks.side:
             self._list_ops(marks.side, self._goal)
             return
@@ -285,8 +287,9 @@ class SubmodelScreen(PartJobs):
     def action_accept(self) -> None:
         """Take the nearest part that may be cut."""
         if self.allowed("part.accept") and self._chooser is not None:
-            self.owner.session.marks.set(self._chooser.accepted(self._answer))
-            self.show_marks()
+            history = self.owner.session.marks
+            history.set(self._chooser.accepted(self._answer))
+            self.show_marks(next(iter(history.now.starts), ""))
 
     def action_other_side(self) -> None:
         """Show the ops of the other graph, with the marks on what stands for them."""
