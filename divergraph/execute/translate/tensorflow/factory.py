@@ -36,9 +36,9 @@ class TranslatedTensorFlowFactory:
         return graph.framework is Framework.TENSORFLOW
 
     def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
-        """Whether every op that counts has a row and none is a loop or branch, none takes a variable
-        after the step has changed it in ways the graph does not tell, and whether the run has all
-        values it starts from, if they do not come with each question."""
+        """Whether every op that counts has a row and none is a loop or branch, none takes a
+        variable after the step has changed it in ways the graph does not tell, and whether the run
+        has all values it starts from, if they do not come with each question."""
         said = options or {}
         program = _program(graph, said, variables_of(graph, said), from_dumps=True)
         if program.without_row() or program.blocks:
