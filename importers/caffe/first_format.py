@@ -15,7 +15,7 @@ from importers.proto.literals import is_string
 from importers.proto.values import Fields, Value, message, text, word
 
 PADDING = "padding"
-_TYPES = {
+TYPES = {
     "accuracy": "Accuracy",
     "bnll": "BNLL",
     "concat": "Concat",
@@ -42,6 +42,7 @@ _TYPES = {
     "window_data": "WindowData",
     PADDING: PADDING,
 }
+"""The types of V0 layers, and what they are called today."""
 _CONV, _POOL, _FULL = b"convolution_param", b"pooling_param", b"inner_product_param"
 _LRN, _TRANSFORM = b"lrn_param", b"transform_param"
 _SOURCES = {
@@ -121,7 +122,7 @@ def _said(value: Value) -> str:
 
 def _placed(name: bytes, value: Value, kind: str) -> tuple[bytes, Value]:
     if name == b"type":
-        return name, _TYPES.get(kind, kind).encode()
+        return name, TYPES.get(kind, kind).encode()
     if name not in _PLACES:
         return name, value
     new, blocks = _PLACES[name]

@@ -118,7 +118,10 @@ def _binary(head: bytes) -> Detection:
 
 
 def _is_first(fields: list[WireField]) -> bool:
-    """Whether a layer is of the first format: its name and its type are in a block inside."""
-    inside = [outer_fields(each.content) for each in fields if each.kind == (1, BLOCK)]
-    kinds = {each.kind for each in inside[0]} if inside else set()
-    return {(1, BLOCK), (2, BLOCK)} <= kinds
+    """Whether a layer is of the first format: its name and its type are in a block inside. So are
+    those of the first node of a TensorFlow graph, but no such type."""
+    from importers.caffe.first_format import TYPES
+
+    inside = next((outer_fields(each.content) for each in fields if each.kind == (1, BLOCK)), [])
+    types = [bytes(each.content) for each in inside if each.kind == (2, BLOCK)]
+    return bool(types) and types[0].decode("utf-8", "replace") in TYPES
