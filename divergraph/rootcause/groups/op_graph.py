@@ -35,7 +35,7 @@ class Source(Enum):
     RANDOM = "draws random numbers"
     ENTRY = "is fed from outside"
     VARIABLE = "is a variable"
-    LATE = "reads a variable that the step has changed by then"
+    LATE = "reads a variable that the step has changed by then, or may have"
     EQUAL = "tests whether floats are equal, of which one is not known to the last bit"
     FLOW = "only orders ops or holds room for a gradient"
 
