@@ -131,12 +131,14 @@ def _state(outputs: Sequence[Comparison], is_origin: bool, is_behind: bool) -> O
     if any(is_broken(each) for each in outputs):
         return OpState.BROKEN
     if item.over:
-        return OpState.INHERITED if is_behind else _unjudged(item)
-    return _unjudged(item) if item.level is Level.WARN else OpState.CLEAN
+        return OpState.INHERITED if is_behind else _past_a_level(item)
+    if item.level is not Level.WARN:
+        return OpState.CLEAN
+    return OpState.DRIFTING if is_behind else _past_a_level(item)
 
 
-def _unjudged(item: Comparison) -> OpState:
-    """The state of an op past a limit or warning level that neither starts nor carries an error."""
+def _past_a_level(item: Comparison) -> OpState:
+    """The state of an op past a limit or warning level, with no origin before it."""
     split = item.split
     known = split is not None and not split.failure and split.guilt is Guilt.NONE
     return OpState.EXPLAINED if known else OpState.DRIFTING
