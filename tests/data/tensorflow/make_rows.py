@@ -207,12 +207,12 @@ def main() -> None:
         said: dict[str, set[str]] = {}
         for op in sorted(fitting, key=lambda op: -sizes[op.name]):
             seen = said.setdefault(op.type, set())
-            attrs = str(op.node_def.attr)
+            attrs = str(sorted((name, str(value)) for name, value in op.node_def.attr.items()))
             if kept[op.type] < _KEPT and attrs not in seen:
                 model.add(f"{op.type}_{kept[op.type]}", op, known)
                 kept[op.type] += 1
                 seen.add(attrs)
-    store(StoredRows(model.graph.SerializeToString(), model.feeds, model.values))
+    store(StoredRows(model.graph.SerializeToString(deterministic=True), model.feeds, model.values))
 
 
 if __name__ == "__main__":
