@@ -47,7 +47,11 @@ def _with_draws(build: Callable[..., Any]) -> None:
 
 
 def _others(ops: Any, _: Draw, feed: Callable[..., Any]) -> None:
-    """Ops that nothing is drawn for."""
+    """Ops that nothing is drawn for, and ties that seldom are."""
+    tied = [feed(np.array([[0, 6, 7]], "f4")), feed(np.array([[0, 5, 8]], "f4"))]
+    for kind in ("Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "NotEqual"):
+        getattr(ops, kind)(x=tied[0], y=tied[1])
+    ops.Relu6Grad(gradients=tied[1], features=tied[0])
     small = feed(np.linspace(-0.9, 0.9, 6, dtype="f4").reshape(2, 3))
     x, y = feed(numbers((2, 3), 1)), feed(numbers((2, 3), 2, positive=True))
     for kind in ("Acos", "Asin", "Atanh"):
@@ -195,23 +199,33 @@ def _size(op: Any, known: dict[str, Array]) -> int:
     return sum(known[each.name].size for each in tensors if each.name in known)
 
 
+def _in_order(ops: list[Any], known: dict[str, Array]) -> list[Any]:
+    """Those with ties at zero and of many numbers first; those that repeat attributes last."""
+    sizes = {op.name: _size(op, known) for op in ops}
+    zeros = {
+        op.name: any(not known[t.name].all() for t in op.inputs if t.name in known) for op in ops
+    }
+    fitting = [op for op in ops if sizes[op.name] <= _MOST_NUMBERS]
+    fitting.sort(key=lambda op: (zeros[op.name], sizes[op.name]), reverse=True)
+    seen: dict[str, int] = {}
+    ranks = {}
+    for op in fitting:
+        attrs = op.type + str(sorted((name, str(said)) for name, said in op.node_def.attr.items()))
+        ranks[op.name] = seen[attrs] = seen.get(attrs, 0) + 1
+    return sorted(fitting, key=lambda op: ranks[op.name])
+
+
 def main() -> None:
     model, kept = _Model(), dict.fromkeys(ROWS, 0)
-    runs = [made_by_tensorflow(build, lambda _: None) for build in (_drawn, _others)]
+    runs = [made_by_tensorflow(build, lambda _: None) for build in (_others, _drawn)]
     runs += [_changed(*each) for each in _changing()]
     for run in runs:
         known = {**run.feeds, **run.values}
         ops = [op for op in run.ops if op.type in kept and any(t.name in known for t in op.outputs)]
-        sizes = {op.name: _size(op, known) for op in ops}
-        fitting = [op for op in ops if sizes[op.name] <= _MOST_NUMBERS]
-        said: dict[str, set[str]] = {}
-        for op in sorted(fitting, key=lambda op: -sizes[op.name]):
-            seen = said.setdefault(op.type, set())
-            attrs = str(sorted((name, str(value)) for name, value in op.node_def.attr.items()))
-            if kept[op.type] < _KEPT and attrs not in seen:
+        for op in _in_order(ops, known):
+            if kept[op.type] < _KEPT:
                 model.add(f"{op.type}_{kept[op.type]}", op, known)
                 kept[op.type] += 1
-                seen.add(attrs)
     store(StoredRows(model.graph.SerializeToString(deterministic=True), model.feeds, model.values))
 
 
