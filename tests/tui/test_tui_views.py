@@ -344,3 +344,15 @@ async def test_no_detail_stands_under_another_op(browse, monkeypatch):
             go_on.set()
         await b.settle(b.pilot)
         assert "loading" not in text_of(b.app)
+
+
+@pytest.mark.slow
+async def test_the_words_of_the_screen_are_explained_in_place(browse):
+    async with browse as b:
+        await b.press("2", "f1")
+        shown = text_of(b.app)
+        assert "max|" in shown
+        assert "cosine similarity" in shown
+        assert "the op's place in execution order" in shown
+        await b.press("G")
+        assert "within every limit and warning level" in text_of(b.app)

@@ -21,11 +21,13 @@ from tui.keys import BY_ID, Key, KeyScope, bindings
 from tui.messages import Failed
 from tui.owner import RunningJob
 from tui.render.part_marks import Marks
+from tui.render.words_page import words_page
 from tui.screens.edges import EdgeActions
 from tui.style import theme
 from tui.style import words as wording
 from tui.trouble import unexpected
 from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
+from tui.widgets.row_list import RowList
 
 VIEWS = (
     ("overview", "1 Overview"),
@@ -321,6 +323,12 @@ class ViewScreen(EdgeActions):
     def action_log(self) -> None:
         """List the equivalent shell commands."""
         self.owner.show_log()
+
+    def action_words(self) -> None:
+        """Explain the columns of the list in focus, and the words of the judgement."""
+        glyphs, focused = self.owner.settings.glyphs, self.focused
+        columns = tuple(focused.source.columns) if isinstance(focused, RowList) else ()
+        self.owner.show_text("Words", lambda width: words_page(glyphs, columns, width))
 
     def action_help(self) -> None:
         """Explain the keys."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
 from textual.app import ComposeResult
@@ -11,8 +10,8 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widget import Widget
 
-from divergraph.text.printable import printable
 from tui.keys import Key, KeyScope, bindings, by_scope
+from tui.render.hanging import hung
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
@@ -154,11 +153,11 @@ def help_text(
         "blank = and, | in a value = or, ! = not, * = any text, ~ = regular expression",
         "a bare word: the name contains it",
     ):
-        lines += _hung("  ", words, width)
+        lines += hung("  ", words, width)
     for name, words in fields:
-        lines += _hung(f"  {fit(name, 14, '')}", words, width)
+        lines += hung(f"  {fit(name, 14, '')}", words, width)
     if settings:
-        lines += [Content(""), *_hung("Settings: ", settings, width, theme.QUIET, theme.QUIET)]
+        lines += [Content(""), *hung("Settings: ", settings, width, theme.QUIET, theme.QUIET)]
     return Content("\n").join(lines)
 
 
@@ -174,15 +173,6 @@ def _marks(glyphs: Glyphs) -> list[Content]:
 def _help_lines(key: Key, why_not: str | None, width: int) -> list[Content]:
     head = f"  {fit(key.shown, 18, '')}"
     if why_not is None:
-        return _hung(head, key.help, width)
+        return hung(head, key.help, width)
     pale = f"{theme.QUIET} 60%"
-    return _hung(head, f"{key.help} (not now: {why_not})", width, pale, pale)
-
-
-def _hung(
-    head: str, words: str, width: int, head_style: str = theme.LINKED, style: str = ""
-) -> list[Content]:
-    """*words* beside *head*, on as many lines as they need."""
-    parts = textwrap.wrap(printable(words), max(20, width - len(head))) or [""]
-    first = Content.assemble((head, head_style), (parts[0], style))
-    return [first, *(Content.styled(" " * len(head) + part, style) for part in parts[1:])]
+    return hung(head, f"{key.help} (not now: {why_not})", width, pale, pale)

@@ -86,6 +86,15 @@ METRIC_WORDS = {
     Metric.MEAN_RELATIVE_ERROR: "mean relative error",
 }
 
+ROLE_WORDS = {
+    Role.INTRODUCES: "makes more error than it was given",
+    Role.CARRIES: "passes on what it was given, 0.67 to 1.5 times as large",
+    Role.AMPLIFIES: "leaves it more than 1.5 times as large",
+    Role.ATTENUATES: "leaves it less than 0.67 times as large",
+    Role.CLEAN: "neither makes nor carries a notable error",
+    Role.UNKNOWN: "no reference could be run",
+}
+
 ROLE_STYLES = {
     Role.INTRODUCES: "origin",
     Role.CARRIES: "inherited",
