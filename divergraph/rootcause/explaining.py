@@ -211,13 +211,16 @@ class Explaining:
         judged: OpVerdict,
         changed: Sequence[tuple[str, ...]],
         values: Callable[[int], Mapping[str, Array]],
+        inside: InsideStep | None = None,
     ) -> list[Array | None]:
-        """The group's output for each run, None where it fails, with some tensors replaced.
+        """The group's output for each run, None where it fails, with some tensors replaced; with
+        *inside* the output of that op of the group.
 
         *changed* names the replaced tensors of each run; *values* gives their arrays for the run of
         that number, and is only called when the run starts.
         """
-        name = self.run.golden.name(judged.group.golden)
+        name = inside.tensor if inside else self.run.golden.name(judged.group.golden)
+        shape = (inside.value if inside else judged.reference).shape
         subgraphs = [
             RunnableSubgraph(str(number), tuple(dict.fromkeys((*names, *judged.inputs))), (name,))
             for number, names in enumerate(changed)
@@ -230,7 +233,7 @@ class Explaining:
         for result in self.run.executor.run_subgraphs(subgraphs, given, memory=self.memory):
             made = result.values.get(name)
             if made is not None:
-                found[int(result.key)] = same_shape(made, judged.reference.shape)
+                found[int(result.key)] = same_shape(made, shape)
         return found
 
     def _holding(self, output: TensorRef, values: Array) -> list[str]:
@@ -339,3 +342,12 @@ class _Inside:
 
         changed = [(step.tensor,) for step, _ in guesses]
         return self.explaining.outputs_with(self.judged, changed, values)
+
+    def remade(
+        self, step: InsideStep, trials: Sequence[Mapping[str, Array]]
+    ) -> Sequence[Array | None]:
+        """The output of an op inside with other operands, for each trial."""
+        changed = [tuple(trial) for trial in trials]
+        return self.explaining.outputs_with(
+            self.judged, changed, lambda number: trials[number], step
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
+from divergraph.rootcause.causes.reruns.products import products
 from divergraph.rootcause.causes.reruns.weight_rows import (
     NO_GAIN,
     PROMISING,
@@ -24,7 +25,7 @@ from divergraph.rootcause.causes.reruns.weight_rows import (
     separate,
 )
 from divergraph.rootcause.causes.words import values_text
-from graphstore.model import EvidenceValue
+from graphstore.model import Evidence, EvidenceValue
 
 _MOST_ROWS = 4
 """Wrong slices of the output that are explained one by one."""
@@ -37,20 +38,43 @@ _NEAR = 0.01
 _SURE, _UNSURE = 0.95, 0.75
 
 
+@dataclass(frozen=True)
+class _Changed:
+    """Other ``rows`` of a weight, in words, and how sure they are if they explain the device."""
+
+    weight: RowWeight
+    rows: Floats
+    words: str
+    evidence: Evidence
+    label: str = "wrong_weights"
+    sure: float = _SURE
+
+
 def changed_weights(view: SampledTensors) -> Cause | None:
     """The op was computed with other values of a few weights, or of all weights that make one
-    channel or read one."""
+    channel or read one. In a group it is looked for in what its output shows of the op's."""
     case = view.case
-    if case.reweigh is None or len(case.ops) != 1 or case.device.size > LARGEST:
+    if case.reweigh is None or case.device.size > LARGEST or not view.visible or _is_line(view):
         return None
-    if not view.visible:
-        return None
+    for product in products(view):
+        found = _changed(product) if product.visible else None
+        cause = None if found is None else _cause(view, found)
+        if cause is not None:
+            return cause
+    return None
+
+
+def _is_line(view: SampledTensors) -> bool:
+    """Whether a line says all, and nothing of gains, which weights may explain."""
     line = affine(view)
-    if line is not None and line.confidence > _SURE - 0.1 and "gains" not in line.evidence:
-        return None  # nothing is left to explain
+    return line is not None and line.confidence > _SURE - 0.1 and "gains" not in line.evidence
+
+
+def _changed(view: SampledTensors) -> _Changed | None:
+    """The weights with which the only op of the case gives what the device has."""
     for axis in view.axes():
         wrong = wrong_slices(view, axis)
-        for weight in _weights(view, axis):
+        for weight in _weights(view, axis) if wrong.size else ():
             if wrong.size <= min(_MOST_ROWS, view.d.shape[axis] // 2):
                 found = _of_rows(view, weight, wrong.tolist())
             else:
@@ -141,7 +165,7 @@ def _weights(view: SampledTensors, out: int) -> Iterator[RowWeight]:
                 yield found
 
 
-def _of_rows(view: SampledTensors, weight: RowWeight, wrong: Sequence[int]) -> Cause | None:
+def _of_rows(view: SampledTensors, weight: RowWeight, wrong: Sequence[int]) -> _Changed | None:
     rows = weight.rows
     changed, found = rows.copy(), list[OtherRow]()
     for row in wrong:
@@ -155,16 +179,16 @@ def _of_rows(view: SampledTensors, weight: RowWeight, wrong: Sequence[int]) -> C
     if made is None or not view.fits(made):
         return None
     places = [each for guess in found for each in guess.places]
-    evidence: dict[str, EvidenceValue] = {"axis": weight.out, "slices": sorted(wrong)}
+    evidence: Evidence = {"axis": weight.out, "slices": sorted(wrong), "places": places}
     words = ", ".join(guess.words for guess in found)
-    cause = _cause(view, weight, made, words, {**evidence, "places": places})
     sure = min(_SURE if guess.alone else _UNSURE for guess in found)
     dead = all(guess.label == "dead_channels" for guess in found)
-    label = "dead_channels" if dead else cause.label
-    return replace(cause, label=label, confidence=min(cause.confidence, sure))
+    return _Changed(
+        weight, changed, words, evidence, "dead_channels" if dead else "wrong_weights", sure
+    )
 
 
-def _of_a_column(view: SampledTensors, weight: RowWeight, worst: int) -> Cause | None:
+def _of_a_column(view: SampledTensors, weight: RowWeight, worst: int) -> _Changed | None:
     """All weights that read one channel of the input (or stand at one place of a window) are a
     multiple of what they should be, such as 0."""
     responses = responses_of(view, weight, worst)
@@ -188,29 +212,30 @@ def _of_a_column(view: SampledTensors, weight: RowWeight, worst: int) -> Cause |
     _, axis, number, gain = best
     gain = 0.0 if abs(gain) < NO_GAIN else gain
     at = np.unravel_index(np.arange(rows.shape[1]), tuple(shape))[axis]
-    (made,) = run(view, weight, [np.where(at == number, gain * rows, rows)])
+    changed = np.where(at == number, gain * rows, rows)
+    (made,) = run(view, weight, [changed])
     if made is None or not view.fits(made):
         return None
     whole = axis + (axis >= weight.axis)
     times = "left out" if gain == 0.0 else f"{gain:.4g} times"
     words = f"index {number} of axis {whole} of {weight.name} {times}"
-    return _cause(view, weight, made, words, {"weight_axis": whole, "index": number, "gain": gain})
+    evidence: Evidence = {"weight_axis": whole, "index": number, "gain": gain}
+    return _Changed(weight, changed, words, evidence)
 
 
-def _cause(
-    view: SampledTensors,
-    weight: RowWeight,
-    made: Floats,
-    words: str,
-    evidence: dict[str, EvidenceValue],
-) -> Cause:
-    sure, how = view.told(made, _SURE)
-    op = weight.op
+def _cause(view: SampledTensors, found: _Changed) -> Cause | None:
+    """The cause, if the whole of *view* with these weights is what the device has."""
+    (made,) = run(view, found.weight, [found.rows])
+    if made is None or not view.fits(made):
+        return None
+    sure, how = view.told(made, found.sure)
+    op = found.weight.op
+    evidence: dict[str, EvidenceValue] = {"op": op.id, "weight": found.weight.name}
     return Cause(
-        "wrong_weights",
-        f"the device has {how} what {op.type} {op.name or op.id} gives with {words}",
+        found.label,
+        f"the device has {how} what {op.type} {op.name or op.id} gives with {found.words}",
         sure,
-        {"op": op.id, "weight": weight.name, **evidence, "left": view.left(made)},
+        {**evidence, **found.evidence, "left": view.left(made)},
     )
 
 

@@ -70,6 +70,13 @@ class Inside(Protocol):
         """For each guess the group's output if that step gave that value; None if it fails."""
         ...
 
+    def remade(
+        self, step: InsideStep, trials: Sequence[Mapping[str, Array]]
+    ) -> Sequence[Array | None]:
+        """For each trial the step's output with other values of operands, by tensor name; None if
+        it fails."""
+        ...
+
 
 class BodyOps(Protocol):
     """The ops in the bodies of a group's op, and the group's output if one of them is changed."""

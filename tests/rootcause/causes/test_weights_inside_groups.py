@@ -1,0 +1,125 @@
+"""Which weight, which channel: told where a product is fused with what follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.comparison import CompareRequest, compare
+from divergraph.golden_capture import CaptureRequest, capture
+from graphstore.model import Finding, FindingKind
+
+Array = np.ndarray[Any, Any]
+Change = Callable[[dict[str, Array]], None]
+DRAW = np.random.default_rng(3)
+node = helper.make_node
+GROUPS: Mapping[str, tuple[tuple[int, ...], dict[str, Array], Sequence[onnx.NodeProto]]] = {
+    "Conv and Relu": (
+        (1, 4, 12, 12),
+        {
+            "w": DRAW.standard_normal((12, 4, 3, 3)).astype(np.float32),
+            "b": DRAW.uniform(-1.5, 1.5, 12).astype(np.float32),
+        },
+        [node("Conv", ["x", "w", "b"], ["conv"], "conv"), node("Relu", ["conv"], ["y"], "last")],
+    ),
+    "MatMul, Add and Clip": (
+        (96, 10),
+        {
+            "w": DRAW.standard_normal((10, 12)).astype(np.float32),
+            "b": DRAW.uniform(-1.5, 1.5, 12).astype(np.float32),
+            "low": np.float32(0.0),
+            "high": np.float32(6.0),
+        },
+        [
+            node("MatMul", ["x", "w"], ["product"], "product"),
+            node("Add", ["product", "b"], ["sum"], "sum"),
+            node("Clip", ["sum", "low", "high"], ["y"], "last"),
+        ],
+    ),
+    "Conv, LeakyRelu and Transpose": (
+        (1, 4, 12, 12),
+        {
+            "w": DRAW.standard_normal((12, 4, 3, 3)).astype(np.float32),
+            "b": DRAW.uniform(-1.5, 1.5, 12).astype(np.float32),
+        },
+        [
+            node("Conv", ["x", "w", "b"], ["conv"], "conv"),
+            node("LeakyRelu", ["conv"], ["leaky"], "leaky", alpha=0.1),
+            node("Transpose", ["leaky"], ["y"], "last", perm=[0, 2, 3, 1]),
+        ],
+    ),
+}
+
+
+def model(
+    path: Path, shape: tuple[int, ...], weights: Mapping[str, Array], nodes: Sequence[Any]
+) -> Path:
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    return path
+
+
+def cause(folder: Path, group: str, change: Change) -> Finding:
+    """What is said where only the group's output is dumped."""
+    shape, right, nodes = GROUPS[group]
+    wrong = {name: value.copy() for name, value in right.items()}
+    change(wrong)
+    golden = model(folder / "golden.onnx", shape, right, nodes)
+    faulty = model(folder / "faulty.onnx", shape, wrong, nodes)
+    np.save(folder / "x.npy", np.random.default_rng(5).standard_normal(shape).astype(np.float32))
+    for path, name in ((golden, "golden"), (faulty, "run")):
+        capture(CaptureRequest(path, folder / name, {"x": folder / "x.npy"}))
+    (folder / "device").mkdir()
+    for name in ("x", "last"):
+        for file in (folder / "run").glob(f"{name}.*"):
+            file.rename(folder / "device" / file.name)
+    found = compare(CompareRequest(golden, folder / "golden", golden, folder / "device"))
+    return next(each for each in found.findings if each.kind is FindingKind.CAUSE)
+
+
+def channels_first(weights: dict[str, Array]) -> Array:
+    """The weights with one row for each channel of the output, to be changed in place."""
+    return weights["w"].T if weights["w"].ndim == 2 else weights["w"]
+
+
+def one_weight(weights: dict[str, Array]) -> None:
+    channels_first(weights)[5].flat[7] = 4.0
+
+
+def exchanged(weights: dict[str, Array]) -> None:
+    rows = channels_first(weights)
+    rows[[2, 7]] = rows[[7, 2]]
+
+
+def shifted(weights: dict[str, Array]) -> None:
+    weights["b"][6] += np.float32(0.3)
+
+
+FAULTS: Mapping[str, tuple[Change, str, Sequence[str]]] = {
+    "one weight": (one_weight, "wrong_weights", ["w[", "] 4 in place of"]),
+    "exchanged": (exchanged, "wrong_weights", ["channel 7 for those of channel 2"]),
+    "shifted": (shifted, "wrong_constant", ["b[6]"]),
+}
+
+
+@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_the_weight_is_told_behind_what_follows_it(tmp_path, group, fault):
+    change, label, words = fault
+    found = cause(tmp_path, group, change)
+    assert found.label == label, found.sentence
+    assert all(each in found.sentence for each in words)
+    assert "has exactly what" in found.sentence
