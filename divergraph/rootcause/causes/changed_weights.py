@@ -24,7 +24,7 @@ from divergraph.rootcause.causes.reruns.weight_rows import (
     run,
     separate,
 )
-from divergraph.rootcause.causes.words import values_text
+from divergraph.rootcause.causes.words import slices_text, values_text
 from graphstore.model import Evidence, EvidenceValue
 
 _MOST_ROWS = 4
@@ -48,6 +48,9 @@ class _Changed:
     evidence: Evidence
     label: str = "wrong_weights"
     sure: float = _SURE
+    exchanged: _Changed | None = None
+    """As well with the weights lost here in the slice theirs were taken from, which may be hidden
+    by what follows."""
 
 
 def changed_weights(view: SampledTensors) -> Cause | None:
@@ -58,9 +61,10 @@ def changed_weights(view: SampledTensors) -> Cause | None:
         return None
     for product in products(view):
         found = _changed(product) if product.visible else None
-        cause = None if found is None else _cause(view, found)
-        if cause is not None:
-            return cause
+        tried = [] if found is None else [found, found.exchanged]
+        causes = [cause for each in tried if each and (cause := _cause(view, each)) is not None]
+        if causes:
+            return min(causes, key=lambda each: float(str(each.evidence["left"])))
     return None
 
 
@@ -183,9 +187,22 @@ def _of_rows(view: SampledTensors, weight: RowWeight, wrong: Sequence[int]) -> _
     words = ", ".join(guess.words for guess in found)
     sure = min(_SURE if guess.alone else _UNSURE for guess in found)
     dead = all(guess.label == "dead_channels" for guess in found)
-    return _Changed(
-        weight, changed, words, evidence, "dead_channels" if dead else "wrong_weights", sure
-    )
+    label = "dead_channels" if dead else "wrong_weights"
+    exchanged = _exchanged(view, weight, wrong, found)
+    return _Changed(weight, changed, words, evidence, label, sure, exchanged)
+
+
+def _exchanged(
+    view: SampledTensors, weight: RowWeight, wrong: Sequence[int], found: Sequence[OtherRow]
+) -> _Changed | None:
+    """The change where the only wrong slice has the weights of another, which has its own."""
+    other = found[0].row_of
+    if len(wrong) > 1 or other is None:
+        return None
+    pair, rows = [wrong[0], other], weight.rows
+    rows[pair] = rows[pair[::-1]]
+    words = f"the weights of {slices_text(pair, weight.out, view)} exchanged"
+    return _Changed(weight, rows, words, {"axis": weight.out, "slices": sorted(pair)})
 
 
 def _of_a_column(view: SampledTensors, weight: RowWeight, worst: int) -> _Changed | None:

@@ -75,6 +75,8 @@ class OtherRow:
     label: str = "wrong_weights"
     alone: bool = True
     """Whether no other guess of its kind does as well."""
+    row_of: int | None = None
+    """The slice whose weights these are."""
 
 
 def separate(view: SampledTensors, weight: RowWeight) -> bool:
@@ -173,7 +175,7 @@ def _guesses(
     others[row] = np.inf
     nearest = int(np.argmin(others))
     of_other = f"the weights of {slices_text([nearest], weight.out, view)} for those of {where}"
-    yield OtherRow(rows[nearest], of_other, len(rows), 0)
+    yield OtherRow(rows[nearest], of_other, len(rows), 0, row_of=nearest)
     yield from (_singles(view, weight, row, each, responses, error) for each in few[1:])
 
 
