@@ -63,6 +63,7 @@ class Explaining:
     failures: dict[TensorRef, str] = field(default_factory=dict)
     """By output: why no cause could be looked for."""
     _hashes: TensorHashes | None = None
+    _last: tuple[OpVerdict, Array | None] | None = None
     _references: dict[str, Array] = field(default_factory=dict)
     _room: int = field(init=False)
 
@@ -216,11 +217,31 @@ class Explaining:
         """The group's output for each run, None where it fails, with some tensors replaced; with
         *inside* the output of that op of the group.
 
+        Where the reference is not what the group gives by itself, as it allows for how the device
+        holds weights, what it is off by is added to each output.
+
         *changed* names the replaced tensors of each run; *values* gives their arrays for the run of
         that number, and is only called when the run starts.
         """
-        name = inside.tensor if inside else self.run.golden.name(judged.group.golden)
-        shape = (inside.value if inside else judged.reference).shape
+        if inside is not None:
+            return self._outputs(judged, changed, values, inside.tensor, inside.value.shape)
+        name, shape = self.run.golden.name(judged.group.golden), judged.reference.shape
+        found = self._outputs(judged, changed, values, name, shape)
+        if self._last is None or self._last[0] is not judged:
+            (own,) = self._outputs(judged, [()], lambda _: {}, name, shape)
+            self._last = judged, _apart(judged, own)
+        apart = self._last[1]
+        return found if apart is None else [None if x is None else x + apart for x in found]
+
+    def _outputs(
+        self,
+        judged: OpVerdict,
+        changed: Sequence[tuple[str, ...]],
+        values: Callable[[int], Mapping[str, Array]],
+        name: str,
+        shape: tuple[int, ...],
+    ) -> list[Array | None]:
+        """The tensor called *name* for each run."""
         subgraphs = [
             RunnableSubgraph(str(number), tuple(dict.fromkeys((*names, *judged.inputs))), (name,))
             for number, names in enumerate(changed)
@@ -275,6 +296,19 @@ def _like(given: Array, values: Array | None) -> Array | None:
         return None
     found = values.reshape(given.shape).astype(given.dtype)
     return None if np.array_equal(found, given) else found
+
+
+def _apart(judged: OpVerdict, own: Array | None) -> Array | None:
+    """What the reference is off from what the group gives by itself, if that is more than noise."""
+    if own is None or judged.reference.dtype.kind != "f":
+        return None
+    reference = judged.reference.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        apart = reference - own
+    use = np.isfinite(apart)
+    if np.linalg.norm(apart[use]) <= judged.noise * np.linalg.norm(reference[use]):
+        return None
+    return np.where(use, apart, 0.0).astype(judged.reference.dtype)
 
 
 @dataclass(frozen=True)
