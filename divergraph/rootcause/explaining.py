@@ -229,7 +229,7 @@ class Explaining:
         found = self._outputs(judged, changed, values, name, shape)
         if self._last is None or self._last[0] is not judged:
             (own,) = self._outputs(judged, [()], lambda _: {}, name, shape)
-            self._last = judged, _apart(judged, own)
+            self._last = judged, beyond_reruns(judged, own)
         apart = self._last[1]
         return found if apart is None else [None if x is None else x + apart for x in found]
 
@@ -298,7 +298,7 @@ def _like(given: Array, values: Array | None) -> Array | None:
     return None if np.array_equal(found, given) else found
 
 
-def _apart(judged: OpVerdict, own: Array | None) -> Array | None:
+def beyond_reruns(judged: OpVerdict, own: Array | None) -> Array | None:
     """What the reference is off from what the group gives by itself, if that is more than noise."""
     if own is None or judged.reference.dtype.kind != "f":
         return None
