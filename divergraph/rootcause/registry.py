@@ -10,18 +10,19 @@ import logging
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 _LOG = logging.getLogger(__name__)
 
 
 def discovered(package: str, attribute: str, group: str) -> Iterator[object]:
-    """The value of *attribute* in each module of *package* that has it, in the order of the module
-    names, then what the entry points of *group* load. A plug-in that cannot be loaded is logged
-    and left out; a built-in module that cannot be imported raises."""
+    """The value of *attribute* in each module of *package*, and of the packages in it, that has it,
+    in the order of the module names, then what the entry points of *group* load. A plug-in that
+    cannot be loaded is logged and left out; a built-in module that cannot be imported raises."""
     folder = import_module(package)
-    for found in sorted(iter_modules(folder.__path__), key=lambda each: each.name):
-        module = import_module(f"{package}.{found.name}")
+    modules = walk_packages(folder.__path__, f"{package}.")
+    for found in sorted(modules, key=lambda each: each.name):
+        module = import_module(found.name)
         if hasattr(module, attribute):
             yield getattr(module, attribute)
     for entry in sorted(entry_points(group=group), key=lambda each: each.name):
