@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from graphstore.contract import QueryParameters
 from graphstore.errors import InputError
 from graphstore.schema.tables import NODES, RELS
 
@@ -21,13 +22,24 @@ _OF_TARGET = ("$run", "$graph", "$golden", "$device")
 _WORD = re.compile(r"[$\w]*$")
 
 
+_USUAL = QueryParameters()
+
+
 @dataclass(frozen=True, slots=True)
 class QuerySettings:
     """Values of parameters as typed, rows and seconds at most."""
 
     given: Mapping[str, str] = field(default_factory=dict)
-    limit: int = 1000
-    timeout: float = 30.0
+    limit: int = _USUAL.limit
+    timeout: float = _USUAL.timeout
+
+    def command_words(self) -> list[str]:
+        """The options of the shell command that say the same."""
+        words = [word for name, value in self.given.items() for word in ("-p", f"{name}={value}")]
+        words += ["--limit", str(self.limit)] if self.limit != _USUAL.limit else []
+        return words + (
+            ["--timeout", f"{self.timeout:g}"] if self.timeout != _USUAL.timeout else []
+        )
 
 
 def parse_settings(text: str) -> QuerySettings:
@@ -42,7 +54,7 @@ def parse_settings(text: str) -> QuerySettings:
     except ValueError as error:
         raise InputError(f"a quote is not closed: {text}") from error
     given: dict[str, str] = {}
-    limits = {"--limit": "1000", "--timeout": "30"}
+    limits = {"--limit": str(_USUAL.limit), "--timeout": str(_USUAL.timeout)}
     while words:
         word = words.pop(0)
         name, sign, value = word.partition("=")

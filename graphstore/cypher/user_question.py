@@ -22,8 +22,8 @@ class CypherQuestion:
     cypher: str
     target: str | None
     given: Mapping[str, str]
-    limit: int = 1000
-    timeout: float = 30.0
+    limit: int
+    timeout: float
 
     def answer(self, store: GraphStore, cancellation: Cancellation) -> QueryResult:
         """The rows; another thread may cancel.

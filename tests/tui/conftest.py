@@ -12,6 +12,7 @@ from browsing import SIZE, Browser
 from layered_run import HOSTILE, analysed_run, made_run
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
+from whole_run import kept_whole
 
 from divergraph.ask import open_store
 from graphstore.contract import GraphStore
@@ -85,6 +86,12 @@ def several_store(tmp_path_factory: pytest.TempPathFactory) -> str:
         store.save_run(made_run("clean", layers=2, created="2026-02-01T09:00:00Z"))
         store.save_graph(made_run().device, "bert [v2]")
     return url
+
+
+@pytest.fixture(scope="session")
+def whole_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with a run whose models and dumps are there, and the same run with them gone."""
+    return kept_whole(tmp_path_factory.mktemp("parts"))
 
 
 MakeApp = Callable[..., DivergraphApp]

@@ -1,20 +1,12 @@
 """The view of parts: marks, what lies between, refusals, export, the minimal failing part."""
 
 import json
-import threading
-from dataclasses import replace
-from pathlib import Path
 
-import numpy as np
-import onnx
 import pytest
-from browsing import SIZE, Browser, said, text_of
-from onnx import TensorProto, helper, numpy_helper
+from browsing import SIZE, said, text_of
+from whole_run import PartBrowser
 
 from divergraph.ask import open_store
-from divergraph.comparison import CompareRequest
-from divergraph.comparison.keep_run import compare_into
-from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.model import Side
 from tui.address import parse_address
 from tui.part_chooser import PartChooser, PartOp
@@ -30,77 +22,11 @@ from tui.widgets.row_list import RowList
 pytestmark = pytest.mark.slow
 
 
-def network(path: Path, scale: float = 1.0) -> Path:
-    """x -> mul0 -> relu0 -> mul1 -> relu1 -> join (with relu0) -> last; *scale* spoils mul1."""
-    rng = np.random.default_rng(3)
-    weights = {f"w{k}": rng.uniform(0.5, 1, (8, 8)).astype(np.float32) for k in range(3)}
-    weights["w1"] = weights["w1"] * np.float32(scale)
-    nodes = [
-        helper.make_node("MatMul", ["x", "w0"], ["m0"], name="mul0"),
-        helper.make_node("Relu", ["m0"], ["r0"], name="relu0"),
-        helper.make_node("MatMul", ["r0", "w1"], ["m1"], name="mul1"),
-        helper.make_node("Relu", ["m1"], ["r1"], name="relu1"),
-        helper.make_node("Add", ["r0", "r1"], ["sum"], name="join"),
-        helper.make_node("MatMul", ["sum", "w2"], ["y"], name="last"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "net",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 8])],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
-    return path
-
-
-@pytest.fixture(scope="session")
-def whole_store(tmp_path_factory):
-    """A store with a run whose models and dumps are there, and the same run with them gone."""
-    folder = tmp_path_factory.mktemp("parts")
-    golden, device = network(folder / "net.onnx"), network(folder / "device.onnx", 1.5)
-    feed = folder / "x.npy"
-    np.save(feed, np.linspace(0.1, 1, 8, dtype=np.float32).reshape(1, 8))
-    capture(CaptureRequest(golden, folder / "golden", {"x": feed}))
-    capture(CaptureRequest(device, folder / "device", {"x": feed}))
-    url = str(folder / "store")
-    with open_store(url) as store:
-        request = CompareRequest(golden, folder / "golden", device, folder / "device")
-        compare_into(store, request, name="whole")
-        data = store.run_data("whole")
-        inputs = {what: path.replace("parts", "nowhere") for what, path in data.run.inputs.items()}
-        store.save_run(replace(data, run=replace(data.run, name="gone", inputs=inputs)))
-    return url
-
-
 def roles(app):
     """Each op with the bracket before it and its role, those without left out."""
     rows = app.screen.query_one("#part-ops", RowList).source
     cells = [rows.row(at) for at in range(len(rows))]
     return {row[3].text: (row[0].text.split()[-1], row[6].text) for row in cells if row[0].text}
-
-
-class PartBrowser(Browser):
-    """Marks the ends of parts in the submodel view."""
-
-    async def press(self, *keys):
-        for key in keys:
-            await super().press(key)
-            await self.settle(self.pilot)
-
-    async def stand_on(self, op):
-        listed = self.app.screen.query_one("#part-ops", RowList)
-        listed.cursor = listed.source.listed.place[op]
-        await self.settle(self.pilot)
-
-    async def mark(self, starts=(), ends=()):
-        for op in starts:
-            await self.stand_on(op)
-            await self.press("b")
-        for op in ends:
-            await self.stand_on(op)
-            await self.press("B")
 
 
 @pytest.fixture
@@ -360,48 +286,3 @@ async def test_a_key_describes_no_ops(browse, whole_store, monkeypatch):
         await b.mark(["mul1"], ["join"])
         await b.press("o")
     assert not described
-
-
-async def test_leaving_while_a_job_runs_takes_two_presses(browse, whole_store, monkeypatch):
-    waiting, go_on = threading.Event(), threading.Event()
-
-    def slow(chooser, part):
-        waiting.set()
-        assert go_on.wait(30)
-
-    monkeypatch.setattr(PartChooser, "smallest", slow)
-    async with browse(whole_store, "whole") as b:
-        await b.press("5")
-        await b.mark(["mul1"], ["join"])
-        await b.pilot.press("i")
-        await b.pilot.pause()
-        assert waiting.wait(30)
-        await b.pilot.press("x", "q")
-        await b.pilot.pause()
-        assert said(b.app).count("a cut is being searched") == 2
-        assert b.app._exit is False
-        go_on.set()
-        await b.press("q")
-        assert b.app._exit is True
-
-
-async def test_a_running_job_is_told_in_every_view_and_each_asks_before_leaving(
-    browse, whole_store, monkeypatch
-):
-    go_on = threading.Event()
-    monkeypatch.setattr(PartChooser, "smallest", lambda chooser, part: go_on.wait(60) and None)
-    async with browse(whole_store, "whole") as b:
-        await b.press("5")
-        await b.mark(["mul1"], ["join"])
-        try:
-            for view in ("5", "1", "2", "0"):
-                await b.pilot.press(*(("i",) if view == "5" else (view,)))
-                await b.pilot.pause(0.2)
-                assert "searching where the fewest bytes go in" in text_of(b.app).split("\n")[0]
-                b.app.leaving = ""
-                await b.pilot.press("q")
-                assert b.app._exit is False, view
-        finally:
-            go_on.set()
-        await b.settle(b.pilot)
-        assert "searching" not in text_of(b.app).split("\n")[0]

@@ -7,26 +7,23 @@ from typing import TYPE_CHECKING
 from textual import on, work
 from textual.message import Message
 
-from graphstore.errors import DivergraphError, InputError
+from graphstore.errors import DivergraphError
 from graphstore.filter.fields import Operator
 from graphstore.filter.terms import OpFilter, Pattern, Term
-from tui.export import write_table
 from tui.messages import OpenFilter, OpenOp
 from tui.render.answer_rows import AnswerRows
-from tui.screens.base import ViewScreen
+from tui.screens.rows_to_file import RowsToFile
 from tui.style import words as wording
 from tui.widgets.row_list import RowList
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from graphstore.contract import QueryResult
 
 _MOST = 200
 """Ops a filter names at most."""
 
 
-class AnswerActions(ViewScreen):
+class AnswerActions(RowsToFile):
     """A view with the list ``#answer``."""
 
     class Found(Message):
@@ -35,13 +32,6 @@ class AnswerActions(ViewScreen):
         def __init__(self, ops: tuple[str, ...], *, one: bool) -> None:
             super().__init__()
             self.ops, self.one = ops, one
-
-    class Written(Message):
-        """The answer is in a file."""
-
-        def __init__(self, path: Path, rows: int) -> None:
-            super().__init__()
-            self.path, self.rows = path, rows
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,21 +89,7 @@ class AnswerActions(ViewScreen):
     def action_export(self) -> None:
         """Write the answer as CSV."""
         if self.allowed("answer.export") and self._answer is not None:
-            self._write(self._answer, f"{self.owner.session.target}-answer")
-
-    @work(thread=True, exclusive=True, group="export", exit_on_error=False, description="export")
-    def _write(self, answer: QueryResult, name: str) -> None:
-        folder = self.owner.settings.export_dir
-        try:
-            path = write_table(answer.columns, answer.rows, folder, name)
-        except InputError as error:
-            self.notify(str(error), severity="error")
-        else:
-            self.post_message(self.Written(path, len(answer.rows)))
-
-    @on(Written)
-    def _written(self, event: Written) -> None:
-        self.notify(f"{wording.count(event.rows, 'row')} written to {event.path}")
+            self.write_answer(self._answer, f"{self.owner.session.target}-answer")
 
 
 def texts_of(rows: list[tuple[object, ...]] | tuple[tuple[object, ...], ...]) -> list[str]:

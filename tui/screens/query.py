@@ -210,7 +210,7 @@ class QueryScreen(AnswerActions):
         self._stop()
         self._under_way = Cancellation()
         self._say("asking; esc stops it", theme.LINKED)
-        session.note("query", named or text, "--run", session.target, *typed_words(typed))
+        session.note("query", named or text, "--run", session.target, *settings.command_words())
         self.files.remember(text, typed)
         self._past = 0
         self._put(asked, self._under_way, plan)
@@ -315,11 +315,3 @@ class QueryScreen(AnswerActions):
 
 _EXAMPLES = {"factor": "2", "number": "20", "count": "20"}
 """Values of parameters to start with, by kind."""
-
-
-def typed_words(typed: str) -> list[str]:
-    """The settings as words of the shell command."""
-    settings = parse_settings(typed)
-    words = [word for name, value in settings.given.items() for word in ("-p", f"{name}={value}")]
-    words += ["--limit", str(settings.limit)] if settings.limit != 1000 else []
-    return words + (["--timeout", f"{settings.timeout:g}"] if settings.timeout != 30.0 else [])

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import NodeProto, TensorProto, helper, numpy_helper
+from onnx import NodeProto, helper
+from onnx_files import written_model
 
 from divergraph.cli.main import run
 from graphstore.model import FindingKind
 from graphstore.open_store import open_store
 
 Array = np.ndarray[Any, Any]
-
-
-def written(
-    path: Path, nodes: Sequence[NodeProto], weights: Mapping[str, Array], shape: Sequence[int]
-) -> Path:
-    """The model in a file: from ``x`` of that shape to ``y``."""
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
-    return path
 
 
 def causes(folder: Path, golden: Path, device: Path | None, *more: str) -> list[Any]:
@@ -57,7 +41,7 @@ def test_an_overflow_that_a_reciprocal_hides(tmp_path: Path) -> None:
         helper.make_node("Mul", ["a", "w"], ["y"], "normed"),
     ]
     path = tmp_path / "golden.onnx"
-    golden = written(path, nodes, {"k": np.array([300], np.float32)}, [4, 64])
+    golden = written_model(path, nodes, {"k": np.array([300], np.float32)}, [4, 64])
     found = causes(tmp_path, golden, None, "--device", "fp16")
     first = next(each for each in found if each.op == "sum")
     assert first.label == "overflow"
@@ -79,9 +63,9 @@ def test_other_pads_and_a_lost_bias(tmp_path: Path) -> None:
             helper.make_node("Conv", ["a", "v", "b"], ["y"], "two", pads=[1] * 4),
         ]
 
-    golden = written(tmp_path / "golden.onnx", nodes([1] * 4), weights, [1, 3, 24, 24])
+    golden = written_model(tmp_path / "golden.onnx", nodes([1] * 4), weights, [1, 3, 24, 24])
     lost = {**weights, "b": weights["b"] * np.array([0, 0, 1, 1, 1, 1, 1, 1], np.float32)}
-    device = written(tmp_path / "other.onnx", nodes([0, 0, 2, 2]), lost, [1, 3, 24, 24])
+    device = written_model(tmp_path / "other.onnx", nodes([0, 0, 2, 2]), lost, [1, 3, 24, 24])
     found = {each.op: each for each in causes(tmp_path, golden, device)}
     assert found["one"].label == "wrong_pads"
     assert "[0, 0, 2, 2] in place of [1, 1, 1, 1]" in found["one"].sentence
@@ -97,7 +81,7 @@ def test_any_bits_in_a_dump_are_values_like_others(tmp_path: Path) -> None:
         helper.make_node("MatMul", ["a", "w"], ["y"], "matmul"),
     ]
     weights = {"w": np.random.default_rng(2).standard_normal((64, 8)).astype(np.float32)}
-    golden = written(tmp_path / "golden.onnx", nodes, weights, [8, 64])
+    golden = written_model(tmp_path / "golden.onnx", nodes, weights, [8, 64])
     causes(tmp_path, golden, golden)
     (dumped,) = (tmp_path / "device").glob("relu.0.*.npy")
     values = np.load(dumped)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
+from onnx_files import written_model
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
@@ -57,28 +58,13 @@ GROUPS: Mapping[str, tuple[tuple[int, ...], dict[str, Array], Sequence[onnx.Node
 }
 
 
-def model(
-    path: Path, shape: tuple[int, ...], weights: Mapping[str, Array], nodes: Sequence[Any]
-) -> Path:
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
-    )
-    opset = [helper.make_opsetid("", 17)]
-    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
-    return path
-
-
 def cause(folder: Path, group: str, change: Change) -> Finding:
     """What is said where only the group's output is dumped."""
     shape, right, nodes = GROUPS[group]
     wrong = {name: value.copy() for name, value in right.items()}
     change(wrong)
-    golden = model(folder / "golden.onnx", shape, right, nodes)
-    faulty = model(folder / "faulty.onnx", shape, wrong, nodes)
+    golden = written_model(folder / "golden.onnx", nodes, right, shape)
+    faulty = written_model(folder / "faulty.onnx", nodes, wrong, shape)
     np.save(folder / "x.npy", np.random.default_rng(5).standard_normal(shape).astype(np.float32))
     for path, name in ((golden, "golden"), (faulty, "run")):
         capture(CaptureRequest(path, folder / name, {"x": folder / "x.npy"}))
