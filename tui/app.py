@@ -22,6 +22,7 @@ from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
 from tui.only_text import OnlyText
 from tui.owner import Owner
 from tui.screens.base import ViewScreen
+from tui.screens.lineage import LineageScreen
 from tui.screens.ops import OpsScreen
 from tui.screens.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.screens.overview import OverviewScreen
@@ -53,6 +54,7 @@ class DivergraphApp(Owner):
         "runs": RunsScreen,
         "overview": OverviewScreen,
         "ops": OpsScreen,
+        "lineage": LineageScreen,
         "propagation": PropagationScreen,
         "submodel": SubmodelScreen,
         "query": QueryScreen,

@@ -20,6 +20,7 @@ class KeyScope(StrEnum):
     LIST = "in every list"
     TEXT = "in a text"
     OPS = "in the list of ops"
+    LINEAGE = "in the view of lineage"
     PATHS = "on the path of an error"
     PART = "while choosing a part"
     CURVE = "on the cosine curve"
@@ -60,6 +61,7 @@ _SHOWN = {
     "left_square_bracket": "[",
     "right_square_bracket": "]",
     "minus": "-",
+    "plus": "+",
     "less_than_sign": "<",
     "greater_than_sign": ">",
     "escape": "esc",
@@ -69,10 +71,12 @@ _SHOWN = {
 
 ALL, ROWS, TEXT = KeyScope.EVERYWHERE, KeyScope.LIST, KeyScope.TEXT
 OPS, CURVE, PATHS, PART = KeyScope.OPS, KeyScope.CURVE, KeyScope.PATHS, KeyScope.PART
+LINEAGE = KeyScope.LINEAGE
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
     Key("view.ops", "2", "view('ops')", ALL, "go to the list of ops"),
+    Key("view.lineage", "3", "view('lineage')", ALL, "the device graph beside the original one"),
     Key(
         "view.propagation", "4", "view('propagation')", ALL, "follow the error of the first origin"
     ),
@@ -89,7 +93,7 @@ TABLE: tuple[Key, ...] = (
     Key("part.start", "b", "part_mark('start')", ALL, "mark a start of a part", "start"),
     Key("part.end", "B", "part_mark('end')", ALL, "mark an end of a part", "end"),
     Key("filter.open", "slash", "open_filter", ALL, "filter the ops", "filter"),
-    Key("pane.next", "tab", "app.focus_next", ALL, "next pane"),
+    Key("pane.next", "tab", "app.focus_next", ALL, "next pane", "pane"),
     Key("pane.previous", "shift+tab", "app.focus_previous", ALL, "previous pane"),
     Key("pane.zoom", "z", "zoom", ALL, "let the pane fill the screen, again to restore"),
     Key("jump.back", "left_square_bracket", "back", ALL, "back in the jump list", "back"),
@@ -124,6 +128,14 @@ TABLE: tuple[Key, ...] = (
     Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),
     Key("ops.match_previous", "N", "previous_match", OPS, "previous row that fits"),
     Key("ops.export", "x", "export", OPS, "write the marked rows, or all shown, as CSV", "export"),
+    Key("lineage.unfold", "u", "unfold", LINEAGE, "what each fused op is made of", "unfold"),
+    Key("lineage.linked", "o", "linked_only", LINEAGE, "only ops with a counterpart", "linked"),
+    Key(
+        "lineage.coarser", "minus", "fold(-1)", LINEAGE, "fold name spaces, or larger ones", "fold"
+    ),
+    Key("lineage.finer", "plus", "fold(1)", LINEAGE, "fold smaller name spaces, or none"),
+    Key("lineage.next", "n", "found(1)", LINEAGE, "the next op of the name searched for"),
+    Key("lineage.details", "d", "details", LINEAGE, "the op in the list of ops", "details"),
     Key("paths.next", "n", "next_path", PATHS, "the path to the next output", "next path"),
     Key("paths.previous", "N", "previous_path", PATHS, "the path to the output before", "prev"),
     Key("paths.unfold", "u", "unfold", PATHS, "all ops of the path, again to fold", "unfold"),

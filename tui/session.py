@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from graphstore.cypher.user_question import CypherQuestion
     from graphstore.model import Run
     from graphstore.op_row import OpRow
+    from tui.ladder import Ladders
     from tui.part_chooser import PartChooser
 
 JUMPS_KEPT = 200
@@ -81,6 +82,7 @@ class Session:
         self._details: dict[tuple[str, str], OpDetail] = {}
         self._traces: dict[tuple[str, str], Trace] = {}
         self._choosers: dict[str, PartChooser] = {}
+        self._ladders: dict[str, Ladders] = {}
         self._marks: dict[str, MarkHistory] = {}
         self._wanted_query: tuple[str, str] | None = None
         self.last_op = ""
@@ -148,6 +150,17 @@ class Session:
                 }
                 gc.freeze()
             return self._choosers[self.target]
+
+    def ladders(self) -> Ladders:
+        """Both graphs of the run and the links between them; those of the last target are kept."""
+        from tui.ladder import ladders_of
+
+        with self._lock:
+            if self.target not in self._ladders:
+                found = ladders_of(self._open(), self.target, self.kind, self.rows())
+                self._ladders = {self.target: found}
+                gc.freeze()
+            return self._ladders[self.target]
 
     def cypher(
         self, asked: CypherQuestion, cancellation: Cancellation

@@ -264,6 +264,12 @@ async def watch(store_url: str) -> None:
         await settle(app, pilot)
         await timed("sort", lambda: press_and_settle(app, pilot, "s"))
         await timed("next origin", lambda: press_and_settle(app, pilot, "f", "e"))
+        await pilot.press("3")
+        await timed("lineage open", lambda: settle(app, pilot))
+        for key in ("j", "pagedown", "tab", "j", "u", "pagedown", "o"):
+            await timed(f"lineage, key {key}", lambda key=key: pilot.press(key))
+        await timed("... linked ops only", lambda: settle(app, pilot))
+        await timed("lineage, name spaces folded", lambda: press_and_settle(app, pilot, "minus"))
         await pilot.press("5")
         await timed("submodel open, structure", lambda: settle(app, pilot))
         for key in ("j", "pagedown", "b", "u", "b", "pagedown"):

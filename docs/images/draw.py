@@ -26,6 +26,7 @@ SIZE = (120, 36)
 PICTURES = {
     "overview.svg": (),
     "ops.svg": ("2", "f"),
+    "lineage.svg": ("3", "enter"),
     "submodel.svg": ("2", "f", "b", "5", "j", "j", "j", "B"),
 }
 """Each picture and the keys that lead to it."""

@@ -9,6 +9,7 @@ from tui import keys
 from tui.keys import TABLE, KeyScope
 from tui.screens.export_form import ExportForm, FolderInput
 from tui.screens.line_form import LineForm
+from tui.screens.lineage import LineageScreen
 from tui.screens.ops import OpsScreen
 from tui.screens.overlays import Overlay, YankOverlay
 from tui.screens.overview import OverviewScreen
@@ -30,10 +31,12 @@ OWNERS = {
         PropagationScreen,
         SubmodelScreen,
         QueryScreen,
+        LineageScreen,
     ),
     KeyScope.EDITOR: (CypherEditor,),
     KeyScope.ANSWER: (QueryScreen,),
     KeyScope.ASKED: (LineForm,),
+    KeyScope.LINEAGE: (LineageScreen,),
     KeyScope.PATHS: (PropagationScreen,),
     KeyScope.PART: (SubmodelScreen,),
     KeyScope.FORM: (FolderInput,),

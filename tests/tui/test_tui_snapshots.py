@@ -16,6 +16,7 @@ PLACES = {
     "overview": (),
     "ops": ("2", "f"),
     "query": ("7",),
+    "lineage": ("3", "u"),
     "help": ("2", "question_mark"),
     "detail": ("2", "f", "enter"),
 }
@@ -42,7 +43,7 @@ def picture(make_app, made_store, settle, snap_compare):
 
 @pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
 @pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
-@pytest.mark.parametrize("place", ["overview", "ops", "query"])
+@pytest.mark.parametrize("place", ["overview", "ops", "query", "lineage"])
 def test_view(picture, place, size, glyphs):
     assert picture(PLACES[place], size, glyphs)
 

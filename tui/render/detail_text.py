@@ -87,6 +87,14 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
     return lines.content()
 
 
+def tensors(detail: OpDetail, glyphs: Glyphs, width: int) -> Content:
+    """What the op reads and what reads it, with types, shapes and layouts."""
+    lines = _Lines(glyphs, width, whole=False)
+    _tensors(lines, "inputs", detail.inputs, detail.row)
+    _tensors(lines, "outputs", detail.outputs, detail.row)
+    return lines.content()
+
+
 def _split(lines: _Lines, detail: OpDetail) -> None:
     """What the op does to the error, of which ops it is one, what was found."""
     split, answer = detail.row.split, detail.answer

@@ -141,17 +141,20 @@ _ROLES = (
     Role.CLEAN,
     Role.UNKNOWN,
 )
-_SEVERITY = (
+STATE_ORDER = (
     OpState.BROKEN,
     OpState.ORIGIN,
     OpState.INHERITED,
     OpState.DRIFTING,
     OpState.EXPLAINED,
     OpState.CLEAN,
+    OpState.NOT_COMPARED,
 )
+"""The states, worst first."""
+_SORTED_STATES = STATE_ORDER[:-1]
 
 SORT_KEYS: dict[str, Callable[[OpRow], float | str | None]] = {
-    "state": lambda row: _SEVERITY.index(row.state) if row.state in _SEVERITY else None,
+    "state": lambda row: _SORTED_STATES.index(row.state) if row.state in _SORTED_STATES else None,
     "topo": lambda row: row.topo,
     "op": lambda row: row.id,
     "type": lambda row: row.type,

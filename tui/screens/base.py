@@ -32,6 +32,7 @@ from tui.widgets.row_list import RowList
 VIEWS = (
     ("overview", "1 Overview"),
     ("ops", "2 Ops"),
+    ("lineage", "3 Lineage"),
     ("propagation", "4 Propagation"),
     ("submodel", "5 Submodel"),
     ("query", "7 Query"),
@@ -119,6 +120,7 @@ class ViewScreen(EdgeActions):
         reasons = {
             "view.overview": no_target or no_run,
             "view.ops": no_target,
+            "view.lineage": no_target,
             "view.propagation": no_target or no_run or self._no_origin(),
             "view.submodel": no_target or no_run,
             "view.query": no_target,

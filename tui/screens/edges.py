@@ -80,7 +80,7 @@ class EdgeActions(Screen[None]):
             what = "makes its inputs" if event.before else "reads its outputs"
             self.notify(f"no op {what}", severity="warning")
         elif len(ops) == 1:
-            self.owner.open_op(ops[0])
+            self.show_neighbour(ops[0])
         else:
             title = f"{'Before' if event.before else 'Behind'} {event.op}"
             overlay = EdgeOverlay(self.owner.settings.glyphs, title, event.found)
@@ -88,7 +88,11 @@ class EdgeActions(Screen[None]):
 
     def _chosen(self, op: str | None) -> None:
         if op is not None:
-            self.owner.open_op(op)
+            self.show_neighbour(op)
+
+    def show_neighbour(self, op: str) -> None:
+        """Show the op at the other end of an edge."""
+        self.owner.open_op(op)
 
 
 class EdgeOverlay(Overlay):

@@ -58,6 +58,11 @@ class Glyphs:
     opening: str
     within: str
     closing: str
+    lane: str
+    lane_ends: str
+    lane_crossed: str
+    lane_to_right: str
+    lane_to_left: str
     bars: str
     """Fill levels from empty (a blank) to a full cell."""
 
@@ -123,6 +128,11 @@ UNICODE = Glyphs(
     opening="┏",
     within="┃",
     closing="┗",
+    lane="│",
+    lane_ends="╯",
+    lane_crossed="┼",
+    lane_to_right="├",
+    lane_to_left="┤",
     bars=" ▁▂▃▄▅▆▇█",
 )
 
@@ -160,6 +170,11 @@ ASCII = Glyphs(
     opening="/",
     within="|",
     closing="\\",
+    lane="|",
+    lane_ends="'",
+    lane_crossed="+",
+    lane_to_right="+",
+    lane_to_left="+",
     bars=" .:-=+*%@",
 )
 

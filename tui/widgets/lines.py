@@ -69,9 +69,14 @@ class Tab(Static):
             self.view = view
 
     def __init__(self, view: str, text: str, *, active: bool) -> None:
-        shown = f"[{text}]" if active else f" {text} "
-        super().__init__(shown, markup=False, classes="active" if active else "")
-        self.view = view
+        super().__init__(markup=False, classes="active" if active else "")
+        self.view, self._text, self._active = view, text, active
+        self.show(whole=True)
+
+    def show(self, *, whole: bool) -> None:
+        """Show the name, or only its key where there is no room for all names."""
+        text = self._text if whole or self._active else self._text.partition(" ")[0]
+        self.update(f"[{text}]" if self._active else f" {text} ")
 
     def on_click(self) -> None:
         """Go to the view."""
@@ -89,6 +94,12 @@ class TabLine(Horizontal):
         """One tab a view."""
         for view, text in self._views:
             yield Tab(view, text, active=view == self._active)
+
+    def on_resize(self) -> None:
+        """Show names in full if all of them fit."""
+        room = sum(width_of(text) + 3 for _, text in self._views)
+        for tab in self.query(Tab):
+            tab.show(whole=room <= self.size.width)
 
 
 class StatusLine(Static):

@@ -1,0 +1,277 @@
+"""The two ladders of the view of lineage: loading, drawing, one following the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import events, on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.worker import get_current_worker
+
+from graphstore.model import Side
+from tui.address import ScreenAddress
+from tui.render.ladder_rows import Folding, LadderRows, LadderSteps
+from tui.render.link_text import link_text
+from tui.screens.base import ViewScreen
+from tui.style import words as wording
+from tui.widgets.lines import KeyLine
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
+from tui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from divergraph.ask import OpDetail
+    from tui.ladder import Ladders
+
+_PANES = {Side.DEVICE: "#device", Side.GOLDEN: "#original"}
+_TITLES = {Side.DEVICE: "Device", Side.GOLDEN: "Original"}
+_DETAIL_DELAY = 0.15
+
+
+class LadderPanes(ViewScreen):
+    """Two ladders; the one without the cursor follows the other."""
+
+    VIEW = "lineage"
+    CRUMB = "Lineage"
+
+    class Loaded(Message):
+        """Both graphs are there."""
+
+        def __init__(self, ladders: Ladders, op: str, side: Side) -> None:
+            super().__init__()
+            self.ladders, self.op, self.side = ladders, op, side
+
+    class Folded(Message):
+        """The rows as they are to be folded; the cursor goes to *op* of *side*."""
+
+        def __init__(self, steps: Mapping[Side, LadderSteps], op: str, side: Side) -> None:
+            super().__init__()
+            self.steps, self.op, self.side = steps, op, side
+
+    class Detailed(Message):
+        """The tensors of a device op."""
+
+        def __init__(self, detail: OpDetail) -> None:
+            super().__init__()
+            self.detail = detail
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ladders: Ladders | None = None
+        self._steps: dict[Side, LadderSteps] = {}
+        self._rows: dict[Side, LadderRows] = {}
+        self._unfolded: dict[Side, frozenset[str]] = {}
+        self._folding: dict[Side, Folding] = {}
+        self._side, self._op = Side.DEVICE, ""
+        self._detail: OpDetail | None = None
+
+    def body(self) -> ComposeResult:
+        """Both graphs, and what links the op under the cursor below."""
+        glyphs = self.owner.settings.glyphs
+        with Horizontal(id="ladders"):
+            yield RowList(FixedRows(()), glyphs, id="device", empty="loading")
+            yield RowList(FixedRows(()), glyphs, id="original", empty="loading")
+        yield TextPane("Link", id="link")
+
+    def on_mount(self) -> None:
+        """Put the cursor into the device graph."""
+        super().on_mount()
+        for side, pane in _PANES.items():
+            self.query_one(pane, RowList).name_pane(_TITLES[side])
+        self._pane(Side.DEVICE).focus()
+
+    def _pane(self, side: Side) -> RowList:
+        return self.query_one(_PANES[side], RowList)
+
+    def address(self) -> ScreenAddress:
+        """The op under the cursor, and whose it is."""
+        side = str(self._side) if self._side is Side.GOLDEN else ""
+        return replace(super().address(), op=self._op, side=side)
+
+    def load(self, address: ScreenAddress) -> None:
+        """Ask for both graphs."""
+        self._ladders, self._steps, self._rows, self._detail = None, {}, {}, None
+        self._unfolded = dict.fromkeys(_PANES, frozenset())
+        self._folding = dict.fromkeys(_PANES, Folding())
+        for side in _PANES:
+            self._pane(side).show(FixedRows(()), empty="loading")
+        self._ask(*self._wanted(address))
+
+    def restore(self, address: ScreenAddress) -> None:
+        """Go to another op of the same graphs."""
+        op, side = self._wanted(address)
+        if self._ladders is None:
+            self.load(address)
+        elif op and (op, side) != (self._op, self._side):
+            self._go_to(side, op)
+
+    def _wanted(self, address: ScreenAddress) -> tuple[str, Side]:
+        session = self.owner.session
+        side = Side.GOLDEN if address.side == Side.GOLDEN else Side.DEVICE
+        return address.op or session.last_op or session.origin_from(-1, 0) or "", side
+
+    @work(thread=True, exclusive=True, group="ladders", exit_on_error=False)
+    def _ask(self, op: str, side: Side) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            ladders = session.ladders()
+            if not worker.is_cancelled:
+                self.post_message(self.Loaded(ladders, op, side))
+
+        self.answer(ask)
+
+    @on(Loaded)
+    def _got(self, event: Loaded) -> None:
+        self._ladders = event.ladders
+        self.filled()
+        self._fold(event.op, event.side)
+
+    @work(thread=True, exclusive=True, group="fold", exit_on_error=False)
+    def _fold(self, op: str, side: Side) -> None:
+        """Work out the rows of both graphs; with a million ops that takes seconds."""
+        worker, ladders, glyphs = get_current_worker(), self._ladders, self.owner.settings.glyphs
+        assert ladders is not None
+        known, steps = self._steps, {}
+        for each, folding in self._folding.items():
+            same = each in known and known[each].folding == folding
+            steps[each] = known[each] if same else LadderSteps(ladders, each, folding, glyphs)
+        if not worker.is_cancelled:
+            self.post_message(self.Folded(steps, op, side))
+
+    @on(Folded)
+    def _folded(self, event: Folded) -> None:
+        self._steps = dict(event.steps)
+        known = self._steps[event.side].ladder.number
+        op = event.op if event.op in known else next(iter(known), "")
+        self._side, self._op = event.side, op
+        self.owner.session.jumps.update(self.address())
+        self.set_focus(self._pane(event.side))  # at once, or the other list would still answer
+        self._draw()
+
+    def _draw(self) -> None:
+        """Show both ladders with the cursor on the op, and on what is linked to it."""
+        ladders = self._ladders
+        if ladders is None or not self._steps:
+            return
+        other = Side.GOLDEN if self._side is Side.DEVICE else Side.DEVICE
+        linked = ladders.linked(self._side, self._op)
+        self._draw_side(self._side, (), self._op)
+        self._draw_side(other, linked, linked[0] if linked else "")
+        self._name_panes()
+        self._ask_soon()
+        self._show_link()
+        self.query_one(KeyLine).draw()
+
+    def _draw_side(self, side: Side, marked: tuple[str, ...], op: str) -> None:
+        steps, glyphs = self._steps[side], self.owner.settings.glyphs
+        pane = self._pane(side)
+        number = steps.ladder.number
+        unfolded = {
+            steps.row_of(number[each]) for each in self._unfolded[side] if steps.shows(number[each])
+        }
+        assert self._ladders is not None
+        rows = LadderRows(self._ladders, steps, glyphs, unfolded=unfolded, marked=marked)
+        self._rows[side] = rows
+        at = pane.cursor
+        if op:
+            at = rows.index_of(max(0, steps.row_of(number[op])))
+        no_graph = "no op here has a counterpart" if len(steps.ladder) else "the graph lists none"
+        pane.show(rows, cursor=at, empty=no_graph)
+
+    def _name_panes(self) -> None:
+        for side, steps in self._steps.items():
+            ladder, folding = steps.ladder, steps.folding
+            what = wording.count(len(ladder), "op")
+            said = [_TITLES[side], what if ladder.is_graph else f"{what} by name"]
+            if folding.depth is not None:
+                said.append(f"name spaces to depth {folding.depth}")
+            if folding.linked_only:
+                said.append("linked only")
+            self._pane(side).name_pane(", ".join(said))
+
+    def _show_link(self) -> None:
+        ladders, side, op = self._ladders, self._side, self._op
+        pane, glyphs = self.query_one("#link", TextPane), self.owner.settings.glyphs
+        if ladders is None or not op:
+            pane.show(lambda _: Content(""))
+            return
+        detail = self._detail if side is Side.DEVICE else None
+        pane.name_pane(op)
+        pane.show(lambda width: link_text(ladders, side, op, detail, glyphs, width))
+
+    @on(RowList.Moved)
+    def _moved(self, event: RowList.Moved) -> None:
+        side = next((side for side in _PANES if self._pane(side) is event.rows), None)
+        rows = None if side is None else self._rows.get(side)
+        if side is None or rows is None or self.focused is not event.rows or event.index < 0:
+            return
+        op = rows.op(event.index)
+        if (side, op) != (self._side, self._op):
+            self._stand_on(side, op)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """The other graph follows from now on."""
+        for side, rows in self._rows.items():
+            focused = event.widget is self._pane(side) is self.focused
+            if focused and side is not self._side and len(rows):
+                self._stand_on(side, rows.op(self._pane(side).cursor))
+
+    def _stand_on(self, side: Side, op: str) -> None:
+        """The cursor came to *op*: the other graph follows."""
+        ladders = self._ladders
+        if ladders is None:
+            return
+        changed = side is not self._side
+        self._side, self._op = side, op
+        other = Side.GOLDEN if side is Side.DEVICE else Side.DEVICE
+        linked = ladders.linked(side, op)
+        if changed:
+            self._draw_side(side, (), "")
+        self._draw_side(other, linked, linked[0] if linked else "")
+        self._show_link()
+        session = self.owner.session
+        session.jumps.update(self.address())
+        if side is Side.DEVICE:
+            session.last_op = op
+        self._ask_soon()
+
+    def _ask_soon(self) -> None:
+        """Ask for the tensors of a device op once the cursor rests on it."""
+        op = self._op
+        if self._side is Side.DEVICE and op:
+            self.set_timer(_DETAIL_DELAY, lambda: self._rested(op))
+
+    def _rested(self, op: str) -> None:
+        if op == self._op and self._side is Side.DEVICE:
+            self._ask_detail(op)
+
+    @work(thread=True, exclusive=True, group="link", exit_on_error=False)
+    def _ask_detail(self, op: str) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            detail = session.detail(op)
+            if not worker.is_cancelled:
+                self.post_message(self.Detailed(detail))
+
+        self.answer(ask)
+
+    @on(Detailed)
+    def _show_detail(self, event: Detailed) -> None:
+        self._detail = event.detail
+        self._show_link()
+
+    def _go_to(self, side: Side, op: str) -> None:
+        """Put the cursor on *op* of *side*, unfolding what hides it."""
+        steps = self._steps[side]
+        number = steps.ladder.number[op]
+        folding = self._folding[side]
+        if folding.linked_only and not steps.shows(number):
+            self._folding[side] = replace(folding, linked_only=False)
+        self._fold(op, side)
