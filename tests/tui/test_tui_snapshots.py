@@ -32,7 +32,7 @@ def picture(make_app, made_store, settle, snap_compare):
             await settle(pilot)
             for key in keys:
                 await pilot.press(key)
-            await settle(pilot)
+                await settle(pilot)
             await settle(pilot)
 
         app = make_app(made_store, start, glyphs, theme)

@@ -69,6 +69,7 @@ class LadderPanes(ViewScreen):
         self._folding: dict[Side, Folding] = {}
         self._side, self._op = Side.DEVICE, ""
         self._detail: OpDetail | None = None
+        self._awaited = ""
 
     def body(self) -> ComposeResult:
         """Both graphs, and what links the op under the cursor below."""
@@ -243,12 +244,19 @@ class LadderPanes(ViewScreen):
 
     def _ask_soon(self) -> None:
         """Ask for the tensors of a device op once the cursor rests on it."""
-        op = self._op
-        if self._side is Side.DEVICE and op:
+        op = self._op if self._side is Side.DEVICE else ""
+        self._awaited = op
+        if op:
             self.set_timer(_DETAIL_DELAY, lambda: self._rested(op))
 
+    @property
+    def waiting(self) -> bool:
+        """True while a question is still to be asked."""
+        return bool(self._awaited)
+
     def _rested(self, op: str) -> None:
-        if op == self._op and self._side is Side.DEVICE:
+        if op == self._awaited:
+            self._awaited = ""
             self._ask_detail(op)
 
     @work(thread=True, exclusive=True, group="link", exit_on_error=False)

@@ -60,7 +60,7 @@ class LineageScreen(LadderPanes):
     def action_unfold(self) -> None:
         """Show what every op is made of where that is more than one, or nothing of it."""
         ladders, side = self._ladders, self._side
-        if ladders is None:
+        if not self.allowed("lineage.unfold") or ladders is None:
             return
         several = ladders.fused(side)
         self._unfolded[side] = frozenset() if self._unfolded[side] else several
@@ -70,14 +70,14 @@ class LineageScreen(LadderPanes):
 
     def action_linked_only(self) -> None:
         """Leave out the ops without a counterpart, or show them again."""
-        if self._ladders is not None:
+        if self.allowed("lineage.linked"):
             for side, folding in self._folding.items():
                 self._folding[side] = replace(folding, linked_only=not folding.linked_only)
             self._fold(self._op, self._side)
 
     def action_fold(self, direction: int) -> None:
         """Fold larger name spaces (-1), or smaller ones and in the end none (1)."""
-        if self._ladders is None:
+        if not self.allowed("lineage.coarser") or self._ladders is None:
             return
         for side, folding in self._folding.items():
             most = self._ladders.of(side).depth
@@ -105,7 +105,7 @@ class LineageScreen(LadderPanes):
 
     def action_open_filter(self) -> None:
         """Search a name in both graphs."""
-        if self._ladders is not None:
+        if self.allowed("filter.open"):
             form = LineForm(self.owner.settings.glyphs, "Find an op", note="in both graphs")
             self.app.push_screen(form, self._search)
 
@@ -127,6 +127,12 @@ class LineageScreen(LadderPanes):
         else:
             side, number = found
             self._go_to(side, ladders.of(side).ids[number])
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of this view does nothing at present."""
+        if self._ladders is None and (key_id == "filter.open" or key_id.startswith("lineage.")):
+            return "still loading"
+        return super().why_not(key_id)
 
     def action_details(self) -> None:
         """Show the op, or the device op that stands for it, in the list of ops."""
