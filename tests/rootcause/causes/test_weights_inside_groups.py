@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from fused_outputs import Change, cause_of
 from onnx import helper
-from onnx_files import written_model
-
-from divergraph.comparison import CompareRequest, compare
-from divergraph.golden_capture import CaptureRequest, capture
-from graphstore.model import Finding, FindingKind
 
 Array = np.ndarray[Any, Any]
-Change = Callable[[dict[str, Array]], None]
 DRAW = np.random.default_rng(3)
 node = helper.make_node
 GROUPS: Mapping[str, tuple[tuple[int, ...], dict[str, Array], Sequence[onnx.NodeProto]]] = {
@@ -58,24 +52,6 @@ GROUPS: Mapping[str, tuple[tuple[int, ...], dict[str, Array], Sequence[onnx.Node
 }
 
 
-def cause(folder: Path, group: str, change: Change) -> Finding:
-    """What is said where only the group's output is dumped."""
-    shape, right, nodes = GROUPS[group]
-    wrong = {name: value.copy() for name, value in right.items()}
-    change(wrong)
-    golden = written_model(folder / "golden.onnx", nodes, right, shape)
-    faulty = written_model(folder / "faulty.onnx", nodes, wrong, shape)
-    np.save(folder / "x.npy", np.random.default_rng(5).standard_normal(shape).astype(np.float32))
-    for path, name in ((golden, "golden"), (faulty, "run")):
-        capture(CaptureRequest(path, folder / name, {"x": folder / "x.npy"}))
-    (folder / "device").mkdir()
-    for name in ("x", "last"):
-        for file in (folder / "run").glob(f"{name}.*"):
-            file.rename(folder / "device" / file.name)
-    found = compare(CompareRequest(golden, folder / "golden", golden, folder / "device"))
-    return next(each for each in found.findings if each.kind is FindingKind.CAUSE)
-
-
 def channels_first(weights: dict[str, Array]) -> Array:
     """The weights with one row for each channel of the output, to be changed in place."""
     return weights["w"].T if weights["w"].ndim == 2 else weights["w"]
@@ -105,7 +81,7 @@ FAULTS: Mapping[str, tuple[Change, str, Sequence[str]]] = {
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_the_weight_is_told_behind_what_follows_it(tmp_path, group, fault):
     change, label, words = fault
-    found = cause(tmp_path, group, change)
+    found = cause_of(tmp_path, *GROUPS[group], change)
     assert found.label == label, found.sentence
     assert all(each in found.sentence for each in words)
     assert "has exactly what" in found.sentence

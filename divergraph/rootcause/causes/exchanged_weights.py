@@ -1,0 +1,105 @@
+"""Two slices of a weight that are exchanged, found by running the group with each exchange.
+
+Which slices those are is often not seen in the output: behind a Softmax or a mean every value is
+wrong, and of one sample a class has one value only. There are few exchanges to try, and one that
+leaves no more than noise of many wrong values is not there by luck.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from divergraph.rootcause.causes.line_fits import wrong_slices
+from divergraph.rootcause.causes.reruns.operands import LARGEST
+
+_MOST_TRIALS, _MOST_PRODUCTS = 600, 1 << 28
+"""Exchanges tried along one axis, and the multiplications all of them may take. Bounds cost."""
+_MOST_SLICES = 4
+"""Wrong slices of the output that are exchanged with each other where all would be too many."""
+_LUCK = 0.05
+"""How many exchanges that fit by chance are few."""
+
+
+def exchanged_weights(view: SampledTensors) -> Cause | None:
+    """The group gives what the device has with two slices of one weight exchanged."""
+    case = view.case
+    if case.reweigh is None or not view.visible:
+        return None
+    for name, weight in case.constants.items():
+        if weight.dtype.kind == "f" and weight.ndim > 1 and weight.size <= LARGEST:
+            for axis in range(weight.ndim):
+                found = _exchanged(view, name, weight, axis)
+                if found is not None:
+                    return found
+    return None
+
+
+def _exchanged(view: SampledTensors, name: str, weight: Array, axis: int) -> Cause | None:
+    """The cause where one exchange along *axis*, and no other, explains the device."""
+    case, pairs = view.case, list(_pairs(view, weight, axis))
+    if case.reweigh is None or not pairs:
+        return None
+    outcomes = case.reweigh([{name: _with(weight, axis, pair)} for pair in pairs])
+    shape = case.reference.shape
+    made = {
+        pair: view.made(each)
+        for pair, each in zip(pairs, outcomes, strict=True)
+        if each is not None and each.shape == shape
+    }
+    left = {pair: rms(view.d - each) for pair, each in made.items()}
+    fitting = [pair for pair in made if view.fits(made[pair])]
+    if not fitting:
+        return None
+    best = min(fitting, key=left.__getitem__)
+    noise = max(left[best], view.noise, view.unit * rms(view.d))
+    same = [pair for pair in fitting if left[pair] <= 2.0 * noise]
+    seen = int(np.count_nonzero(view.wrong))
+    if len(same) > 1 or len(pairs) * (noise / view.error) ** seen > _LUCK:
+        return None
+    reading = (op for op in case.ops if any(ref and ref.tensor == name for ref in op.inputs))
+    op = next(reading, case.ops[-1])
+    sure, how = view.told(made[best], 0.95)
+    first, second = best
+    return Cause(
+        "wrong_weights",
+        f"the device has {how} what {op.type} {op.name or op.id} gives with indices {first} and "
+        f"{second} of axis {axis} of {name} exchanged",
+        sure,
+        {
+            "op": op.id,
+            "weight": name,
+            "weight_axis": axis,
+            "exchanged": [first, second],
+            "left": view.left(made[best]),
+        },
+    )
+
+
+def _pairs(view: SampledTensors, weight: Array, axis: int) -> Iterator[tuple[int, int]]:
+    """The exchanges to try: all if they are few, else those of the slices that are wrong."""
+    length = weight.shape[axis]
+    cost = view.case.reference.size * weight.size // max(length, 1)
+    if length * (length - 1) // 2 <= min(_MOST_TRIALS, _MOST_PRODUCTS // max(cost, 1)):
+        yield from combinations(range(length), 2)
+        return
+    for out in view.axes():
+        if view.d.shape[out] == length and view.steps[out] == 1:
+            wrong: Sequence[int] = wrong_slices(view, out).tolist()
+            if 2 <= len(wrong) <= _MOST_SLICES:
+                yield from combinations(sorted(wrong), 2)
+                return
+
+
+def _with(weight: Array, axis: int, pair: tuple[int, int]) -> Array:
+    """The weight with two slices of an axis exchanged."""
+    order = np.arange(weight.shape[axis])
+    order[list(pair)] = pair[::-1]
+    return np.ascontiguousarray(np.take(weight, order, axis))
+
+
+CAUSES = (CauseRule(exchanged_weights, CauseStage.LINE, 26),)
