@@ -53,7 +53,8 @@ def _field(name: str, aliases: str, kind: FieldKind, says: str) -> FilterField:
 
 
 _DESCRIPTION = (
-    _field("name", "", _PART, "part of the op's name; a bare word means the same"),
+    _field("any", "", _PART, "part of the op's name or an original's; a bare word means the same"),
+    _field("name", "", _PART, "part of the op's name"),
     _field("id", "op", _TEXT, "the op's id: sub-graph and name"),
     _field("type", "op_type optype", _TEXT, "op type, as MatMul*"),
     _field("dtype", "data_type", _DTYPE, "element type; fp16, half, bf16, float, … work"),

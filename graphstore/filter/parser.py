@@ -62,7 +62,7 @@ class _Reader:
             raise self._error(
                 f"{stray.group()!r} has no field before it", *stray.span(), "such as cos<0.99"
             )
-        return self._checked("name", Operator.FITS, self._values(regex=False), negated)
+        return self._checked("any", Operator.FITS, self._values(regex=False), negated)
 
     def _field_term(self, named: re.Match[str], negated: bool) -> Term:
         field = field_named(named.group(1))

@@ -26,7 +26,7 @@ _TextTest: TypeAlias = Callable[[str], bool]
 
 _KINDS = {field.name: field.kind for field in FIELDS}
 _NONE = ("none",)
-_ALWAYS_THERE = ("name", "id", "type")
+_ALWAYS_THERE = ("any", "name", "id", "type")
 """Here ``none`` is a text like any other."""
 
 
@@ -189,6 +189,7 @@ _ONE_TEXT: dict[str, Callable[[OpRow], str]] = {
 }
 
 _TEXTS: dict[str, Callable[[OpRow], Iterable[str]]] = {
+    "any": lambda row: (row.name, *row.originals),
     "original": lambda row: row.originals,
     "from": lambda row: row.origins,
     "reason": lambda row: () if row.reason is None else (row.reason, row.detail),

@@ -151,7 +151,7 @@ def help_text(
     lines += [*_marks(glyphs), Content(""), Content.styled("Filter", theme.HEADING)]
     for words in (
         "blank = and, | in a value = or, ! = not, * = any text, ~ = regular expression",
-        "a bare word: the name contains it",
+        "a bare word: the name, or an original's, contains it",
     ):
         lines += hung("  ", words, width)
     for name, words in fields:

@@ -220,6 +220,13 @@ def test_scalar_is_a_shape_and_not_an_unknown_one():
     assert not parse_filter("shape:scalar").matches(TRANSDATA)
 
 
+def test_a_bare_word_finds_an_op_by_what_it_was_made_of():
+    assert parse_filter("attention/mul").matches(SOFTMAX)
+    assert not parse_filter("!attention/mul").matches(SOFTMAX)
+    assert not parse_filter("name:attention/mul").matches(SOFTMAX)
+    assert not parse_filter("attention/mul").matches(TRANSDATA)
+
+
 def test_unknown_dimension_is_asked_for_by_a_question_mark():
     row = dataclasses.replace(SOFTMAX, shape=(None, 3, 224))
     assert parse_filter("shape:?,3,224 shape:-1x3x224 shape:*,224").matches(row)
