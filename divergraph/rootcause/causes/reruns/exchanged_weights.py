@@ -13,12 +13,14 @@ from itertools import combinations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 
 _MOST_TRIALS, _MOST_PRODUCTS = 600, 1 << 28
 """Exchanges tried along one axis, and the multiplications all of them may take. Bounds cost."""
+_AT_ONCE = 1 << 22
+"""Elements of weights and outputs that are tried together. Bounds memory."""
 _MOST_SLICES = 4
 """Wrong slices of the output that are exchanged with each other where all would be too many."""
 _LUCK = 0.05
@@ -41,29 +43,22 @@ def exchanged_weights(view: SampledTensors) -> Cause | None:
 
 def _exchanged(view: SampledTensors, name: str, weight: Array, axis: int) -> Cause | None:
     """The cause where one exchange along *axis*, and no other, explains the device."""
-    case, pairs = view.case, list(_pairs(view, weight, axis))
-    if case.reweigh is None or not pairs:
+    pairs = list(_pairs(view, weight, axis))
+    left = dict(_fitting(view, name, weight, axis, pairs))
+    if not left:
         return None
-    outcomes = case.reweigh([{name: _with(weight, axis, pair)} for pair in pairs])
-    shape = case.reference.shape
-    made = {
-        pair: view.made(each)
-        for pair, each in zip(pairs, outcomes, strict=True)
-        if each is not None and each.shape == shape
-    }
-    left = {pair: rms(view.d - each) for pair, each in made.items()}
-    fitting = [pair for pair in made if view.fits(made[pair])]
-    if not fitting:
-        return None
-    best = min(fitting, key=left.__getitem__)
+    best = min(left, key=left.__getitem__)
     noise = max(left[best], view.noise, view.unit * rms(view.d))
-    same = [pair for pair in fitting if left[pair] <= 2.0 * noise]
+    same = [pair for pair in left if left[pair] <= 2.0 * noise]
     seen = int(np.count_nonzero(view.wrong))
     if len(same) > 1 or len(pairs) * (noise / view.error) ** seen > _LUCK:
         return None
-    reading = (op for op in case.ops if any(ref and ref.tensor == name for ref in op.inputs))
-    op = next(reading, case.ops[-1])
-    sure, how = view.told(made[best], 0.95)
+    (made,) = _made(view, name, weight, axis, [best])
+    if made is None:
+        return None
+    reading = (op for op in view.case.ops if any(ref and ref.tensor == name for ref in op.inputs))
+    op = next(reading, view.case.ops[-1])
+    sure, how = view.told(made, 0.95)
     first, second = best
     return Cause(
         "wrong_weights",
@@ -75,9 +70,32 @@ def _exchanged(view: SampledTensors, name: str, weight: Array, axis: int) -> Cau
             "weight": name,
             "weight_axis": axis,
             "exchanged": [first, second],
-            "left": view.left(made[best]),
+            "left": view.left(made),
         },
     )
+
+
+def _fitting(
+    view: SampledTensors, name: str, weight: Array, axis: int, pairs: Sequence[tuple[int, int]]
+) -> Iterator[tuple[tuple[int, int], float]]:
+    """The exchanges that explain the device, and what each leaves of it."""
+    at_once = max(_AT_ONCE // max(weight.size, view.d.size, 1), 1)
+    for start in range(0, len(pairs), at_once):
+        tried = pairs[start : start + at_once]
+        for pair, made in zip(tried, _made(view, name, weight, axis, tried), strict=True):
+            if made is not None and view.fits(made):
+                yield pair, rms(view.d - made)
+
+
+def _made(
+    view: SampledTensors, name: str, weight: Array, axis: int, pairs: Sequence[tuple[int, int]]
+) -> list[Floats | None]:
+    """The group's output with each exchange; None where it cannot be run."""
+    case = view.case
+    assert case.reweigh is not None
+    found = case.reweigh([{name: _with(weight, axis, pair)} for pair in pairs])
+    shape = case.reference.shape
+    return [view.made(each) if each is not None and each.shape == shape else None for each in found]
 
 
 def _pairs(view: SampledTensors, weight: Array, axis: int) -> Iterator[tuple[int, int]]:
