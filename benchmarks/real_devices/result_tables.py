@@ -11,7 +11,6 @@ from typing import Any
 
 from cause_verdicts import SURE
 
-START, END = "<!-- real devices: start -->", "<!-- real devices: end -->"
 Line = Mapping[str, Any]
 
 

@@ -3,6 +3,7 @@
     python benchmarks/real_devices/run.py --healthy
     python benchmarks/real_devices/run.py --models cls,rec --devices ov-bf16 --seeds 1,2
     python benchmarks/real_devices/run.py --table --write
+    python benchmarks/real_devices/run.py --table --write --section mnn --results mnn.jsonl
 
 The golden side is ONNX Runtime in float32, the device a runtime nobody here wrote. Needs the extra
 ``divergraph[real-devices]``. Each case is a line of the results file, so an interrupted run goes on
@@ -16,7 +17,7 @@ import json
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,15 @@ import numpy as np
 import onnx
 from cause_verdicts import verdict
 from model_faults import Faulty, ModelFault, faulty_models
-from result_tables import END, START, key, known, tables
+from result_tables import key, known, tables
 from workplaces import DEVICES, Workplace
 
 RESULTS = models.cache() / "real_devices.jsonl"
 VISIBLE = 3.0
 """A fault counts if its error is so many times what the place is off by without it."""
 _TRIES = 12
+_KEEP_CHANNELS = ("BatchNormalization", "Relu", "Clip", "LeakyRelu", "HardSwish", "Sigmoid")
+"""Ops that compilers take into the one before; what they give has its channels."""
 _CHANNELS_FIRST = ("Conv", "ConvTranspose", "BatchNormalization")
 
 
@@ -44,6 +47,7 @@ def main() -> None:
     asked.names(parser, "--devices", DEVICES)
     asked.names(parser, "--kinds", ModelFault)
     parser.add_argument("--healthy", action="store_true", help="no faults")
+    parser.add_argument("--section", default="real devices", help="of README.md, for --write")
     given = parser.parse_args()
     for name in [] if given.table else given.models:
         with tempfile.TemporaryDirectory() as folder:
@@ -52,7 +56,8 @@ def main() -> None:
                 asked.keep(given.results, line)
     print(tables(given.results))
     if given.write:
-        asked.into_readme(START, END, tables(given.results))
+        markers = (f"<!-- {given.section}: {end} -->" for end in ("start", "end"))
+        asked.into_readme(*markers, tables(given.results))
 
 
 def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -60,7 +65,12 @@ def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any
     done = known(given.results)
     for device in given.devices:
         line: dict[str, Any] = {"model": place.name, "device": device, "kind": "", "seed": 0}
-        if key(line) not in done and place.can_run(device):
+        try:
+            able = place.can_run(device)
+        except ValueError as reason:
+            print(reason, file=sys.stderr)
+            continue
+        if key(line) not in done and able:
             found = place.compared(device, place.device(device))
             yield _said({**line, **found, "golden_cpu": place.golden_cpu})
         for seed in [] if given.healthy else given.seeds:
@@ -73,17 +83,22 @@ def lines(place: Workplace, given: argparse.Namespace) -> Iterator[dict[str, Any
 def _faulty(place: Workplace, device: str, kind: ModelFault, seed: int) -> dict[str, Any]:
     """The line of a visible fault; ``tensor`` is None where none of some nodes shows one."""
     rng = np.random.default_rng([seed, zlib.crc32(f"{place.name} {kind}".encode())])
-    healthy = place.device(device)
-    golden = {name for node in place.runner.nodes for name in node.output}
-    made = [name for name in healthy if name in golden and healthy[name].dtype == np.float32]
+    golden = place.runner.run(place.feeds)
+    healthy = {
+        name: value
+        for name, value in place.device(device).items()
+        if name in golden and value.shape == golden[name].shape
+    }
+    made = [name for name in healthy if healthy[name].dtype == np.float32]
+    shown = _shown(place.runner.nodes, made)
     model = onnx.load_model(str(place.model_of(device)))
-    for tried, fault in enumerate(faulty_models(model, kind, rng, made)):
+    for tried, fault in enumerate(faulty_models(model, kind, rng, list(shown))):
         if tried == _TRIES:
             break
         path = place.folder / "faulty.onnx"
         onnx.save_model(fault.model, str(path))
         values = place.dump_of(device, path)
-        times = visible(place, healthy, values, fault)
+        times = visible(place, healthy, values, fault, shown[fault.tensor])
         if times is not None and times >= VISIBLE:
             found = place.compared(device, values)
             at = [
@@ -101,6 +116,23 @@ def _faulty(place: Workplace, device: str, kind: ModelFault, seed: int) -> dict[
     return {"tensor": None}
 
 
+def _shown(nodes: Sequence[onnx.NodeProto], made: Sequence[str]) -> dict[str, str]:
+    """By what a node makes the dumped tensor that shows it: itself, one of those *made*, or where
+    it was fused the one behind the ops it was fused with."""
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    for node in nodes:
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    shown = {name: name for name in made}
+    for node in reversed(nodes):
+        behind = readers.get(node.output[0], [])
+        if len(behind) == 1 and behind[0].op_type in _KEEP_CHANNELS:
+            at = shown.get(behind[0].output[0])
+            if at is not None:
+                shown.setdefault(node.output[0], at)
+    return shown
+
+
 def _judged_cause(fault: Faulty, found: Mapping[str, Any], at: list[int]) -> list[Any] | None:
     """The verdict on the cause of the faulty op, with its label and confidence."""
     if not at:
@@ -111,24 +143,23 @@ def _judged_cause(fault: Faulty, found: Mapping[str, Any], at: list[int]) -> lis
 
 
 def visible(
-    place: Workplace, healthy: Mapping[str, Any], values: Mapping[str, Any], fault: Faulty
+    place: Workplace,
+    healthy: Mapping[str, Any],
+    values: Mapping[str, Any],
+    fault: Faulty,
+    shown: str,
 ) -> float | None:
-    """How many times what the device is off by at the fault's place the fault makes it: of its
-    channel, or of all of the output. None where the output cannot be made again, and where no
-    output of the model shows the fault."""
-    number = next(n for n, node in enumerate(place.runner.nodes) if fault.tensor in node.output)
-    node = place.runner.nodes[number]
-    if fault.tensor not in values or values[fault.tensor].shape != healthy[fault.tensor].shape:
+    """How many times what the device is off by at the tensor where the fault is *shown* the fault
+    makes it: of its channel, or of all of the output. None where the output cannot be made again,
+    and where no output of the model shows the fault."""
+    node = next(node for node in place.runner.nodes if fault.tensor in node.output)
+    if shown not in values or values[shown].shape != healthy[shown].shape:
         return None
-    known = {**place.runner.constants, **place.feeds, **healthy}
-    if any(name and name not in known for name in node.input):
-        reference = healthy[fault.tensor]  # its inputs were not dumped: without the fault's
-    else:
-        reference = place.runner._outputs(number, known)[fault.tensor]
-    ends = place.runner.model.graph.output
-    if all(np.array_equal(values[end.name], healthy[end.name], equal_nan=True) for end in ends):
+    reference = _reference(place, healthy, shown)
+    ends = {end.name for end in place.runner.model.graph.output} & healthy.keys()
+    if all(np.array_equal(values[end], healthy[end], equal_nan=True) for end in ends):
         return None
-    after, before = values[fault.tensor], healthy[fault.tensor]
+    after, before = values[shown], healthy[shown]
     if fault.channel is not None:
         axis = channel_axis(node, place.runner.constants)
         after, before, reference = (
@@ -137,6 +168,23 @@ def visible(
     size = float(np.linalg.norm(reference)) or 1.0
     usual = max(float(np.linalg.norm(before - reference)) / size, 2.0**-22)
     return float(np.linalg.norm(after - before)) / size / usual
+
+
+def _reference(place: Workplace, healthy: Mapping[str, Any], shown: str) -> Any:
+    """The tensor *shown* as the golden ops make it of what the device dumped before."""
+    makers = {name: n for n, node in enumerate(place.runner.nodes) for name in node.output}
+    known = {**place.runner.constants, **place.feeds, **healthy}
+    del known[shown]
+    waiting = [shown]
+    while waiting:
+        number = makers[waiting[-1]]
+        missing = [n for n in place.runner.nodes[number].input if n and n not in known]
+        if missing:
+            waiting.extend(missing)
+        else:
+            known.update(place.runner._outputs(number, known))
+            waiting.pop()
+    return known[shown]
 
 
 def channel_axis(node: onnx.NodeProto, constants: Mapping[str, Any]) -> int:

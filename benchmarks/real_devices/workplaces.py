@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
 import models
 import numpy as np
 from analysis import analysed, captured
+from mnn_device import LOW_MEMORY, Mnn
 from onnxruntime import InferenceSession
 from op_runner import OpRunner
 from openvino_device import OpenVino
@@ -27,21 +28,25 @@ from importers.registry import read_graph
 
 @dataclass(frozen=True)
 class Device:
-    """How a model is run: the inference ``precision``, whether only the tensors that the fused
-    graph keeps are dumped, and how (of ``QUANTISERS``) the model is quantised before."""
+    """How a model is run: by which ``runtime``, whether only the tensors that the fused graph
+    keeps are dumped, and how (of ``QUANTISERS``) the model is quantised before."""
 
-    precision: str
+    runtime: OpenVino | Mnn
     kept: bool = False
     quantised: str = ""
 
 
 DEVICES: Mapping[str, Device] = {
-    "ov-fp32": Device("f32"),
-    "ov-bf16": Device("bf16"),
-    "ov-bf16-kept": Device("bf16", kept=True),
-    "ov-int8": Device("f32", quantised="symmetric"),
-    "ov-int8-channel": Device("f32", quantised="by channel"),
-    "ov-int8-dynamic": Device("f32", quantised="dynamic"),
+    "ov-fp32": Device(OpenVino("f32")),
+    "ov-bf16": Device(OpenVino("bf16")),
+    "ov-bf16-kept": Device(OpenVino("bf16"), kept=True),
+    "ov-int8": Device(OpenVino("f32"), quantised="symmetric"),
+    "ov-int8-channel": Device(OpenVino("f32"), quantised="by channel"),
+    "ov-int8-dynamic": Device(OpenVino("f32"), quantised="dynamic"),
+    "mnn-fp32": Device(Mnn()),
+    "mnn-weights-fp16": Device(Mnn(("--fp16",))),
+    "mnn-weights-int8": Device(Mnn(("--weightQuantBits", "8"))),
+    "mnn-dynamic-int8": Device(Mnn(("--weightQuantBits", "8", LOW_MEMORY))),
 }
 
 
@@ -92,9 +97,8 @@ class Workplace:
     def dump_of(self, device: str, model: Path) -> dict[str, Any]:
         """The tensors that *device* dumps when it runs *model*."""
         chosen = DEVICES[device]
-        runtime = OpenVino(chosen.precision)
-        kept = runtime.kept(self.model_of(device)) if chosen.kept else None
-        return runtime.run(model, self.feeds, kept)
+        kept = chosen.runtime.kept(self.model_of(device)) if chosen.kept else None
+        return chosen.runtime.run(model, self.feeds, kept)
 
     def can_run(self, device: str) -> bool:
         """Whether a device has a healthy run of the model. A model that is far off or gives no
