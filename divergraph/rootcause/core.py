@@ -93,7 +93,7 @@ def split_prepared(
     for chunk in run.runs.chunks(judging.find_standing_out(groups)):
         judging.splits.update(judging.split_all(chunk))
     remarks = (
-        remark(arithmetics.operands),
+        remark(arithmetics.usual.operands),
         functions_remark(arithmetics.usual.approximated),
         *_drawn_remarks(judging.drawn),
         *run.runs.remarks(groups),

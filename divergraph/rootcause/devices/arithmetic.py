@@ -49,7 +49,7 @@ def find_operands(
     by_family: dict[Family, list[float]] = {}
     for group, ratio in known.items():
         by_family.setdefault(families[group], []).append(ratio)
-    if all(statistics.median(own) <= suspect for own in by_family.values()):
+    if all(statistics.median_low(own) <= suspect for own in by_family.values()):
         return {}
     made: dict[Operands, Emulation] = {
         each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES

@@ -81,13 +81,36 @@ class Deciding:
         if precision is FP32:
             return self._with_halves(types, groups)
         usual = self._floors(precision, self._operands(precision, groups))
-        found = [group for group in groups if types.is_single(group)]
+        found = [
+            group for group in groups if types.is_single(group) or self._is_unrounded(types, group)
+        ]
         if not found:
             return Arithmetics(usual)
-        single = self._floors(FP32, self._operands(FP32, found))
+        operands = self._operands(FP32, found)
+        single = self._floors(FP32, operands, self._functions(found, operands))
         if not borne_out(found, self.run.runs.run, single, self.run.options.suspect):
             return Arithmetics(usual)
         return Arithmetics(usual, single, frozenset(group.output for group in found))
+
+    def _is_unrounded(self, types: DeclaredTypes, group: Group) -> bool:
+        """Whether a group of one op gives float32 numbers that no 16-bit type holds, on a device
+        whose graph says nothing of types: it was not rounded, so it was computed in float32."""
+        if types.is_declared or group.failure or group.is_passthrough is not None:
+            return False
+        return (
+            bool(group.feeds)
+            and self.held.get(group.output) is FP32
+            and not types.is_half_inside(group)
+        )
+
+    def _functions(self, groups: Sequence[Group], operands: ShortOperands) -> Approximated:
+        """The functions that *groups* in float32 approximate."""
+        return find_functions(
+            self.run.golden,
+            groups,
+            self.run.runs.samples,
+            lambda functions: self._floors(FP32, operands, functions),
+        )
 
     def _with_halves(self, types: DeclaredTypes, groups: Sequence[Group]) -> Arithmetics:
         """Float32, except for the groups that read, compute or give 16 bits.
@@ -105,12 +128,7 @@ class Deciding:
         )
         others = [group for group in groups if group.output not in coarse]
         operands = everywhere or self._operands(FP32, others)
-        found = find_functions(
-            self.run.golden,
-            others,
-            self.run.runs.samples,
-            lambda functions: self._floors(FP32, operands, functions),
-        )
+        found = self._functions(others, operands)
         usual = self._floors(FP32, operands, found)
         kinds = dict.fromkeys(kind for kind in operands.values() if kind is not Operands.FULL)
         further = tuple(self._floors(FP32, dict.fromkeys(Family, kind), found) for kind in kinds)

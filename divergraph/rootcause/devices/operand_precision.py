@@ -156,7 +156,7 @@ def decided(evidence: Sequence[OperandEvidence], suspect: float) -> dict[Family,
 
 def _is_over(evidence: Sequence[OperandEvidence], suspect: float) -> bool:
     ratios = [each.ratios[Operands.FULL] for each in evidence]
-    return bool(ratios) and statistics.median(ratios) > suspect
+    return bool(ratios) and statistics.median_low(ratios) > suspect
 
 
 def _likeliest(

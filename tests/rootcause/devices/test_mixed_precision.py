@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -38,15 +39,15 @@ KEPT = ["conv2", "relu2", "conv3", "relu3"]
 
 @pytest.fixture
 def mixed(sides):
-    """Runs the network with KEPT in float32; *gain* is on the weights of conv3."""
+    """Runs the network with *kept* ops in float32; *gain* is on the weights of conv3."""
     made = sides()
 
-    def run(gain: float):
+    def run(gain: float, kept: Sequence[str] = KEPT):
         model = onnx.load_model(str(made.folder / "golden.onnx"))
         (weight,) = (each for each in model.graph.initializer if each.name == "w3")
         louder = onnx.numpy_helper.to_array(weight) * np.float32(gain)
         weight.CopyFrom(onnx.numpy_helper.from_array(louder, "w3"))
-        half = convert_float_to_float16(model, keep_io_types=True, node_block_list=KEPT)
+        half = convert_float_to_float16(model, keep_io_types=True, node_block_list=list(kept))
         path = made.folder / "mixed.onnx"
         onnx.save_model(half, str(path))
         inputs = {"x": made.folder / "x.npy"}
@@ -90,9 +91,20 @@ def test_minimise_measures_these_ops_alone_by_float32(mixed, tmp_path, monkeypat
     assert found.parts[0].judgement.limit < 1e-5
 
 
-def test_a_graph_that_tells_no_types_as_dumped_is_not_believed(mixed):
-    """The golden graph for the device's: all float32, whatever the dump holds."""
+def test_values_tell_where_the_graph_does_not(mixed):
+    """The golden graph for the device's: all float32, whatever the dump holds. What no 16-bit type
+    holds was computed in float32, and what is in one was not."""
     request = mixed(1.0002)
+    data = compare(replace(request, device=request.golden))
+    assert [origin.op for origin in data.origins] == ["conv3"]
+    by_op = floors(data)
+    assert by_op["conv3"].floor < 1e-5
+    assert by_op["conv1"].floor > 1e-4
+
+
+def test_float32_numbers_with_errors_of_sixteen_bits_are_not_believed(mixed):
+    """Every op that gives float32 numbers is off by more: it computed in 16 bits all the same."""
+    request = mixed(1.0008, ["conv3", "relu3"])
     data = compare(replace(request, device=request.golden))
     assert not data.origins
     assert floors(data)["conv3"].floor > 1e-4
