@@ -184,6 +184,11 @@ class ViewScreen(EdgeActions):
         if event.state is WorkerState.ERROR and event.worker.error is not None:
             self.post_message(Failed(unexpected(event.worker.error, self.owner.settings.state_dir)))
 
+    @property
+    def waiting(self) -> bool:
+        """True while an answer, or the question it needs, is still to come."""
+        return bool(self._at) and not self._filled and not self.has_class("-failed")
+
     def filled(self) -> None:
         """The panes show what was asked for; trouble from now on leaves it on screen."""
         self._filled = True

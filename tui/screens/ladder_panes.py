@@ -251,8 +251,8 @@ class LadderPanes(ViewScreen):
 
     @property
     def waiting(self) -> bool:
-        """True while a question is still to be asked."""
-        return bool(self._awaited)
+        """True while the rows, or the tensors of the op under the cursor, are still to come."""
+        return super().waiting or not self._steps or bool(self._awaited)
 
     def _rested(self, op: str) -> None:
         if op == self._awaited:

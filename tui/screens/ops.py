@@ -110,7 +110,7 @@ class OpsScreen(RowsToFile, DetailScreen):
     @property
     def waiting(self) -> bool:
         """True while a key or a cursor move has not been followed by its question yet."""
-        return self._rest is not None or self.query_one(FilterBar).waiting
+        return super().waiting or self._rest is not None or self.query_one(FilterBar).waiting
 
     def address(self) -> ScreenAddress:
         """Op, filter and order shown."""
