@@ -15,7 +15,7 @@ from divergraph.rootcause.judgement import Judgement, expect, split_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances.contract import OpContext, ToleranceEstimate
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from graphstore.model import Adjustment, ErrorSplit, Framework, GraphKind, ModelGraph, TensorRef
+from graphstore.model import Adjustment, ErrorSplit, Framework, GraphKind, ModelGraph, Op, TensorRef
 
 _RNG = np.random.default_rng(11)
 V = _RNG.standard_normal(4000).astype(np.float32)
@@ -76,10 +76,11 @@ def context(
     fed: bool = True,
 ) -> OpContext:
     """What is known of an output of a group of so many *ops*."""
-    golden = OpGraph(ModelGraph("g", GraphKind.ORIGINAL, Framework.ONNX, "onnx", ()))
-    floors = Emulated(NoExecutor(), golden, precision, 1 << 20)
     output = TensorRef("op", 0)
     names = (*(f"op{number}" for number in range(ops - 1)), "op")
+    nodes = tuple(Op(name, name, "Any") for name in names)
+    golden = OpGraph(ModelGraph("g", GraphKind.ORIGINAL, Framework.ONNX, "onnx", nodes))
+    floors = Emulated(NoExecutor(), golden, precision, 1 << 20)
     kernels = frozenset({"QLinearConv"}) if integers else frozenset()
     feeds = (Feed("x"),) if fed else ()
     group = Group(output, output, names, feeds, kernels=kernels)

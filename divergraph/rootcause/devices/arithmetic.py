@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ from divergraph.rootcause.devices.operand_precision import (
     decided,
     family_of,
 )
+from divergraph.rootcause.devices.told_tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -46,20 +48,42 @@ def find_operands(
         return {}
     ran, plain = samples(list(families)), floors({})
     known = {each.group: ratio for each in ran if (ratio := ratio_of(each, plain)) is not None}
-    by_family: dict[Family, list[float]] = {}
-    for group, ratio in known.items():
-        by_family.setdefault(families[group], []).append(ratio)
-    if all(statistics.median_low(own) <= suspect for own in by_family.values()):
+    if not _are_explained(known, families, suspect):
+        known |= dict.fromkeys(_tiled(ran, plain, known, suspect), 1.0)
+    if _are_explained(known, families, suspect):
         return {}
+    counts = Counter(families[group] for group in known)
     made: dict[Operands, Emulation] = {
         each: floors(dict.fromkeys(Family, each)) for each in CANDIDATES
     }
     found = []
     for sample in ran.of(list(known)):
         family = families[sample.group]
-        alone = len(by_family[family]) < calibration.ENOUGH_OPS
+        alone = counts[family] < calibration.ENOUGH_OPS
         found.append(_evidence(family, sample, known[sample.group], made, alone=alone))
     return decided(found, suspect)
+
+
+def _are_explained(
+    known: Mapping[Group, float], families: Mapping[Group, Family], suspect: float
+) -> bool:
+    """Whether float32 explains each family: the median of its errors over floors."""
+    by_family: dict[Family, list[float]] = {}
+    for group, ratio in known.items():
+        by_family.setdefault(families[group], []).append(ratio)
+    return all(statistics.median_low(own) <= suspect for own in by_family.values())
+
+
+def _tiled(
+    ran: Samples, plain: Emulation, known: Mapping[Group, float], suspect: float
+) -> Iterator[Group]:
+    """The groups whose errors are not of their operands but of float32 over transformed tiles."""
+    wide = [group for group, ratio in known.items() if ratio > suspect]
+    for sample in ran.of(wide):
+        reference = sample.reference
+        device = same_shape(sample.device, reference.shape)
+        if device is not None and told_tiles(plain, sample.group, sample.given, device, reference):
+            yield sample.group
 
 
 def _chosen(golden: OpGraph, groups: Iterable[Group]) -> Iterator[tuple[Family, Group]]:

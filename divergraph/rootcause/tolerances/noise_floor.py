@@ -26,6 +26,7 @@ from divergraph.rootcause.devices.operand_precision import (
 )
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
+from divergraph.rootcause.devices.winograd import Tiles
 from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -40,6 +41,9 @@ from graphstore.model import Op
 
 _NOISE = 1 << 17
 """Random numbers drawn once and used over and over: drawing them costs more than the ops."""
+_TILED = 6
+"""How many times the bytes of its arrays a convolution over tiles needs: tiles overlap, and are
+there before and after their transforms. Counted."""
 _CHANNELS_SECOND = frozenset({"Conv", "ConvTranspose"})
 """Ops of ONNX that have the channels of what they are given behind the batch."""
 
@@ -61,6 +65,8 @@ class Emulation:
     shift: float = 0.0
     """Moves values before they are quantised, in rounding units of the largest: +-shift shows
     which values are near enough to a tie to be rounded either way."""
+    tiles: Tiles | None = None
+    """The tiles over which convolutions are computed, where they are; others are added up."""
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
     _sentinels: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -197,9 +203,27 @@ class Emulation:
                 name: self._approximated(value, size)
                 if size
                 else self._added_up(op, state.read(weights), self._round(value))
-                for name, value in result.values.items()
+                for name, value in self._in_tiles(op, state, weights, result.values).items()
             }
             state.take(made, failed=bool(result.failure))
+
+    def _in_tiles(
+        self,
+        op: Op | None,
+        state: GroupState,
+        weights: Mapping[str, Array],
+        made: Mapping[str, Array],
+    ) -> Mapping[str, Array]:
+        """What *op* has *made*, over tiles if that is how it is computed here."""
+        if self.tiles is None or op is None or len(made) != 1:
+            return made
+        ((name, value),) = made.items()
+        given = {**weights, **state.values}
+        read = (given[each.tensor] for each in op.inputs if each and each.tensor in given)
+        if _TILED * (value.nbytes + sum(each.nbytes for each in read)) > self.memory:
+            return made
+        found = self.tiles.convolved(op, given, value)
+        return made if found is None else {name: found}
 
     def _added_up(self, op: Op | None, given: Sequence[Array], value: Array) -> Array:
         """*value*, the output of *op* in this arithmetic, with the noise of a long sum of terms in

@@ -12,7 +12,12 @@ import pytest
 from calibrated import both_tests
 from judged_output import context
 
-from divergraph.rootcause.devices import arithmetic, operand_precision, quantised_ops
+from divergraph.rootcause.devices import (
+    arithmetic,
+    operand_precision,
+    quantised_ops,
+    told_tiles,
+)
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.dynamic_choice import scales_of
 from divergraph.rootcause.devices.dynamic_scales import DYNAMIC_SCALES, DynamicScale
@@ -144,6 +149,25 @@ def operands_alike() -> None:
     assert math.isinf(ratio(0.1))
 
 
+def alike(cosine: float, values: int) -> bool:
+    """Whether errors of this cosine in each of four channels are those of tiles."""
+    one, other = (RNG.standard_normal((1, 4, values)) for _ in range(2))
+    other -= one * np.sum(one * other, 2, keepdims=True) / np.sum(one**2, 2, keepdims=True)
+    one, other = (each / np.linalg.norm(each, axis=2, keepdims=True) for each in (one, other))
+    device = cosine * one + math.sqrt(1 - cosine**2) * other
+    return told_tiles._alike(device, one, np.zeros_like(one)) is not None
+
+
+def tiles_alike() -> None:
+    assert alike(0.3, 10**5)
+    assert not alike(0.03, 10**5)
+
+
+def tiles_by_chance() -> None:
+    assert alike(0.9, 100)
+    assert not alike(0.2, 100)
+
+
 def function_size(error: float, exact: float = 1e-7) -> float | None:
     """The size found for exponentials that are all off by *error*."""
     golden = SimpleNamespace(ops={"op": SimpleNamespace(type="Exp", outputs=())})
@@ -244,6 +268,8 @@ CASES: dict[str, Callable[[], None]] = {
     "OPERANDS_LIKELY_FEW": operands_likely_few,
     "OPERANDS_SAME": operands_same,
     "OPERANDS_ALIKE": operands_alike,
+    "TILES_ALIKE": tiles_alike,
+    "TILES_BY_CHANCE": tiles_by_chance,
     "FUNCTION_INEXACT": function_inexact,
     "FUNCTION_FITS": function_fits,
     "FUNCTION_SMALLEST": function_fits,
