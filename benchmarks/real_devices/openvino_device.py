@@ -28,8 +28,13 @@ class OpenVino:
     def run(
         self, model: Path, feeds: Mapping[str, Array], only: Collection[str] | None = None
     ) -> dict[str, Array]:
-        """The tensors of a run on *feeds* by name, those of *only* or all; the outputs always."""
-        graph = _core().read_model(str(model))
+        """The tensors of a run on *feeds* by name, those of *only* or all; the outputs always.
+        Raises ``ValueError`` where OpenVINO cannot read the model."""
+        try:
+            graph = _core().read_model(str(model))
+        except RuntimeError as error:
+            lines = str(error).strip().splitlines()
+            raise ValueError(f"OpenVINO does not read {model.name}: {lines[-1]}") from None
         outputs = {name for each in graph.outputs for name in each.get_names()}
         for op in graph.get_ordered_ops():
             if op.get_type_name() in ("Parameter", "Constant", "Result"):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from divergraph.comparison.dump_remarks import dump_remarks, statistics_remark, with_overflows
 from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.comparison.observed_run import NOTHING_UNDUMPED, Undumped, observed
 from divergraph.consistency.repeat import NOT_DETERMINISTIC
 from divergraph.consistency.stored_run import run_findings
+from divergraph.graphs.lineage import Lineage
 from divergraph.graphs.linking_run import linked_graphs
+from divergraph.graphs.matching.in_place import overwritten
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
 from divergraph.inputs.kept_paths import with_folder
 from divergraph.inputs.sides import loaded_dumps, same_dump
@@ -27,12 +30,11 @@ from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
 from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.metrics.pairs.measurement import Measurement
-from divergraph.metrics.statistics import BY_STATISTICS, CHECKSUMS_DIFFER
+from divergraph.metrics.statistics import CHECKSUMS_DIFFER
 from divergraph.rootcause.coarse_golden import with_fair_root_cause
 from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import with_warnings
-from divergraph.text.words import counted
 from divergraph.thresholds.doubts import undecided, with_doubt
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
@@ -46,10 +48,9 @@ from divergraph.verification.witness import with_witness
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import Comparison, Level, Method, Run, TensorIO
+from graphstore.model import Comparison, Level, Method, Op, Run, TensorIO, TensorRef
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.folder import ANY_DUMP, DumpChoice
-from importers.dumps.index import DumpIndex, OverflowRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +217,10 @@ class _Comparing:
         order = device_order(self.device.graph, list(arrays.ids))
         items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
         compared = compare_all(items, self.thresholds, progress, self.request.workers)
+        found = overwritten(lineage, self.device.graph, compared, self.device_dump.index)
+        if found:
+            lineage = replace(lineage, outputs={**lineage.outputs, **found})
+            items, compared = self._again(order, lineage, compared, found, progress)
         comparisons = with_overflows(compared, self.device_dump.index)
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
@@ -254,6 +259,23 @@ class _Comparing:
         data = observed(data, pairs, self.request.undumped, self.thresholds)
         doubt = same_dump(self.golden_dump, self.device_dump)
         return undecided(with_doubt(data, doubt)) if doubt else data
+
+    def _again(
+        self,
+        order: list[Op],
+        lineage: Lineage,
+        compared: Sequence[Comparison],
+        changed: Collection[TensorRef],
+        progress: Progress,
+    ) -> tuple[list[Pair | Comparison], list[Comparison]]:
+        """What is compared by *lineage*, and the comparisons: those of outputs that *changed*
+        their counterpart anew, others as they were."""
+        items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
+        mixed = [
+            item if _is_one_of(item, changed) else known
+            for item, known in zip(items, compared, strict=True)
+        ]
+        return items, compare_all(mixed, self.thresholds, progress, self.request.workers)
 
     def _with_root_cause(
         self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
@@ -304,6 +326,11 @@ class _Comparing:
         yield from _entry_mismatches(comparisons, origins)
 
 
+def _is_one_of(item: Pair | Comparison, outputs: Collection[TensorRef]) -> bool:
+    op = item.op.id if isinstance(item, Pair) else item.op
+    return item.io is TensorIO.OUTPUT and TensorRef(op, item.port) in outputs
+
+
 def _with_choices(data: RunData, starts: Starts) -> RunData:
     """*data* with a word on ops that are no origins although they are over, if limits decide."""
     if data.run.method is not Method.THRESHOLDS or not starts.choices:
@@ -321,63 +348,3 @@ def _entry_mismatches(comparisons: Sequence[Comparison], origins: Sequence[str])
                 f"{item.op}: its input {item.port} already differs from golden {item.golden}, "
                 "so the error may come from outside the compared ops"
             )
-
-
-_LISTED = 5
-
-
-def with_overflows(comparisons: Iterable[Comparison], device: DumpIndex) -> tuple[Comparison, ...]:
-    """*comparisons* with the overflows the device recorded: ``overflow`` is set on every
-    output of such an op, whatever its type, and ``detail`` says what overflowed."""
-    recorded: dict[str, list[OverflowRecord]] = {}
-    for record in device.overflows:
-        if record.op is not None:
-            recorded.setdefault(record.op, []).append(record)
-    return tuple(_marked(item, recorded.get(item.op, ())) for item in comparisons)
-
-
-def _marked(item: Comparison, records: Sequence[OverflowRecord]) -> Comparison:
-    if not records or item.io is not TensorIO.OUTPUT:
-        return item
-    said = "overflow recorded by the device: " + ", ".join(_texts(records))
-    return replace(item, overflow=True, detail=f"{item.detail}; {said}" if item.detail else said)
-
-
-def _texts(records: Iterable[OverflowRecord]) -> list[str]:
-    return list(dict.fromkeys(record.text() for record in records))
-
-
-_A_FEW = 3
-"""So many files may belong to no op in the dump of any graph."""
-
-
-def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
-    """Remarks for the user about one side's dump, without the damaged files."""
-    if index.unmatched:
-        names = ", ".join(path.name for path in index.unmatched[:3])
-        count = len(index.unmatched)
-        belong = "file belongs" if count == 1 else "files belong"
-        strange = count > max(_A_FEW, index.files // 2)  # more than belong to an op
-        asked = f": is --{side} the graph that was run?" if strange else ""
-        yield f"{side} dump: {count} {belong} to no op ({names}){asked}"
-    for record in index.overflows[:_LISTED]:
-        where = f"op {record.op}" if record.op else f"task {record.task} of stream {record.stream}"
-        yield f"{side} dump: overflow in {where}, {record.text()}"
-    if len(index.overflows) > _LISTED:
-        yield f"{side} dump: {len(index.overflows) - _LISTED} more overflows recorded"
-    for path, op in index.exceptions:
-        yield f"{side} dump: {path.name} was written when {op or 'a task of no known op'} failed"
-    if index.superseded:
-        names = ", ".join(path.name for path in index.superseded[:3])
-        older = counted(len(index.superseded), "older file")
-        yield f"{side} dump: {older} passed over, a later dump of the same op counts ({names})"
-
-
-def statistics_remark(comparisons: Iterable[Comparison]) -> Iterator[str]:
-    """How many tensors could only be compared by statistics."""
-    count = sum(item.compared and item.detail.startswith(BY_STATISTICS) for item in comparisons)
-    if count:
-        yield (
-            f"{counted(count, 'tensor')} compared by statistics only: their errors are lower "
-            "bounds, so what passes may still differ"
-        )

@@ -13,6 +13,7 @@ from divergraph.jobs.progress import Progress
 from divergraph.rootcause import calibration
 from divergraph.rootcause.core import split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
+from divergraph.rootcause.dumped_otherwise import as_read
 from divergraph.rootcause.fallback import with_fallback
 from divergraph.rootcause.hiding import nonfinite_ops
 from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
@@ -79,6 +80,7 @@ def with_root_cause(
     ):
         inputs = RunInputs(data, sources, data.comparisons, constants.value)
         splits = split_run(inputs, executor, options, progress)
+        splits = as_read(inputs, splits, lambda each: split_run(each, executor, options, progress))
     if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
         return _by_thresholds(data, f"no original op could be run on the device's values: {first}")

@@ -80,4 +80,4 @@ def test_what_takes_golden_numbers_rightly_is_judged_as_ever(tmp_path: Path) -> 
     (drawn,) = (tmp_path / "d").glob("noise.*")
     drawn.unlink()
     data = compare(CompareRequest(path, tmp_path / "g", path, tmp_path / "d"))
-    assert [origin.op for origin in data.origins] == ["m", "y"]
+    assert [origin.op for origin in data.origins] == ["m"]  # y read the right ones
