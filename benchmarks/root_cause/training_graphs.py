@@ -170,6 +170,94 @@ def autoencoder(sheet: Sheet) -> Any:
     return sheet.v1.train.RMSPropOptimizer(0.003, momentum=0.5).minimize(loss)
 
 
+def segmenter(sheet: Sheet) -> Any:
+    """A small U-Net: pools down, transposed convolutions up, joined; Adam, variables of the old
+    kind."""
+    tf = sheet.tf
+    x = sheet.normal("x", 2, 16, 16, 3)
+    masks = sheet.fed("masks", (sheet.rng.random((2, 16, 16, 1)) < 0.4).astype(np.float32))
+
+    def block(name: str, y: Any, new: int) -> Any:
+        old = int(y.shape[-1])
+        kernel = sheet.variable(f"{name}_k", 3, 3, old, new, spread=1.3 / np.sqrt(9 * old))
+        y = tf.nn.conv2d(y, kernel, strides=1, padding="SAME")
+        scale = sheet.variable(f"{name}_scale", new, spread=0.1, middle=1.0)
+        shift = sheet.variable(f"{name}_shift", new, spread=0.2)
+        return tf.nn.relu(sheet.v1.nn.fused_batch_norm(y, scale, shift, is_training=True)[0])
+
+    def up(name: str, y: Any, new: int) -> Any:
+        n, high, wide, old = y.shape.as_list()
+        kernel = sheet.variable(f"{name}_k", 2, 2, new, old, spread=1.2 / np.sqrt(old))
+        y = tf.nn.conv2d_transpose(y, kernel, [n, 2 * high, 2 * wide, new], 2, "VALID")
+        return tf.nn.bias_add(y, sheet.variable(f"{name}_b", new))
+
+    first = block("first", x, 6)
+    second = block("second", tf.nn.max_pool2d(first, 2, 2, "VALID"), 10)
+    lowest = block("lowest", tf.nn.max_pool2d(second, 2, 2, "VALID"), 14)
+    y = block("third", tf.concat([second, up("up_one", lowest, 10)], 3), 10)
+    y = block("fourth", tf.concat([first, up("up_two", y, 6)], 3), 6)
+    logits = tf.nn.conv2d(y, sheet.variable("last", 1, 1, 6, 1), strides=1, padding="SAME")
+    each = tf.nn.sigmoid_cross_entropy_with_logits(labels=masks, logits=logits)
+    loss = tf.reduce_mean(each, name="loss")
+    return sheet.v1.train.AdamOptimizer(0.01).minimize(loss)
+
+
+def encoder(sheet: Sheet) -> Any:
+    """A block of a language model: words and places looked up, heads with a mask, layers
+    normalised, words guessed; LAMB written out."""
+    tf, v1, wide, heads = sheet.tf, sheet.v1, 24, 3
+    words, targets = sheet.classes("words", 40, 4, 8), sheet.classes("targets", 40, 4, 8)
+    lengths = sheet.fed("lengths", np.array([8, 5, 7, 3], np.int32))
+    table, places = sheet.variable("table", 40, wide), sheet.variable("places", 8, wide)
+    mask = tf.sequence_mask(lengths, 8, tf.float32)
+
+    def normalised(name: str, y: Any) -> Any:
+        mean, variance = tf.nn.moments(y, [-1], keepdims=True)
+        scale = sheet.variable(f"{name}_scale", wide, spread=0.1, middle=1.0)
+        shift = sheet.variable(f"{name}_shift", wide, spread=0.1)
+        return tf.nn.batch_normalization(y, mean, variance, shift, scale, 1e-6)
+
+    def in_heads(name: str, y: Any) -> Any:
+        made = sheet.dense(name, tf.reshape(y, [-1, wide]), wide, wide)
+        return tf.transpose(tf.reshape(made, [4, 8, heads, wide // heads]), [0, 2, 1, 3])
+
+    y = normalised("embedded", tf.nn.embedding_lookup(table, words) + places)
+    q, k, v = (in_heads(name, y) for name in ("query", "key", "value"))
+    scores = tf.matmul(q, k, transpose_b=True) / np.sqrt(wide / heads).astype("f4")
+    weights = tf.nn.softmax(scores - 1e4 * (1 - mask[:, None, None, :]))
+    joined = tf.reshape(tf.transpose(tf.matmul(weights, v), [0, 2, 1, 3]), [-1, wide])
+    y = normalised("attended", y + tf.reshape(sheet.dense("out", joined, wide, wide), [4, 8, wide]))
+    inner = tf.nn.gelu(sheet.dense("inner", tf.reshape(y, [-1, wide]), wide, 40), approximate=True)
+    outer = tf.reshape(sheet.dense("outer", inner, 40, wide), [4, 8, wide])
+    y = normalised("behind", y + outer)
+    logits = tf.matmul(tf.reshape(y, [-1, wide]), table, transpose_b=True)
+    labels = tf.reshape(targets, [-1])
+    each = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    weight = tf.reshape(mask, [-1])
+    loss = tf.divide(tf.reduce_sum(each * weight), tf.reduce_sum(weight), name="loss")
+    return v1.group(*_lamb(sheet, loss, 0.01), name="train")
+
+
+def _lamb(sheet: Sheet, loss: Any, rate: float) -> list[Any]:
+    """Adam's steps, scaled to the norms of what they change."""
+    tf, v1 = sheet.tf, sheet.v1
+    variables = v1.trainable_variables()
+    gradients = [tf.convert_to_tensor(each) for each in tf.gradients(loss, variables)]
+    clipped, _ = tf.clip_by_global_norm(gradients, 1.0)
+    updates = []
+    for variable, gradient in zip(variables, clipped, strict=True):
+        zeros = np.zeros(variable.shape, np.float32)
+        name = variable.op.name
+        m, v = (v1.get_variable(f"{name}/{s}", initializer=zeros, trainable=False) for s in "mv")
+        new_m = 0.9 * m + 0.1 * gradient
+        new_v = 0.999 * v + 0.001 * tf.square(gradient)
+        step = new_m / (tf.sqrt(new_v) + 1e-6) + 0.01 * variable
+        ours, its = tf.norm(variable), tf.norm(step)
+        ratio = tf.where(ours > 0, tf.where(its > 0, ours / its, 1.0), 1.0)
+        updates += [variable.assign_sub(rate * ratio * step), m.assign(new_m), v.assign(new_v)]
+    return updates
+
+
 STEPS: Mapping[str, tuple[Callable[[Sheet], Any], bool, bool]] = {
     "mlp": (mlp, False, False),
     "cnn": (cnn, True, False),
@@ -178,6 +266,8 @@ STEPS: Mapping[str, tuple[Callable[[Sheet], Any], bool, bool]] = {
     "recurrent-new": (recurrent, True, True),
     "attention": (attention, True, False),
     "autoencoder": (autoencoder, False, False),
+    "segmenter": (segmenter, False, False),
+    "encoder": (encoder, True, False),
 }
 """What writes a step; whether variables are resources, and loops functions."""
 

@@ -205,7 +205,12 @@ class Translation:
             # Attributes and shapes come from files: whatever they are, only this op is lost.
             what = f"{op.id!r} of type {op.type} cannot be as it is: {error}"
             raise ExecutionError(what) from error
-        pairs = list(zip(made, outputs, strict=False))
+        # Of an op that is run for some outputs, others may be given: those stay as they are.
+        pairs = [
+            (name, output)
+            for name, output in zip(made, outputs, strict=False)
+            if name not in self._given
+        ]
         self.dead.update(name for name, output in pairs if output is None)
         kept: dict[str, str] = {}
         for name, output in (*pairs, *((each, each) for each in piece.elements)):

@@ -70,4 +70,6 @@ def seen_by_filters(
         group=groups,
     )
     # Windows that reach not quite to the end leave more places than the filters have.
-    return piece.add("Slice", found, piece.ints(0, 0), piece.ints(*over.size), piece.ints(2, 3))
+    axes = range(2, 2 + len(over.size))
+    begins = piece.ints(*(0 for _ in axes))
+    return piece.add("Slice", found, begins, piece.ints(*over.size), piece.ints(*axes))

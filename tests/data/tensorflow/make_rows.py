@@ -68,11 +68,16 @@ def _others(ops: Any, _: Draw, feed: Callable[..., Any]) -> None:
     ops.CheckNumerics(tensor=x, message="odd")
     ops.DebugGradientIdentity(input=x)
     ops.EnsureShape(input=x, shape=[2, 3])
+    ops.CheckNumericsV2(tensor=x, message="odd")
+    ops.GuaranteeConst(input=x)
+    ops.DeepCopy(x=x)
+    ops.ScatterNdNonAliasingAdd(input=x, indices=np.array([[1, 0]], "i4"), updates=np.ones(1, "f4"))
     ops.IdentityN(input=[x, whole[0]])
     ops.PlaceholderWithDefault(input=x, shape=[2, 3])
     ops.DataFormatVecPermute(x=np.array([1, 2, 3, 4], "i4"), src_format="NHWC", dst_format="NCHW")
     places = feed(np.array([[0], [1]], "i4"))
-    for kind in ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub"):
+    for how in ("Update", "Add", "Sub", "Max", "Min"):
+        kind = f"TensorScatter{how}"
         getattr(ops, kind)(tensor=x, indices=places, updates=y)
     for kind in ("UniqueV2", "UniqueWithCountsV2"):
         getattr(ops, kind)(x=feed(numbers((7,), 6, "i4")), axis=np.array([0], "i4"))
@@ -121,15 +126,53 @@ def _changing() -> Iterator[tuple[str, list[Array], dict[str, Any]]]:
         rest = {"lr": f(0.1), "epsilon": f(1e-7), "grad": g, "use_nesterov": nesterov}
         yield "ApplyAdam", [x, a, b], {**decays, **rest}
     yield "ApplyAdagrad", [x, a], {"lr": f(0.1), "grad": g}
+    yield "ApplyAdagradV2", [x, a], {"lr": f(0.1), "epsilon": f(0.01), "grad": g}
+    largest = {"beta1_power": f(0.8), "beta1": f(0.9), "beta2": f(0.99), "epsilon": f(1e-7)}
+    yield "ApplyAdaMax", [x, a, b], {**largest, "lr": f(0.1), "grad": g}
+    by_sign = {"lr": f(0.1), "sign_decay": f(0.9), "beta": f(0.8), "grad": g}
+    yield "ApplyAddSign", [x, g / 2], {**by_sign, "alpha": f(1.5)}
+    yield "ApplyPowerSign", [x, g / 2], {**by_sign, "logbase": f(1.2)}
+    shrinking = {"l1": f(0.05), "l2": f(0.2)}
+    yield "ApplyProximalGradientDescent", [x], {"alpha": f(0.1), **shrinking, "delta": g}
+    yield "ApplyProximalAdagrad", [x, a], {"lr": f(0.1), **shrinking, "grad": g}
+    followed = {"grad": g, "lr": f(0.1), **shrinking, "lr_power": f(-0.5)}
+    yield "ApplyFtrl", [x, a, g / 3], followed
+    yield "ApplyFtrlV2", [x, a, g / 3], {**followed, "l2_shrinkage": f(0.1)}
+    rows = np.array([1], "i4")
+    few = {"grad": g[:1], "indices": rows}
+    yield "SparseApplyAdagrad", [x, a], {"lr": f(0.1), **few}
+    yield "SparseApplyAdagradV2", [x, a], {"lr": f(0.1), "epsilon": f(0.01), **few}
+    yield "SparseApplyMomentum", [x, a], {"lr": f(0.1), "momentum": f(0.9), **few}
+    slow = {"lr": f(0.1), "rho": f(0.9), "epsilon": f(1e-6), **few}
+    yield "SparseApplyRMSProp", [x, a, b], {**slow, "momentum": f(0.8)}
+    yield "SparseApplyCenteredRMSProp", [x, g / 8, a + 1, c], {**slow, "momentum": f(0.8)}
+    yield "SparseApplyFtrl", [x, a, g / 3], {**followed, **few}
+    yield "SparseApplyFtrlV2", [x, a, g / 3], {**followed, **few, "l2_shrinkage": f(0.1)}
+    yield "SparseApplyProximalAdagrad", [x, a], {"lr": f(0.1), **shrinking, **few}
+    yield "SparseApplyProximalGradientDescent", [x], {"alpha": f(0.1), **shrinking, **few}
+    yield "SparseApplyAdadelta", [x, a, b], slow
     small = {"lr": f(0.1), "rho": f(0.9), "epsilon": f(1e-6), "grad": g}
     yield "ApplyAdadelta", [x, a, b], small
     yield "ApplyRMSProp", [x, a, b], {**small, "momentum": f(0.8)}
     yield "ApplyCenteredRMSProp", [x, g / 8, a + 1, c], {**small, "momentum": f(0.8)}
-    for how in ("Add", "Sub", "Mul", "Min", "Max", "Update"):
-        yield f"Scatter{how}", [x], {"indices": np.array([1, 0], "i4"), "updates": g}
+    for how in ("Add", "Sub", "Mul", "Div", "Min", "Max", "Update"):
+        yield f"Scatter{how}", [x], {"indices": np.array([1, 0], "i4"), "updates": a}
+    at = np.array([[1, 0], [0, 2]], "i4")
+    for how in ("Add", "Sub", "Min", "Max", "Update"):
+        yield f"ScatterNd{how}", [x], {"indices": at, "updates": a[0, :2]}
+    cut = {"begin": np.array([0, 1], "i4"), "end": np.array([2, 3], "i4")}
+    steps = np.array([1, 1], "i4")
+    yield "StridedSliceAssign", [x], {**cut, "strides": steps, "value": a[:, :2]}
 
 
 _STATES = {
+    "ApplyAdagradV2": ("accum",),
+    "ApplyAdaMax": ("m", "v"),
+    "ApplyAddSign": ("m",),
+    "ApplyPowerSign": ("m",),
+    "ApplyProximalAdagrad": ("accum",),
+    "ApplyFtrl": ("accum", "linear"),
+    "ApplyFtrlV2": ("accum", "linear"),
     "ApplyMomentum": ("accum",),
     "ApplyAdam": ("m", "v"),
     "ApplyAdagrad": ("accum",),
@@ -141,8 +184,8 @@ _STATES = {
 
 def _changed(kind: str, variables: list[Array], given_: dict[str, Any]) -> MadeOps:
     """An op that changes *variables*, run once."""
-    first = "ref" if kind.startswith(("Assign", "Scatter")) else "var"
-    names = (first, *_STATES.get(kind, ()))
+    first = "ref" if kind.startswith(("Assign", "Scatter", "Strided")) else "var"
+    names = (first, *_STATES.get(kind.removeprefix("Sparse"), ()))
     graph = tf.Graph()
     with graph.as_default(), v1.Session() as session:
         held = [tf.raw_ops.VariableV2(shape=each.shape, dtype=tf.float32) for each in variables]

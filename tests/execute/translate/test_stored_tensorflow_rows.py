@@ -30,6 +30,14 @@ WITHOUT = {
     "ResourceGather": "takes a resource, and is made of the row of GatherV2",
     "DebugIdentity": "needs TensorFlow's debugger",
     **dict.fromkeys(("Conv2DBackpropInputV2", "Conv2DBackpropFilterV2"), "has no kernel for CPUs"),
+    **dict.fromkeys((f"Segment{k}V2" for k in ("Sum", "Prod", "Max", "Min")), "none for CPUs"),
+    **dict.fromkeys(
+        (
+            *("ResourceApplyKerasMomentum", "ResourceSparseApplyKerasMomentum"),
+            "ResourceApplyAdamWithAmsgrad",
+        ),
+        "hands nothing on: test_what_ops_leave_of_resources",
+    ),
     "Gelu": "is an op of plug-ins that TensorFlow lacks",
 }
 """Op types without a stored case, and why."""

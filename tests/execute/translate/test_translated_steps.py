@@ -97,6 +97,28 @@ def test_the_piece_that_needs_more_than_it_is_given_is_named(lenet: Path) -> Non
     assert "is not among what is given" in result.failure
 
 
+SPLIT = """
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "at" op: "Const" attr { key: "dtype" value { type: DT_INT32 } }
+  attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { } int_val: 0 } } } }
+node { name: "both" op: "Split" input: "at" input: "x" attr { key: "num_split" value { i: 2 } }
+  attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "y" op: "AddV2" input: "both" input: "both:1" attr { key: "T" value { type: DT_FLOAT } } }
+"""
+
+
+def test_an_op_is_run_for_one_output_while_another_is_given(tmp_path: Path) -> None:
+    path = tmp_path / "net.pbtxt"
+    path.write_text(SPLIT)
+    executor = open_executor(path, read_graph(path), engine=ENGINE)
+    given = {"x:0": np.array([1, 2, 3, 4], np.float32), "both:0": np.array([10, 20], np.float32)}
+    piece = RunnableSubgraph("y", tuple(given), ("y:0",))
+    (found,) = executor.run_subgraphs([piece], lambda _: given)
+    executor.close()
+    assert not found.failure
+    np.testing.assert_array_equal(found.values["y:0"], [13, 24])
+
+
 def test_variables_come_from_the_checkpoint_beside_the_model() -> None:
     executor = open_executor(NET, read_graph(NET), {}, ENGINE)
     found = dict(executor.run({"x:0": X}))
@@ -201,6 +223,67 @@ def test_each_row_says_where_its_op_is_defined() -> None:
 def test_public_training_graphs_are_covered(shared_data: Path, name: str) -> None:
     found = coverage(read_graph(shared_data / "tf" / name))
     assert found.translated >= 0.97 * found.ops
+
+
+_SMALL = {"lr": 0.1, "momentum": 0.9}
+_ADAM = {"beta1_power": 0.8, "beta2_power": 0.9, "beta1": 0.9, "beta2": 0.99, "epsilon": 1e-7}
+
+
+@pytest.mark.tensorflow
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "states", "said"),
+    [
+        ("ResourceApplyKerasMomentum", ("accum",), {**_SMALL, "use_nesterov": False}),
+        ("ResourceApplyKerasMomentum", ("accum",), {**_SMALL, "use_nesterov": True}),
+        ("ResourceSparseApplyKerasMomentum", ("accum",), {**_SMALL, "use_nesterov": True}),
+        ("ResourceApplyAdamWithAmsgrad", ("m", "v", "vhat"), {"lr": 0.1, **_ADAM}),
+    ],
+)
+def test_what_ops_leave_of_resources(
+    tmp_path: Path, kind: str, states: tuple[str, ...], said: dict[str, float | bool]
+) -> None:
+    import tensorflow as tf
+
+    path, rng = tmp_path / "net.pb", np.random.default_rng(1)
+    with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
+        gradient = tf.compat.v1.placeholder(tf.float32, [2, 3], name="gradient")
+        held = {}
+        for name in ("var", *states):
+            held[name] = tf.raw_ops.VarHandleOp(dtype=tf.float32, shape=[4, 3], shared_name=name)
+            first = np.abs(rng.standard_normal((4, 3))).astype(np.float32)
+            session.run(tf.raw_ops.AssignVariableOp(resource=held[name], value=first))
+        rows = np.array([2, 0], np.int32)
+        numbers = {
+            name: each if isinstance(each, bool) else np.float32(each)
+            for name, each in said.items()
+        }
+        if "Sparse" in kind:
+            changed = {"grad": gradient, "indices": rows}
+        else:
+            changed = {"grad": tf.scatter_nd(rows[:, None], gradient, [4, 3])}
+        step = getattr(tf.raw_ops, kind)(**held, **numbers, **changed)
+        with tf.control_dependencies([step]):
+            read = tf.raw_ops.ReadVariableOp(resource=held["var"], dtype=tf.float32)
+        before = dict(
+            zip(
+                held,
+                session.run(
+                    [
+                        tf.raw_ops.ReadVariableOp(resource=each, dtype=tf.float32)
+                        for each in held.values()
+                    ]
+                ),
+                strict=True,
+            )
+        )
+        given = rng.standard_normal((2, 3)).astype(np.float32)
+        wanted = session.run(read, {gradient: given})
+        path.write_bytes(graph.as_graph_def().SerializeToString())
+    handles = {each.op.name: before[name] for name, each in held.items()}
+    program = tensorflow_program(read_graph(path), "", handles, [step.name], ())
+    found = dict(TranslatedExecutor(program).run({"gradient:0": given}))
+    np.testing.assert_allclose(found[read.name], wanted, rtol=1e-5)
 
 
 @pytest.mark.tensorflow

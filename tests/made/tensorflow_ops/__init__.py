@@ -6,7 +6,9 @@ from tests.made.tensorflow_ops import (  # noqa: F401 - each puts its cases in
     arrays,
     batch_norm,
     boxes,
+    choices,
     convolutions,
+    diagonals,
     elementwise,
     indexing,
     losses,
@@ -14,6 +16,8 @@ from tests.made.tensorflow_ops import (  # noqa: F401 - each puts its cases in
     pooling,
     reductions,
     resizing,
+    segments,
+    volumes,
 )
 from tests.made.tensorflow_ops.drawing import CASES
 

@@ -109,3 +109,41 @@ def _blocks(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
         batch,
         ops.BatchToSpaceND(input=batch, block_shape=block, crops=pads),
     ]
+
+
+@case("Roll", "ReverseSequence", "MirrorPadGrad", "Reverse", "Cumprod", "TensorStridedSliceUpdate")
+def _moved(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    shape = tuple(draw(st.integers(2, 4)) for _ in range(draw(st.integers(2, 3))))
+    x = feed(numbers(shape, seed_of(draw)))
+    widths = np.array([[draw(st.integers(0, 1)) for _ in "ab"] for _ in shape], np.int32)
+    mode = draw(st.sampled_from(["REFLECT", "SYMMETRIC"]))
+    along, batch = draw(st.permutations(range(len(shape))))[:2]
+    lengths = np.random.default_rng(seed_of(draw)).integers(0, shape[along] + 1, shape[batch])
+    padded = ops.MirrorPad(input=x, paddings=widths, mode=mode)
+    cut = [np.array(each, np.int32) for each in ([0, 1], [shape[0], shape[1]], [1, 1])]
+    return [
+        ops.Roll(
+            input=x,
+            shift=np.array([draw(st.integers(-5, 5)) for _ in shape], np.int32),
+            axis=np.arange(len(shape), dtype=np.int32),
+        ),
+        ops.ReverseSequence(
+            input=x, seq_lengths=feed(lengths.astype(np.int32)), seq_dim=along, batch_dim=batch
+        ),
+        ops.MirrorPadGrad(input=padded, paddings=widths, mode=mode),
+        ops.Reverse(tensor=x, dims=np.array([draw(st.booleans()) for _ in shape])),
+        ops.Cumprod(
+            x=x,
+            axis=np.int32(draw(st.integers(-len(shape), len(shape) - 1))),
+            exclusive=draw(st.booleans()),
+            reverse=draw(st.booleans()),
+        ),
+        ops.TensorStridedSliceUpdate(
+            input=x,
+            begin=cut[0],
+            end=cut[1],
+            strides=cut[2],
+            value=feed(numbers((shape[0], shape[1] - 1, *shape[2:]), 4)),
+        ),
+        ops.Empty(shape=np.array(shape, np.int32), dtype="float32", init=True),
+    ]

@@ -143,3 +143,14 @@ def _logical(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
     shape = shape_of(draw)
     x, y = feed(numbers(shape, seed_of(draw), "b1")), feed(numbers(shape, seed_of(draw), "b1"))
     return [ops.LogicalAnd(x=x, y=y), ops.LogicalOr(x=x, y=y), ops.LogicalNot(x=x)]
+
+
+@case("Atan2", "Xlog1py", "ApproximateEqual")
+def _of_two(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    shape = shape_of(draw)
+    x, y = numbers(shape, seed_of(draw)), numbers(shape, seed_of(draw))
+    return [
+        ops.Atan2(y=feed(y), x=feed(np.where((x == 0) & draw(st.booleans()), -x, x))),
+        ops.Xlog1py(x=feed(x), y=feed(np.abs(y))),
+        ops.ApproximateEqual(x=feed(x), y=feed(y), tolerance=0.5),
+    ]

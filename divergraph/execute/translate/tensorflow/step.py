@@ -104,6 +104,10 @@ _DRAWS = (
 _ASKS = ("VarIsInitializedOp", "IsVariableInitialized")
 _OF_TEXTS = ("StaticRegexFullMatch", "RegexFullMatch", "StringLength")
 _FETCHES = ("Iterator", "OneShotIterator", "QueueDequeue", "ReaderRead")
+_READS_TEXTS = (
+    *("ParseExample", "ParseSingleExample", "ParseSequenceExample", "ParseTensor"),
+    *("Decode", "StringTo", "LookupTable"),
+)
 
 
 def _comes_from_outside(op: Op) -> str:
@@ -112,6 +116,8 @@ def _comes_from_outside(op: Op) -> str:
         return "nothing says the value of a variable"
     if op.type in SEEDED or op.type.startswith(_DRAWS):
         return "draws numbers"
+    if op.type.startswith(_READS_TEXTS):
+        return "reads texts"
     return "fetches data" if op.type.startswith(_FETCHES) else ""
 
 

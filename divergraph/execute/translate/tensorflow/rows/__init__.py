@@ -7,8 +7,10 @@ from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each 
     arrays,
     batch_norm,
     boxes,
+    choices,
     control,
     convolutions,
+    diagonals,
     elementwise,
     gradients,
     indexing,
@@ -17,8 +19,11 @@ from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each 
     matrices,
     optimisers,
     pooling,
+    quantised,
     reductions,
     resizing,
+    segments,
+    sparse_updates,
 )
 from divergraph.execute.translate.tensorflow.rows.table import ROWS as _OWN
 

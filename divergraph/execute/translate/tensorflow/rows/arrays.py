@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MATH, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MANIP, MATH, ROWS
 
 
 @ROWS.row("Shape", "ShapeN", "VariableShape", source=ARRAY)
@@ -233,10 +234,76 @@ def _symmetric(p: Piece, widths: np.ndarray) -> str:
     return found
 
 
-@ROWS.row("ReverseV2", source=ARRAY)
+@ROWS.row("MirrorPadGrad", source=ARRAY)
+def mirror_pad_grad(p: Piece) -> Sequence[str]:
+    """What padding had mirrored, added to what it was mirrored from."""
+    widths = np.array(p.value(1), np.int64).reshape(-1, 2)
+    shape = [size - int(each.sum()) for size, each in zip(p.shape(0), widths, strict=True)]
+    count = int(np.prod(shape, dtype=np.int64))
+    mode: Literal["reflect", "symmetric"]
+    mode = "reflect" if p.attr("mode") == "REFLECT" else "symmetric"
+    places = np.pad(np.arange(count).reshape(shape), widths, mode=mode)
+    zeros, flat = p.const(np.zeros(count, p.dtype(0))), p.reshape(p.name(0), (places.size,))
+    put = p.add(
+        "ScatterElements", zeros, p.const(places.ravel().copy()), flat, axis=0, reduction="add"
+    )
+    return [p.reshape(put, shape)]
+
+
+@ROWS.row("Roll", source=MANIP)
+def roll(p: Piece) -> Sequence[str]:
+    """The elements moved along some axes, those at the end to the front."""
+    found = p.name(0)
+    for step, axis in zip(p.integers(1), p.integers(2), strict=True):
+        size = p.shape(0)[axis]
+        places = np.roll(np.arange(size, dtype=np.int64), step)
+        found = p.add("Gather", found, p.const(places), axis=axis)
+    return [found]
+
+
+@ROWS.row("ReverseSequence", source=ARRAY)
+def reverse_sequence(p: Piece) -> Sequence[str]:
+    """So many first elements of each entry of the batch from the last to the first."""
+    along, batch = int(p.attr("seq_dim")) % p.rank(0), int(p.attr("batch_dim", 0)) % p.rank(0)
+    order = [along, batch, *(at for at in range(p.rank(0)) if at not in (along, batch))]
+    first = p.transpose(p.name(0), *order)
+    turned = p.add("ReverseSequence", first, p.cast(p.name(1), np.int64), time_axis=0, batch_axis=1)
+    return [p.transpose(turned, *(int(at) for at in np.argsort(order)))]
+
+
+@ROWS.row("Empty", source=ARRAY)
+def empty(p: Piece) -> Sequence[str]:
+    """Room for a tensor: zeros."""
+    return [p.const(np.zeros(p.integers(0), numpy_type(p.attr("dtype"))))]
+
+
+@ROWS.row("Cumprod", source=MATH)
+def cumulative_product(p: Piece) -> Sequence[str]:
+    """Products of all elements up to each one."""
+    axis = p.integers(1)[0] % p.rank(0)
+    count = p.shape(0)[axis]
+    if not count:
+        return [p.name(0)]
+    parts = list(p.add_many("Split", count, p.name(0), p.ints(*[1] * count), axis=axis))
+    if p.attr("reverse", False):
+        parts.reverse()
+    shape = [1 if at == axis else size for at, size in enumerate(p.shape(0))]
+    found = [p.const(np.ones(shape, p.dtype(0)))]
+    for each in parts:
+        found.append(p.add("Mul", found[-1], each))
+    found = found[:-1] if p.attr("exclusive", False) else found[1:]
+    if p.attr("reverse", False):
+        found.reverse()
+    return [p.add("Concat", *found, axis=axis)]
+
+
+@ROWS.row("ReverseV2", "Reverse", source=ARRAY)
 def reverse(p: Piece) -> Sequence[str]:
     """The elements along some axes from the last to the first."""
-    axes = [axis % p.rank() for axis in p.integers(1)]
+    if p.op.type == "Reverse":
+        axes = [axis for axis, turned in enumerate(p.value(1)) if turned]
+    else:
+        axes = [axis % p.rank() for axis in p.integers(1)]
     count, least = len(axes), np.iinfo(np.int64).min
     if not axes:
         return [p.name(0)]

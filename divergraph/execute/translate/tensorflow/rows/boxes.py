@@ -8,7 +8,7 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.rows.table import IMAGE, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import IMAGE, ROWS, SPARSE
 
 _KEPT = ("NonMaxSuppression", "NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
 
@@ -106,7 +106,7 @@ def _between(p: Piece, first: str, second: str, share: str) -> str:
     return p.add("Add", first, p.add("Mul", p.add("Sub", second, first), share))
 
 
-@ROWS.row("SparseToDense", source="tensorflow/core/ops/sparse_ops.cc")
+@ROWS.row("SparseToDense", source=SPARSE)
 def sparse_to_dense(p: Piece) -> Sequence[str]:
     """A value everywhere, others at the places that are listed."""
     indices, shape = p.cast(p.name(0), np.int64), p.integers(1)

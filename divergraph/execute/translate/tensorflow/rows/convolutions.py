@@ -61,30 +61,47 @@ def _by_channel(p: Piece, filters: str, shape: Sequence[int]) -> str:
     return p.reshape(apart, (channels * many, 1, high, wide))
 
 
+_TAKES_TENSOR = ("Conv2DBackpropInputV2", "Conv2DBackpropFilterV2")
+"""Gradients that take the image, or the filters, where the others take their shape."""
+
+
+def _spatial(p: Piece) -> int:
+    return 3 if p.op.type.startswith("Conv3D") else 2
+
+
+def _shape(p: Piece, at: int) -> tuple[int, ...]:
+    """The shape of what the op is the gradient of."""
+    return p.shape(at) if p.op.type in _TAKES_TENSOR else p.integers(at)
+
+
 @ROWS.row("Conv2DBackpropInput", "Conv2DBackpropInputV2", source=NN)
-def conv2d_input_gradient(p: Piece) -> Sequence[str]:
+@ROWS.row("Conv3DBackpropInputV2", source=NN)
+def convolution_input_gradient(p: Piece) -> Sequence[str]:
     """The gradient of a convolution's image; also the transposed convolution."""
-    held = images(p)
-    # The image's sizes, or the image itself in V2; some writers give height and width alone.
-    shape = p.shape(0) if p.op.type.endswith("V2") else p.integers(0)
-    sizes = tuple(shape) if len(shape) == 2 else held.sizes(shape)
-    over = windows(p, held, sizes, p.shape(1)[:2])
-    channels = p.shape(1)[2] if len(shape) == 2 else shape[held.axis]
-    groups = channels // p.shape(1)[2]
-    filters = p.transpose(p.name(1), 3, 2, 0, 1)
+    spatial = _spatial(p)
+    held = images(p, spatial)
+    shape = _shape(p, 0)
+    short = len(shape) == spatial  # some writers give height and width alone
+    sizes = shape if short else held.sizes(shape)
+    over = windows(p, held, sizes, p.shape(1)[:spatial])
+    inner = p.shape(1)[spatial]
+    groups = 1 if short else shape[held.axis] // inner
+    filters = p.transpose(p.name(1), spatial + 1, spatial, *range(spatial))
     gradient = held.to_first(p, p.name(2))
     return [held.from_first(p, put_back(p, gradient, filters, over, sizes, groups))]
 
 
 @ROWS.row("Conv2DBackpropFilter", "Conv2DBackpropFilterV2", source=NN)
-def conv2d_filter_gradient(p: Piece) -> Sequence[str]:
+@ROWS.row("Conv3DBackpropFilterV2", source=NN)
+def convolution_filter_gradient(p: Piece) -> Sequence[str]:
     """The gradient of a convolution's filters: the image convolved with the gradient."""
-    held = images(p)
-    shape = p.shape(1) if p.op.type.endswith("V2") else p.integers(1)
-    over = windows(p, held, held.sizes(p.shape(0)), shape[:2])
-    groups = p.shape(0)[held.axis] // shape[2]
+    spatial = _spatial(p)
+    held = images(p, spatial)
+    shape = _shape(p, 1)
+    over = windows(p, held, held.sizes(p.shape(0)), shape[:spatial])
+    groups = p.shape(0)[held.axis] // shape[spatial]
     found = _correlated(p, held, over, groups, depthwise=False)
-    return [p.transpose(found, 2, 3, 0, 1)]
+    return [p.transpose(found, *range(2, 2 + spatial), 0, 1)]
 
 
 def _correlated(
@@ -93,14 +110,16 @@ def _correlated(
     """The filters' gradient as in, out, height, width."""
     n = p.shape(0)[0]
     channels = p.shape(0)[held.axis]
-    high, wide = held.sizes(p.shape(0))
-    image = p.transpose(held.to_first(p, p.name(0)), 1, 0, 2, 3)
-    gradient = p.transpose(held.to_first(p, p.name(2)), 1, 0, 2, 3)
+    sizes = held.sizes(p.shape(0))
+    along = range(2, 2 + held.spatial)
+    image = p.transpose(held.to_first(p, p.name(0)), 1, 0, *along)
+    gradient = p.transpose(held.to_first(p, p.name(2)), 1, 0, *along)
     if groups > 1 or depthwise:
         inner = channels // groups
         # in / groups, groups x batch: each group is convolved with its own gradients
-        image = p.reshape(image, (groups, inner, n, high, wide))
-        image = p.reshape(p.transpose(image, 1, 0, 2, 3, 4), (inner, groups * n, high, wide))
+        image = p.reshape(image, (groups, inner, n, *sizes))
+        image = p.transpose(image, 1, 0, 2, *(at + 1 for at in along))
+        image = p.reshape(image, (inner, groups * n, *sizes))
     return seen_by_filters(p, image, gradient, over, groups)
 
 

@@ -72,6 +72,7 @@ ROWS.same({"Relu": "Relu", "Softsign": "Softsign", "Selu": "Selu", "Elu": "Elu"}
 
 @ROWS.row(
     *("Identity", "StopGradient", "PreventGradient", "CheckNumerics", "Snapshot", "EnsureShape"),
+    *("CheckNumericsV2", "GuaranteeConst", "DeepCopy"),
     *(
         "PlaceholderWithDefault",
         "RefIdentity",
@@ -219,14 +220,52 @@ def expm1(p: Piece) -> Sequence[str]:
 
 @ROWS.row("Log1p", source=MATH)
 def log1p(p: Piece) -> Sequence[str]:
-    """log(1 + x), also near 0: with u = 1 + x rounded, log(u) x / (u - 1) (W. Kahan)."""
-    x, one = p.name(), p.number(1)
+    """log(1 + x), also near 0."""
+    return [_log1p(p, p.name())]
+
+
+def _log1p(p: Piece, x: str) -> str:
+    """With u = 1 + x rounded it is log(u) x / (u - 1) (W. Kahan)."""
+    one = p.number(1)
     u = p.add("Add", x, one)
     logarithm = p.add("Log", u)
     near = p.add("Div", p.add("Mul", logarithm, x), p.add("Sub", u, one))
-    far = p.add("Greater", p.add("Abs", x), p.number(1))
+    far = p.add("Greater", p.add("Abs", x), one)
     found = p.add("Where", far, logarithm, near)
-    return [p.add("Where", p.add("Equal", u, one), x, found)]
+    return p.add("Where", p.add("Equal", u, one), x, found)
+
+
+@ROWS.row("Xlog1py", source=MATH)
+def xlog1py(p: Piece) -> Sequence[str]:
+    """x log(1 + y); 0 where x is 0."""
+    product = p.add("Mul", p.name(0), _log1p(p, p.name(1)))
+    return [p.add("Where", _is_zero(p, 0), p.number(0), product)]
+
+
+@ROWS.row("Atan2", source=MATH)
+def atan2(p: Piece) -> Sequence[str]:
+    """The angle of the point (x, y), in its quadrant; signs of zeros count."""
+    y, x, zero = p.name(0), p.name(1), p.number(0)
+    half, whole = p.number(np.pi / 2), p.number(np.pi)
+    below = p.add("Less", p.add("Reciprocal", y), zero)  # of -0, too
+    behind = p.add("Less", p.add("Reciprocal", x), zero)
+    one, minus = p.number(1), p.number(-1)
+    side = p.add("Where", below, minus, one)
+    steep = p.add("Greater", p.add("Abs", y), p.add("Abs", x))
+    flat = p.add("Where", p.add("Equal", x, zero), one, x)
+    upright = p.add("Where", p.add("Equal", y, zero), one, y)
+    lying = p.add("Atan", p.add("Div", y, flat))
+    turn = p.add("Where", behind, p.add("Mul", side, whole), zero)
+    lying = p.add("Where", p.add("Equal", y, zero), p.add("Mul", y, zero), lying)
+    standing = p.add("Sub", p.add("Mul", side, half), p.add("Atan", p.add("Div", x, upright)))
+    return [p.add("Where", steep, standing, p.add("Add", lying, turn))]
+
+
+@ROWS.row("ApproximateEqual", source=MATH)
+def approximately_equal(p: Piece) -> Sequence[str]:
+    """Whether elements differ by no more than the tolerance."""
+    apart = p.add("Abs", p.add("Sub", p.name(0), p.name(1)))
+    return [p.add("LessOrEqual", apart, p.number(float(p.attr("tolerance", 1e-5))))]
 
 
 @ROWS.row("Erfc", source=MATH)

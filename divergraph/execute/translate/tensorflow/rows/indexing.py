@@ -9,7 +9,7 @@ import numpy as np
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.element_types import numpy_type
-from divergraph.execute.translate.tensorflow.rows.table import ARRAY, MATH, NN, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, NN, ROWS
 
 
 @ROWS.row("Gather", "GatherV2", "ResourceGather", source=ARRAY)
@@ -28,7 +28,7 @@ def gather(p: Piece) -> Sequence[str]:
     return [p.add("GatherND", p.name(0), indices, batch_dims=batch)]
 
 
-@ROWS.row("GatherNd", source=ARRAY)
+@ROWS.row("GatherNd", "ResourceGatherNd", source=ARRAY)
 def gather_nd(p: Piece) -> Sequence[str]:
     """The slices at the places that are listed."""
     return [p.add("GatherND", p.name(0), p.cast(p.name(1), np.int64))]
@@ -53,33 +53,18 @@ def scatter_nd(p: Piece) -> Sequence[str]:
     return [p.add("ScatterND", zeros, p.cast(p.name(0), np.int64), p.name(1), reduction="add")]
 
 
-@ROWS.row("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", source=ARRAY)
+_PUTS = {"Update": "none", "Add": "add", "Sub": "add", "Max": "max", "Min": "min"}
+_PUTTING = ("TensorScatter", "ScatterNd", "ResourceScatterNd")
+
+
+@ROWS.row(*(f"{kind}{how}" for kind in _PUTTING for how in _PUTS), source=ARRAY)
+@ROWS.row("ScatterNdNonAliasingAdd", source=ARRAY)
 def tensor_scatter(p: Piece) -> Sequence[str]:
-    """The input with slices put, added or taken away at the places that are listed."""
-    updates = p.name(2)
-    if p.op.type == "TensorScatterSub":
-        updates = p.add("Neg", updates)
-    how = "none" if p.op.type == "TensorScatterUpdate" else "add"
+    """The input with slices put, added, taken away, ... at the places that are listed."""
+    how = next(each for each in _PUTS if p.op.type.endswith(each))
+    updates = p.add("Neg", p.name(2)) if how == "Sub" else p.name(2)
     places = p.cast(p.name(1), np.int64)
-    return [p.add("ScatterND", p.name(0), places, updates, reduction=how)]
-
-
-@ROWS.row("UnsortedSegmentSum", "SegmentSum", source=MATH)
-def segment_sum(p: Piece) -> Sequence[str]:
-    """The sum of all rows of each segment; rows of negative segments are left out."""
-    ids = p.cast(p.name(1), np.int64)
-    if p.op.type == "SegmentSum":
-        count = int(p.value(1).max(initial=-1)) + 1
-    else:
-        (count,) = p.integers(2)
-    inner = p.shape(0)[p.rank(1) :]
-    # One row more takes those of negative segments.
-    is_left_out = p.add("Less", ids, p.const(np.array(0)))
-    ids = p.add("Where", is_left_out, p.const(np.array(count)), ids)
-    places = p.reshape(ids, (*p.shape(1), 1))
-    zeros = p.const(np.zeros((count + 1, *inner), p.dtype(0)))
-    summed = p.add("ScatterND", zeros, places, p.name(0), reduction="add")
-    return [p.add("Slice", summed, p.ints(0), p.ints(count), p.ints(0))]
+    return [p.add("ScatterND", p.name(0), places, updates, reduction=_PUTS[how])]
 
 
 @ROWS.row("OneHot", source=ARRAY)
@@ -203,9 +188,27 @@ def strided_slice(p: Piece) -> Sequence[str]:
 def strided_slice_grad(p: Piece) -> Sequence[str]:
     """Zeros with the gradient where the slice was taken."""
     shape = p.integers(0)
-    spec = StridedSlice(p, shape, p.integers(1), p.integers(2), p.integers(3))
-    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)[tuple(spec.slices)]
     zeros = p.const(np.zeros(int(np.prod(shape, dtype=np.int64)), p.dtype(4)))
-    flat = p.reshape(p.name(4), (places.size,))
-    put = p.add("ScatterElements", zeros, p.const(places.ravel().copy()), flat, axis=0)
-    return [p.reshape(put, shape)]
+    return [_put_into(p, zeros, shape, 1)]
+
+
+_ASSIGNING = ("StridedSliceAssign", "ResourceStridedSliceAssign", "TensorStridedSliceUpdate")
+
+
+@ROWS.row(*_ASSIGNING, source=ARRAY)
+def strided_slice_assign(p: Piece) -> Sequence[str]:
+    """The first input with a value in the place of the slice."""
+    return [_put_into(p, p.reshape(p.name(0), (-1,)), p.shape(0), 1)]
+
+
+def _put_into(p: Piece, flat: str, shape: Sequence[int], first: int) -> str:
+    """*flat*, of so many elements as *shape*, with input 4 in the slice that inputs from *first*
+    on say."""
+    spec = StridedSlice(p, shape, *(p.integers(first + at) for at in range(3)))
+    places = np.arange(int(np.prod(shape, dtype=np.int64))).reshape(shape)[tuple(spec.slices)]
+    value = p.name(4)
+    if p.shape(4) != tuple(spec.kept):
+        value = p.add("Expand", value, p.ints(*spec.kept))
+    value = p.reshape(value, (places.size,))
+    put = p.add("ScatterElements", flat, p.const(places.ravel().copy()), value, axis=0)
+    return p.reshape(put, shape)

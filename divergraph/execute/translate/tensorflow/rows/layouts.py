@@ -55,8 +55,15 @@ def images(p: Piece, spatial: int = 2) -> Images:
     return Images(_FORMATS[said], spatial)
 
 
-def windows(p: Piece, held: Images, sizes: Sequence[int], kernel: Sequence[int]) -> SlidingWindows:
-    """The windows of size *kernel* of an op over images of *sizes*.
+def windows(
+    p: Piece,
+    held: Images,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    steps: Sequence[int] | None = None,
+) -> SlidingWindows:
+    """The windows of size *kernel* of an op over images of *sizes*; *steps* are its strides where
+    they are an input and no attribute.
 
     Source: ``GetWindowedOutputSizeVerbose`` of core/framework/kernel_shape_util.cc: SAME pads so
     that there are ceil(size / stride) windows, the odd element behind; VALID does not pad.
@@ -65,7 +72,7 @@ def windows(p: Piece, held: Images, sizes: Sequence[int], kernel: Sequence[int])
         NotTranslatedError: a padding of another name.
     """
     every = [1] * (held.spatial + 2)
-    strides = held.sizes(p.attr("strides", tuple(every)))
+    strides = held.sizes(steps or p.attr("strides", tuple(every)))
     dilations = held.sizes(p.attr("dilations", tuple(every)))
     said = p.attr("padding")
     begin, end, out = [], [], []

@@ -9,22 +9,32 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.element_types import numpy_type
 from divergraph.execute.translate.tensorflow.rows.layouts import Images, images, windows
 from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
 from divergraph.execute.translate.windows import SlidingWindows, put_back
 
 
 def _windows(p: Piece, held: Images, shape: Sequence[int]) -> SlidingWindows:
-    size = p.attr("ksize")
+    size: Sequence[int]
+    steps: Sequence[int] | None = None
+    if p.op.type.endswith("V2"):  # sizes and strides are its last two inputs
+        size, steps = (p.integers(at) for at in range(len(p) - 2, len(p)))
+    else:
+        size = p.attr("ksize")
     if any(int(size[at]) != 1 for at in (0, held.axis)):
         raise NotTranslatedError(f"{p.op.type} over the batch or the channels")
-    return windows(p, held, held.sizes(shape), held.sizes(size))
+    return windows(p, held, held.sizes(shape), held.sizes(size), steps)
 
 
-@ROWS.row("MaxPool", "MaxPool3D", source=NN)
+def _spatial(p: Piece) -> int:
+    return 3 if "3D" in p.op.type else 2
+
+
+@ROWS.row("MaxPool", "MaxPoolV2", "MaxPool3D", source=NN)
 def max_pool(p: Piece) -> Sequence[str]:
     """The largest element of each window."""
-    held = images(p, 3 if p.op.type.endswith("3D") else 2)
+    held = images(p, _spatial(p))
     over = _windows(p, held, p.shape())
     image = held.to_first(p, p.name())
     found = p.add("MaxPool", image, kernel_shape=over.size, strides=over.strides, pads=over.pads)
@@ -34,7 +44,7 @@ def max_pool(p: Piece) -> Sequence[str]:
 @ROWS.row("AvgPool", "AvgPool3D", source=NN)
 def average_pool(p: Piece) -> Sequence[str]:
     """The mean of each window, padding left out."""
-    held = images(p, 3 if p.op.type.endswith("3D") else 2)
+    held = images(p, _spatial(p))
     over = _windows(p, held, p.shape())
     image = held.to_first(p, p.name())
     found = p.add(
@@ -48,41 +58,108 @@ def average_pool(p: Piece) -> Sequence[str]:
     return [held.from_first(p, found)]
 
 
-@ROWS.row("MaxPoolGrad", source=NN)
+def _largest(p: Piece, held: Images) -> tuple[str, str]:
+    """The largest elements of all windows, and their places in all images, channels first."""
+    over = _windows(p, held, p.shape(0))
+    values, places = p.add_many(
+        *("MaxPool", 2, held.to_first(p, p.name(0))),
+        kernel_shape=over.size,
+        strides=over.strides,
+        pads=over.pads,
+    )
+    return values, places
+
+
+@ROWS.row("MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad", source=NN)
 def max_pool_grad(p: Piece) -> Sequence[str]:
     """The gradient of each window put to its largest element, the first one of equal ones
     (``SpatialMaxPoolWithArgMaxHelper`` of core/kernels/maxpooling_op.cc)."""
-    held = images(p)
-    over = _windows(p, held, p.shape(0))
-    image = held.to_first(p, p.name(0))
-    _, places = p.add_many(
-        "MaxPool", 2, image, kernel_shape=over.size, strides=over.strides, pads=over.pads
-    )
+    held = images(p, _spatial(p))
+    _, places = _largest(p, held)
     gradient = held.to_first(p, p.name(2))
-    n, channels, (high, wide) = p.shape(0)[0], p.shape(0)[held.axis], held.sizes(p.shape(0))
-    count = n * channels * high * wide
+    n, channels, sizes = p.shape(0)[0], p.shape(0)[held.axis], held.sizes(p.shape(0))
+    count = int(np.prod((n, channels, *sizes), dtype=np.int64))
     zeros = p.const(np.zeros(count, p.dtype(2)))
     flat = p.reshape(gradient, (-1,)) if count else gradient
     put = p.add("ScatterElements", zeros, p.reshape(places, (-1,)), flat, axis=0, reduction="add")
-    return [held.from_first(p, p.reshape(put, (n, channels, high, wide)))]
+    return [held.from_first(p, p.reshape(put, (n, channels, *sizes)))]
 
 
-@ROWS.row("AvgPoolGrad", source=NN)
+@ROWS.row("MaxPoolGradGrad", "MaxPoolGradGradV2", source=NN)
+def max_pool_grad_grad(p: Piece) -> Sequence[str]:
+    """What *grad* has where each window has its largest element."""
+    held = images(p)
+    _, places = _largest(p, held)
+    flat = p.reshape(held.to_first(p, p.name(2)), (-1,))
+    return [held.from_first(p, p.add("Gather", flat, places, axis=0))]
+
+
+@ROWS.row("MaxPoolWithArgmax", source=NN)
+def max_pool_with_places(p: Piece) -> Sequence[str]:
+    """The largest element of each window, and its place in the image, channels last."""
+    held = Images(first=False, spatial=2)
+    values, places = _largest(p, held)
+    _, high, wide, channels = p.shape(0)
+    column, row, channel, image = _digits(p, places, (wide, high, channels))
+    found = _number(p, (row, column, channel), (wide, channels))
+    if p.attr("include_batch_in_index", False):
+        whole = p.const(np.array(high * wide * channels))
+        found = p.add("Add", found, p.add("Mul", image, whole))
+    kind = numpy_type(p.attr("Targmax", "int64"))
+    return [held.from_first(p, values), p.cast(held.from_first(p, found), kind)]
+
+
+def _digits(p: Piece, places: str, sizes: Sequence[int]) -> list[str]:
+    """Places as numbers along each axis, the innermost first; the rest is the outermost."""
+    found = []
+    for size in sizes:
+        each = p.const(np.array(size))
+        found.append(p.add("Mod", places, each))
+        places = p.add("Div", places, each)
+    return [*found, places]
+
+
+def _number(p: Piece, digits: Sequence[str], sizes: Sequence[int]) -> str:
+    """The place that numbers along the axes are, the outermost first."""
+    found, *rest = digits
+    for each, size in zip(rest, sizes, strict=True):
+        found = p.add("Add", p.add("Mul", found, p.const(np.array(size))), each)
+    return found
+
+
+@ROWS.row("MaxPoolGradWithArgmax", source=NN)
+def max_pool_grad_by_places(p: Piece) -> Sequence[str]:
+    """The gradient of each window put to the place that is said."""
+    shape = p.shape(0)
+    places = p.cast(p.name(2), np.int64)
+    if not p.attr("include_batch_in_index", False):
+        whole = int(np.prod(shape[1:], dtype=np.int64))
+        before = np.arange(shape[0], dtype=np.int64).reshape(-1, 1, 1, 1) * whole
+        places = p.add("Add", places, p.const(before))
+    zeros = p.const(np.zeros(int(np.prod(shape, dtype=np.int64)), p.dtype(1)))
+    flat = (
+        p.reshape(each, (int(np.prod(p.shape(1), dtype=np.int64)),)) for each in (places, p.name(1))
+    )
+    put = p.add("ScatterElements", zeros, *flat, axis=0, reduction="add")
+    return [p.reshape(put, shape)]
+
+
+@ROWS.row("AvgPoolGrad", "AvgPool3DGrad", source=NN)
 def average_pool_grad(p: Piece) -> Sequence[str]:
     """The gradient of each window, shared out evenly to the elements in it."""
-    held = images(p)
+    held = images(p, _spatial(p))
     shape = p.integers(0)
     over = _windows(p, held, shape)
-    (high, wide), channels = held.sizes(shape), shape[held.axis]
+    sizes, channels = held.sizes(shape), shape[held.axis]
     counts = np.ones(over.out)
     for at in product(*map(range, over.out)):
-        for axis, size in enumerate((high, wide)):
+        for axis, size in enumerate(sizes):
             first = at[axis] * over.strides[axis] - over.begin[axis]
             counts[at] *= min(first + over.size[axis], size) - max(first, 0)
     gradient = held.to_first(p, p.name(1))
     shared = p.add("Div", gradient, p.const(counts.astype(p.dtype(1))))
     ones = p.const(np.ones((channels, 1, *over.size), p.dtype(1)))
-    back = put_back(p, shared, ones, over, (high, wide), channels)
+    back = put_back(p, shared, ones, over, sizes, channels)
     return [held.from_first(p, back)]
 
 
@@ -101,3 +178,25 @@ def local_response(p: Piece) -> Sequence[str]:
         bias=float(p.attr("bias", 1.0)),
     )
     return [p.transpose(found, 0, 2, 3, 1)]
+
+
+@ROWS.row("LRNGrad", source=NN)
+def local_response_grad(p: Piece) -> Sequence[str]:
+    """dy / norm^beta less 2 alpha beta x times the sum of dy y / norm beside each element."""
+    gradient, x, y = (p.name(at) for at in range(3))
+    radius = int(p.attr("depth_radius", 5))
+    alpha, beta = float(p.attr("alpha", 1.0)), float(p.attr("beta", 0.5))
+
+    def beside(tensor: str) -> str:
+        """The sums of each element with those beside it."""
+        channels = p.shape(1)[-1]
+        lines = p.reshape(tensor, (-1, 1, channels))
+        ones = p.const(np.ones((1, 1, 2 * radius + 1), p.dtype(1)))
+        return p.reshape(p.add("Conv", lines, ones, pads=(radius, radius)), p.shape(1))
+
+    squares = p.add("Mul", beside(p.add("Mul", x, x)), p.number(alpha))
+    norm = p.add("Add", squares, p.number(float(p.attr("bias", 1.0))))
+    others = beside(p.add("Div", p.add("Mul", gradient, y), norm))
+    less = p.add("Mul", p.add("Mul", x, others), p.number(2 * alpha * beta))
+    own = p.add("Mul", gradient, p.add("Pow", norm, p.number(-beta)))
+    return [p.add("Sub", own, less)]

@@ -1,0 +1,79 @@
+"""Numbers rounded to a grid in training, as if they were quantised.
+
+Source: core/kernels/fake_quant_ops_functor.h: the range is moved so that 0 lies on the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.piece import Piece
+from divergraph.execute.translate.tensorflow.rows.table import ARRAY, ROWS
+
+_KINDS = ("Args", "Vars", "VarsPerChannel")
+
+
+def _bounds(p: Piece, first: int) -> tuple[str, str]:
+    """The smallest and the largest value, as attributes or as inputs from *first* on."""
+    if "Args" in p.op.type:
+        said = (("min", -6.0), ("max", 6.0))
+        low, high = (np.array(p.attr(name, usual), np.float32) for name, usual in said)
+        return p.const(low), p.const(high)
+    return p.name(first), p.name(first + 1)
+
+
+def _grid(p: Piece, first: int) -> tuple[str, str, str, str]:
+    """The lowest and highest point, the step, and where a range is no range but 0 alone."""
+    low, high = _bounds(p, first)
+    least = float(bool(p.attr("narrow_range", False)))
+    most = float(2 ** int(p.attr("num_bits", 8)) - 1)
+    steps = p.const(np.array(most - least, np.float32))
+    bottom, top = (p.const(np.array(each, np.float32)) for each in (least, most))
+    step = p.add("Div", p.add("Sub", high, low), steps)
+    zero = p.add("Sub", bottom, p.add("Div", low, step))
+    half = p.const(np.array(0.5, np.float32))
+    rounded = p.add("Floor", p.add("Add", zero, half))
+    zero = p.add("Clip", rounded, bottom, top)
+    nothing = p.const(np.array(0, np.float32))
+    empty = p.add("And", p.add("Equal", low, nothing), p.add("Equal", high, nothing))
+    return (
+        p.add("Mul", p.add("Sub", bottom, zero), step),
+        p.add("Mul", p.add("Sub", top, zero), step),
+        step,
+        empty,
+    )
+
+
+@ROWS.row(*(f"FakeQuantWithMinMax{kind}" for kind in _KINDS), source=ARRAY)
+def fake_quant(p: Piece) -> Sequence[str]:
+    """The nearest point of the grid; halves go up."""
+    low, high, step, empty = _grid(p, 1)
+    clamped = p.add("Max", p.add("Min", p.name(0), high), low)
+    inverse = p.add("Reciprocal", step)
+    half = p.const(np.array(0.5, np.float32))
+    number = p.add("Mul", p.add("Sub", clamped, low), inverse)
+    number = p.add("Floor", p.add("Add", number, half))
+    found = p.add("Add", p.add("Mul", number, step), low)
+    return [p.add("Where", empty, p.number(0), found)]
+
+
+@ROWS.row(*(f"FakeQuantWithMinMax{kind}Gradient" for kind in _KINDS), source=ARRAY)
+def fake_quant_grad(p: Piece) -> Sequence[str]:
+    """The gradient within the range; what is below and above goes to the range's ends."""
+    low, high, _, empty = _grid(p, 2)
+    gradient, x, zero = p.name(0), p.name(1), p.number(0)
+    below, above = p.add("Less", x, low), p.add("Greater", x, high)
+    outside = p.add("Or", below, above)
+    inside = p.add("Or", p.add("Not", outside), empty)
+    kept = p.add("Where", inside, gradient, zero)
+    if "Args" in p.op.type:
+        return [kept]
+    axes = list(range(p.rank(0) - 1 if "PerChannel" in p.op.type else p.rank(0)))
+    ends = []
+    for side in (below, above):
+        taken = p.add("And", side, p.add("Not", empty))
+        value = p.add("Where", taken, gradient, zero)
+        ends.append(p.summed("ReduceSum", value, axes) if axes else value)
+    return [kept, *ends]
