@@ -32,16 +32,21 @@ _TRUE = frozenset(
     ("wrong_channels", "few_values", "wrong_region", "wrong_border", "unclassified", "nan_origin")
 )
 """Labels that only say where, which is true of any fault."""
+_ALIKE = frozenset((ModelFault.ONE_WEIGHT, ModelFault.CHANNEL_SCALED, ModelFault.CHANNEL_SHIFTED))
+"""Kinds that make the same output where a channel has a single value: some amount of each does.
+There the channel and the choice between them are all that can be told, and elsewhere too little."""
 
 
-def verdict(kind: ModelFault, channel: int | None, cause: Sequence[Any] | None) -> str:
+def verdict(kind: ModelFault, channel: int | None, cause: Sequence[Any] | None, values: int) -> str:
     """``right``, ``weak`` or ``wrong`` of a *cause*: its label, confidence and evidence. A cause
-    of one channel that names others as well is wrong."""
+    of one channel that names others as well is wrong. The output has *values* for each channel."""
     if cause is None:
         return "weak"
     label, _confidence, evidence = cause
     named = evidence.get("slices")
     elsewhere = channel is not None and bool(named) and named != [channel]
+    if label == "wrong_parameters" and not elsewhere:
+        return "right" if kind in _ALIKE and values == 1 and named else "weak"
     if label in RIGHT[kind]:
         pair = kind is ModelFault.CHANNELS_SWAPPED
         return "wrong" if elsewhere and not pair else "right"

@@ -120,13 +120,16 @@ def visible(place: Place, kind: str, fault: FaultyLite, values: Mapping[str, Any
     shapes = {each[name].shape if name in each else None for each in (healthy, exact, values)}
     if None in shapes or len(shapes) > 1:
         return None
-    after, before, reference = (
-        each[name] if fault.channel is None else each[name][..., fault.channel]
-        for each in (values, healthy, exact)
-    )
+    after, before, reference = (_hit(fault, each) for each in (values, healthy, exact))
     size = float(np.linalg.norm(reference)) or 1.0
     usual = max(float(np.linalg.norm(before - reference)) / size, _ROUNDING)
     return float(np.linalg.norm(after - before)) / size / usual
+
+
+def _hit(fault: FaultyLite, values: Mapping[str, Any]) -> Any:
+    """What a fault hits of its operator's output among *values*: its channel, or all of it."""
+    value = values[fault.tensor]
+    return value if fault.channel is None else value[..., fault.channel]
 
 
 def lines(place: Place, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -157,18 +160,21 @@ def _faulty(place: Place, kind: str, kernels: str, fault: ModelFault, seed: int)
             times = visible(place, kind, each, values)
             if times is None or times < VISIBLE:
                 continue
-            return _judged(each, times, place.compared(kind, Path(folder)))
+            return _judged(each, times, place.compared(kind, Path(folder)), _hit(each, values).size)
     return {"tensor": None}
 
 
-def _judged(fault: FaultyLite, times: float, found: Mapping[str, Any]) -> dict[str, Any]:
-    """*found*, with where the faulty operator is ranked and whether its cause is right."""
+def _judged(
+    fault: FaultyLite, times: float, found: Mapping[str, Any], values: int
+) -> dict[str, Any]:
+    """*found*, with where the faulty operator is ranked and whether its cause is right; the fault
+    hits so many *values*."""
     ranking = found.get("ranking", ())
     places = [n for n, each in enumerate(ranking, 1) if _is_made(fault.tensor, each[3])]
     cause = None
     if places:
         said = found["causes"].get(found["ranking"][places[0] - 1][0])
-        told = verdict(fault.kind, fault.channel, said)
+        told = verdict(fault.kind, fault.channel, said, values)
         cause = [told, *(said[:2] if said else ("nothing", 0.0))]
     return {
         **found,

@@ -111,7 +111,9 @@ def _faulty(place: Workplace, device: str, kind: ModelFault, seed: int) -> dict[
                 "words": fault.words,
                 "times": times,
                 "rank": at[0] if at else None,
-                "cause": _judged_cause(fault, found, at),
+                "cause": _judged_cause(
+                    fault, found, at, _of_channel(place, fault, values[shown[fault.tensor]]).size
+                ),
             }
     return {"tensor": None}
 
@@ -133,12 +135,15 @@ def _shown(nodes: Sequence[onnx.NodeProto], made: Sequence[str]) -> dict[str, st
     return shown
 
 
-def _judged_cause(fault: Faulty, found: Mapping[str, Any], at: list[int]) -> list[Any] | None:
-    """The verdict on the cause of the faulty op, with its label and confidence."""
+def _judged_cause(
+    fault: Faulty, found: Mapping[str, Any], at: list[int], values: int
+) -> list[Any] | None:
+    """The verdict on the cause of the faulty op, whose fault hits so many *values*, with its label
+    and confidence."""
     if not at:
         return None
     cause = found["causes"].get(found["ranking"][at[0] - 1][0])
-    told = verdict(fault.kind, fault.channel, cause)
+    told = verdict(fault.kind, fault.channel, cause, values)
     return [told, *(cause[:2] if cause else ("nothing", 0.0))]
 
 
@@ -152,7 +157,6 @@ def visible(
     """How many times what the device is off by at the tensor where the fault is *shown* the fault
     makes it: of its channel, or of all of the output. None where the output cannot be made again,
     and where no output of the model shows the fault."""
-    node = next(node for node in place.runner.nodes if fault.tensor in node.output)
     if shown not in values or values[shown].shape != healthy[shown].shape:
         return None
     reference = _reference(place, healthy, shown)
@@ -160,14 +164,20 @@ def visible(
     if all(np.array_equal(values[end], healthy[end], equal_nan=True) for end in ends):
         return None
     after, before = values[shown], healthy[shown]
-    if fault.channel is not None:
-        axis = channel_axis(node, place.runner.constants)
-        after, before, reference = (
-            np.take(each, fault.channel, axis) for each in (after, before, reference)
-        )
+    after, before, reference = (
+        _of_channel(place, fault, each) for each in (after, before, reference)
+    )
     size = float(np.linalg.norm(reference)) or 1.0
     usual = max(float(np.linalg.norm(before - reference)) / size, 2.0**-22)
     return float(np.linalg.norm(after - before)) / size / usual
+
+
+def _of_channel(place: Workplace, fault: Faulty, value: Any) -> Any:
+    """What a fault hits of the tensor that shows it: its channel, or all of it."""
+    if fault.channel is None:
+        return value
+    node = next(node for node in place.runner.nodes if fault.tensor in node.output)
+    return np.take(value, fault.channel, channel_axis(node, place.runner.constants))
 
 
 def _reference(place: Workplace, healthy: Mapping[str, Any], shown: str) -> Any:

@@ -30,8 +30,9 @@ from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps, without_exact_kernels
-from divergraph.rootcause.explaining import Explaining, OpVerdict
+from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.graph_inputs import entry_mismatches
+from divergraph.rootcause.group_reruns import OpVerdict
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph, Source
 from divergraph.rootcause.judgement import Judgement, expect, split_of, unknown

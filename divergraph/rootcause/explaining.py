@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -23,35 +23,20 @@ from divergraph.rootcause.causes.evidence import (
     Reweigh,
 )
 from divergraph.rootcause.causes.rules import explain as explained
-from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.group_reruns import GroupReruns, OpVerdict
 from divergraph.rootcause.groups.loop_state import TURNS
 from divergraph.rootcause.hiding import hidden, nonfinite_ops, where_hidden
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.tensor_hashes import TensorHashes
 from divergraph.rootcause.values import same_shape
 from divergraph.text.words import counted
-from graphstore.model import AttrValue, ErrorSplit, Finding, Op, TensorRef
+from graphstore.model import AttrValue, Finding, Op, TensorRef
 from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays
 
 _MOST_INSIDE = 12
 """Ops of a group that are tried as the faulty one. Bounds cost: each trial runs the group again."""
-
-
-@dataclass(frozen=True, slots=True)
-class OpVerdict:
-    """A judged output with its arrays: ``device`` d, ``reference`` r and ``golden`` g of one shape,
-    the ``inputs`` its group was fed, by golden tensor name, and the ``noise`` of the whole output,
-    as a relative error."""
-
-    group: Group
-    split: ErrorSplit
-    device: Array
-    reference: Array
-    golden: Array
-    inputs: Mapping[str, Array]
-    noise: float = 0.0
 
 
 @dataclass
@@ -63,7 +48,6 @@ class Explaining:
     failures: dict[TensorRef, str] = field(default_factory=dict)
     """By output: why no cause could be looked for."""
     _hashes: TensorHashes | None = None
-    _last: tuple[OpVerdict, Array | None] | None = None
     _references: dict[str, Array] = field(default_factory=dict)
     _room: int = field(init=False)
 
@@ -74,6 +58,11 @@ class Explaining:
     def memory(self) -> int:
         """Bytes that values may take."""
         return self.run.options.memory // 2
+
+    @cached_property
+    def reruns(self) -> GroupReruns:
+        """Runs groups again with other values of operands."""
+        return GroupReruns(self.run, self.memory)
 
     @cached_property
     def arrays(self) -> GraphArrays:
@@ -118,7 +107,7 @@ class Explaining:
                 judged.inputs,
                 dtype=self.run.compared[output].device_dtype,
                 ops=tuple(self.run.golden.ops[op_id] for op_id in judged.group.ops),
-                constants=self.constants(judged.group),
+                constants={**self.reruns.constants(judged.group), **self.reruns.base(judged).held},
                 others=partial(self._holding, output),
                 rerun=self._rerun(judged),
                 reweigh=self._reweigh(judged),
@@ -180,10 +169,11 @@ class Explaining:
         if not isinstance(executor, Alterable) or not group.ops:
             return None
         name = self.run.golden.name(group.golden)
-        subgraph = RunnableSubgraph(name, tuple(feed.tensor for feed in group.feeds), (name,))
+        given = {**judged.inputs, **self.reruns.base(judged).held}
+        subgraph = RunnableSubgraph(name, tuple(given), (name,))
 
         def again(op: Op, attrs: Mapping[str, AttrValue]) -> Array | None:
-            made = executor.run_altered(subgraph, judged.inputs, op.outputs[0].name, attrs)
+            made = executor.run_altered(subgraph, given, op.outputs[0].name, attrs)
             return None if made is None else same_shape(made[name], judged.reference.shape)
 
         return again
@@ -203,59 +193,9 @@ class Explaining:
 
     def _reweigh(self, judged: OpVerdict) -> Reweigh:
         """What runs the group with other values of operands, all trials side by side."""
-        return lambda trials: self.outputs_with(
+        return lambda trials: self.reruns.outputs_with(
             judged, [tuple(trial) for trial in trials], lambda number: trials[number]
         )
-
-    def outputs_with(
-        self,
-        judged: OpVerdict,
-        changed: Sequence[tuple[str, ...]],
-        values: Callable[[int], Mapping[str, Array]],
-        inside: InsideStep | None = None,
-    ) -> list[Array | None]:
-        """The group's output for each run, None where it fails, with some tensors replaced; with
-        *inside* the output of that op of the group.
-
-        Where the reference is not what the group gives by itself, as it allows for how the device
-        holds weights, what it is off by is added to each output.
-
-        *changed* names the replaced tensors of each run; *values* gives their arrays for the run of
-        that number, and is only called when the run starts.
-        """
-        if inside is not None:
-            return self._outputs(judged, changed, values, inside.tensor, inside.value.shape)
-        name, shape = self.run.golden.name(judged.group.golden), judged.reference.shape
-        found = self._outputs(judged, changed, values, name, shape)
-        if self._last is None or self._last[0] is not judged:
-            (own,) = self._outputs(judged, [()], lambda _: {}, name, shape)
-            self._last = judged, beyond_reruns(judged, own)
-        apart = self._last[1]
-        return found if apart is None else [None if x is None else x + apart for x in found]
-
-    def _outputs(
-        self,
-        judged: OpVerdict,
-        changed: Sequence[tuple[str, ...]],
-        values: Callable[[int], Mapping[str, Array]],
-        name: str,
-        shape: tuple[int, ...],
-    ) -> list[Array | None]:
-        """The tensor called *name* for each run."""
-        subgraphs = [
-            RunnableSubgraph(str(number), tuple(dict.fromkeys((*names, *judged.inputs))), (name,))
-            for number, names in enumerate(changed)
-        ]
-
-        def given(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
-            return {**judged.inputs, **values(int(subgraph.key))}
-
-        found: list[Array | None] = [None] * len(subgraphs)
-        for result in self.run.executor.run_subgraphs(subgraphs, given, memory=self.memory):
-            made = result.values.get(name)
-            if made is not None:
-                found[int(result.key)] = same_shape(made, shape)
-        return found
 
     def _holding(self, output: TensorRef, values: Array) -> list[str]:
         """The device tensors with these values that are not computed from *output*."""
@@ -274,16 +214,6 @@ class Explaining:
             self._hashes = found  # only once it holds all: memory may run out on the way
         return self._hashes
 
-    def constants(self, group: Group) -> dict[str, Array]:
-        """The weights of the ops of a group, by tensor name."""
-        fed = {feed.tensor for feed in group.feeds}
-        made = {tensor.name for op_id in group.ops for tensor in self.run.golden.ops[op_id].outputs}
-        read = (ref.tensor for ref in self.run.golden.reads(group.ops))
-        names = dict.fromkeys(name for name in read if name not in fed and name not in made)
-        subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
-        results = self.run.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory)
-        return {result.key: result.values[result.key] for result in results if result.values}
-
     def _with_hiding(self, finding: Finding, op: str) -> Finding:
         where = where_hidden(self.arrays, op, nonfinite_ops(self.run.compared.values()))
         ops = self.run.inputs.data.device.op_index() if where else {}
@@ -296,19 +226,6 @@ def _like(given: Array, values: Array | None) -> Array | None:
         return None
     found = values.reshape(given.shape).astype(given.dtype)
     return None if np.array_equal(found, given) else found
-
-
-def beyond_reruns(judged: OpVerdict, own: Array | None) -> Array | None:
-    """What the reference is off from what the group gives by itself, if that is more than noise."""
-    if own is None or judged.reference.dtype.kind != "f":
-        return None
-    reference = judged.reference.astype(np.float64)
-    with np.errstate(invalid="ignore"):
-        apart = reference - own
-    use = np.isfinite(apart)
-    if np.linalg.norm(apart[use]) <= judged.noise * np.linalg.norm(reference[use]):
-        return None
-    return np.where(use, apart, 0.0).astype(judged.reference.dtype)
 
 
 @dataclass(frozen=True)
@@ -344,11 +261,12 @@ class _Inside:
         if any(golden.ops[op_id].type in TURNS for op_id in group.ops) or len(ops) > _MOST_INSIDE:
             return ()
         names = [op.outputs[0].name for op in ops if len(op.outputs) == 1]
-        feeds = tuple(feed.tensor for feed in group.feeds)
-        subgraph = RunnableSubgraph("inside", feeds, tuple(names))
-        (ran,) = run.executor.run_subgraphs([subgraph], lambda _: self.judged.inputs)
+        held = self.explaining.reruns.base(self.judged).held
+        given = {**self.judged.inputs, **held}
+        subgraph = RunnableSubgraph("inside", tuple(given), tuple(names))
+        (ran,) = run.executor.run_subgraphs([subgraph], lambda _: given)
         made = ran.values
-        constants = self.explaining.constants(group)
+        constants = {**self.explaining.reruns.constants(group), **held}
         known = {**self.judged.inputs, **made}
         steps = []
         for op in ops:
@@ -375,13 +293,13 @@ class _Inside:
             return {step.tensor: value.astype(step.value.dtype)}
 
         changed = [(step.tensor,) for step, _ in guesses]
-        return self.explaining.outputs_with(self.judged, changed, values)
+        return self.explaining.reruns.outputs_with(self.judged, changed, values)
 
     def remade(
         self, step: InsideStep, trials: Sequence[Mapping[str, Array]]
     ) -> Sequence[Array | None]:
         """The output of an op inside with other operands, for each trial."""
         changed = [tuple(trial) for trial in trials]
-        return self.explaining.outputs_with(
+        return self.explaining.reruns.outputs_with(
             self.judged, changed, lambda number: trials[number], step
         )

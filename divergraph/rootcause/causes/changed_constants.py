@@ -155,7 +155,10 @@ def _solved(view: SampledTensors, constant: _Constant) -> tuple[Floats, Floats, 
         wrong[:] = False
         wrong[wrong_slices(view, axis)] = True
     size = np.where(own != 0.0, np.abs(own), float(np.abs(own).max()) or 1.0)
-    values, at, step = own.copy(), view.r, _STEP * size
+    # Not the reference: a step must show more than what that allows for beside runs.
+    values, at, step = own.copy(), _run(view, constant, own), _STEP * size
+    if at is None:
+        return None
     best = rms(view.d - at)
     for _ in range(_ROUNDS):
         moved = _run(view, constant, np.where(wrong, values + step, values))

@@ -149,25 +149,34 @@ def test_a_weight_that_reads_much_the_same_everywhere_is_not_told_as_the_bias() 
 
 def test_the_only_value_of_a_channel_may_come_of_its_weights() -> None:
     found = cause(rows(1), with_one(3.0))
-    assert found.label == "wrong_weights"
-    assert "wrong weights of channel 17, a flipped bit" in found.sentence
+    assert found.label == "wrong_parameters"
+    assert "only channel 17 is wrong, as with its weights in w" in found.sentence
+    assert "1 value of each channel cannot tell which, nor whether a bit flipped" in found.sentence
+    assert found.evidence["slices"] == [17]
     assert found.confidence <= 0.6
 
 
-def test_nor_need_there_be_many_values() -> None:
+def test_or_of_its_bias_where_there_is_one() -> None:
+    x, bias = rows(1), np.ones(CHANNELS, np.float32)
+    found = cause(x, with_one(3.0), bias=bias, rounded=False)
+    assert found.label == "wrong_parameters"
+    off = float(x[0] @ (with_one(3.0) - weights())[:, 17])
+    alternatives = found.evidence["alternatives"]
+    assert isinstance(alternatives, dict)
+    assert alternatives["b"] == pytest.approx([off], rel=1e-3)
+    product = float(x[0] @ weights()[:, 17])
+    assert alternatives["w"] == pytest.approx([off / product], rel=1e-3)
+    assert f"b[17] {1 + off:.5g} in place of 1" in found.sentence
+
+
+def test_a_product_without_weights_has_none_that_are_wrong() -> None:
     x = np.random.default_rng(3).standard_normal((1, 6)).astype(np.float32)
     device = x.copy()
     device[0, 4] += 1.0
     found = explain(FaultEvidence("m", 0, device, x, 2.0**-23, ops=(PRODUCT,)))
     assert found is not None
-    assert found.label == "wrong_weights"
-    assert "only 1 value of 6 is wrong" in found.sentence
-
-
-def test_or_of_its_bias_where_there_is_one() -> None:
-    found = cause(rows(1), with_one(3.0), bias=np.ones(CHANNELS, np.float32))
     assert found.label == "few_values"
-    assert "wrong weights or a wrong bias there" in found.sentence
+    assert "only 1 value of 6 is wrong" in found.sentence
 
 
 @pytest.mark.parametrize("count", [1, 2, 60])

@@ -39,6 +39,8 @@ _ROUNDS = 4
 """Steps towards the product's values; two are enough where what follows has straight pieces."""
 _LEFT = 1e-4
 """The share of the error that may be left where the product's value is found."""
+_MANY = 0.1
+"""The share of elements that stand still from which on one value of theirs is a limit."""
 _FEWEST = 8
 """With fewer elements seen nothing can be told of a product."""
 
@@ -91,6 +93,7 @@ class _Tail:
         if source is None:
             return None
         device, seen = view.d.reshape(-1), (source >= 0) & view.finite.reshape(-1)
+        seen &= ~np.isin(device, _held_at(device[slope == 0.0]))
         found, at, there = own.copy(), base, slope
         for _ in range(_ROUNDS):
             gap, able = device - at, seen & (there != 0.0)
@@ -198,6 +201,13 @@ class _Tail:
             return None
         whole = np.where(slope != 0.0, by * slope, 1.0)
         return np.where(slope != 0.0, (moved - base) / whole, 0.0)
+
+
+def _held_at(device: Floats) -> Floats:
+    """The values that many have where the output stands still, as the 0 of a Relu: whatever more
+    the reference allows for, an element with one of these tells nothing of what it was made of."""
+    values, counts = np.unique(device, return_counts=True)
+    return np.asarray(values[counts > _MANY * device.size])
 
 
 def _agree(part: Floats, some: Mask, slope: Floats) -> bool:

@@ -28,6 +28,8 @@ _LUCK = 0.05
 """How many explanations that fit by chance are few: so many are tried, on so few elements."""
 PROMISING = 0.5
 """The share of the error that the best explanation of a row may leave to be tried."""
+_LITTLE_MORE = 1.5
+"""How much more than the best explanation a simpler one, with fewer numbers, may leave."""
 NO_GAIN = 0.01
 """A gain so small is 0 with the noise of 16 bits."""
 _NOTHING = 1e-300
@@ -148,8 +150,10 @@ def changed_row(
         if left <= 2.0 * noise:
             return guess
         possible.append((left, guess))
-    left, best = min(possible, key=lambda each: each[0], default=(math.inf, None))
-    return best if left <= PROMISING * rms(error) else None
+    least = min((left for left, _ in possible), default=math.inf)
+    if least > PROMISING * rms(error):
+        return None
+    return next(guess for left, guess in possible if left <= _LITTLE_MORE * least)
 
 
 def _guesses(

@@ -1,0 +1,160 @@
+"""Groups of golden ops run again with other operands, and the weights the device holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.rootcause.causes.evidence import InsideStep
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.values import same_shape
+from graphstore.model import ErrorSplit
+
+
+@dataclass(frozen=True, slots=True)
+class OpVerdict:
+    """A judged output with its arrays: ``device`` d, ``reference`` r and ``golden`` g of one shape,
+    the ``inputs`` its group was fed, by golden tensor name, and the ``noise`` of the whole output,
+    as a relative error."""
+
+    group: Group
+    split: ErrorSplit
+    device: Array
+    reference: Array
+    golden: Array
+    inputs: Mapping[str, Array]
+    noise: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Base:
+    """What reruns of a group start from: the weights ``held`` by the device in integers, by name,
+    as floats; and how far ``apart`` the reference still is from what the group gives with them,
+    None if that is noise."""
+
+    held: Mapping[str, Array]
+    apart: Array | None
+
+
+@dataclass
+class GroupReruns:
+    """Runs the groups of judged outputs again; trials take at most ``memory`` bytes together."""
+
+    run: PreparedRun
+    memory: int
+    _last: tuple[OpVerdict, _Base] | None = None
+
+    def outputs_with(
+        self,
+        judged: OpVerdict,
+        changed: Sequence[tuple[str, ...]],
+        values: Callable[[int], Mapping[str, Array]],
+        inside: InsideStep | None = None,
+    ) -> list[Array | None]:
+        """The group's output for each run, None where it fails, with some tensors replaced; with
+        *inside* the output of that op of the group.
+
+        Weights are those the device holds. Where the reference is not what the group gives with
+        them, as it allows for more, what it is off by is added to each output.
+
+        *changed* names the replaced tensors of each run; *values* gives their arrays for the run of
+        that number, and is only called when the run starts.
+        """
+        held = self.base(judged).held
+        if inside is not None:
+            shape = inside.value.shape
+            return self._outputs(judged, changed, values, inside.tensor, shape, held)
+        name, shape = self.run.golden.name(judged.group.golden), judged.reference.shape
+        found = self._outputs(judged, changed, values, name, shape, held)
+        apart = self.base(judged).apart
+        return found if apart is None else [None if x is None else x + apart for x in found]
+
+    def base(self, judged: OpVerdict) -> _Base:
+        """What reruns of a group start from: its weights as they are, or as the device holds them
+        if the reference is nearer to that."""
+        if self._last is None or self._last[0] is not judged:
+            self._last = judged, self._base(judged)
+        return self._last[1]
+
+    def _base(self, judged: OpVerdict) -> _Base:
+        plain = _Base({}, self._apart(judged, {}))
+        held = self._held(judged.group) if plain.apart is not None else {}
+        if plain.apart is None or not held:
+            return plain
+        found = _Base(held, self._apart(judged, held))
+        sizes = [0.0 if x is None else float(np.linalg.norm(x)) for x in (plain.apart, found.apart)]
+        return found if sizes[1] < sizes[0] else plain
+
+    def _apart(self, judged: OpVerdict, held: Mapping[str, Array]) -> Array | None:
+        name, shape = self.run.golden.name(judged.group.golden), judged.reference.shape
+        (own,) = self._outputs(judged, [()], lambda _: {}, name, shape, held)
+        return beyond_reruns(judged, own)
+
+    def _held(self, group: Group) -> dict[str, Array]:
+        """The weights of a group that the device holds in integers, as floats."""
+        found: dict[str, Array] = {}
+        ops = [self.run.golden.ops[op_id] for op_id in group.ops]
+        for name, value in self.constants(group).items() if self.run.quantisers.by_tensor else ():
+            through = [
+                self.run.quantisers.reads(op.id, name)
+                for op in ops
+                if any(ref is not None and ref.tensor == name for ref in op.inputs)
+            ]
+            quantiser = through[0] if through else None
+            alike = all(each is quantiser for each in through)
+            if quantiser is not None and alike and value.dtype.kind == "f":
+                found[name] = quantiser(value)
+        return found
+
+    def _outputs(
+        self,
+        judged: OpVerdict,
+        changed: Sequence[tuple[str, ...]],
+        values: Callable[[int], Mapping[str, Array]],
+        name: str,
+        shape: tuple[int, ...],
+        held: Mapping[str, Array],
+    ) -> list[Array | None]:
+        """The tensor called *name* for each run."""
+        usual = {**judged.inputs, **held}
+        subgraphs = [
+            RunnableSubgraph(str(number), tuple(dict.fromkeys((*names, *usual))), (name,))
+            for number, names in enumerate(changed)
+        ]
+
+        def given(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
+            return {**usual, **values(int(subgraph.key))}
+
+        found: list[Array | None] = [None] * len(subgraphs)
+        for result in self.run.executor.run_subgraphs(subgraphs, given, memory=self.memory):
+            made = result.values.get(name)
+            if made is not None:
+                found[int(result.key)] = same_shape(made, shape)
+        return found
+
+    def constants(self, group: Group) -> dict[str, Array]:
+        """The weights of the ops of a group, by tensor name."""
+        fed = {feed.tensor for feed in group.feeds}
+        made = {tensor.name for op_id in group.ops for tensor in self.run.golden.ops[op_id].outputs}
+        read = (ref.tensor for ref in self.run.golden.reads(group.ops))
+        names = dict.fromkeys(name for name in read if name not in fed and name not in made)
+        subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
+        results = self.run.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory)
+        return {result.key: result.values[result.key] for result in results if result.values}
+
+
+def beyond_reruns(judged: OpVerdict, own: Array | None) -> Array | None:
+    """What the reference is off from what the group gives by itself, if that is more than noise."""
+    if own is None or judged.reference.dtype.kind != "f":
+        return None
+    reference = judged.reference.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        apart = reference - own
+    use = np.isfinite(apart)
+    if np.linalg.norm(apart[use]) <= judged.noise * np.linalg.norm(reference[use]):
+        return None
+    return np.where(use, apart, 0.0).astype(judged.reference.dtype)
