@@ -26,6 +26,7 @@ WITHOUT = {
     **dict.fromkeys(("Assert", "ControlTrigger", "NoOp"), "gives nothing"),
     "RefIdentity": "takes a variable itself: variables are read in test_translated_steps",
     "ReadVariableOp": "takes a resource: variables are read in test_translated_steps",
+    **dict.fromkeys(("VarIsInitializedOp", "IsVariableInitialized"), "test_translated_steps"),
     "VariableShape": "takes a resource, and has the row of Shape",
     "ResourceGather": "takes a resource, and is made of the row of GatherV2",
     "DebugIdentity": "needs TensorFlow's debugger",

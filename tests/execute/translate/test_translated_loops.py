@@ -138,6 +138,32 @@ def test_a_piece_around_a_loop_runs(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["behind"][1]["sum:0"], [2, 3])
 
 
+def test_what_only_counts_turns_needs_nothing_else(tmp_path: Path) -> None:
+    changed = {
+        "limit": node("limit", "Placeholder", dtype=f"type: {INT}"),
+        "limit_in": entered("limit_in", "limit", INT, constant="true"),
+        "less": typed("less", "Less", "at_now", "limit_in", T=INT),
+    }
+    nodes = [changed.get(each.split('"')[1], each) for each in DOUBLING]
+    path = model(tmp_path / "net.pbtxt", nodes)
+    graph = read_graph(path)
+    factory = TranslatedTensorFlowFactory()
+    assert factory.covers(graph, None)
+    executor = factory.open(path, graph)
+    given = {"limit:0": np.array(4, np.int32), "x:0": np.array(3, np.float32)}
+    pieces = [
+        RunnableSubgraph("count", ("limit:0",), ("at_out:0",)),
+        RunnableSubgraph("rest", ("limit:0", "x:0"), ("at_out:0", "x_out:0")),
+    ]
+    found = {
+        each.key: (each.failure, each.values)
+        for each in executor.run_subgraphs(pieces, lambda p: {n: given[n] for n in p.inputs})
+    }
+    assert {failure for failure, _ in found.values()} == {""}
+    assert found["count"][1]["at_out:0"] == found["rest"][1]["at_out:0"] == 4
+    assert found["rest"][1]["x_out:0"] == 48
+
+
 def function(name: str, takes: str, gives: str, nodes: list[str], **results: str) -> str:
     args = "".join(
         f' input_arg {{ name: "{each}" type: {FLOAT} }}' for each in takes.split()
@@ -172,6 +198,14 @@ def test_a_loop_of_functions_hands_on_what_each_turn_gives(tmp_path: Path) -> No
     found = run(path, a=1, b=1, limit=50)
     assert [found[f"loop:{port}"].item() for port in range(3)] == [55, 89, 50]
     assert found["found:0"] == -89
+
+
+def test_a_loop_without_its_functions_is_not_covered(tmp_path: Path) -> None:
+    factory = TranslatedTensorFlowFactory()
+    whole = read_graph(model(tmp_path / "net.pbtxt", CALLER, [FIBONACCI, BELOW]))
+    assert factory.covers(whole, None)
+    part = read_graph(model(tmp_path / "part.pbtxt", CALLER, [BELOW]))
+    assert not factory.covers(part, None)
 
 
 def test_one_branch_of_two_is_taken(tmp_path: Path) -> None:

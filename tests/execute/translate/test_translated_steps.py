@@ -103,7 +103,8 @@ node { name: "at" op: "Const" attr { key: "dtype" value { type: DT_INT32 } }
   attr { key: "value" value { tensor { dtype: DT_INT32 tensor_shape { } int_val: 0 } } } }
 node { name: "both" op: "Split" input: "at" input: "x" attr { key: "num_split" value { i: 2 } }
   attr { key: "T" value { type: DT_FLOAT } } }
-node { name: "y" op: "AddV2" input: "both" input: "both:1" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "y" op: "AddV2" input: "both" input: "both:1"
+  attr { key: "T" value { type: DT_FLOAT } } }
 """
 
 
@@ -182,6 +183,23 @@ def test_an_op_runs_with_other_attributes() -> None:
     executor.close()
     assert found is None  # 1 x 2 transposed does not fit 3 x 4
     assert refused is None
+
+
+ASKING = """
+node { name: "w" op: "VarHandleOp" attr { key: "dtype" value { type: DT_FLOAT } } }
+node { name: "there" op: "VarIsInitializedOp" input: "w" }
+node { name: "not" op: "LogicalNot" input: "there" }
+"""
+
+
+def test_before_a_step_every_variable_has_a_value(tmp_path: Path) -> None:
+    path = tmp_path / "net.pbtxt"
+    path.write_text(ASKING)
+    executor = open_executor(path, read_graph(path), {}, ENGINE)
+    found = dict(executor.run({}))
+    executor.close()
+    assert found["there:0"]
+    assert not found["not:0"]
 
 
 FAILING = """

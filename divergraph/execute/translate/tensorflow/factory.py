@@ -16,6 +16,7 @@ from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.run import ProgramRun
 from divergraph.execute.translate.tensorflow.late_values import with_late_values
 from divergraph.execute.translate.tensorflow.rows import ROWS
+from divergraph.execute.translate.tensorflow.rows.control import CALLS
 from divergraph.execute.translate.tensorflow.step import computes, initialisers, tensorflow_program
 from divergraph.execute.translate.tensorflow.variables import variables_of
 from graphstore.errors import ExecutionError
@@ -36,13 +37,13 @@ class TranslatedTensorFlowFactory:
         return graph.framework is Framework.TENSORFLOW
 
     def covers(self, graph: ModelGraph, options: Mapping[str, str] | None) -> bool:
-        """Whether every op that counts has a row and none is a loop or branch, none takes a
-        variable after the step has changed it in ways the graph does not tell, and whether the run
-        has all values it starts from, if they do not come with each question."""
+        """Whether every op that counts has a row and every loop is as TensorFlow makes them, no op
+        takes a variable after the step has changed it in ways the graph does not tell, and whether
+        the run has all values it starts from, if they do not come with each question."""
         said = options or {}
         program = _program(graph, said, variables_of(graph, said), from_dumps=True)
-        if program.without_row() or program.blocks:
-            return False  # of parts with loops TensorFlow's own executor can run more
+        if program.without_row() or _loose_ends(program):
+            return False
         if with_late_values(calls_in_place(graph))[1]:
             return False
         return options is None or not _read_from_outside(_with_first_values(graph, said))
@@ -103,6 +104,13 @@ def _with_first_values(graph: ModelGraph, options: Mapping[str, str]) -> Program
     if not found:
         return program
     return _program(graph, options, {**known, **found}, from_dumps=True)
+
+
+def _loose_ends(program: Program) -> bool:
+    """Whether a loop is not as TensorFlow makes them, or an op calls a function that is missing."""
+    inside = (op for block in program.blocks.values() for op in block.ops())
+    calls = any(op.type in CALLS and op.id not in program.blocks for op in (*program.ops, *inside))
+    return calls or any("frame" in op.attrs for op in program.ops)
 
 
 def _unknown_variables(program: Program) -> list[Op]:

@@ -7,18 +7,19 @@ frame, ``Merge`` joins what a variable is in the first turn with what ``NextIter
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from divergraph.execute.tensorflow.branches import MERGES
 from divergraph.execute.translate.blocks import FrameLoop
-from graphstore.model import InputRef, Op
+from graphstore.model import InputRef, Op, Tensor
 from graphstore.traverse.topological_order import lowest_first
 
 _ENTER = frozenset(("Enter", "RefEnter"))
 _EXIT = frozenset(("Exit", "RefExit"))
 _NEXT = frozenset(("NextIteration", "RefNextIteration"))
 _PUSHES, _POPS = frozenset(("StackPush", "StackPushV2")), frozenset(("StackPop", "StackPopV2"))
+_STACKS = _PUSHES | _POPS
 _HANDS_ON = frozenset((*_ENTER, "Switch", "RefSwitch", "Merge", "RefMerge", "Identity"))
 
 
@@ -105,9 +106,13 @@ class _Folding:
         homes: dict[str, str] = {}
         for inner, around in self._around.items():
             if around == frame:
-                loop = self._loop(inner)
-                found.append(loop)
-                homes.update((op.id, loop.id) for op in self._all(inner))
+                whole, *deciding = self._loop(inner)
+                found += [whole, *deciding]
+                homes.update((op.id, whole.id) for op in self._all(inner))
+                for loop in deciding:
+                    leaving = {tensor.name for tensor in loop.outputs}
+                    exits = (op for op in self._members[inner] if op.type in _EXIT)
+                    homes.update((op.id, loop.id) for op in exits if op.outputs[0].name in leaving)
         return in_order(found, homes)
 
     def waits(self) -> dict[str, frozenset[str]]:
@@ -149,8 +154,9 @@ class _Folding:
             ref = self._ops[ref.op].source()
         return "" if ref is None else ref.op
 
-    def _loop(self, frame: str) -> Op:
-        """The loop *frame* as one op, which gives what leaves it."""
+    def _loop(self, frame: str) -> list[Op]:
+        """The loop *frame* as one op, which gives what leaves it; and what only counts its turns
+        as another one, which needs no more than that."""
         ops = self.level(frame)
         kinds = {op.id: op.type for op in ops}
         enters = [op for op in ops if op.type in _ENTER]
@@ -171,38 +177,105 @@ class _Folding:
         decides = next((_tensor(op) for op in ops if op.type == "LoopCond"), "")
         around = {*joined, *(op.id for op in (*enters, *exits))}
         inside = [op for op in ops if op.id not in around and op.type not in _NEXT]
-        asking = _behind([decides], inside)
-        leaving = _behind([_tensor(op) for op in exits], inside)
-        first_ids = {op.id for op in asking}
-        last_ids = {op.id for op in leaving} - first_ids
-        body = tuple(op for op in inside if op.id not in first_ids)
-        self.loops[_loop_id(frame)] = FrameLoop(
-            entered,
-            started,
-            carried,
-            tuple(asking),
-            decides,
-            body,
-            tuple(op for op in leaving if op.id in last_ids),
-            tuple(_tensor(op) for op in exits),
-        )
-        return self._as_op(frame, ops, enters, exits)
+        parts = _LoopParts(entered, started, carried, decides, tuple(inside))
+        asks = [op.outputs[0].name for op in ops if op.type == "LoopCond"]
+        real = {each.name for op in ops for each in op.outputs if not _is_whole(each)}
+        known = {op.id: parts.reached([*asks, _tensor(op)]) for op in exits}
+        counts = [op for op in exits if known[op.id].isdisjoint(real)]
+        others = [op for op in exits if op not in counts]
+        needed = frozenset(each for op in counts for each in known[op.id])
+        if not counts or not others or any(kinds.get(each) in _STACKS for each in needed):
+            self.loops[_loop_id(frame)] = parts.loop(exits)
+            return [self._as_op(_loop_id(frame), frame, ops, enters, exits)]
+        self.loops[_loop_id(frame)] = parts.loop(others)
+        number = f"{_loop_id(frame)} turns"
+        self.loops[number] = parts.only(needed).loop(counts)
+        taken = [op for op in enters if op.outputs[0].name in needed]
+        return [
+            self._as_op(_loop_id(frame), frame, ops, enters, others),
+            self._as_op(number, frame, (), taken, counts),
+        ]
 
     def _as_op(
-        self, frame: str, ops: Sequence[Op], enters: Sequence[Op], exits: Sequence[Op]
+        self, name: str, frame: str, ops: Sequence[Op], enters: Sequence[Op], exits: Sequence[Op]
     ) -> Op:
         inside = {op.id for op in self._all(frame)}
         taken: dict[str, InputRef] = {ref.tensor: ref for op in enters for ref in op.inputs if ref}
-        waits = {name for op in ops for name in op.control_inputs if name not in inside}
+        waits = {each for op in ops for each in op.control_inputs if each not in inside}
         return Op(
-            _loop_id(frame),
+            name,
             frame,
             "Loop",
             tuple(taken.values()),
             tuple(sorted(waits)),
             tuple(tensor for op in exits for tensor in op.outputs),
-            sequence=min(op.sequence for op in ops),
+            sequence=min(op.sequence for op in self._members[frame]),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _LoopParts:
+    """What enters a loop, what its variables are in the first turn and what they become, which
+    tensor decides whether there is one more turn, and the ops of a turn."""
+
+    entered: Mapping[str, str]
+    started: Mapping[str, str]
+    carried: Mapping[str, str]
+    decides: str
+    inside: tuple[Op, ...]
+
+    def reached(self, tensors: Iterable[str]) -> frozenset[str]:
+        """The tensors and the ops that *tensors* are made by, in this turn or in those before."""
+        makers = {tensor.name: op for op in self.inside for tensor in op.outputs}
+        found: set[str] = set()
+        waiting = list(tensors)
+        while waiting:
+            name = waiting.pop()
+            if name in found:
+                continue
+            found.add(name)
+            if name in self.carried:
+                # The first value comes by the tensor that enters, and the next by what is carried.
+                own = self.started[name]
+                found.update(each for each, source in self.entered.items() if source == own)
+                waiting.append(self.carried[name])
+            elif name in makers:
+                made = makers[name]
+                found.update((made.id, *(tensor.name for tensor in made.outputs)))
+                waiting += [ref.tensor for ref in made.inputs if ref is not None]
+        return frozenset(found)
+
+    def only(self, known: Collection[str]) -> _LoopParts:
+        """Those of them among *known*, and the ops that hand such on."""
+        return _LoopParts(
+            {name: source for name, source in self.entered.items() if name in known},
+            {name: source for name, source in self.started.items() if name in known},
+            {name: source for name, source in self.carried.items() if name in known},
+            self.decides,
+            tuple(op for op in self.inside if op.id in known),
+        )
+
+    def loop(self, exits: Sequence[Op]) -> FrameLoop:
+        """The loop that *exits* leave."""
+        asking = _behind([self.decides], self.inside)
+        first = {op.id for op in asking}
+        leaving = _behind([_tensor(op) for op in exits], self.inside)
+        return FrameLoop(
+            self.entered,
+            self.started,
+            self.carried,
+            tuple(asking),
+            self.decides,
+            tuple(op for op in self.inside if op.id not in first),
+            tuple(op for op in leaving if op.id not in first),
+            tuple(_tensor(op) for op in exits),
+        )
+
+
+def _is_whole(tensor: Tensor) -> bool:
+    """Whether it is of whole numbers or truth values."""
+    kind = tensor.dtype.numpy if tensor.dtype is not None else None
+    return kind is not None and kind.kind in "iub"
 
 
 def _frame(op: Op) -> str:

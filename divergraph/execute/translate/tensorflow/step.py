@@ -21,6 +21,7 @@ from divergraph.execute.translate.tensorflow.frames import flows_of_arrays, fold
 from divergraph.execute.translate.tensorflow.functions import function_blocks
 from divergraph.execute.translate.tensorflow.late_values import LEFT, with_late_values
 from divergraph.execute.translate.tensorflow.rows import ROWS
+from divergraph.execute.translate.tensorflow.rows.control import ASKS
 from divergraph.execute.translate.tensorflow.signatures import of_other_signatures
 from graphstore.errors import InputError
 from graphstore.model import InputRef, ModelGraph, Op, Tensor
@@ -58,7 +59,7 @@ def tensorflow_program(
     found = _Step(whole, ops, train_ops, fed, late, closed)
     branches = in_branches(whole)
     constants = TensorFlowConstants(graph, branches, variables)
-    kept = [op for op in ops if not _is_constant(op, constants)]
+    kept = [_without_variable(op) for op in ops if not _is_constant(op, constants)]
     folded = fold_loops([_in_branch(op, branches) for op in kept if op.type not in PLACEHOLDERS])
     blocks = {**function_blocks(whole, constants), **folded.loops}
     open_ops = [op for op in ops if op.type in PLACEHOLDERS and op.id not in closed]
@@ -101,7 +102,6 @@ _DRAWS = (
     *("StatelessRandom", "StatelessTruncated", "StatelessMultinomial", "StatelessParameterized"),
     *("StatefulUniform", "StatefulStandardNormal", "StatefulTruncated", "StatefulRandomBinomial"),
 )
-_ASKS = ("VarIsInitializedOp", "IsVariableInitialized")
 _OF_TEXTS = ("StaticRegexFullMatch", "RegexFullMatch", "StringLength")
 _FETCHES = ("Iterator", "OneShotIterator", "QueueDequeue", "ReaderRead")
 _READS_TEXTS = (
@@ -125,6 +125,11 @@ def _is_constant(op: Op, constants: TensorFlowConstants) -> bool:
     return bool(op.outputs) and op.outputs[0].name in constants
 
 
+def _without_variable(op: Op) -> Op:
+    """An op that asks whether a variable has a value needs none to say so: in a step all have."""
+    return replace(op, inputs=()) if op.type in ASKS else op
+
+
 def _in_branch(op: Op, branches: Mapping[str, InputRef]) -> Op:
     """A constant of a branch as an op that takes its value, and what tells whether it exists."""
     if op.type != "Const" or op.id not in branches:
@@ -136,7 +141,7 @@ def computes(op: Op) -> bool:
     """Whether *op* computes numbers from its inputs, so that a run needs a row for it."""
     if _comes_from_outside(op) or touches(op.type) or changes_variable(op.type):
         return op.type in ROWS
-    if op.type in PLACEHOLDERS or op.type in (*_ASKS, *_OF_TEXTS) or not op.outputs:
+    if op.type in PLACEHOLDERS or op.type in _OF_TEXTS or not op.outputs:
         return False
     return any(_not_kept(op, tensor) == "" for tensor in op.outputs)
 
@@ -200,8 +205,6 @@ class _Step:
             return self._closed[op.id]
         if op.id in self._late:
             return "reads a variable after the step has changed it"
-        if op.type in _ASKS:
-            return "asks whether a variable has a value"
         if op.id in self._prepares:
             return "only prepares variables"
         if op.id not in self._step and changes_variable(op.type):

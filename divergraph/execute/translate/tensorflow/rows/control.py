@@ -8,7 +8,13 @@ import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
-from divergraph.execute.translate.tensorflow.rows.table import ARRAY, CONTROL, FUNCTIONS, ROWS
+from divergraph.execute.translate.tensorflow.rows.table import (
+    ARRAY,
+    CONTROL,
+    FUNCTIONS,
+    ROWS,
+    STATE,
+)
 
 
 @ROWS.row("Switch", "RefSwitch", source=CONTROL)
@@ -33,11 +39,13 @@ def around_a_loop(p: Piece) -> Sequence[str]:
     return [p.name(0)]
 
 
-@ROWS.row(
+CALLS = (
     *("While", "StatelessWhile", "If", "StatelessIf", "Case", "StatelessCase"),
     *("PartitionedCall", "StatefulPartitionedCall"),
-    source=FUNCTIONS,
 )
+
+
+@ROWS.row(*CALLS, source=FUNCTIONS)
 def runs_functions(p: Piece) -> Sequence[str]:
     """Runs functions of the model: its ops are unrolled, so none comes here but by itself."""
     raise NotTranslatedError(f"{p.op.type} without its function")
@@ -53,3 +61,12 @@ def constant_of_a_branch(p: Piece) -> Sequence[str]:
 def nothing(_: Piece) -> Sequence[str]:
     """Orders ops, or ends a run that went wrong; gives nothing."""
     return []
+
+
+ASKS = ("VarIsInitializedOp", "IsVariableInitialized")
+
+
+@ROWS.row(*ASKS, source=STATE)
+def has_value(p: Piece) -> Sequence[str]:
+    """Whether a variable has a value: before a step all have."""
+    return [p.const(np.array(True))]
