@@ -88,7 +88,7 @@ def _run(model: Path, feeds: Mapping[str, Array], options: list[str]) -> dict[st
             for number in op["outputIndexes"]
         ]
         wanted = [name for name in dict.fromkeys(names) if name in known]
-        types = {"float32": expr.float, "int32": expr.int, "int64": expr.int, "uint8": expr.uint8}
+        types = {"float32": expr.float, "int32": expr.int, "uint8": expr.uint8}
         module = nn.load_module_from_file(
             str(path),
             list(feeds),
@@ -97,8 +97,8 @@ def _run(model: Path, feeds: Mapping[str, Array], options: list[str]) -> dict[st
             memory_mode=getattr(expr.MemoryMode, "Low" if LOW_MEMORY in options else "Normal"),
         )
         given = [
-            expr.const(_narrow(each), list(each.shape), expr.NCHW, types[str(each.dtype)])
-            for each in feeds.values()
+            expr.const(each, list(each.shape), expr.NCHW, types[str(each.dtype)])
+            for each in map(_narrow, feeds.values())
         ]
         found = module.forward(given)
         return {
@@ -108,8 +108,9 @@ def _run(model: Path, feeds: Mapping[str, Array], options: list[str]) -> dict[st
 
 
 def _narrow(value: Array) -> Array:
-    """*value* in a type MNN has: it knows no integers of 64 bits."""
-    return np.ascontiguousarray(value.astype(np.int32) if value.dtype == np.int64 else value)
+    """*value* in a type MNN has: it knows no truth values and no integers of 64 bits."""
+    wide = value.dtype in (np.bool_, np.int64)
+    return np.ascontiguousarray(value.astype(np.int32) if wide else value)
 
 
 def _plain(value: Any, expr: Any) -> Any:

@@ -1,14 +1,13 @@
 """Tensors that an op overwrote with its own output before they were dumped.
 
 Runtimes compute activations in place, so the dump of a convolution may hold what the Relu behind
-it made. That shows only where both are compared: the device has the same values twice, and they
-are far nearer to what the reader should have made.
+it made, or the last of several ops that the device computes as one. That shows only where both are
+compared: the device has the same values twice, and they are far nearer to what is behind.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -29,16 +28,17 @@ from importers.dumps.index import DumpIndex
 
 _NEARER = 0.5
 """How much of its distance from its own original is left to that of the reader."""
-_MOST = 6
-"""The longest chain of ops that work in place one after the other."""
+_MOST = 16
+"""Ops behind a tensor that are looked at: those that work in place one after the other, and the
+parts of what is computed as one (Gelu has five). Bounds cost."""
 _MEMORY = 1 << 28
 
 
 def overwritten(
     lineage: Lineage, device: ModelGraph, comparisons: Iterable[Comparison], dump: DumpIndex
 ) -> dict[TensorRef, TensorMatch]:
-    """By device output that a reader overwrote, the match with what that reader should have made.
-    Values are read only of outputs that are far off though a reader of theirs is not."""
+    """By device output that was overwritten with what was computed of it, the match with what that
+    should have been. Values are read only of outputs that are far off though one behind is not."""
     apart = {
         TensorRef(item.op, item.port): item.metrics.relative_euclidean_distance
         for item in comparisons
@@ -50,9 +50,10 @@ def overwritten(
     for ref, distance in apart.items():
         if not distance > AS_IT_LIES or ref in ends:
             continue
-        chain = _in_place(ref, readers, dump, values)
+        behind = (each for each in _behind(ref, readers, dump) if each in apart)
+        nearer = (each for each in behind if apart[each] < _NEARER * distance)
         nearest = min(
-            (each for each in chain if apart.get(each, math.inf) < _NEARER * distance),
+            (each for each in nearer if _is_same(values, ref, each)),
             key=lambda each: apart[each],
             default=None,
         )
@@ -62,29 +63,29 @@ def overwritten(
     return found
 
 
-def _in_place(
-    ref: TensorRef,
-    readers: Mapping[TensorRef, list[Op]],
-    dump: DumpIndex,
-    values: DumpedValues,
-) -> Iterator[TensorRef]:
-    """The tensors, each computed from the one before alone, that hold the very values of *ref*."""
-    own = None
-    for _ in range(_MOST):
-        users = {op.id: op for op in readers.get(ref, ())}
-        if len(users) != 1:
-            return
-        (user,) = users.values()
-        if len(user.makes) != 1 or _has_inputs(user, dump):
-            return
-        own = values.of(ref) if own is None else own
-        ref = user.makes[0]
-        made = values.of(ref)
-        if own is None or made is None or own.size != made.size:
-            return
-        if not np.array_equal(own.reshape(-1), made.reshape(-1), equal_nan=own.dtype.kind == "f"):
-            return
-        yield ref
+def _behind(
+    ref: TensorRef, readers: Mapping[TensorRef, list[Op]], dump: DumpIndex
+) -> list[TensorRef]:
+    """The first tensors that are computed of *ref*, the nearest first. What is behind an op whose
+    inputs were dumped is left out: there it is known what was read."""
+
+    found = {ref: None}
+    waiting = [ref]
+    for each in waiting:  # it grows meanwhile
+        users = (user for user in readers.get(each, ()) if not _has_inputs(user, dump))
+        made = [one for user in users for one in user.makes if one not in found]
+        found.update(dict.fromkeys(made))
+        waiting += made if len(found) <= _MOST else []
+    return list(found)[1:]
+
+
+def _is_same(values: DumpedValues, one: TensorRef, other: TensorRef) -> bool:
+    """Whether the device has the very values of one tensor in the other, too."""
+    left, right = values.of(one), values.of(other)
+    if left is None or right is None or left.size != right.size:
+        return False
+    nan = left.dtype.kind == "f"
+    return np.array_equal(left.reshape(-1), right.reshape(-1), equal_nan=nan)
 
 
 def _has_inputs(op: Op, dump: DumpIndex) -> bool:

@@ -108,3 +108,36 @@ def test_a_fault_in_what_was_overwritten_is_seen_in_the_op_that_did(
     )
     assert golden_of(found, "product") == TensorRef("relu", 0)
     assert [each.op for each in found.origins] == ["product"]
+
+
+def test_an_activation_of_several_ops_that_the_device_computes_as_one(
+    tmp_path: Path,
+) -> None:
+    """The product is read twice: by the sigmoid, which the device does not make, and by what
+    multiplies it."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "product"),
+        helper.make_node("Sigmoid", ["a"], ["s"], "gate"),
+        helper.make_node("Mul", ["a", "s"], ["m"], "silu"),
+        helper.make_node("MatMul", ["m", "v"], ["y"], "end"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [8, 30])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [8, 5])],
+        [numpy_helper.from_array(WEIGHTS[name], name) for name in "wv"],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+    for side in ("golden", "device"):
+        capture(CaptureRequest(tmp_path / "m.onnx", tmp_path / side, seed=5))
+    dumps = {each.name.partition(".")[0]: each for each in (tmp_path / "device").glob("*.npy")}
+    dumps["gate"].unlink()
+    np.save(dumps["product"], np.load(dumps["silu"]))
+
+    request = (tmp_path / "m.onnx", tmp_path / "golden", tmp_path / "m.onnx")
+    found = compare(CompareRequest(*request, tmp_path / "device"))
+
+    assert golden_of(found, "product") == TensorRef("silu", 0)
+    assert found.run.verdict is Verdict.CLEAN
