@@ -299,6 +299,10 @@ TILES_BY_CHANCE = 6.0
 """Standard deviations of the cosine of errors that have nothing to do with each other, of which
 none is taken for the same. Not measured: ten kinds of tiles are tried for each of many ops."""
 
+TILES_GROW_ALIKE = 0.9
+"""The least correlation between the logarithms of errors by place in a tile. Measured: MNN's have
+0.99 with its own tiles, at most 0.7 with others of a like size."""
+
 FUNCTION_INEXACT = 2.0
 """Median of error over floor above which a type of function is not exact. Not measured: that of
 healthy ops is 1.0 to 1.2."""
@@ -314,6 +318,10 @@ an approximation is told from other roundings. Not measured."""
 FUNCTION_STEPS = 6
 """How often that is doubled: to 6.4e-5, some hundred units of the last place or more, as tables
 and polynomials have. What is further off is a fault. Not measured."""
+
+FORMULA_ALIKE = 0.7
+"""The least median of cosines between the errors of a type of function and those of a formula that
+stands for it. Measured: Gelu of MNN, by tanh, has 0.93 to 0.99."""
 
 QUANTISED_MOST_OFF = 0.25
 """The share of ops that may be off, by faults, where the others show that ops are exact. Not

@@ -9,7 +9,8 @@ from functools import cached_property
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import find_operands
-from divergraph.rootcause.devices.functions import Approximated, find_functions
+from divergraph.rootcause.devices.formulas import Approximated
+from divergraph.rootcause.devices.functions import find_functions
 from divergraph.rootcause.devices.mixed_precision import (
     Arithmetics,
     DeclaredTypes,

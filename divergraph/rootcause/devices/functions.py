@@ -1,17 +1,18 @@
 """How exactly a device computes functions in float32: exponentials, roots and the like.
 
 Vector units use polynomials and tables for them, which are off by up to some hundred units of the
-last place. The graph does not say by how much, but it is the same in all ops of a type, so their
-errors show it.
+last place; compilers take formulas for some that are off by more. The graph does not say by how
+much, but it is the same in all ops of a type, so their errors show it.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import measured
+from divergraph.rootcause.devices.arithmetic import agreement, measured
+from divergraph.rootcause.devices.formulas import FORMULAS, Approximated, Approximation
 from divergraph.rootcause.devices.operand_precision import family_of
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
@@ -41,23 +42,20 @@ FUNCTIONS = frozenset(
 _LOOKED_AT = 8
 """Groups that are run for one type of function. Bounds cost, not a verdict."""
 
-Approximated = Mapping[str, float]
-"""By op type the largest relative error of its outputs; types not in it are exact."""
-
 
 def find_functions(
     golden: OpGraph,
     groups: Sequence[Group],
     samples: Callable[[Sequence[Group]], Samples],
     floors: Callable[[Approximated], Emulation],
-) -> dict[str, float]:
-    """The op types whose functions the device approximates, with their largest relative error.
+) -> dict[str, Approximation]:
+    """The op types whose functions the device approximates, and how.
 
     *samples* runs groups on the device's inputs, *floors* gives the emulation under a hypothesis.
     A type is judged by groups without other functions where there are any, else by mixed ones; a
     fault in a few of its ops does not move their median.
     """
-    found: dict[str, float] = {}
+    found: dict[str, Approximation] = {}
     alone = _alone(golden, groups)
     types = {group.output: kind for kind, own in alone.items() for group in own}
     seen: dict[str, list[float]] = {}
@@ -68,7 +66,7 @@ def find_functions(
         seen.setdefault(types[sample.group.output], []).extend([] if ratio is None else [ratio])
     for kind, ratios in seen.items():
         if ratios and statistics.median(ratios) > calibration.FUNCTION_INEXACT:
-            found |= _size_of(ran.of(alone[kind]), kind, {}, floors)
+            found |= _approximation(ran.of(alone[kind]), kind, {}, floors)
     # Types that never stand alone, by shortest group: each one found makes the next decidable.
     mixed: dict[str, list[Group]] = {}
     for group in groups:
@@ -77,7 +75,7 @@ def find_functions(
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
         few = samples(sampled_groups(among, _LOOKED_AT, 1))
         if _median(few, floors(found)) > calibration.FUNCTION_INEXACT:
-            found |= _size_of(few, kind, found, floors)
+            found |= _approximation(few, kind, found, floors)
     return found
 
 
@@ -100,19 +98,37 @@ def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, Sequence[Group
     return {kind: sampled_groups(found, _LOOKED_AT, 1) for kind, found in by_type.items()}
 
 
-def _size_of(
+def _approximation(
     samples: Iterable[GroupSample],
     kind: str,
     known: Approximated,
     floors: Callable[[Approximated], Emulation],
-) -> dict[str, float]:
-    """The smallest relative error for *kind* that explains most of *samples*; empty if even the
-    largest that approximations have does not: then it is a fault."""
-    for step in range(calibration.FUNCTION_STEPS):
-        size = calibration.FUNCTION_SMALLEST * 2.0**step
-        if _median(samples, floors({**known, kind: size})) <= calibration.FUNCTION_FITS:
-            return {kind: size}
+) -> dict[str, Approximation]:
+    """The smallest relative error for *kind* that explains most of *samples*, or else the formula
+    whose errors they have; empty if even the largest that approximations have does not: then it is
+    a fault."""
+    sizes = [
+        calibration.FUNCTION_SMALLEST * 2.0**step for step in range(calibration.FUNCTION_STEPS)
+    ]
+    tried = [Approximation(size) for size in sizes]
+    for formula in FORMULAS.get(kind, ()):
+        exactly = floors({**known, kind: Approximation(0.0, formula)})
+        if _agreement(samples, exactly) >= calibration.FORMULA_ALIKE:
+            tried += [Approximation(size, formula) for size in (0.0, *sizes)]
+    for each in tried:
+        if _median(samples, floors({**known, kind: each})) <= calibration.FUNCTION_FITS:
+            return {kind: each}
     return {}
+
+
+def _agreement(samples: Iterable[GroupSample], floors: Emulation) -> float:
+    """The median of the cosines between the device's errors and the emulation's."""
+    found = []
+    for sample in samples:
+        made = measured(sample, floors)
+        if made is not None and made[2] is not None and made[2].shape == sample.reference.shape:
+            found.append(agreement(made[1], made[2], sample.reference) or 0.0)
+    return statistics.median(found) if found else 0.0
 
 
 def _median(samples: Iterable[GroupSample], floors: Emulation) -> float:
@@ -138,8 +154,11 @@ def functions_remark(approximated: Approximated) -> str:
     """The run's note on approximated functions; "" without any."""
     if not approximated:
         return ""
-    names = ", ".join(sorted(approximated))
+    said = [
+        kind if each.formula is None else f"{kind} (by {each.formula.name})"
+        for kind, each in sorted(approximated.items())
+    ]
     return (
-        f"float32, but {names} {'is' if len(approximated) == 1 else 'are'} approximated, "
-        f"off by up to {max(approximated.values()):.0e} of a value"
+        f"float32, but {', '.join(said)} {'is' if len(said) == 1 else 'are'} approximated, "
+        f"off by up to {max(each.off for each in approximated.values()):.0e} of a value"
     )

@@ -55,7 +55,7 @@ class Arithmetics:
                 for family, kind in self.operands.items()
                 if kind is not Operands.FULL
             },
-            dict(self.usual.approximated),
+            {kind: each.off for kind, each in self.usual.approximated.items()},
             tuple(sorted({ref.op for ref in kept_single})),
         )
 

@@ -2,7 +2,9 @@
 
 Compilers choose that op by op, by the sizes, and say so nowhere. The errors are up to a thousand
 times those of sums, and a limit for all convolutions that wide would hide faults; but they are the
-very errors that the transforms make, and these can be made again.
+errors that the transforms make, and these can be made again. Where a device adds up in the same
+order they are the very same, value by value. In another order they still grow over each tile as
+the powers of its points do: by a place's number in the tile, the same at all tiles.
 """
 
 from __future__ import annotations
@@ -15,20 +17,36 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.winograd import CANDIDATES, Tiles, can_be_tiled
+from divergraph.rootcause.devices.winograd import (
+    CANDIDATES,
+    Tiles,
+    can_be_tiled,
+    has_channels_last,
+    kernel_of,
+)
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.tolerances.masks import Mask, without
 from divergraph.rootcause.tolerances.noise_floor import Emulation
+from graphstore.model import Op
+
+_FEWEST_PLACES = 4
+"""Places of a tile in which errors can be seen to grow."""
+_GROWN = 0.35
+"""The least spread of the logarithms that is called growth: from 0.7 to 1.4 times the usual."""
+_NEAR = 2.0
+"""By how many times errors, and their growth, may be larger or smaller."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToldTiles:
     """The tiles a convolution was computed over: what it ``made`` over them, in the shape of the
-    reference, and the ``cosine`` between its errors and the device's."""
+    reference, and the ``cosine`` between its errors and the device's, or between how these grow
+    over the tiles (``by_place``)."""
 
     tiles: Tiles
     made: Array
     cosine: float
+    by_place: bool = False
 
 
 def told_tiles(
@@ -45,7 +63,8 @@ def told_tiles(
     """
     if arithmetic.precision.rounds or arithmetic.quantisers.by_tensor or device.dtype.kind != "f":
         return None
-    if not any(can_be_tiled(arithmetic.golden.ops[op]) for op in group.ops):
+    tiled = [op for each in group.ops if can_be_tiled(op := arithmetic.golden.ops[each])]
+    if not tiled:
         return None
     for tiles in CANDIDATES:
         (made,) = replace(arithmetic, tiles=tiles, plain=True).emulated([group], [given])
@@ -55,7 +74,55 @@ def told_tiles(
         cosine = _alike(device, made, reference)
         if cosine is not None:
             return ToldTiles(tiles, made, cosine)
+        places = _alike_by_place(device, made, reference, _steps(tiles, tiled[0], reference.ndim))
+        if places is not None:
+            return ToldTiles(tiles, made, places, by_place=True)
     return None
+
+
+def _steps(tiles: Tiles, op: Op, ndim: int) -> Mapping[int, int]:
+    """By axis of the output how many of its places are in a tile."""
+    first = 1 if has_channels_last(op) else 2
+    kernel = kernel_of(op)
+    if ndim != len(kernel) + 2:
+        return {}
+    steps = {first + n: tiles.reach - size + 1 for n, size in enumerate(kernel) if size > 1}
+    return steps if all(step > 1 for step in steps.values()) else {}
+
+
+def _alike_by_place(
+    device: Array, tiled: Array, reference: Array, steps: Mapping[int, int]
+) -> float | None:
+    """The correlation between how the errors of both grow over a tile, as logarithms; None where
+    they do not grow alike, or are not of one size."""
+    if not steps:
+        return None
+    right = np.asarray(reference, np.float64)
+    with np.errstate(all="ignore"):
+        one, other = (_by_place(np.asarray(each) - right, steps) for each in (device, tiled))
+    told = np.isfinite(one) & np.isfinite(other)
+    one, other = one[told], other[told]
+    if one.size < _FEWEST_PLACES or abs(float(np.mean(one - other))) > math.log(_NEAR):
+        return None
+    grown = float(np.std(one)), float(np.std(other))
+    if grown[1] < _GROWN or not 1 / _NEAR <= grown[0] / grown[1] <= _NEAR:
+        return None
+    found = float(np.corrcoef(one, other)[0, 1])
+    return found if found >= calibration.TILES_GROW_ALIKE else None
+
+
+def _by_place(errors: Array, steps: Mapping[int, int]) -> Array:
+    """The logarithm of the usual size of *errors* at each place of a tile: the median of the
+    channels, which a fault in a few of them does not move."""
+    channels = next(axis for axis in (1, errors.ndim - 1) if axis not in steps)
+    found = []
+    for place in np.ndindex(*steps.values()):
+        at = dict(zip(steps, place, strict=True))
+        cut = tuple(slice(at.get(axis), None, steps.get(axis)) for axis in range(errors.ndim))
+        sizes = np.moveaxis(errors[cut], channels, 0).reshape(errors.shape[channels], -1)
+        found.append(float(np.median(np.sqrt(np.mean(np.square(sizes), 1)))) if sizes.size else 0.0)
+    logarithms: Array = np.log(np.array(found))
+    return logarithms
 
 
 def _alike(device: Array, tiled: Array, reference: Array) -> float | None:

@@ -36,6 +36,20 @@ def can_be_tiled(op: Op) -> bool:
     return op.type in _CONVOLUTIONS and all(ones)
 
 
+def kernel_of(op: Op) -> tuple[int, ...]:
+    """The sizes of the kernel of a convolution along its axes; 3 each, as nearly all are that are
+    computed over tiles, where it does not say."""
+    said = op.attrs.get("kernel_shape")
+    if isinstance(said, tuple) and all(isinstance(each, int) for each in said):
+        return tuple(int(str(each)) for each in said)
+    return (3, 3)
+
+
+def has_channels_last(op: Op) -> bool:
+    """Whether a convolution has its channels behind the axes it goes along."""
+    return op.type not in _FIRST and op.attrs.get("data_format", "NHWC") == "NHWC"
+
+
 INTEGERS = (0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0)
 INVERSES = (0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5)
 HALVES = (0.0, 0.5, -0.5, 1.0, -1.0, 1.5, -1.5)
@@ -162,7 +176,7 @@ class _Convolution:
             return None
         if any(each.dtype != np.float32 for each in (x, w, made)):
             return None
-        last = op.type not in _FIRST and op.attrs.get("data_format", "NHWC") == "NHWC"
+        last = has_channels_last(op)
         x, sizes = (np.moveaxis(x, -1, 1), made.shape[1:-1]) if last else (x, made.shape[2:])
         if op.type in _DEPTHWISE:
             w = w.reshape(*w.shape[:2], 1, -1)

@@ -18,6 +18,7 @@ import numpy as np
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale
+from divergraph.rootcause.devices.formulas import Approximated
 from divergraph.rootcause.devices.long_sums import terms
 from divergraph.rootcause.devices.operand_precision import (
     ShortOperands,
@@ -26,6 +27,7 @@ from divergraph.rootcause.devices.operand_precision import (
 )
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
+from divergraph.rootcause.devices.sums_in_turn import in_turn
 from divergraph.rootcause.devices.winograd import Tiles
 from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Group
@@ -58,8 +60,8 @@ class Emulation:
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
     operands: ShortOperands = field(default_factory=dict)
-    approximated: Mapping[str, float] = field(default_factory=dict)
-    """By op type the relative error of functions that the device approximates in float32."""
+    approximated: Approximated = field(default_factory=dict)
+    """By op type how the device approximates functions in float32."""
     plain: bool = False
     """Only the quantisers round: the exact output of a quantised op."""
     shift: float = 0.0
@@ -67,6 +69,8 @@ class Emulation:
     which values are near enough to a tie to be rounded either way."""
     tiles: Tiles | None = None
     """The tiles over which convolutions are computed, where they are; others are added up."""
+    in_turn: bool = False
+    """Sums of reductions are added up one number after another."""
     _draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(20_26))
     _noise: Array = field(init=False)
     _sentinels: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -199,31 +203,50 @@ class Emulation:
             state = states[result.key]
             op = state.next_op()
             size = self._function_error(op)
+            computed = self._by_formula(
+                op, state, self._added_otherwise(op, state, weights, result.values)
+            )
             made = {
                 name: self._approximated(value, size)
                 if size
                 else self._added_up(op, state.read(weights), self._round(value))
-                for name, value in self._in_tiles(op, state, weights, result.values).items()
+                for name, value in computed.items()
             }
             state.take(made, failed=bool(result.failure))
 
-    def _in_tiles(
+    def _added_otherwise(
         self,
         op: Op | None,
         state: GroupState,
         weights: Mapping[str, Array],
         made: Mapping[str, Array],
     ) -> Mapping[str, Array]:
-        """What *op* has *made*, over tiles if that is how it is computed here."""
-        if self.tiles is None or op is None or len(made) != 1:
+        """What *op* has *made*, over tiles or with sums in turn if it is computed so here."""
+        if (self.tiles is None and not self.in_turn) or op is None or len(made) != 1:
             return made
         ((name, value),) = made.items()
         given = {**weights, **state.values}
+        if self.tiles is None:
+            summed = in_turn(op, given, value)
+            return made if summed is None else {name: summed}
         read = (given[each.tensor] for each in op.inputs if each and each.tensor in given)
         if _TILED * (value.nbytes + sum(each.nbytes for each in read)) > self.memory:
             return made
         found = self.tiles.convolved(op, given, value)
         return made if found is None else {name: found}
+
+    def _by_formula(
+        self, op: Op | None, state: GroupState, made: Mapping[str, Array]
+    ) -> Mapping[str, Array]:
+        """What *op* has *made*, by the formula that stands for its function here."""
+        known = None if op is None else self.approximated.get(op.type)
+        if op is None or known is None or known.formula is None or len(made) != 1:
+            return made
+        ((name, value),) = made.items()
+        given = None if op.inputs[0] is None else state.values.get(op.inputs[0].tensor)
+        if given is None or given.dtype.kind != "f" or given.shape != value.shape:
+            return made
+        return {name: known.formula(given)}
 
     def _added_up(self, op: Op | None, given: Sequence[Array], value: Array) -> Array:
         """*value*, the output of *op* in this arithmetic, with the noise of a long sum of terms in
@@ -253,8 +276,10 @@ class Emulation:
         as the ops inside are run with them."""
         if op is None or self.plain or not self.approximated:
             return 0.0
-        usual = max(self.approximated.values()) if op.owns else 0.0
-        return self.approximated.get(op.type, usual)
+        if op.owns:
+            return max(each.off for each in self.approximated.values())
+        known = self.approximated.get(op.type)
+        return 0.0 if known is None else known.size
 
     def _given(
         self, state: GroupState, piece: RunnableSubgraph, weights: Mapping[str, Array]

@@ -14,7 +14,7 @@ from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Runnabl
 from divergraph.execute.installed import open_executor
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.constants import DeviceConstants
-from divergraph.rootcause.devices.functions import Approximated
+from divergraph.rootcause.devices.formulas import Approximated, Approximation
 from divergraph.rootcause.devices.operand_precision import Family, Operands, ShortOperands
 from divergraph.rootcause.devices.precision import Precision, precision_named
 from divergraph.rootcause.devices.precisions.fp32 import FP32
@@ -274,8 +274,9 @@ class PartEmulation:
 
     @cached_property
     def _functions(self) -> Approximated:
-        """The relative errors of functions that the device approximates in float32."""
-        return {} if self._given is not None else self._found.functions
+        """How the device approximates functions in float32."""
+        found = {} if self._given is not None else self._found.functions
+        return {kind: Approximation.told(kind, off) for kind, off in found.items()}
 
     @cached_property
     def _quantisers(self) -> Quantisers:

@@ -173,12 +173,12 @@ def function_size(error: float, exact: float = 1e-7) -> float | None:
     golden = SimpleNamespace(ops={"op": SimpleNamespace(type="Exp", outputs=())})
 
     def floors(approximated) -> Off:
-        return Off(V * max(exact, *approximated.values(), 0.0))
+        return Off(V * max(exact, *(each.size for each in approximated.values()), 0.0))
 
     found = find_functions(
         golden, [Group(REF, REF, ("op",))], lambda groups: Samples([sample(V * error)]), floors
     )
-    return found.get("Exp")
+    return found["Exp"].size if found else None
 
 
 def function_inexact() -> None:
@@ -195,6 +195,36 @@ def function_fits() -> None:
 def function_steps() -> None:
     assert function_size(5e-5) is not None
     assert function_size(1e-3) is None
+
+
+def formula_alike() -> None:
+    """Errors of a size and direction, where a formula gives those of *V*."""
+
+    def found(cosine: float) -> bool:
+        golden = SimpleNamespace(ops={"op": SimpleNamespace(type="Erf", outputs=())})
+        other = W - V * float(np.vdot(V, W) / np.vdot(V, V))
+        other *= float(np.linalg.norm(V) / np.linalg.norm(other))
+        error = 1e-3 * (cosine * V + math.sqrt(1 - cosine**2) * other)
+
+        def floors(approximated) -> Off:
+            by_formula = any(each.formula for each in approximated.values())
+            return Off(V * 1e-3 + W * 2e-4 if by_formula else V * 1e-7)
+
+        one = Group(REF, REF, ("op",))
+        return bool(find_functions(golden, [one], lambda _: Samples([sample(error)]), floors))
+
+    assert found(0.95)
+    assert not found(0.4)
+
+
+def tiles_grow_alike() -> None:
+    """Errors that grow over six places as those of tiles do, or half of them the other way."""
+    grown = np.exp(np.tile(np.arange(6.0), 50))
+    tiled = RNG.choice((-1.0, 1.0), (1, 8, 300)) * grown
+    mixed = RNG.choice((-1.0, 1.0), (1, 8, 300)) * np.tile(np.exp([1, 0, 3, 2, 5, 4]), 50)
+    right, steps = np.zeros_like(tiled), {2: 6}
+    assert told_tiles._alike_by_place(tiled[:, ::-1], tiled, right, steps) is not None
+    assert told_tiles._alike_by_place(mixed, tiled, right, steps) is None
 
 
 def test_ops_agree_with_their_scales_up_to_half_the_suspect_limit() -> None:
@@ -270,6 +300,8 @@ CASES: dict[str, Callable[[], None]] = {
     "OPERANDS_ALIKE": operands_alike,
     "TILES_ALIKE": tiles_alike,
     "TILES_BY_CHANCE": tiles_by_chance,
+    "TILES_GROW_ALIKE": tiles_grow_alike,
+    "FORMULA_ALIKE": formula_alike,
     "FUNCTION_INEXACT": function_inexact,
     "FUNCTION_FITS": function_fits,
     "FUNCTION_SMALLEST": function_fits,

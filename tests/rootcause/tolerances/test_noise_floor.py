@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from divergraph.rootcause.devices.formulas import Approximation
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import Quantiser, Quantisers
@@ -60,7 +61,7 @@ def test_integers_and_plain_runs_are_not_rounded() -> None:
 )
 def test_functions_are_as_far_off_as_was_found_and_bodies_as_the_worst(kind, owns, size) -> None:
     op = None if kind is None else SimpleNamespace(type=kind, owns=owns)
-    found = {"Exp": 1e-5, "Log": 3e-5}
+    found = {"Exp": Approximation(1e-5), "Log": Approximation(3e-5)}
     assert floors(approximated=found)._function_error(op) == size
     assert floors(approximated=found, plain=True)._function_error(op) == 0.0
     assert floors()._function_error(op) == 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,19 @@ def over_tiles(x: Array, w: Array, tiles: Tiles) -> Array:
     return made[None, :, :size, :size]
 
 
-def compared(folder: Path, tiles: Tiles, *, wrong: str = "") -> RunData:
+def in_another_order(x: Array, w: Array, tiles: Tiles) -> Array:
+    """As ``over_tiles``, but each product and sum is rounded in another way: errors of the same
+    size at each place of a tile, and otherwise unrelated."""
+    right = over_tiles(x.astype(np.float64), w.astype(np.float64), Tiles(4, INTEGERS))
+    errors = over_tiles(x, w, tiles) - right
+    return (right + np.random.default_rng(5).permutation(errors.squeeze(0))[None]).astype(
+        np.float32
+    )
+
+
+def compared(
+    folder: Path, tiles: Tiles, *, wrong: str = "", computed: Callable[..., Array] = over_tiles
+) -> RunData:
     path = model(folder / "model.onnx")
     np.save(folder / "x0.npy", X)
     capture(CaptureRequest(path, folder / "golden", {"x0": folder / "x0.npy"}))
@@ -68,11 +81,11 @@ def compared(folder: Path, tiles: Tiles, *, wrong: str = "") -> RunData:
     names = {each.name.split(".")[0]: each.name for each in (folder / "golden").glob("*.npy")}
     x = X
     for n, w in enumerate(WEIGHTS):
-        found = over_tiles(x, w, tiles)
+        found = computed(x, w, tiles)
         if wrong == "a weight" and n == 1:
             changed = w.copy()
             changed[5, 3, 1, 1] *= 1.5
-            found = over_tiles(x, changed, tiles)
+            found = computed(x, changed, tiles)
         if wrong == "noise" and n == 1:
             size = np.linalg.norm(found - over_tiles(x, w, Tiles(4, INTEGERS)))
             noise = np.random.default_rng(1).standard_normal(found.shape)
@@ -89,6 +102,17 @@ def test_a_device_that_computes_so_is_healthy(tmp_path: Path, points: tuple[floa
     found = compared(tmp_path, Tiles(8, points))
     assert found.run.verdict is Verdict.CLEAN
     assert not found.suspects
+
+
+def test_one_that_adds_up_in_another_order_is_healthy_as_well(tmp_path: Path) -> None:
+    found = compared(tmp_path, Tiles(8, INTEGERS), computed=in_another_order)
+    assert found.run.verdict is Verdict.CLEAN
+    assert not found.suspects
+
+
+def test_a_fault_of_one_that_adds_up_in_another_order_is_seen(tmp_path: Path) -> None:
+    found = compared(tmp_path, Tiles(8, INTEGERS), wrong="a weight", computed=in_another_order)
+    assert [each.op for each in found.origins] == ["conv1"]
 
 
 @pytest.mark.parametrize("wrong", ["a weight", "noise"])
