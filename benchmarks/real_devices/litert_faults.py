@@ -73,8 +73,8 @@ class _Place:
         scale, zero = self._scale(position, held.ndim)
         steps = value / scale + zero
         if held.dtype.kind == "i":
-            limits = np.iinfo(held.dtype)
-            steps = np.clip(np.rint(steps), limits.min, limits.max)
+            most = np.iinfo(held.dtype).max  # the format has no -128 in weights: kernels fail on it
+            steps = np.clip(np.rint(steps), -most, most)
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(steps.astype(held.dtype).tobytes(), np.uint8)
         self.model.buffers.append(buffer)

@@ -67,14 +67,47 @@ def wide() -> Any:
     return tf.keras.Model(given, _LAYERS.Dense(12, name="head")(x))
 
 
+def mobile() -> Any:
+    """Separable convolutions, hard swish, and a gate for each channel."""
+    given = _LAYERS.Input((24, 24, 3), name="picture")
+    x = _LAYERS.Conv2D(16, 3, 2, padding="same", use_bias=False, name="entry")(given)
+    x = _LAYERS.Activation("hard_swish")(_LAYERS.BatchNormalization(name="entry_bn")(x))
+    for number, width in enumerate((24, 40)):
+        x = _LAYERS.SeparableConv2D(width, 3, padding="same", name=f"separable{number}")(x)
+        x = _LAYERS.BatchNormalization(name=f"separable{number}_bn")(x)
+        before = x = _LAYERS.Activation("hard_swish")(x)
+        gate = _LAYERS.GlobalAveragePooling2D(keepdims=True, name=f"squeeze{number}")(x)
+        gate = _LAYERS.Conv2D(8, 1, activation="relu", name=f"reduce{number}")(gate)
+        gate = _LAYERS.Conv2D(width, 1, activation="hard_sigmoid", name=f"excite{number}")(gate)
+        x = _LAYERS.Multiply(name=f"gated{number}")([x, gate])
+        x = _LAYERS.Conv2D(width, 1, name=f"project{number}")(x)
+        x = _LAYERS.MaxPooling2D(name=f"half{number}")(
+            _LAYERS.Add(name=f"rest{number}")([x, before])
+        )
+    x = _LAYERS.GlobalAveragePooling2D(name="pool")(x)
+    return tf.keras.Model(given, _LAYERS.Dense(6, name="classes")(x))
+
+
+def gru() -> Any:
+    """A loop, attention over its states and layer norm."""
+    given = _LAYERS.Input((10, 12), name="steps")
+    x = states = _LAYERS.GRU(24, return_sequences=True, name="states")(given)
+    seen = _LAYERS.MultiHeadAttention(3, 8, name="attend")(x, x)
+    x = _LAYERS.LayerNormalization(name="norm")(states + seen)
+    x = _LAYERS.Dense(20, activation="elu", name="dense")(x)
+    return tf.keras.Model(given, _LAYERS.Dense(5, name="each")(x))
+
+
 NETWORKS: dict[str, Callable[[], Any]] = {
     "tf-cnn": cnn,
     "tf-lstm": lstm,
     "tf-transformer": transformer,
     "tf-wide": wide,
+    "tf-mobile": mobile,
+    "tf-gru": gru,
 }
 _BATCH = {"tf-wide": 3}
-_LOOPED = frozenset({"tf-lstm"})
+_LOOPED = frozenset({"tf-lstm", "tf-gru"})
 """The converter's calibration ends the process at loops, so there is no ``int8`` of these."""
 
 

@@ -1,0 +1,88 @@
+"""The one bias that a compiler makes of all that a group of ops adds, lost or added twice.
+
+A convolution's bias, the mean and the shift of a normalisation behind it: on a device they are one
+vector. It is what the group gives for inputs of zero, so that nothing has to be known of its ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.rootcause.causes.contract import CauseRule, CauseStage
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, InsideStep, SampledTensors
+from divergraph.rootcause.causes.reruns.operands import LARGEST
+from graphstore.model import Op
+
+_MOST_STEPS = 12
+"""Ops inside a group behind which the sum is tried. Bounds cost."""
+_SURE, _ENOUGH = 0.9, 16
+_WAYS: Mapping[float, tuple[str, str]] = {
+    -1.0: ("lost_bias", "missing"),
+    1.0: ("doubled_bias", "added twice"),
+}
+
+
+@dataclass(frozen=True)
+class _Guess:
+    """The group's output where all that is added up to ``op`` is missing, or there twice."""
+
+    op: Op
+    made: Floats
+    way: float
+
+
+def folded_bias(view: SampledTensors) -> Cause | None:
+    """All that a group adds to what it makes of its inputs is missing, or there twice."""
+    case = view.case
+    if case.reweigh is None or case.device.size > LARGEST or not view.visible:
+        return None
+    if len(case.ops) < 2 or any(op.owns for op in case.ops):
+        return None
+    found = [each for each in _guesses(view) if view.fits(each.made, rest=0.1)]
+    if not found:
+        return None
+    best = min(found, key=lambda each: view.left(each.made))
+    sure, how = view.told(best.made, _SURE if view.d.size >= _ENOUGH else 0.6)
+    label, what = _WAYS[best.way]
+    called = f"{best.op.type} {best.op.name or best.op.id}"
+    return Cause(
+        label,
+        f"the device has {how} what comes out if all that is added up to {called} is {what}: the "
+        "bias of ops that were made one",
+        sure,
+        {"op": best.op.id, "factor": best.way, "left": view.left(best.made)},
+    )
+
+
+def _guesses(view: SampledTensors) -> Iterator[_Guess]:
+    case, inside = view.case, view.case.inside
+    zeros = {name: np.zeros_like(x) for name, x in case.inputs.items() if x.dtype.kind == "f"}
+    if not zeros or case.reweigh is None:
+        return
+    (whole,) = case.reweigh([zeros])
+    if (
+        whole is not None
+        and whole.shape == case.reference.shape
+        and _adds(added := view.made(whole))
+    ):
+        yield from (_Guess(case.ops[-1], view.r + way * added, way) for way in _WAYS)
+    steps = [] if inside is None else list(inside.steps)
+    tried: list[tuple[InsideStep, Array, float]] = []
+    for step in steps if inside is not None and len(steps) <= _MOST_STEPS else ():
+        (value,) = inside.remade(step, [zeros]) if inside is not None else (None,)
+        if value is not None and value.shape == step.value.shape and _adds(value):
+            tried += [(step, step.value + way * value, way) for way in _WAYS]
+    outcomes = [] if inside is None else inside.replaced([each[:2] for each in tried])
+    for (step, _, way), made in zip(tried, outcomes, strict=True):
+        if made is not None and made.shape == case.reference.shape:
+            yield _Guess(step.op, view.made(made), way)
+
+
+def _adds(value: Array) -> bool:
+    return bool(np.isfinite(value).all() and np.any(value))
+
+
+CAUSES = (CauseRule(folded_bias, CauseStage.LINE, 12),)
