@@ -94,7 +94,7 @@ def gru() -> Any:
     x = states = _LAYERS.GRU(24, return_sequences=True, name="states")(given)
     seen = _LAYERS.MultiHeadAttention(3, 8, name="attend")(x, x)
     x = _LAYERS.LayerNormalization(name="norm")(states + seen)
-    x = _LAYERS.Dense(20, activation="elu", name="dense")(x)
+    x = _LAYERS.Dense(20, activation="leaky_relu", name="dense")(x)
     return tf.keras.Model(given, _LAYERS.Dense(5, name="each")(x))
 
 
