@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from model_faults import ModelFault
 
 SURE = 0.8
@@ -43,7 +44,7 @@ def verdict(kind: ModelFault, channel: int | None, cause: Sequence[Any] | None, 
     if cause is None:
         return "weak"
     label, _confidence, evidence = cause
-    named = evidence.get("slices")
+    named = _channels(evidence)
     elsewhere = channel is not None and bool(named) and named != [channel]
     if label == "wrong_parameters" and not elsewhere:
         return "right" if kind in _ALIKE and values == 1 and named else "weak"
@@ -51,3 +52,13 @@ def verdict(kind: ModelFault, channel: int | None, cause: Sequence[Any] | None, 
         pair = kind is ModelFault.CHANNELS_SWAPPED
         return "wrong" if elsewhere and not pair else "right"
     return "weak" if label in _TRUE and (not elsewhere or channel in named) else "wrong"
+
+
+def _channels(evidence: Mapping[str, Any]) -> Sequence[int] | None:
+    """The channels a cause names: slices, or places in a constant of several axes, which are one
+    axis of channels on the device."""
+    if "shape" in evidence and evidence.get("places"):
+        places = np.transpose(evidence["places"])
+        return [int(each) for each in np.ravel_multi_index(tuple(places), evidence["shape"])]
+    named: Sequence[int] | None = evidence.get("slices")
+    return named

@@ -210,7 +210,9 @@ class BodyChange:
     """What the op of a body that makes ``tensor`` gives in every run of the body.
 
     That is ``own`` times its output, and ``share`` times its input at ``position`` (None: of no
-    input), and ``offset``. With a ``kind`` the output is that of an op of this type.
+    input), and ``offset``. With a ``kind`` the output is that of an op of this type. With ``turns``
+    it is so only in these turns of the loop, from the first to the last (None: to the end),
+    counted from 0.
     """
 
     tensor: str
@@ -219,6 +221,7 @@ class BodyChange:
     position: int | None = None
     offset: float = 0.0
     kind: str = ""
+    turns: tuple[int, int | None] | None = None
 
 
 @runtime_checkable

@@ -138,6 +138,56 @@ def test_the_op_of_a_body_that_fails_in_every_turn_is_named(tmp_path, fault, lab
     assert "exactly" in cause.sentence
 
 
+def step_by_step(path: Path, turns: tuple[int, int] = (0, -1), gain: float = 1.0) -> Path:
+    """A loop of 8 turns that hands on its state and gives each; in some *turns*, from the first to
+    the last, a product is *gain* times what it should be."""
+    constants = {"w": W, "turns": np.int64(8), "true": np.bool_(True)}
+    constants |= {"first": np.int64(turns[0]), "last": np.int64(turns[1])}
+    inside = [
+        node("MatMul", "s w", "right"),
+        node("GreaterOrEqual", "i first", "begun"),
+        node("LessOrEqual", "i last", "going"),
+        node("And", "begun going", "now"),
+        node("Where", "now gain one", "factor"),
+        node("Mul", "right factor", "m"),
+        node("Add", "m x", "a"),
+        node("Tanh", "a", "t"),
+        node("Identity", "t", "each"),
+    ]
+    if gain == 1.0:
+        inside = [node("MatMul", "s w", "m"), *inside[6:]]
+    loop = body(inside, "s", {"gain": gain, "one": 1.0})
+    del loop.output[:]
+    loop.output.extend(
+        helper.make_tensor_value_info(*each)
+        for each in [("on", BOOL, []), ("t", FLOAT, None), ("each", FLOAT, None)]
+    )
+    return saved(path, [node("Loop", "turns true x", "h y", body=loop)], constants)
+
+
+@pytest.mark.parametrize(
+    ("turns", "said"),
+    [
+        ((3, 3), "in turn 3 alone"),
+        ((2, 7), "from turn 2 on"),
+        ((0, 0), "in turn 0 alone"),
+        ((0, 7), "in every turn"),
+    ],
+)
+def test_the_op_and_the_turns_in_which_it_fails_are_told(tmp_path, turns, said):
+    golden = step_by_step(tmp_path / "golden.onnx")
+    faulty = step_by_step(tmp_path / "faulty.onnx", turns, 1.4)
+    feed = tmp_path / "x.npy"
+    np.save(feed, X)
+    for model, name in ((golden, "golden"), (faulty, "run")):
+        capture(CaptureRequest(model, tmp_path / name, {"x": feed}))
+    run = compare(CompareRequest(golden, tmp_path / "golden", golden, tmp_path / "run"))
+    causes = {each.port: each for each in run.findings if each.kind is FindingKind.CAUSE}
+    assert f"exactly what comes out if {said} MatMul m is 1.4 times" in causes[1].sentence
+    if said != "from turn 2 on":  # what the last turn leaves shows single turns and all of them
+        assert f"exactly what comes out if {said} MatMul m is 1.4 times" in causes[0].sentence
+
+
 def compared(golden: Path, device: Path, kind: StandIn = StandIn.FP32):
     feed = golden.parent / "x.npy"
     np.save(feed, X)

@@ -100,44 +100,58 @@ class OnnxChangedRun:
 def change_body(graph: GraphProto, change: BodyChange) -> bool:
     """Change the one op of any body in *graph* that makes the tensor of *change*, a float32.
 
-    False if there is no such op, or more than one.
+    False if there is no such op, or more than one, or if turns are told of what is no Loop.
     """
     found = [
-        (body, node)
-        for body in _all_bodies(graph)
+        (body, node, turn)
+        for body, turn in _all_bodies(graph)
         for node in body.node
         if change.tensor in node.output
     ]
     if len(found) != 1:
         return False
-    ((body, node),) = found
-    nodes = [each for old in body.node for each in _with(old, node, change)]
+    ((body, node, turn),) = found
+    if change.turns is not None and not turn:
+        return False
+    nodes = [
+        each
+        for old in body.node
+        for each in (_with(node, change, turn) if old is node else (_copied(old),))
+    ]
     del body.node[:]
     body.node.extend(nodes)
     return True
 
 
-def _all_bodies(graph: GraphProto) -> Iterator[GraphProto]:
+def _all_bodies(graph: GraphProto, turn: str = "") -> Iterator[tuple[GraphProto, str]]:
+    """All bodies, each with the tensor that holds the turn of the Loop around it; "" without."""
     for node in graph.node:
+        inner = turn if node.op_type == "If" else ""
         for body in bodies(node):
-            yield body
-            yield from _all_bodies(body)
+            counted = body.input[0].name if node.op_type == "Loop" else inner
+            yield body, counted
+            yield from _all_bodies(body, counted)
 
 
-def _with(node: NodeProto, changed: NodeProto, change: BodyChange) -> Iterator[NodeProto]:
-    """Copies of *node* and, if it is the *changed* one, of what makes its tensor of its output."""
-    from onnx import NodeProto, helper
+def _copied(node: NodeProto) -> NodeProto:
+    from onnx import NodeProto
 
     copy = NodeProto()
     copy.CopyFrom(node)
-    yield copy
-    if node is not changed:
-        return
+    return copy
+
+
+def _with(node: NodeProto, change: BodyChange, turn: str) -> Iterator[NodeProto]:
+    """A copy of *node*, and what makes its tensor of its output."""
+    from onnx import helper
+
     place = list(node.output).index(change.tensor)
-    before = copy.output[place] = change.tensor + _BEFORE
+    copy, before = _copied(node), change.tensor + _BEFORE
+    copy.output[place] = before
     if change.kind:
         copy.op_type = change.kind
         del copy.attribute[:]
+    yield copy
     parts = [(before, change.own)]
     if change.position is not None:
         parts.append((node.input[change.position], change.share))
@@ -149,13 +163,37 @@ def _with(node: NodeProto, changed: NodeProto, change: BodyChange) -> Iterator[N
         yield helper.make_node("Mul", [name, by], [f"{change.tensor}:part{number}"])
         terms.append(f"{change.tensor}:part{number}")
     yield _number(more := change.tensor + _ADDED, change.offset)
-    yield helper.make_node("Sum", [*terms, more], [change.tensor])
+    made = change.tensor if change.turns is None else f"{change.tensor}:changed"
+    yield helper.make_node("Sum", [*terms, more], [made])
+    if change.turns is not None:
+        usual, name = _copied(node), f"{change.tensor}:usual"
+        usual.name, usual.output[place] = f"{node.name}:usual" if node.name else "", name
+        for number, each in enumerate(node.output):
+            if each and number != place:
+                copy.output[number] = f"{each}{_BEFORE}"  # the usual one keeps the others' names
+        yield usual
+        yield from _in_turns(change.turns, turn, f"{change.tensor}:now")
+        yield helper.make_node("Where", [f"{change.tensor}:now", made, name], [change.tensor])
 
 
-def _number(name: str, value: float) -> NodeProto:
+def _in_turns(turns: tuple[int, int | None], turn: str, name: str) -> Iterator[NodeProto]:
+    """What makes *name*: whether the loop is in one of *turns*."""
+    from onnx import helper
+
+    first, last = turns
+    yield _number(f"{name}:first", first, np.int64)
+    yield helper.make_node("Less", [turn, f"{name}:first"], [f"{name}:early"])
+    yield helper.make_node("Not", [f"{name}:early"], [name if last is None else f"{name}:begun"])
+    if last is not None:
+        yield _number(f"{name}:end", last + 1, np.int64)
+        yield helper.make_node("Less", [turn, f"{name}:end"], [f"{name}:going"])
+        yield helper.make_node("And", [f"{name}:begun", f"{name}:going"], [name])
+
+
+def _number(name: str, value: float, kind: type[np.generic] = np.float32) -> NodeProto:
     from onnx import helper, numpy_helper
 
-    tensor = numpy_helper.from_array(np.array(value, np.float32))
+    tensor = numpy_helper.from_array(np.array(value, kind))
     return helper.make_node("Constant", [], [name], value=tensor)
 
 

@@ -9,7 +9,14 @@ import numpy as np
 
 from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    Array,
+    Cause,
+    Floats,
+    SampledTensors,
+    has_weights,
+    rms,
+)
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.reruns.products import products
@@ -246,13 +253,22 @@ def _cause(view: SampledTensors, found: _Changed) -> Cause | None:
     if made is None or not view.fits(made):
         return None
     sure, how = view.told(made, found.sure)
-    op = found.weight.op
-    evidence: dict[str, EvidenceValue] = {"op": op.id, "weight": found.weight.name}
+    op, weight, label = found.weight.op, found.weight, found.label
+    evidence: dict[str, EvidenceValue] = {"op": op.id, "weight": weight.name, **found.evidence}
+    if label == "wrong_weights" and not has_weights(op.type):
+        # One of it makes one value of the output: a bias or a scale of several axes, no weight.
+        label, places = "wrong_constant", found.evidence.get("places", [])
+        evidence = {
+            "op": op.id,
+            "constant": weight.name,
+            "places": places,
+            "shape": list(weight.value.shape),
+        }
     return Cause(
-        found.label,
+        label,
         f"the device has {how} what {op.type} {op.name or op.id} gives with {found.words}",
         sure,
-        {**evidence, **found.evidence, "left": view.left(made)},
+        {**evidence, "left": view.left(made)},
     )
 
 

@@ -144,7 +144,7 @@ class FaultEvidence:
     @property
     def linear(self) -> bool:
         """Whether an op of the group has weights: wrong ones may give any error."""
-        return any(name in each for name in _LINEAR for each in self.types)
+        return any(has_weights(each) for each in self.types)
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,11 @@ class Trial(Generic[T]):
     label: str
     words: str
     values: Mapping[str, T]
+
+
+def has_weights(op_type: str) -> bool:
+    """Whether ops of a type add up products with weights, so that any error may be theirs."""
+    return any(name in op_type for name in _LINEAR)
 
 
 class SampledTensors:

@@ -89,21 +89,27 @@ def values_text(
     return ", ".join(listed[:_VALUES]) + more
 
 
-def turn_text(view: SampledTensors) -> tuple[str, dict[str, EvidenceValue]]:
-    """Where the output of a loop holds one slice for each turn: the first wrong turn, in words and
-    as evidence; nothing where it does not, or all are wrong."""
+def wrong_turns(view: SampledTensors) -> tuple[list[int], int] | None:
+    """The turns in which the output of a loop is wrong, and how many there are; None where it does
+    not hold one slice for each turn."""
     op = view.case.ops[-1] if view.case.ops else None
     axis = None if op is None else _turns(op, view.case.port)
     if axis is None or view.steps[:1] != (1,) or view.d.ndim <= axis:
-        return "", {}
-    turns = view.d.shape[axis]
+        return None
     rest = tuple(other for other in range(view.d.ndim) if other != axis)
     wrong = np.flatnonzero(np.any(view.wrong | ~view.finite, axis=rest))
-    if not wrong.size or wrong.size == turns:
+    return wrong.tolist(), view.d.shape[axis]
+
+
+def turn_text(view: SampledTensors) -> tuple[str, dict[str, EvidenceValue]]:
+    """Where the output of a loop holds one slice for each turn: the first wrong turn, in words and
+    as evidence; nothing where it does not, or all are wrong."""
+    wrong, turns = wrong_turns(view) or ([], 0)
+    if not wrong or len(wrong) == turns:
         return "", {}
-    first = int(wrong[0])
-    where = f"in {ranges_text(wrong.tolist())}"
-    if np.array_equal(wrong, np.arange(first, turns)):
+    first = wrong[0]
+    where = f"in {ranges_text(wrong)}"
+    if wrong == list(range(first, turns)):
         where = f"from {first} on"
     return f"; of {turns} turns of the loop it is wrong {where}", {"first_turn": first, "of": turns}
 

@@ -85,3 +85,24 @@ def test_the_weight_is_told_behind_what_follows_it(tmp_path, group, fault):
     assert found.label == label, found.sentence
     assert all(each in found.sentence for each in words)
     assert "has exactly what" in found.sentence
+
+
+def test_one_value_of_a_bias_of_two_axes_is_no_weight(tmp_path):
+    weights = {
+        "w": DRAW.standard_normal((10, 24)).astype(np.float32),
+        "heads": np.array([8, 9, 3, 8]),
+        "b": DRAW.uniform(-1.5, 1.5, (3, 8)).astype(np.float32),
+    }
+    nodes = [
+        node("MatMul", ["x", "w"], ["product"], "product"),
+        node("Reshape", ["product", "heads"], ["parted"], "parted"),
+        node("Add", ["parted", "b"], ["y"], "last"),
+    ]
+
+    def change(changed: dict[str, Array]) -> None:
+        changed["b"][1, 6] = 4.0
+
+    found = cause_of(tmp_path, (8, 9, 10), weights, nodes, change)
+    assert found.label == "wrong_constant", found.sentence
+    assert "exactly what Add last gives with b[1, 6] 4 in place of" in found.sentence
+    assert found.evidence["places"] == [[1, 6]]

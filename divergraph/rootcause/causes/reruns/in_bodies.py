@@ -1,26 +1,30 @@
 """Faults inside of a loop or branch: what would come out if an op of its body had failed?
 
-What a body makes was not dumped. But its ops can be changed, in every turn alike, the op that owns
-it run again, and its output compared with the device's.
+What a body makes was not dumped. But its ops can be changed, in every turn or in those from which
+on the output is wrong, the op that owns it run again, and its output compared with the device's.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from divergraph.execute.contract import BodyChange
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.words import wrong_turns
 from graphstore.model import EvidenceValue, Op
 
 _MOST_OPS = 24
 """Ops of bodies that are tried. Bounds cost, as do the next two: each trial runs the owner once."""
 _LARGEST = 1 << 20
 """Elements of the largest output for which the owner is run many times."""
+_MOST_PLACES = 128
+"""Ops times turns that are tried where nothing shows in which turn one failed."""
 _ROUNDS = 4
 _REST = 0.1
 """The share of the error's norm that an explanation may leave."""
@@ -39,6 +43,8 @@ _MOVING = frozenset(
 _ACTIVATIONS = ("Relu", "Tanh", "Sigmoid", "Softplus", "Softsign", "Erf", "Elu", "HardSigmoid")
 _BIAS = 2
 _BINARY = 2
+_Turns: TypeAlias = tuple[int, "int | None"]
+"""The first and the last turn, counted from 0; None: to the end."""
 
 
 @dataclass(frozen=True)
@@ -53,45 +59,85 @@ class _Guess:
 
 def in_bodies(view: SampledTensors) -> Cause | None:
     """An op of a body was left out, lost its bias, computed another function, or is off by a factor
-    or a constant, in every turn."""
+    or a constant, in every turn or in some."""
     case = view.case
     if case.bodies is None or not view.visible or case.device.size > _LARGEST or view.d.size < 8:
         return None
     ops = [op for op in case.bodies.ops if op.type not in _MOVING and len(op.outputs) == 1]
     if not ops or len(ops) > _MOST_OPS:
         return None
-    exact = [guess for op in ops for guess in _exact(op)]
-    return _best(view, exact) or _best(view, [each for op in ops for each in _amounts(view, op)])
+    for turns in _turns(view, len(ops)):
+        exact = [guess for op in ops for each in turns for guess in _exact(op, each)]
+        found = _best(view, exact) or _best(
+            view, [guess for op in ops for each in turns for guess in _amounts(view, op, each)]
+        )
+        if found is not None:
+            return found
+    return None
 
 
-def _exact(op: Op) -> Iterator[_Guess]:
+def _turns(view: SampledTensors, ops: int) -> Iterator[Sequence[_Turns | None]]:
+    """The turns in which an op may have failed, None for every one; those yielded together are
+    held against each other.
+
+    What a turn gives is handed on to the next: so the first wrong one alone may have failed, or
+    some from it on. Where the output does not show which is the first, each one may have.
+    """
+    seen = wrong_turns(view)
+    if seen is None or not seen[0]:
+        yield [None]
+        count = _count(view)
+        if ops * count <= _MOST_PLACES:
+            yield [(turn, turn) for turn in range(count)]
+        return
+    wrong, count = seen
+    first, last = wrong[0], wrong[-1]
+    if len(wrong) == count:
+        yield [None]
+    yield [(first, first)]
+    if first < last < count - 1:
+        yield [(first, last)]
+    if 0 < first < last:
+        yield [(first, None)]
+
+
+def _count(view: SampledTensors) -> int:
+    """How many turns the Loop of a group takes at most, as it is told; 0 where it is not."""
+    op = view.case.ops[-1] if view.case.ops else None
+    ref = op.inputs[0] if op is not None and op.type == "Loop" and op.inputs else None
+    known = {**view.case.constants, **view.case.inputs}
+    told = known.get(ref.tensor) if ref is not None else None
+    return 0 if told is None or told.size != 1 else int(told.reshape(-1)[0])
+
+
+def _exact(op: Op, turns: _Turns | None) -> Iterator[_Guess]:
     """Faults without an amount."""
     tensor, called = op.outputs[0].name, _called(op)
     for position, ref in enumerate(op.inputs):
         if ref is not None and position < _BINARY:
-            change = BodyChange(tensor, own=0.0, share=1.0, position=position)
+            change = BodyChange(tensor, own=0.0, share=1.0, position=position, turns=turns)
             words = f"{called} hands on its input {ref.tensor}: it was not computed"
             yield _Guess(op, change, "missing_op", words)
     if op.type == "Gemm" and len(op.inputs) > _BIAS and op.inputs[_BIAS] is not None:
-        change = BodyChange(tensor, share=-1.0, position=_BIAS)
+        change = BodyChange(tensor, share=-1.0, position=_BIAS, turns=turns)
         yield _Guess(op, change, "lost_bias", f"{called} lacks its bias")
     for kind in _ACTIVATIONS if op.type in _ACTIVATIONS else ():
         if kind != op.type:
-            change = BodyChange(tensor, kind=kind)
+            change = BodyChange(tensor, kind=kind, turns=turns)
             yield _Guess(op, change, "wrong_activation", f"{called} is {kind}")
 
 
-def _amounts(view: SampledTensors, op: Op) -> Iterator[_Guess]:
+def _amounts(view: SampledTensors, op: Op, turns: _Turns | None) -> Iterator[_Guess]:
     """A factor, and a constant, by which the op is off."""
-    tensor, called = op.outputs[0].name, _called(op)
-    gain = _solved(view, lambda amount: BodyChange(tensor, own=1.0 + amount))
+    called, usual = _called(op), BodyChange(op.outputs[0].name, turns=turns)
+    gain = _solved(view, lambda amount: replace(usual, own=1.0 + amount))
     if gain is not None:
         words = f"{called} is {1.0 + gain:.5g} times what it should be"
-        yield _Guess(op, BodyChange(tensor, own=1.0 + gain), "gain", words)
-    offset = _solved(view, lambda amount: BodyChange(tensor, offset=amount))
+        yield _Guess(op, replace(usual, own=1.0 + gain), "gain", words)
+    offset = _solved(view, lambda amount: replace(usual, offset=amount))
     if offset is not None:
         words = f"{called} is off by {offset:+.5g}"
-        yield _Guess(op, BodyChange(tensor, offset=offset), "global_offset", words)
+        yield _Guess(op, replace(usual, offset=offset), "global_offset", words)
 
 
 def _solved(view: SampledTensors, change: Callable[[float], BodyChange]) -> float | None:
@@ -139,18 +185,31 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
         each for each_left, each, _ in fitting if each is not guess and each_left <= left + _NEAR
     ]
     sure, how = view.told(made, _UNSURE if others else _SURE)
-    said = f"the device has {how} what comes out if in every turn {guess.words}"
+    when = _turns_text(guess.change.turns)
+    said = f"the device has {how} what comes out if {when} {guess.words}"
     said += "".join(f"; as well if {each.words}" for each in others)
     evidence: dict[str, EvidenceValue] = {
         "op": guess.op.id,
         "left": left,
         "explanations": len(others) + 1,
     }
+    if guess.change.turns is not None:
+        first, last = guess.change.turns
+        evidence["turns"] = [first] if last is None else [first, last]
     if guess.label == "gain":
         evidence["amount"] = guess.change.own
     elif guess.label == "global_offset":
         evidence["amount"] = guess.change.offset
     return Cause(guess.label, said, sure, evidence)
+
+
+def _turns_text(turns: _Turns | None) -> str:
+    if turns is None:
+        return "in every turn"
+    first, last = turns
+    if last is None:
+        return f"from turn {first} on"
+    return f"in turn {first} alone" if first == last else f"in turns {first} to {last}"
 
 
 def _called(op: Op) -> str:
