@@ -29,6 +29,7 @@ def capture(
     checkpoint: AnyPath | None = None,
     variables: AnyPath | None = None,
     train_op: str | None = None,
+    precision: str | None = None,
     replace: bool = False,
     progress: ProgressOption = None,
 ) -> CaptureResult:
@@ -39,7 +40,8 @@ def capture(
     ``fp16``, ``int8`` or ``optimized`` for a stand-in for a device, made of an ONNX model and kept
     in the folder. About *memory* MiB of tensors are held at once. *weights* are a Caffe net's, if
     they do not lie beside it under its name. For TensorFlow, *checkpoint* has the variables,
-    *variables* a dump of their values before the step, *train_op* ends the step.
+    *variables* a dump of their values before the step, *train_op* ends the step. With a *precision*
+    of ``float64`` the model is computed in that, each result rounded once to its own type.
 
     Raises:
         InputError: the model or an input cannot be used, or the folder holds something.
@@ -53,7 +55,8 @@ def capture(
     >>> found.tensors, found.executor.partition(" ")[0]
     (1, 'onnxruntime')
     """
-    others = {"checkpoint": checkpoint, "variables": variables, "train_op": train_op}
+    others = {"checkpoint": checkpoint, "variables": variables}
+    others |= {"train_op": train_op, "precision": precision}
     given = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
     request = CaptureRequest(
         Path(model),

@@ -84,7 +84,8 @@ def factory_for(
     graph: ModelGraph, options: Mapping[str, str] | None = None, engine: str = ""
 ) -> ExecutorFactory | None:
     """The factory that runs *graph*: of those that accept it, one that is installed and covers it
-    comes first, and of several one that needs no extra."""
+    comes first, and of several one that needs no extra. One that has not all *options* comes
+    after those that have."""
     found = [factory for factory in factories() if factory.accepts(graph)]
     if engine:
         found = [factory for factory in found if factory.name == engine]
@@ -92,11 +93,13 @@ def factory_for(
         preferred = _preferred()
         found = [factory for factory in found if factory.name == preferred] or found
 
-    def rank(factory: ExecutorFactory) -> tuple[bool, bool, str]:
+    def rank(factory: ExecutorFactory) -> tuple[bool, bool, bool, str]:
         packages = factory.packages if isinstance(factory, ConfinedFactory) else ()
         missing = not all(map(find_spec, packages))
+        known = factory.options if isinstance(factory, OptionFactory) else {}
+        lacks = not set(options or ()) <= set(known)
         partial = isinstance(factory, PartialFactory) and not factory.covers(graph, options)
-        return missing, partial, factory.extra
+        return missing, lacks, partial, factory.extra
 
     return min(found, key=rank) if len(found) > 1 else next(iter(found), None)
 

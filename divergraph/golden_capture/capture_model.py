@@ -80,6 +80,8 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
             hint="convert the model to ONNX",
         )
     with ExitStack() as opened:
+        if request.device is not StandIn.FP32 and request.options.get("precision"):
+            raise InputError("a stand-in has its own precision", hint="leave --precision out")
         executor: Executor | None = None
         inputs = graph.inputs
         if request.device is StandIn.FP32:

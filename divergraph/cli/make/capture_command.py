@@ -15,6 +15,7 @@ from graphstore.errors import InputError
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 _SHOWN = 3
 """Names listed of tensors that are left out for one reason; all are in ``capture.json``."""
+_PRECISIONS = ("float32", "float64")
 _DEVICES = ("fp32", "fp16", "int8", "optimized")
 
 
@@ -41,6 +42,11 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     default="fp32",
     show_default=True,
     help="Run the model as it is, or a stand-in for a device.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(_PRECISIONS),
+    help="Compute as the model says, or in float64, each result rounded once to its own type.",
 )
 @click.option("--random", "seed", type=int, metavar="SEED", help="Make up the other inputs.")
 @click.option(
@@ -90,6 +96,7 @@ def capture_command(
     output: Path | None,
     only_coverage: bool,
     device: str,
+    precision: str | None,
     seed: int | None,
     memory: int,
     weights: Path | None,
@@ -123,6 +130,7 @@ def capture_command(
         _files(inputs),
         seed=seed,
         device=device,
+        precision=precision,
         memory=memory,
         weights=weights,
         checkpoint=checkpoint,

@@ -32,6 +32,7 @@ from divergraph.execute.onnx.altered import (
     open_for_additions,
 )
 from divergraph.execute.onnx.files import root_tensors, set_outputs
+from divergraph.execute.onnx.in_float64 import in_float64
 from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.quantised import open_readings
 from divergraph.execute.onnx.segments import segments
@@ -43,8 +44,15 @@ from divergraph.execute.onnx.session import (
     plain_options,
     run_session,
 )
-from divergraph.execute.onnx.subgraphs import Explodable, OnnxSubgraph, explode, slice_of
+from divergraph.execute.onnx.subgraphs import (
+    Explodable,
+    OnnxSubgraph,
+    explode,
+    slice_of,
+    tensor_name,
+)
 from divergraph.execute.onnx.weights import load_without_weights
+from divergraph.execute.precision import PRECISION, in_double, told
 from divergraph.execute.side_by_side import run_in_batches
 from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
@@ -72,6 +80,7 @@ class OnnxRuntimeFactory:
     name = "onnxruntime"
     extra = ""
     packages = ("onnx", "onnxruntime")
+    options: Mapping[str, str] = PRECISION
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from an ONNX model."""
@@ -85,15 +94,21 @@ class OnnxRuntimeFactory:
         """The model in *path*."""
         return OnnxRuntimeExecutor(path, graph)
 
+    def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
+        """The model in *path* with some of :attr:`options`."""
+        return OnnxRuntimeExecutor(path, graph, double=in_double(options))
+
 
 class OnnxRuntimeExecutor:
-    """One ONNX model; every value comes from a session with all optimisations off."""
+    """One ONNX model; every value comes from a session with all optimisations off. In *double*
+    precision each result is rounded once, to its own type."""
 
-    def __init__(self, path: Path, graph: ModelGraph) -> None:
+    def __init__(self, path: Path, graph: ModelGraph, *, double: bool = False) -> None:
         import onnxruntime
         from onnx import TensorProto
 
-        self.name = f"onnxruntime {onnxruntime.__version__}"
+        self._double = double
+        self.name = told(f"onnxruntime {onnxruntime.__version__}", double=double)
         self.inputs: tuple[Tensor, ...] = graph.inputs
         self._folder = path.resolve().parent
         self._model, self._weights = load_without_weights(path)
@@ -123,7 +138,8 @@ class OnnxRuntimeExecutor:
         names = chosen_tensors(self.tensors, wanted)
         checked = checked_feeds(self.inputs, feeds)
         unfeedable = frozenset(name for name, kind in self._types.items() if kind is None)
-        parts = segments(self._source, checked, names, memory // 2, unfeedable)
+        held = memory // 4 if self._double else memory // 2
+        parts = segments(self._source, checked, names, held, unfeedable)
         asked = set(names)
         live = LiveValues(memory // 2, Counter(name for part in parts for name in part.inputs))
         try:
@@ -134,7 +150,7 @@ class OnnxRuntimeExecutor:
                 for name, value in self._run_part(part, given):
                     live.keep(name, value)
                     if name in asked:
-                        yield name, value
+                        yield name, self._as_own(name, value)
         finally:
             live.close()
 
@@ -150,7 +166,7 @@ class OnnxRuntimeExecutor:
             subgraphs,
             lambda piece: self._as_declared(values(piece)),
             partial(slice_of, self._source),
-            self._session_values,
+            self._own_values,
             memory // 2,  # the other half is for the outputs
             weights=lambda part: {name: self._weights.nbytes(name) for name in part.weights},
         )
@@ -271,12 +287,35 @@ class OnnxRuntimeExecutor:
     def _session_values(
         self, slices: Sequence[OnnxSubgraph], given: Sequence[Mapping[str, Array]]
     ) -> list[Array]:
-        """The outputs of slices run side by side, slice by slice."""
-        model, feeds = explode(self._source, slices, given, self._narrow)
-        names = [output.name for output in model.graph.output]
-        if not names:
+        """The outputs of slices run side by side, slice by slice, as they are computed."""
+        taken = [{n: self._as_own(n, each) for n, each in values.items()} for values in given]
+        model, feeds = explode(self._source, slices, taken, self._narrow)
+        if not model.graph.output:
             return []
+        if self._double:
+            for number, values in enumerate(given):
+                called = {tensor_name(number, name): value for name, value in values.items()}
+                feeds.update((name, called[name]) for name in feeds.keys() & called.keys())
+            model, feeds, _ = in_float64(model, feeds)
+        names = [output.name for output in model.graph.output]
         return run_session(self._session(model), names, feeds)
+
+    def _own_values(
+        self, slices: Sequence[OnnxSubgraph], given: Sequence[Mapping[str, Array]]
+    ) -> list[Array]:
+        """The outputs of slices in their own types."""
+        names = (name for part in slices for name in part.made)
+        values = self._session_values(slices, given)
+        return [self._as_own(name, each) for name, each in zip(names, values, strict=True)]
+
+    def _as_own(self, name: str, value: Array) -> Array:
+        """A value that was computed in double precision, in its own type."""
+        if not self._double or not isinstance(value, np.ndarray) or value.dtype != np.float64:
+            return value
+        kind = self._types.get(name)
+        if kind is None:
+            return value
+        return value.astype(_NUMPY.get(kind, "float32"))
 
     def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Values in the element types the model computes in; a device may hold others."""

@@ -58,7 +58,8 @@ class TranslatedExecutor:
     ) -> Iterator[tuple[str, Array]]:
         """The values of *wanted*; what an untaken branch would have made is left out."""
         names = chosen_tensors(self.tensors, wanted)
-        run = ProgramRun(self._program, checked_feeds(self.inputs, feeds), names, memory // 2)
+        held = memory // 4 if self._program.double else memory // 2
+        run = ProgramRun(self._program, checked_feeds(self.inputs, feeds), names, held)
         try:
             yield from run.values()
         finally:

@@ -37,6 +37,8 @@ class Program:
     """Tensors that others are made of, but that no run gives or is given, and why."""
     after: Mapping[str, Collection[str]] = field(default_factory=dict)
     """By op, those that must run before it though no tensor goes from them to it."""
+    double: bool = False
+    """Whether it is computed in double precision."""
     makers: Mapping[str, Op] = field(init=False)
     rank: Mapping[str, int] = field(init=False)
     lost: Mapping[str, str] = field(init=False)
@@ -62,7 +64,7 @@ class Program:
 
     def translation(self) -> Translation:
         """A translation of ops of this program, as yet of none."""
-        return Translation(self.rows, self.constants, self.blocks)
+        return Translation(self.rows, self.constants, self.blocks, double=self.double)
 
     def used_inputs(self, tensors: Iterable[str]) -> tuple[Tensor, ...]:
         """The inputs *tensors* are made from, and those given in place of what an op makes."""

@@ -6,10 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.execute.onnx.in_float64 import in_float64
 from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.session import open_session, plain_options, run_session
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
@@ -27,9 +29,10 @@ _NOT_TAKEN = "its branch is not taken on these inputs"
 
 
 def run_translation(
-    made: Translation, names: Sequence[str], feeds: Mapping[str, Array]
+    made: Translation, names: Sequence[str], feeds: Mapping[str, Array], *, rounded: bool = True
 ) -> list[Array]:
-    """The values of tensors of a translation, which constants or nodes make.
+    """The values of tensors of a translation, which constants or nodes make: *rounded* to their
+    own types, or as they were computed.
 
     Raises:
         ExecutionError: ONNX Runtime does not run it, or a tensor is of a branch not taken.
@@ -47,9 +50,19 @@ def run_translation(
         model, constants = made.model(wanted)
         inputs = [value.name for value in model.graph.input]
         fed = {name: constants[name] if name in constants else feeds[name] for name in inputs}
+        if made.double:
+            model, fed, _ = in_float64(model, fed)
         session = open_session(model, Path(), plain_options())
-        found = dict(zip(wanted, run_session(session, wanted, fed), strict=True))
+        given_out = [value.name for value in model.graph.output]
+        found = dict(zip(wanted, run_session(session, given_out, fed), strict=True))
+        if made.double and rounded:
+            found = {name: as_own(value, made.known[name].dtype) for name, value in found.items()}
     return [fixed[name] if name in fixed else found[name] for name in names]
+
+
+def as_own(value: Array, dtype: np.dtype[Any]) -> Array:
+    """A value that was computed in double precision, in its own type."""
+    return value.astype(dtype) if value.dtype != dtype else value
 
 
 def give_values(
@@ -61,11 +74,11 @@ def give_values(
     return {scope + name: value for name, value in values.items()}
 
 
-def known_of_run(value: Array) -> KnownTensor:
+def known_of_run(value: Array, dtype: np.dtype[Any] | None = None) -> KnownTensor:
     """What rows may know of a value that was run for: its shape, and the value of few integers,
-    which may be sizes or axes."""
+    which may be sizes or axes. *dtype* is its own element type, if it was computed in another."""
     told = value.dtype.kind in "iub" and value.size <= _TOLD
-    return KnownTensor(value.dtype, value.shape, value if told else None)
+    return KnownTensor(dtype or value.dtype, value.shape, value if told else None)
 
 
 class ProgramRun:
@@ -192,7 +205,7 @@ class ProgramRun:
         new = elements.keys() - self._known.keys() - self._fixed.keys() - set(wanted)
         wanted += [name for name in elements if name in new]
         try:
-            values = run_translation(part.made, wanted, _Feeds(self._live))
+            values = run_translation(part.made, wanted, _Feeds(self._live), rounded=False)
         except ExecutionError as error:
             if len(part.ops) == 1:
                 self._lose(part.ops[0], str(error))
@@ -215,10 +228,10 @@ class ProgramRun:
             elif name in elements or later[name] > 0:
                 if name in elements:
                     self._live.never_let_go(name)
-                self._known[name] = known_of_run(value)
+                self._known[name] = known_of_run(value, part.made.known[name].dtype)
                 self._live.keep(name, value)
             if name in self._asked:
-                yield name, value
+                yield name, as_own(value, part.made.known[name].dtype)
 
     def _lose(self, op: Op, reason: str) -> None:
         behind = (self.lost[ref.tensor] for ref in op.inputs if ref and ref.tensor in self.lost)

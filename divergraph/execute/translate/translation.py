@@ -47,8 +47,14 @@ class Translation:
     """
 
     def __init__(
-        self, rows: OpRows, constants: Constants, blocks: Mapping[str, Block] | None = None
+        self,
+        rows: OpRows,
+        constants: Constants,
+        blocks: Mapping[str, Block] | None = None,
+        *,
+        double: bool = False,
     ) -> None:
+        self.double = double
         self._rows = rows
         self._constants = constants
         self._blocks = blocks or {}

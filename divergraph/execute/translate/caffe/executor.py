@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from divergraph.execute.contract import Executor
 from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.precision import PRECISION, in_double, told
 from divergraph.execute.translate.caffe.catalogue import ROWS
 from divergraph.execute.translate.caffe.program import caffe_program
 from divergraph.execute.translate.executor import TranslatedExecutor
@@ -21,6 +24,7 @@ class CaffeFactory:
     extra = ""
     packages = ("onnx", "onnxruntime")
     rows = ROWS
+    options: Mapping[str, str] = PRECISION
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from a Caffe net."""
@@ -36,7 +40,13 @@ class CaffeFactory:
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The net in *path*, with the weights *graph* was read with."""
+        return self.open_with(path, graph, {})
+
+    def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
+        """As :meth:`open`, with some of :attr:`options`."""
         import onnxruntime
+
+        double = in_double(options)
 
         if not graph.constants and any(op.type in WEIGHTED for op in graph.ops):
             raise ExecutionError(
@@ -44,5 +54,5 @@ class CaffeFactory:
                 where=str(path),
                 hint="give --weights FILE.caffemodel, or put it beside the net under its name",
             )
-        name = f"onnxruntime {onnxruntime.__version__}"
-        return TranslatedExecutor(caffe_program(name, path, graph))
+        name = told(f"onnxruntime {onnxruntime.__version__}", double=double)
+        return TranslatedExecutor(replace(caffe_program(name, path, graph), double=double))

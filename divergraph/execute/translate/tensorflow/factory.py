@@ -8,6 +8,7 @@ from pathlib import Path
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor
 from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.precision import PRECISION, in_double, told
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
 from divergraph.execute.tensorflow.executor import TensorFlowFactory
 from divergraph.execute.tensorflow.variable_ops import READS, VARIABLES
@@ -30,7 +31,7 @@ class TranslatedTensorFlowFactory:
     extra = ""
     rows = ROWS
     packages = ("onnx", "onnxruntime")
-    options: Mapping[str, str] = TensorFlowFactory.options
+    options: Mapping[str, str] = {**TensorFlowFactory.options, **PRECISION}
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from a TensorFlow model."""
@@ -67,6 +68,7 @@ class TranslatedTensorFlowFactory:
         Raises:
             ExecutionError: nothing says the value of a variable that the step reads.
         """
+        double = in_double(options)
         program = _with_first_values(graph, options)
         names = [op.id for op in _unknown_variables(program)]
         if names:
@@ -79,7 +81,9 @@ class TranslatedTensorFlowFactory:
             )
         # What comes from outside is left out here, with a reason: nobody will give it.
         left_out = {**program.left_out, **dict.fromkeys(program.outside, _NOT_GIVEN)}
-        return TranslatedExecutor(replace(program, outside=frozenset(), left_out=left_out))
+        name = told(program.name, double=double)
+        changed = replace(program, name=name, outside=frozenset(), left_out=left_out, double=double)
+        return TranslatedExecutor(changed)
 
 
 _NOT_GIVEN = "drawn or fetched from outside of the model: give it with --inputs"
