@@ -93,15 +93,22 @@ def factory_for(
         preferred = _preferred()
         found = [factory for factory in found if factory.name == preferred] or found
 
-    def rank(factory: ExecutorFactory) -> tuple[bool, bool, bool, str]:
-        packages = factory.packages if isinstance(factory, ConfinedFactory) else ()
-        missing = not all(map(find_spec, packages))
+    there = [factory for factory in found if _is_installed(factory)]
+    if len(there) == 1:  # what it covers need not be found out
+        return there[0]
+
+    def rank(factory: ExecutorFactory) -> tuple[bool, bool, str]:
         known = factory.options if isinstance(factory, OptionFactory) else {}
         lacks = not set(options or ()) <= set(known)
         partial = isinstance(factory, PartialFactory) and not factory.covers(graph, options)
-        return missing, lacks, partial, factory.extra
+        return lacks, partial, factory.extra
 
-    return min(found, key=rank) if len(found) > 1 else next(iter(found), None)
+    return min(there or found, key=rank, default=None)
+
+
+def _is_installed(factory: ExecutorFactory) -> bool:
+    packages = factory.packages if isinstance(factory, ConfinedFactory) else ()
+    return all(map(find_spec, packages))
 
 
 def _preferred() -> str:

@@ -13,6 +13,7 @@ from divergraph.execute.installed import open_by
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.chains import computing_type, inputs_order
 from divergraph.execute.translate.ge.executor import DeviceOpsFactory
+from divergraph.execute.translate.ge.fused_elementwise import ELEMENTWISE
 from divergraph.execute.translate.ge.readings import OpReadings, read_as, readings
 from divergraph.execute.translate.ge.table import LAYOUTS, UNREAD
 from divergraph.rootcause.values import is_numeric, relative, same_shape
@@ -97,7 +98,7 @@ class LoneOps:
         }
         alone = replace(
             *(op,),
-            type=computing_type(op),
+            type=computing_type(op, ELEMENTWISE),
             inputs=tuple(refs[at] for at in order),
             control_inputs=(),
             outputs=made,

@@ -36,6 +36,8 @@ _WITH_OPERAND: Mapping[str, Sequence[str]] = {
 OPERAND_OF = frozenset(kind for kinds in _WITH_OPERAND.values() for kind in kinds)
 """The steps of a tail that take a second operand, as ``Add 3``: input 3."""
 SELECTING = "ReadSelect"
+FUSED = "te_fused_op"
+"""The type of a kernel fused of elementwise ops, which has no one op that computes."""
 
 
 def kernel_types(op: Op) -> tuple[str, ...] | None:
@@ -77,9 +79,12 @@ def inputs_order(op: Op) -> tuple[int, ...]:
     return (*places[1:], 0)
 
 
-def computing_type(op: Op) -> str:
-    """The type of the op in a fused kernel that multiplies."""
+def computing_type(op: Op, elementwise: frozenset[str]) -> str:
+    """The type of the op in a fused kernel that multiplies; :data:`FUSED` if all go element by
+    element."""
     types = kernel_types(op) or ()
+    if len(types) > 1 and op.is_fused and elementwise.issuperset(types):
+        return FUSED
     if op.type != SELECTING or len(op.inputs) == 1:
         return op.type
     return next((kind for kind in types if kind != SELECTING), op.type)

@@ -10,10 +10,12 @@ from divergraph.execute.contract import Array, Executor
 from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.ge import (
+    aipp,
     convolution,
     depthwise,
     dropout,
     elementwise,
+    fused_elementwise,
     layers,
     layerwise,
     matrices,
@@ -30,7 +32,8 @@ from divergraph.execute.translate.program import Program
 from graphstore.model import DType, Framework, ModelGraph, Op, Tensor
 
 MODULES = (
-    *(convolution, depthwise, dropout, elementwise, layers, layerwise, matrices, movement),
+    *(aipp, convolution, depthwise, dropout, elementwise, fused_elementwise, layers, layerwise),
+    *(matrices, movement),
     *(normalisation, placing, pooling, quantisation, reductions, training),
 )
 """Importing them fills the table."""

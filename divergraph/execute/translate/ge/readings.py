@@ -15,12 +15,14 @@ from typing import TypeAlias
 
 from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.ge.chains import (
+    FUSED,
     LEAKING,
     kernel_types,
     residual_tails,
     tails_of,
 )
 from divergraph.execute.translate.ge.convolution import FILTER, SIZELESS
+from divergraph.execute.translate.ge.fused_elementwise import STEPS, orders
 from divergraph.execute.translate.ge.geometry import square_geometries
 from divergraph.execute.translate.ge.matrices import TRANSPOSES, said_transposes
 from divergraph.execute.translate.ge.table import LAYOUTS, ROWS, four_axes
@@ -63,6 +65,8 @@ def readings(op: Op, shapes: Sequence[tuple[int, ...] | None]) -> OpReadings:
     """
     if op.type not in ROWS:
         raise NotTranslatedError(f"no definition of ops of type {op.type}")
+    if op.type == FUSED:
+        return OpReadings(_chains(op))
     tails, is_open = _tails(op, shapes)
     ways: list[Attrs] = [{}]
     out = op.outputs[0].shape if op.outputs else None
@@ -76,6 +80,12 @@ def readings(op: Op, shapes: Sequence[tuple[int, ...] | None]) -> OpReadings:
         raise NotTranslatedError(f"{op.type} whose shapes fit no attributes")
     both = ({**way, **({TAIL: tail} if tail else {})} for way, tail in product(ways, tails))
     return OpReadings(tuple(both), is_open)
+
+
+def _chains(op: Op) -> tuple[Attrs, ...]:
+    if None in op.inputs or len(op.outputs) != 1:
+        raise NotTranslatedError(f"fused of {', '.join(op.original_names or ())}, not all is there")
+    return tuple({STEPS: each} for each in orders(kernel_types(op) or (), len(op.inputs)))
 
 
 def read_as(op: Op, attrs: Attrs) -> Op:
