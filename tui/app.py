@@ -31,6 +31,7 @@ from tui.screens.propagation import PropagationScreen
 from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.submodel import SubmodelScreen
+from tui.screens.tensor import TensorScreen
 from tui.session import Session
 from tui.settings import THEMES, Settings, load_settings
 from tui.style import theme
@@ -57,6 +58,7 @@ class DivergraphApp(Owner):
         "lineage": LineageScreen,
         "propagation": PropagationScreen,
         "submodel": SubmodelScreen,
+        "tensor": TensorScreen,
         "query": QueryScreen,
     }
     DEFAULT_MODE = "runs"

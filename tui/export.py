@@ -1,11 +1,15 @@
-"""Writes rows of ops as a CSV file that spreadsheets and scripts read."""
+"""Writes what is shown to files: rows as CSV, tensors as ``.npy``."""
 
 from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from divergraph.text.printable import printable
 from graphstore.cypher.user_question import cell_text
@@ -13,6 +17,7 @@ from graphstore.errors import InputError
 from graphstore.model import SPLIT_NUMBERS, Metric
 from graphstore.op_row import OpRow
 
+Array: TypeAlias = npt.NDArray[Any]
 _FIELDS = ("topo", "id", "type", "dtype", "shape", "layout", "sub-graph", "fused", "originals")
 _RESULTS = ("state", "level", "output", "over", "reason", "detail", "gain", "origins")
 
@@ -35,14 +40,41 @@ def write_table(
     header: Sequence[str], rows: Iterable[Sequence[object]], folder: Path, name: str
 ) -> Path:
     """Write any *rows* so; nothing stands for None, a list is JSON."""
+
+    def write(path: Path) -> None:
+        with path.open("x", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(map(printable, header))
+            writer.writerows([printable(cell_text(cell)) for cell in row] for row in rows)
+
+    return _written(write, folder, name, "csv")
+
+
+def write_arrays(arrays: Mapping[str, Array], folder: Path, name: str) -> list[Path]:
+    """Write *arrays* as new ``.npy`` files ``NAME-KEY.npy`` in *folder*; none is overwritten.
+
+    Raises :class:`InputError` if a file cannot be written.
+    """
+
+    def writer(value: Array) -> Callable[[Path], None]:
+        def write(path: Path) -> None:
+            with path.open("xb") as file:
+                np.save(file, value, allow_pickle=False)
+
+        return write
+
+    return [
+        _written(writer(value), folder, f"{name}-{key}", "npy") for key, value in arrays.items()
+    ]
+
+
+def _written(write: Callable[[Path], None], folder: Path, name: str, ending: str) -> Path:
+    """The first free path of the name, which *write* makes."""
     safe = re.sub(r"[^\w.-]+", "_", name) or "rows"
     for number in range(1, 1000):
-        path = folder / (f"{safe}.csv" if number == 1 else f"{safe}-{number}.csv")
+        path = folder / (f"{safe}.{ending}" if number == 1 else f"{safe}-{number}.{ending}")
         try:
-            with path.open("x", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file)
-                writer.writerow(map(printable, header))
-                writer.writerows([printable(cell_text(cell)) for cell in row] for row in rows)
+            write(path)
         except FileExistsError:
             continue
         except OSError as error:

@@ -21,6 +21,7 @@ class KeyScope(StrEnum):
     TEXT = "in a text"
     OPS = "in the list of ops"
     LINEAGE = "in the view of lineage"
+    TENSOR = "in the view of a tensor"
     PATHS = "on the path of an error"
     PART = "while choosing a part"
     CURVE = "on the cosine curve"
@@ -71,7 +72,7 @@ _SHOWN = {
 
 ALL, ROWS, TEXT = KeyScope.EVERYWHERE, KeyScope.LIST, KeyScope.TEXT
 OPS, CURVE, PATHS, PART = KeyScope.OPS, KeyScope.CURVE, KeyScope.PATHS, KeyScope.PART
-LINEAGE = KeyScope.LINEAGE
+LINEAGE, TENSOR = KeyScope.LINEAGE, KeyScope.TENSOR
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
@@ -81,6 +82,7 @@ TABLE: tuple[Key, ...] = (
         "view.propagation", "4", "view('propagation')", ALL, "follow the error of the first origin"
     ),
     Key("view.submodel", "5", "view('submodel')", ALL, "choose a part of the model and export it"),
+    Key("view.tensor", "6", "view('tensor')", ALL, "the values of this op on both sides"),
     Key("view.query", "7", "view('query')", ALL, "ask in Cypher"),
     Key("query.same", "Q", "same_as_cypher", ALL, "the same as what is shown, in Cypher"),
     Key("view.runs", "0", "view('runs')", ALL, "choose another run or graph", "runs"),
@@ -127,6 +129,7 @@ TABLE: tuple[Key, ...] = (
     Key("ops.mark", "space", "mark", OPS, "mark the row, again to unmark", "mark"),
     Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),
     Key("ops.match_previous", "N", "previous_match", OPS, "previous row that fits"),
+    Key("ops.tensor", "d", "view('tensor')", OPS, "the values of the op on both sides", "values"),
     Key("ops.export", "x", "export", OPS, "write the marked rows, or all shown, as CSV", "export"),
     Key("lineage.unfold", "u", "unfold", LINEAGE, "what each fused op is made of", "unfold"),
     Key("lineage.linked", "o", "linked_only", LINEAGE, "only ops with a counterpart", "linked"),
@@ -136,6 +139,12 @@ TABLE: tuple[Key, ...] = (
     Key("lineage.finer", "plus", "fold(1)", LINEAGE, "fold smaller name spaces, or none"),
     Key("lineage.next", "n", "found(1)", LINEAGE, "the next op of the name searched for"),
     Key("lineage.details", "d", "details", LINEAGE, "the op in the list of ops", "details"),
+    Key("tensor.next", "o", "tensor(1)", TENSOR, "the next output or input", "next"),
+    Key("tensor.previous", "O", "tensor(-1)", TENSOR, "the output or input before"),
+    Key("tensor.axes", "a", "axes(1)", TENSOR, "errors along other axes", "axes"),
+    Key("tensor.axes_before", "A", "axes(-1)", TENSOR, "errors along the axes before"),
+    Key("tensor.details", "d", "details", TENSOR, "the op in the list of ops", "op"),
+    Key("tensor.save", "P", "save", TENSOR, "write both sides as .npy", "save"),
     Key("paths.next", "n", "next_path", PATHS, "the path to the next output", "next path"),
     Key("paths.previous", "N", "previous_path", PATHS, "the path to the output before", "prev"),
     Key("paths.unfold", "u", "unfold", PATHS, "all ops of the path, again to fold", "unfold"),

@@ -17,6 +17,7 @@ from graphstore.errors import DivergraphError, StoreError
 from graphstore.model import Side
 from tui.address import ScreenAddress
 from tui.render.part_marks import MarkHistory
+from tui.tensors import OpenedTensors
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Minimized
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from graphstore.cancellation import Cancellation
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
     from graphstore.cypher.user_question import CypherQuestion
-    from graphstore.model import Run
+    from graphstore.model import Run, TensorIO
     from graphstore.op_row import OpRow
     from tui.ladder import Ladders
     from tui.part_chooser import PartChooser
+    from tui.tensors import TensorLook
 
 JUMPS_KEPT = 200
 DETAILS_KEPT = 256
@@ -83,6 +85,7 @@ class Session:
         self._traces: dict[tuple[str, str], Trace] = {}
         self._choosers: dict[str, PartChooser] = {}
         self._ladders: dict[str, Ladders] = {}
+        self._tensors: dict[str, OpenedTensors] = {}
         self._marks: dict[str, MarkHistory] = {}
         self._wanted_query: tuple[str, str] | None = None
         self.last_op = ""
@@ -161,6 +164,15 @@ class Session:
                 self._ladders = {self.target: found}
                 gc.freeze()
             return self._ladders[self.target]
+
+    def tensor(self, op: str, io: TensorIO, port: int) -> TensorLook:
+        """What one tensor of the run looks like; the dumps of the last run only stay open."""
+        with self._lock:
+            if self.target not in self._tensors:
+                store, target = self._open(), self.target
+                self._tensors = {target: OpenedTensors(lambda: store.run_data(target))}
+            opened = self._tensors[self.target]
+        return opened.look(op, io, port)
 
     def cypher(
         self, asked: CypherQuestion, cancellation: Cancellation

@@ -27,6 +27,7 @@ PICTURES = {
     "overview.svg": (),
     "ops.svg": ("2", "f"),
     "lineage.svg": ("3", "enter"),
+    "tensor.svg": ("6",),
     "submodel.svg": ("2", "f", "b", "5", "j", "j", "j", "B"),
 }
 """Each picture and the keys that lead to it."""

@@ -80,7 +80,9 @@ def test_the_python_page(shell, tmp_path):
 
 def test_the_pictures_show_the_demo_and_no_path_of_a_machine():
     pictures = {path.name: path.read_text() for path in (ROOT / "docs/images").glob("*.svg")}
-    assert set(pictures) == {"overview.svg", "ops.svg", "lineage.svg", "submodel.svg"}
+    assert set(pictures) == {
+        *("overview.svg", "ops.svg", "lineage.svg", "tensor.svg", "submodel.svg")
+    }
     for name, text in pictures.items():
         assert ("LeNet" if name == "submodel.svg" else "LeNet/conv2/Conv2DRelu") in text
         assert not re.search(r"/(tmp|home|root|work|Users)/", text)

@@ -12,6 +12,7 @@ from browsing import SIZE, Browser
 from layered_run import HOSTILE, analysed_run, made_run
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
+from valued_run import kept_values
 from whole_run import kept_whole
 
 from divergraph.ask import open_store
@@ -92,6 +93,12 @@ def several_store(tmp_path_factory: pytest.TempPathFactory) -> str:
 def whole_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with a run whose models and dumps are there, and the same run with them gone."""
     return kept_whole(tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture(scope="session")
+def valued_store(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the run ``values``, whose dumps were made by hand."""
+    return kept_values(tmp_path_factory.mktemp("values"))
 
 
 MakeApp = Callable[..., DivergraphApp]

@@ -9,7 +9,7 @@ from graphstore.model import OpState
 from tui.style.glyphs import ASCII, SETS, UNICODE
 
 PART = ("2", "f", "b", "B", "5", "o")
-SEVERAL_CELLS = {"name", "bars", "at_least", "at_most", "enter"}
+SEVERAL_CELLS = {"name", "bars", "shades", "dots", "at_least", "at_most", "enter"}
 
 
 @pytest.mark.parametrize("glyphs", SETS.values(), ids=lambda glyphs: glyphs.name)
@@ -18,6 +18,7 @@ def test_every_mark_is_one_cell_wide(glyphs):
         if field.name not in SEVERAL_CELLS:
             assert cell_len(getattr(glyphs, field.name)) == 1, field.name
     assert cell_len(glyphs.bars) == len(glyphs.bars) == 9
+    assert cell_len(glyphs.shades) == len(glyphs.shades) == 5
 
 
 @pytest.mark.parametrize("glyphs", SETS.values(), ids=lambda glyphs: glyphs.name)

@@ -17,6 +17,7 @@ from tui.screens.propagation import PropagationScreen
 from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.submodel import SubmodelScreen
+from tui.screens.tensor import TensorScreen
 from tui.widgets.curve import Curve
 from tui.widgets.cypher_editor import CypherEditor
 from tui.widgets.filter_bar import FilterInput
@@ -32,11 +33,13 @@ OWNERS = {
         SubmodelScreen,
         QueryScreen,
         LineageScreen,
+        TensorScreen,
     ),
     KeyScope.EDITOR: (CypherEditor,),
     KeyScope.ANSWER: (QueryScreen,),
     KeyScope.ASKED: (LineForm,),
     KeyScope.LINEAGE: (LineageScreen,),
+    KeyScope.TENSOR: (TensorScreen,),
     KeyScope.PATHS: (PropagationScreen,),
     KeyScope.PART: (SubmodelScreen,),
     KeyScope.FORM: (FolderInput,),

@@ -136,3 +136,23 @@ async def test_other_rows_are_shown_with_the_cursor_on_one_of_them_in_view():
             await pilot.pause()
             assert listed.cursor == cursor
             assert any(f"row[{cursor}]" in line for line in lines(app))
+
+
+async def test_where_a_row_stands_does_not_tell_when_its_pane_got_its_size():
+    tops = []
+    for heights in ((40, 10), (10, 40, 10), (10,)):
+        app = ListApp(Counted(200))
+        async with app.run_test(size=(60, 60)) as pilot:
+            listed = app.query_one(RowList)
+            listed.styles.height = heights[0]
+            await pilot.pause()
+            listed.show(Counted(200), cursor=25)
+            for height in heights[1:]:
+                listed.styles.height = height
+                await pilot.pause()
+            tops.append(listed.scroll_offset.y)
+            await pilot.press("j")
+            listed.styles.height = 30
+            await pilot.pause()
+            assert listed.scroll_offset.y == tops[-1], "after a move the rows stay where they are"
+    assert tops == [21, 21, 21]

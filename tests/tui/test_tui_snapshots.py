@@ -76,6 +76,22 @@ def test_the_way_of_an_error_in_ascii(analysed_picture):
     assert analysed_picture(("4", "u"), (120, 40), "ascii")
 
 
+@pytest.mark.parametrize("glyphs", ["unicode", "ascii"])
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize("keys", [(), ("a",) * 4], ids=["one axis", "two axes"])
+def test_a_tensor(make_app, valued_store, settle, snap_compare, keys, size, glyphs):
+    async def run_before(pilot):
+        await settle(pilot)
+        await settle(pilot)
+        for key in ("6", *keys):
+            await pilot.press(key)
+            await settle(pilot)
+            await settle(pilot)
+
+    app = make_app(valued_store, "values", glyphs)
+    assert snap_compare(app, run_before=run_before, terminal_size=size)
+
+
 PART = ("2", "f", "b", "5", "j", "j", "j", "B")
 REFUSED = ("2", "f", "B", "5", "j", "j", "j", "b")
 

@@ -35,6 +35,7 @@ VIEWS = (
     ("lineage", "3 Lineage"),
     ("propagation", "4 Propagation"),
     ("submodel", "5 Submodel"),
+    ("tensor", "6 Tensor"),
     ("query", "7 Query"),
 )
 NO_RUN = "an imported graph has no results; compare makes them"
@@ -123,6 +124,7 @@ class ViewScreen(EdgeActions):
             "view.lineage": no_target,
             "view.propagation": no_target or no_run or self._no_origin(),
             "view.submodel": no_target or no_run,
+            "view.tensor": no_target or no_run,
             "view.query": no_target,
             "query.same": no_target or self._no_query(),
             "propagation.follow": no_target or no_run,

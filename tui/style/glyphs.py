@@ -65,6 +65,10 @@ class Glyphs:
     lane_to_left: str
     bars: str
     """Fill levels from empty (a blank) to a full cell."""
+    shades: str
+    """From hardly any to most."""
+    dots: bool
+    """Whether plots may be drawn in dots, two by four of them in a cell (Braille)."""
 
     def state(self, state: OpState | None) -> str:
         """The mark of an op's state; a blank outside a run."""
@@ -76,6 +80,12 @@ class Glyphs:
         if fraction <= 0:
             return self.bars[0]
         return self.bars[min(steps, max(1, round(fraction * steps)))]
+
+    def shade(self, fraction: float) -> str:
+        """The shade of a fraction in 0..1; a blank for none at all."""
+        if fraction <= 0:
+            return " "
+        return self.shades[min(len(self.shades) - 1, int(fraction * len(self.shades)))]
 
 
 _FIELD_OF_STATE = {
@@ -134,6 +144,8 @@ UNICODE = Glyphs(
     lane_to_right="├",
     lane_to_left="┤",
     bars=" ▁▂▃▄▅▆▇█",
+    shades="·░▒▓█",
+    dots=True,
 )
 
 ASCII = Glyphs(
@@ -176,6 +188,8 @@ ASCII = Glyphs(
     lane_to_right="+",
     lane_to_left="+",
     bars=" .:-=+*%@",
+    shades=".:o*#",
+    dots=False,
 )
 
 SETS = {glyphs.name: glyphs for glyphs in (UNICODE, ASCII)}

@@ -89,6 +89,9 @@ GUILT_STYLES = {
     Guilt.SUSPECT: "$state-drifting",
     Guilt.GUILTY: "$state-origin bold",
 }
+OFF = "$state-inherited bold"
+"""What lies where it should not."""
+BROKEN = STATE_STYLES[OpState.BROKEN]
 HEADING = "$heading bold"
 QUIET = "$quiet"
 FUSED = "$fused"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from rich.cells import cell_len, get_character_cell_size
@@ -45,3 +46,14 @@ def fit(text: str, width: int, ellipsis: str, align: Align = "left", cut: Cut = 
     text = cut_to(text, width, ellipsis, cut)
     blank = " " * (width - width_of(text))
     return blank + text if align == "right" else text + blank
+
+
+def joined(parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Texts with their styles, neighbours of one style as one."""
+    found: list[tuple[str, str]] = []
+    for text, style in parts:
+        if found and found[-1][1] == style:
+            found[-1] = (found[-1][0] + text, style)
+        else:
+            found.append((text, style))
+    return found

@@ -19,7 +19,7 @@ from tui.keys import KeyScope, bindings
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import UNICODE, Glyphs
-from tui.widgets.cells import cut_to, fit, width_of
+from tui.widgets.cells import cut_to, fit, joined, width_of
 from tui.widgets.titled import Titled
 
 FOOT_LINES = 3
@@ -220,7 +220,7 @@ class Curve(Titled, can_focus=True):
         for op in shown.worst:
             bar = self._bar(op, shown.scale, rows, below)
             parts.append((bar * shown.cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
-        return Content.assemble(*_joined(parts))
+        return Content.assemble(*joined(parts))
 
     def _label(self, rows: int, row: int, scale: CurveScale) -> str:
         return fit(scale.label((rows - row) / rows), self._left - 2, "", "right")
@@ -275,17 +275,6 @@ class Curve(Titled, can_focus=True):
             (f"{self.glyphs.state(op.state)} {op.state.value}", theme.STATE_STYLES[op.state]),
             (more, theme.QUIET),
         )
-
-
-def _joined(parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Neighbours of one style as one part."""
-    joined: list[tuple[str, str]] = []
-    for text, style in parts:
-        if joined and joined[-1][1] == style:
-            joined[-1] = (joined[-1][0] + text, style)
-        else:
-            joined.append((text, style))
-    return joined
 
 
 def parts_of(names: Sequence[str], depth_limit: int = 4) -> list[str]:

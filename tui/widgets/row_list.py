@@ -105,6 +105,7 @@ class RowList(Titled, ScrollView, can_focus=True):
         self.sorted_by = ""
         self.descending = False
         self._placed: tuple[Placed, ...] = ()
+        self._top_before: int | None = None
         self._strips: LRUCache[tuple[int, bool], Strip] = LRUCache(1024)
 
     def show(self, source: RowSource, *, cursor: int = 0, empty: str | None = None) -> None:
@@ -115,7 +116,8 @@ class RowList(Titled, ScrollView, can_focus=True):
         self.column = min(self.column, max(0, len(source.columns) - 1))
         self._lay_out()
         self.set_reactive(RowList.cursor, self.validate_cursor(cursor))
-        self._bring_into_middle()
+        self._top_before = self.scroll_offset.y
+        self._bring_into_middle(self._top_before)
         self._post_moved()
 
     def renew(self) -> None:
@@ -135,7 +137,10 @@ class RowList(Titled, ScrollView, can_focus=True):
         """Share the new width among the columns."""
         self.fit_title()
         self._lay_out()
-        self._keep_in_view()
+        if self._top_before is None:
+            self._keep_in_view()
+        else:  # rows may be shown before their pane has its size; where they stand must not tell
+            self._bring_into_middle(self._top_before)
 
     def on_focus(self) -> None:
         """Show the cursor in its full colour."""
@@ -156,6 +161,7 @@ class RowList(Titled, ScrollView, can_focus=True):
 
     def watch_cursor(self, old: int, new: int) -> None:
         """Repaint the two rows and bring the new one into view."""
+        self._top_before = None
         self.refresh_line(old + HEADER_LINES)
         self.refresh_line(new + HEADER_LINES)
         self._keep_in_view()
@@ -211,6 +217,14 @@ class RowList(Titled, ScrollView, can_focus=True):
         """Ask for the rows in the opposite order."""
         self.post_message(self.SortAsked(self, self.sorted_by, reverse=True))
 
+    def on_mouse_scroll_down(self) -> None:
+        """Stay where the user scrolled to."""
+        self._top_before = None
+
+    def on_mouse_scroll_up(self) -> None:
+        """Stay where the user scrolled to."""
+        self._top_before = None
+
     def on_click(self, event: events.Click) -> None:
         """Select, open with a double click, sort with a click on the heading."""
         offset = event.get_content_offset(self)
@@ -263,11 +277,13 @@ class RowList(Titled, ScrollView, can_focus=True):
         self._scroll_update(self.virtual_size)
         self.refresh()
 
-    def _bring_into_middle(self) -> None:
-        """After a jump, show what is around the row too."""
-        top, page = self.scroll_offset.y, self.page_rows
+    def _bring_into_middle(self, top: int) -> None:
+        """After a jump from where *top* was the first row, show what is around the row too."""
+        page = self.page_rows
         if not top <= self.cursor < top + page:
-            self.scroll_to(y=max(0, self.cursor - page // 2), animate=False, immediate=True)
+            top = max(0, self.cursor - page // 2)
+        if top != self.scroll_offset.y:
+            self.scroll_to(y=top, animate=False, immediate=True)
 
     def _keep_in_view(self) -> None:
         top, page = self.scroll_offset.y, self.page_rows

@@ -21,7 +21,8 @@ from graphstore.model import Comparison, TensorIO
 class TensorValues:
     """A device tensor and its golden one, in golden's shape and order of axes.
 
-    ``comparison`` has the metrics, the level and the golden tensor.
+    ``comparison`` has the metrics, the level and the golden tensor; ``layout`` are the letters of
+    the axes (``NCHW``), None where no graph says them.
     """
 
     op: str
@@ -30,6 +31,7 @@ class TensorValues:
     device: NDArray[Any]
     golden: NDArray[Any]
     comparison: Comparison
+    layout: str | None = None
 
     def __repr__(self) -> str:
         shape = list(self.golden.shape)
@@ -61,7 +63,8 @@ class RunTensors:
         if pair is None or compared is None:
             raise InputError(f"{op}: {_why_not(compared, f'{io.value} {port}')}")
         found = or_raise(read_pair(pair.tensors))
-        return TensorValues(op, io, port, found.device, found.golden, compared)
+        layout = pair.tensors.layout
+        return TensorValues(op, io, port, found.device, found.golden, compared, layout)
 
 
 def _why_not(compared: Comparison | None, what: str) -> str:

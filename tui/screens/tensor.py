@@ -1,0 +1,389 @@
+"""View 6: one tensor of both sides. Is its error noise, a shift, or a fault in a part?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Static
+from textual.worker import get_current_worker
+
+from divergraph.text.numbers import small_number
+from divergraph.text.printable import printable
+from graphstore.errors import DivergraphError, InputError
+from graphstore.model import Finding, FindingKind, TensorIO
+from tui.address import ScreenAddress
+from tui.export import write_arrays
+from tui.keys import KeyScope, bindings
+from tui.messages import OpenOp
+from tui.render import tensor_plots, tensor_text
+from tui.screens.base import ViewScreen
+from tui.style import theme
+from tui.widgets.lines import KeyLine
+from tui.widgets.plot import Plot
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
+from tui.widgets.text_pane import TextPane
+
+if TYPE_CHECKING:
+    from divergraph.ask import OpDetail
+    from divergraph.ask.answers import TensorRow
+    from divergraph.dump_diff.error_picture import ErrorMap
+    from tui.tensors import TensorLook
+
+
+class TensorScreen(ViewScreen):
+    """The outputs and inputs of one op, one at a time."""
+
+    VIEW = "tensor"
+    CRUMB = "Tensor"
+    SCOPES = (KeyScope.TENSOR, KeyScope.LIST, KeyScope.EVERYWHERE)
+    BINDINGS = bindings(KeyScope.TENSOR)
+    SHOWN_KEYS = (
+        "tensor.next",
+        "tensor.axes",
+        "pane.next",
+        "tensor.details",
+        "tensor.save",
+        "origin.first",
+        "yank",
+        "quit",
+        "help",
+    )
+
+    class Detailed(Message):
+        """The op and its tensors."""
+
+        def __init__(self, detail: OpDetail | None, output: int | None) -> None:
+            super().__init__()
+            self.detail, self.output = detail, output
+
+    class Looked(Message):
+        """The values of a tensor, or why there are none."""
+
+        def __init__(self, look: TensorLook | DivergraphError) -> None:
+            super().__init__()
+            self.look = look
+
+    class Mapped(Message):
+        """The errors over two axes."""
+
+        def __init__(self, made: ErrorMap) -> None:
+            super().__init__()
+            self.made = made
+
+    class Saved(Message):
+        """Both sides are in files."""
+
+        def __init__(self, said: str) -> None:
+            super().__init__()
+            self.said = said
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._detail: OpDetail | None = None
+        self._tensors: Sequence[tuple[TensorIO, TensorRow]] = ()
+        self._number = 0
+        self._look: TensorLook | None = None
+        self._axes: tuple[int, ...] = ()
+
+    def body(self) -> ComposeResult:
+        """Numbers, decades and scatter above; worst elements and places of the errors below."""
+        glyphs = self.owner.settings.glyphs
+        with Horizontal(id="values"):
+            yield TextPane("Tensor", id="numbers")
+            yield TextPane("Errors by size", id="decades")
+            yield Plot("Device over golden", id="scatter")
+        with Horizontal(id="places"):
+            yield RowList(FixedRows(()), glyphs, id="worst", empty="loading")
+            yield Plot("Where", id="where")
+        yield Static("", id="why", markup=False)
+
+    def on_mount(self) -> None:
+        """Put the cursor into the worst elements."""
+        super().on_mount()
+        worst = self.query_one("#worst", RowList)
+        worst.name_pane("Worst elements")
+        worst.focus()
+
+    @property
+    def waiting(self) -> bool:
+        """True while values are awaited, too."""
+        awaited = bool(self._tensors) and self._look is None and not self._said_why
+        return super().waiting or awaited
+
+    _said_why = False
+
+    def address(self) -> ScreenAddress:
+        """The op, and its output where one is shown."""
+        io, tensor = self._shown() or (None, None)
+        output = tensor.port if tensor is not None and io is TensorIO.OUTPUT else None
+        return replace(super().address(), op=self.current_op(), output=output)
+
+    def load(self, address: ScreenAddress) -> None:
+        """Ask for the op that is looked at, else for the first origin or the worst op."""
+        self._detail, self._tensors = None, ()
+        self._forget_look("")
+        self.query_one("#numbers", TextPane).show(lambda _: Content("loading"))
+        self._ask(address.op or self.owner.session.last_op, address.output)
+
+    def restore(self, address: ScreenAddress) -> None:
+        """Look at another op or output of the same run."""
+        wanted = address.op or self.owner.session.last_op
+        if self._detail is None or (wanted and wanted != self._detail.row.id):
+            self.load(replace(address, op=wanted))
+        elif address.output is not None:
+            self._choose(self._place(self._tensors, address.output))
+
+    @work(thread=True, exclusive=True, group="tensor op", exit_on_error=False)
+    def _ask(self, op: str, output: int | None) -> None:
+        worker, session = get_current_worker(), self.owner.session
+
+        def ask() -> None:
+            overview = session.overview()
+            rows = (*overview.origin_rows, *overview.worst)
+            found = op or next((row.id for row in rows), "")
+            detail = session.detail(found) if found else None
+            if not worker.is_cancelled:
+                self.post_message(self.Detailed(detail, output))
+
+        self.answer(ask)
+
+    @on(Detailed)
+    def _got_op(self, event: Detailed) -> None:
+        self.filled()
+        self._detail = event.detail
+        if event.detail is None:
+            self._forget_look("no op of this run was compared")
+            self.query_one("#numbers", TextPane).show(lambda _: Content(""))
+            return
+        self._tensors = [
+            *((TensorIO.OUTPUT, each) for each in event.detail.outputs),
+            *((TensorIO.INPUT, each) for each in event.detail.inputs),
+        ]
+        wanted = event.detail.row.output if event.output is None else event.output
+        self._choose(self._place(self._tensors, wanted))
+
+    @staticmethod
+    def _place(tensors: Sequence[tuple[TensorIO, TensorRow]], output: int | None) -> int:
+        ports = [each.port if io is TensorIO.OUTPUT else None for io, each in tensors]
+        return ports.index(output) if output in ports and output is not None else 0
+
+    def _shown(self) -> tuple[TensorIO, TensorRow] | None:
+        return self._tensors[self._number] if self._number < len(self._tensors) else None
+
+    def _choose(self, number: int) -> None:
+        """Show the numbers of a tensor at once, then ask for its values."""
+        self._number = number
+        shown, glyphs = self._shown(), self.owner.settings.glyphs
+        numbers = self.query_one("#numbers", TextPane)
+        numbers.name_pane(self.current_op())
+        if shown is None:
+            numbers.show(lambda _: Content(""))
+            self._forget_look("the op has no outputs and no inputs")
+            return
+        io, tensor = shown
+        place = f"{number + 1} of {len(self._tensors)}"
+        numbers.border_subtitle = Content(f"{io.value} {tensor.port}, {place}")
+        numbers.show(lambda width: tensor_text.numbers(tensor, glyphs, width))
+        session = self.owner.session
+        session.jumps.update(self.address())
+        compared = tensor.comparison
+        if compared is None or compared.metrics is None:
+            self._forget_look("its values were not compared")
+            return
+        self._forget_look("")
+        # An input is measured where it is made, as an output of another op.
+        self._ask_values((compared.op, compared.io, compared.port))
+        self.query_one(KeyLine).draw()
+
+    def _forget_look(self, why: str) -> None:
+        """Show no values; *why* there are none, or that they are awaited."""
+        self._look, self._axes, self._said_why = None, (), bool(why)
+        nothing = "" if why else "loading"
+        self.query_one("#decades", TextPane).show(lambda _: Content(nothing))
+        for pane in ("#scatter", "#where"):
+            self.query_one(pane, Plot).show(lambda _width, _height: Content(nothing))
+        where = self.query_one("#where", Plot)
+        where.name_pane("Where")
+        where.border_subtitle = Content("")
+        self.query_one("#worst", RowList).show(FixedRows(()), empty=nothing)
+        text = Content.styled(printable(why), theme.QUIET) if why else Content("")
+        self.query_one("#why", Static).update(text)
+
+    @work(thread=True, exclusive=True, group="values", exit_on_error=False)
+    def _ask_values(self, key: tuple[str, TensorIO, int]) -> None:
+        worker, session = get_current_worker(), self.owner.session
+        look: TensorLook | DivergraphError
+        try:
+            look = session.tensor(*key)
+        except DivergraphError as error:
+            look = error
+        if not worker.is_cancelled:
+            self.post_message(self.Looked(look))
+
+    @on(Looked)
+    def _got_values(self, event: Looked) -> None:
+        look = event.look
+        if isinstance(look, DivergraphError):
+            # The stored numbers stay, so it is no trouble of the view.
+            hint = f" ({look.hint})" if look.hint else ""
+            self._forget_look(f"no values: {look}{hint}")
+            return
+        self._look = look
+        glyphs, picture = self.owner.settings.glyphs, look.picture
+        decades = self.query_one("#decades", TextPane)
+        decades.show(lambda width: tensor_text.decades(picture.inspection, glyphs, width))
+        if picture.scatter is not None:
+            plot = picture.scatter
+            self.query_one("#scatter", Plot).show(
+                lambda width, height: tensor_plots.scatter(plot, glyphs, width, height)
+            )
+        elements = tensor_text.WorstElements(
+            [each for each in picture.table.worst_absolute if each.absolute > 0]
+        )
+        self.query_one("#worst", RowList).show(elements, empty="no element differs")
+        cause = self._cause()
+        axes = picture.axes
+        named = [each for each in axes if cause and each == (cause.evidence.get("axis"),)]
+        self._show_along(next(iter(named or axes), ()))
+        said = "" if cause is None else f"cause: {cause.sentence}"
+        self.query_one("#why", Static).update(Content.styled(printable(said), theme.LINKED))
+        self.query_one(KeyLine).draw()
+
+    def _cause(self) -> Finding | None:
+        """What was found about the output shown."""
+        shown = self._shown()
+        if self._detail is None or shown is None or shown[0] is not TensorIO.OUTPUT:
+            return None
+        ports = (-1, shown[1].port)
+        found = [one for one in self._detail.findings if one.kind is FindingKind.CAUSE]
+        return next((one for one in found if one.port in ports), None)
+
+    def _show_along(self, axes: tuple[int, ...]) -> None:
+        """Show the errors along *axes*."""
+        look, pane = self._look, self.query_one("#where", Plot)
+        self._axes = axes
+        if look is None:
+            return
+        if not axes:
+            pane.show(lambda _width, _height: Content("the tensor has one element only"))
+            return
+        layout = look.values.layout or ""
+        letters = layout if len(layout) == look.values.golden.ndim else ""
+        names = [f"{axis} ({letters[axis]})" if letters else str(axis) for axis in axes]
+        word = "axis" if len(axes) == 1 else "axes"
+        delta = self.owner.settings.glyphs.delta
+        pane.name_pane(f"Mean |{delta}| along {word} {' and '.join(names)}")
+        pane.border_subtitle = Content(self._place_of_axes())
+        pane.show(lambda _width, _height: Content("loading"))
+        if len(axes) == 2:
+            self._ask_map(look, axes, tensor_plots.heat_cells(*pane.size))
+            return
+        glyphs, made = self.owner.settings.glyphs, look.map(axes, ())
+        marked = self._marked(axes[0])
+        pane.show(lambda width, height: tensor_plots.profile(made, marked, glyphs, width, height))
+
+    def _marked(self, axis: int) -> Sequence[int]:
+        cause = self._cause()
+        if cause is None or cause.evidence.get("axis") != axis:
+            return ()
+        slices = cause.evidence.get("slices")
+        return (
+            [each for each in slices if isinstance(each, int)] if isinstance(slices, list) else ()
+        )
+
+    @work(thread=True, exclusive=True, group="map", exit_on_error=False)
+    def _ask_map(self, look: TensorLook, axes: Sequence[int], cells: Sequence[int]) -> None:
+        worker = get_current_worker()
+        made = look.map(axes, cells)
+        if not worker.is_cancelled:
+            self.post_message(self.Mapped(made))
+
+    @on(Mapped)
+    def _got_map(self, event: Mapped) -> None:
+        glyphs, made = self.owner.settings.glyphs, event.made
+        if made.axes == self._axes:
+            pane = self.query_one("#where", Plot)
+            pane.border_subtitle = Content(
+                f"at most {small_number(made.most)}, {self._place_of_axes()}"
+            )
+            pane.show(lambda width, height: tensor_plots.heat(made, glyphs, width, height))
+
+    def _place_of_axes(self) -> str:
+        choices = () if self._look is None else self._look.picture.axes
+        return f"{choices.index(self._axes) + 1} of {len(choices)}"
+
+    def action_tensor(self, direction: int) -> None:
+        """Show the next output or input of the op, or the one before."""
+        if self.allowed("tensor.next"):
+            self._choose((self._number + direction) % len(self._tensors))
+
+    def action_axes(self, direction: int) -> None:
+        """Show the errors along the next axis or pair of axes, or the one before."""
+        if self.allowed("tensor.axes") and self._look is not None:
+            choices = self._look.picture.axes
+            self._show_along(choices[(choices.index(self._axes) + direction) % len(choices)])
+
+    def action_details(self) -> None:
+        """Show the op in the list of ops."""
+        if self.current_op():
+            self.post_message(OpenOp(self.current_op()))
+
+    def action_save(self) -> None:
+        """Write both sides as files."""
+        if self.allowed("tensor.save") and self._look is not None:
+            self._save(self._look)
+
+    @work(thread=True, exclusive=True, group="save", exit_on_error=False)
+    def _save(self, look: TensorLook) -> None:
+        values = look.values
+        name = f"{self.owner.session.target}-{values.op}-{values.io.value}{values.port}"
+        sides = {"device": values.device, "golden": values.golden}
+        try:
+            paths = write_arrays(sides, self.owner.settings.export_dir, name)
+        except InputError as error:
+            self.notify(str(error), severity="error")
+        else:
+            self.post_message(self.Saved(" and ".join(map(str, paths))))
+
+    @on(Saved)
+    def _saved(self, event: Saved) -> None:
+        self.notify(f"written: {event.said}")
+
+    def show_neighbour(self, op: str) -> None:
+        """Stay in this view when going along an edge."""
+        self.owner.go(replace(super().address(), op=op))
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of this view does nothing at present."""
+        if key_id == "tensor.next" and len(self._tensors) < 2:
+            return "the op has no other tensor"
+        if key_id in ("tensor.axes", "tensor.save") and self._look is None:
+            return "no values are shown"
+        if key_id == "tensor.axes" and self._look is not None and not self._look.picture.axes:
+            return "the tensor has one element only"
+        return super().why_not(key_id)
+
+    def same_query(self) -> tuple[str, str]:
+        """The metrics of the op."""
+        return ("op_metrics", self.current_op()) if self.current_op() else ("", "")
+
+    def current_op(self) -> str:
+        """The op whose tensors are shown."""
+        return "" if self._detail is None else self._detail.row.id
+
+    def current_topo(self) -> int:
+        """Its place in execution order."""
+        return -1 if self._detail is None else self._detail.row.topo
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """The op's name beside what every view offers."""
+        op = self.current_op()
+        return {"name": ("n", op), **super().yank_choices()} if op else super().yank_choices()

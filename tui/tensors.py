@@ -1,0 +1,81 @@
+"""The values of a run's tensors, looked at one at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from graphstore.errors import InputError
+from graphstore.model import TensorIO
+
+if TYPE_CHECKING:
+    from divergraph.api.runs.tensor_values import RunTensors, TensorValues
+    from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture
+    from graphstore.contract import RunData
+
+
+@dataclass(frozen=True)
+class TensorLook:
+    """One tensor of both sides, and what its errors look like."""
+
+    values: TensorValues
+    picture: ErrorPicture
+
+    def map(self, axes: Sequence[int], cells: Sequence[int]) -> ErrorMap:
+        """The errors along *axes* in at most so many *cells*."""
+        from divergraph.dump_diff.error_picture import error_map
+
+        if len(axes) == 1:
+            return next(each for each in self.picture.by_axis if each.axes == tuple(axes))
+        return error_map(self.values.device, self.values.golden, axes, cells)
+
+
+class OpenedTensors:
+    """The dumps of one run, opened at the first question for what *data* gives of the run. Its
+    methods block."""
+
+    def __init__(self, data: Callable[[], RunData]) -> None:
+        self._data = data
+        self._lock = threading.Lock()
+        self._opened: RunTensors | None = None
+        self._last: tuple[tuple[str, TensorIO, int], TensorLook] | None = None
+
+    def look(self, op: str, io: TensorIO, port: int) -> TensorLook:
+        """What one tensor looks like; the last one is kept.
+
+        Raises:
+            InputError: it has no counterpart, no dump or no numbers, or files are gone.
+            ImportFormatError: a dump is damaged.
+        """
+        from divergraph.api.runs.tensor_values import RunTensors
+        from divergraph.jobs.progress import NO_PROGRESS
+
+        with self._lock:
+            key = (op, io, port)
+            if self._last is not None and self._last[0] == key:
+                return self._last[1]
+            if self._opened is None:
+                self._opened = RunTensors(self._data(), NO_PROGRESS)
+            values = self._opened.values(op, port, io is TensorIO.OUTPUT)
+            self._last = key, TensorLook(values, _picture(values))
+            return self._last[1]
+
+
+def _picture(values: TensorValues) -> ErrorPicture:
+    from divergraph.dump_diff.error_picture import error_picture
+
+    compared = values.comparison
+    figures = compared.figures
+    try:
+        return error_picture(
+            values.device,
+            values.golden,
+            atol=0.0 if figures is None else figures.atol,
+            rtol=0.0 if figures is None else figures.rtol,
+            types=(compared.device_dtype, compared.golden_dtype),
+            layout=values.layout,
+        )
+    except ValueError as error:
+        raise InputError(f"{values.op}: {error}") from error
