@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from graphstore.errors import InputError
 from graphstore.model import TensorIO
 
 if TYPE_CHECKING:
-    from divergraph.api.runs.tensor_values import RunTensors, TensorValues
-    from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture
+    from divergraph.api.answers import ErrorMap, ErrorPicture, TensorValues
+    from divergraph.api.runs.tensor_values import RunTensors
     from graphstore.contract import RunData
 
 
@@ -25,11 +24,9 @@ class TensorLook:
 
     def map(self, axes: Sequence[int], cells: Sequence[int]) -> ErrorMap:
         """The errors along *axes* in at most so many *cells*."""
-        from divergraph.dump_diff.error_picture import error_map
-
         if len(axes) == 1:
             return next(each for each in self.picture.by_axis if each.axes == tuple(axes))
-        return error_map(self.values.device, self.values.golden, axes, cells)
+        return self.values.error_map(axes, cells)
 
 
 class OpenedTensors:
@@ -59,23 +56,5 @@ class OpenedTensors:
             if self._opened is None:
                 self._opened = RunTensors(self._data(), NO_PROGRESS)
             values = self._opened.values(op, port, io is TensorIO.OUTPUT)
-            self._last = key, TensorLook(values, _picture(values))
+            self._last = key, TensorLook(values, values.picture())
             return self._last[1]
-
-
-def _picture(values: TensorValues) -> ErrorPicture:
-    from divergraph.dump_diff.error_picture import error_picture
-
-    compared = values.comparison
-    figures = compared.figures
-    try:
-        return error_picture(
-            values.device,
-            values.golden,
-            atol=0.0 if figures is None else figures.atol,
-            rtol=0.0 if figures is None else figures.rtol,
-            types=(compared.device_dtype, compared.golden_dtype),
-            layout=values.layout,
-        )
-    except ValueError as error:
-        raise InputError(f"{values.op}: {error}") from error

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from divergraph.api.runs.tensor_values import TensorValues
     from divergraph.ask import (
         OpDetail,
         OriginAnswer,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from divergraph.conversion import DumpsConverted, GraphConverted
     from divergraph.dump_diff.diff_dumps import DiffResult, PairDiff
     from divergraph.dump_diff.elements import Element
+    from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture, ValueScatter
     from divergraph.dump_diff.single_pair import CloseLook
     from divergraph.golden_capture.capture_model import CaptureResult
     from divergraph.inputs.detection import Findings
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from graphstore.op_row import OpRow
 
 _WHERE = {
+    "divergraph.api.runs.tensor_values": ("TensorValues",),
     "divergraph.ask": (
         *("OpDetail", "OriginAnswer", "Overview", "RecurringAnswer", "RoleTable"),
         *("RunChanges", "Trace", "UnmatchedOps"),
@@ -51,6 +54,7 @@ _WHERE = {
     "divergraph.conversion": ("DumpsConverted", "GraphConverted"),
     "divergraph.dump_diff.diff_dumps": ("DiffResult", "PairDiff"),
     "divergraph.dump_diff.elements": ("Element",),
+    "divergraph.dump_diff.error_picture": ("ErrorMap", "ErrorPicture", "ValueScatter"),
     "divergraph.dump_diff.single_pair": ("CloseLook",),
     "divergraph.golden_capture.capture_model": ("CaptureResult",),
     "divergraph.inputs.detection": ("Findings",),
@@ -77,6 +81,8 @@ __all__ = [
     "DiffResult",
     "DumpsConverted",
     "Element",
+    "ErrorMap",
+    "ErrorPicture",
     "Finding",
     "Findings",
     "GraphConverted",
@@ -104,8 +110,10 @@ __all__ = [
     "RunData",
     "Selection",
     "Suggestion",
+    "TensorValues",
     "Trace",
     "UnmatchedOps",
+    "ValueScatter",
     "Verification",
     "WrongOutput",
 ]

@@ -70,6 +70,20 @@ class ErrorPicture:
     scatter: ValueScatter | None
 
     @property
+    def is_apart(self) -> bool:
+        """Whether the errors are of two kinds, many small ones and, decades above, larger ones: so
+        a fault in a part, and no drift. Between both stands a decade with next to nothing."""
+        decades = self.inspection.histogram.decades
+        counts = (
+            [decades.get(n, 0) for n in range(min(decades), max(decades) + 1)] if decades else []
+        )
+        # A tail that thins out has ever fewer; a second kind has more than what lies between.
+        return any(
+            4 * counts[at] < min(max(counts[at + 1 :]), sum(counts[:at]))
+            for at in range(1, len(counts) - 1)
+        )
+
+    @property
     def axes(self) -> list[tuple[int, ...]]:
         """What maps can be made along: single axes, then pairs, the most telling first."""
         single = [each.axes[0] for each in self.by_axis]
@@ -126,22 +140,6 @@ def error_map(device: Array, golden: Array, axes: Sequence[int], cells: Sequence
     for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
         means.add(finite_errors(x, y)[0], start)
     return means.result()
-
-
-def is_apart(inspection: Inspection) -> bool:
-    """Whether the errors are of two kinds, many small ones and, decades above, larger ones: so a
-    fault in a part, and no drift. Between both stands a decade with next to nothing."""
-    decades = inspection.histogram.decades
-    if not decades:
-        return False
-    span = range(min(decades), max(decades) + 1)
-    counts = [decades.get(decade, 0) for decade in span]
-    for at in range(1, len(counts) - 1):
-        below, above = sum(counts[:at]), sum(counts[at + 1 :])
-        # A tail that thins out has ever fewer; a second kind has more than what lies between.
-        if counts[at] * 4 < max(counts[at + 1 :]) and counts[at] * 4 < below and above > 1:
-            return True
-    return False
 
 
 class _Means:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from divergraph.dump_diff.error_picture import error_map, error_picture, is_apart
+from divergraph.dump_diff.error_picture import error_map, error_picture
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, max_side=7)
 VALUES = st.floats(-100, 100, width=32)
@@ -82,10 +82,10 @@ def test_errors_of_one_size_are_not_apart_and_those_of_a_part_are():
     rng = np.random.default_rng(0)
     golden = rng.normal(size=(64, 64)).astype(np.float32)
     device = golden + rng.normal(0, 1e-5, golden.shape).astype(np.float32)
-    assert not is_apart(picture(device, golden).inspection)
+    assert not picture(device, golden).is_apart
     device[3] += np.float32(0.5)
-    assert is_apart(picture(device, golden).inspection)
-    assert not is_apart(picture(golden, golden).inspection)
+    assert picture(device, golden).is_apart
+    assert not picture(golden, golden).is_apart
 
 
 def test_a_long_axis_shares_its_cells():

@@ -17,7 +17,7 @@ from tui.widgets.cells import fit, joined
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from divergraph.dump_diff.error_picture import ErrorMap, ValueScatter
+    from divergraph.api.answers import ErrorMap, ValueScatter
 
 LABEL = 9
 """Cells at the left of a drawing, with the numbers of its scale."""

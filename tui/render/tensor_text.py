@@ -19,9 +19,8 @@ from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell
 
 if TYPE_CHECKING:
+    from divergraph.api.answers import Element, ErrorPicture
     from divergraph.ask.answers import TensorRow
-    from divergraph.dump_diff.elements import Element
-    from divergraph.metrics.inspection import Inspection
 
 _LABEL, _SIDE = 12, 13
 _METRICS = (
@@ -114,11 +113,9 @@ def _line(label: str, device: str, golden: str, style: str = "") -> Content:
     )
 
 
-def decades(inspection: Inspection, glyphs: Glyphs, width: int) -> Content:
+def decades(picture: ErrorPicture, glyphs: Glyphs, width: int) -> Content:
     """How many elements are off by how much, and whether that is of two kinds."""
-    from divergraph.dump_diff.error_picture import is_apart
-
-    histogram = inspection.histogram
+    histogram = picture.inspection.histogram
     counts = dict(histogram.decades)
     most = max([*counts.values(), 1])
     lines = []
@@ -132,7 +129,7 @@ def decades(inspection: Inspection, glyphs: Glyphs, width: int) -> Content:
         ]
     equal = wording.count(histogram.equal, "element")
     lines.append(Content.styled(f"{equal} equal", theme.QUIET))
-    if is_apart(inspection):
+    if picture.is_apart:
         text = "two kinds of errors, with a gap between: a fault in a part, no drift"
         lines += Content.styled(text, theme.LINKED).wrap(max(20, width))
     return Content("\n").join(lines)

@@ -32,9 +32,9 @@ from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
+    from divergraph.api.answers import ErrorMap
     from divergraph.ask import OpDetail
     from divergraph.ask.answers import TensorRow
-    from divergraph.dump_diff.error_picture import ErrorMap
     from tui.tensors import TensorLook
 
 
@@ -239,7 +239,7 @@ class TensorScreen(ViewScreen):
         self._look = look
         glyphs, picture = self.owner.settings.glyphs, look.picture
         decades = self.query_one("#decades", TextPane)
-        decades.show(lambda width: tensor_text.decades(picture.inspection, glyphs, width))
+        decades.show(lambda width: tensor_text.decades(picture, glyphs, width))
         if picture.scatter is not None:
             plot = picture.scatter
             self.query_one("#scatter", Plot).show(

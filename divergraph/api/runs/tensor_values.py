@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -15,6 +16,9 @@ from divergraph.values.unread import or_raise
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, TensorIO
+
+if TYPE_CHECKING:
+    from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -32,6 +36,41 @@ class TensorValues:
     golden: NDArray[Any]
     comparison: Comparison
     layout: str | None = None
+
+    def picture(self, worst: int = 100) -> ErrorPicture:
+        """How the sides differ: by decade and by place, with the *worst* elements.
+
+        Raises:
+            InputError: the elements are no real numbers.
+
+        >>> import divergraph as dg
+        >>> picture = dg.demo().tensor("LeNet/conv2/Conv2DRelu").picture()
+        >>> picture.axes[0], picture.is_apart
+        ((3,), True)
+        >>> int(picture.by_axis[0].means.argmax())
+        15
+        """
+        from divergraph.dump_diff.error_picture import error_picture
+
+        compared, figures = self.comparison, self.comparison.figures
+        try:
+            return error_picture(
+                self.device,
+                self.golden,
+                atol=0.0 if figures is None else figures.atol,
+                rtol=0.0 if figures is None else figures.rtol,
+                types=(compared.device_dtype, compared.golden_dtype),
+                layout=self.layout,
+                worst=worst,
+            )
+        except ValueError as error:
+            raise InputError(f"{self.op}: {error}") from error
+
+    def error_map(self, axes: Sequence[int], cells: Sequence[int]) -> ErrorMap:
+        """The mean |device - golden| along one or two *axes*, in at most so many *cells* each."""
+        from divergraph.dump_diff.error_picture import error_map
+
+        return error_map(self.device, self.golden, axes, cells)
 
     def __repr__(self) -> str:
         shape = list(self.golden.shape)
