@@ -70,7 +70,7 @@ def _here(paths: list[Path]) -> dict[str, Any]:
         ],
         "causes": {
             each.op: [each.label, each.confidence, dict(each.evidence)]
-            for each in data.findings
+            for each in sorted(data.findings, key=lambda each: each.confidence)
             if each.kind is FindingKind.CAUSE and each.op in {one.op for one in named}
         },
         "judged": sum(not each.failure for each in splits),

@@ -54,6 +54,22 @@ def verdict(kind: ModelFault, channel: int | None, cause: Sequence[Any] | None, 
     return "weak" if label in _TRUE and (not elsewhere or channel in named) else "wrong"
 
 
+def verdict_in_a_loop(name: str, turn: int, cause: Sequence[Any] | None) -> str:
+    """``right`` if the cause names the op of the body that makes *name*, alone or as one of some
+    that give the same, and the only *turn* in which it fails; ``weak`` if it says no turns or only
+    the first wrong one."""
+    if cause is None:
+        return "weak"
+    _label, _confidence, evidence = cause
+    turns = evidence.get("turns")
+    if turns is None:
+        said = evidence.get("first_turn", turn) == turn and "explanations" not in evidence
+        return "weak" if said else "wrong"
+    parts = [each for each in name.split(";") if each]
+    op = any(part in each for part in parts for each in evidence["ops"])
+    return "right" if op and turns == [turn, turn] else "wrong"
+
+
 def _channels(evidence: Mapping[str, Any]) -> Sequence[int] | None:
     """The channels a cause names: slices, or places in a constant of several axes, which are one
     axis of channels on the device."""

@@ -29,7 +29,7 @@ import asked
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 from analysis import analysed, captured
-from cause_verdicts import verdict
+from cause_verdicts import verdict, verdict_in_a_loop
 from litert_faults import FAULTS, FaultyLite, faulty_files
 from litert_models import KINDS, NETWORKS, made
 from model_faults import ModelFault
@@ -143,7 +143,7 @@ def lines(place: Place, given: argparse.Namespace) -> Iterator[dict[str, Any]]:
                     place.dump(place.model(kind).read_bytes(), kernels, Path(folder))
                     yield {**healthy, **place.compared(kind, Path(folder))}
             for seed in [] if given.healthy else given.seeds:
-                for fault in FAULTS:
+                for fault in (*FAULTS, ModelFault.TURN):
                     faulty = {**line, "kind": fault.value, "seed": seed}
                     if key(faulty) not in done:
                         yield {**faulty, **_faulty(place, kind, kernels, fault, seed)}
@@ -174,7 +174,10 @@ def _judged(
     cause = None
     if places:
         said = found["causes"].get(found["ranking"][places[0] - 1][0])
-        told = verdict(fault.kind, fault.channel, said, values)
+        if fault.inside is not None:
+            told = verdict_in_a_loop(*fault.inside, said)
+        else:
+            told = verdict(fault.kind, fault.channel, said, values)
         cause = [told, *(said[:2] if said else ("nothing", 0.0))]
     return {
         **found,

@@ -28,6 +28,14 @@ _WEIGHTED: Mapping[int, tuple[int, int]] = {
 }
 """By operator the axis of its weights (input 1) along which its output channels lie, and the
 position of its bias."""
+_LOOP = schema.BuiltinOperator.WHILE
+_COMPUTING = frozenset(
+    (
+        *(schema.BuiltinOperator.FULLY_CONNECTED, schema.BuiltinOperator.LOGISTIC),
+        *(schema.BuiltinOperator.TANH, schema.BuiltinOperator.MUL, schema.BuiltinOperator.ADD),
+    )
+)
+"""Operators of a loop's body that are made to fail."""
 _NAMES = {number: name for name, number in vars(schema.BuiltinOperator).items()}
 _TYPES: Mapping[int, str] = {
     schema.TensorType.FLOAT32: "<f4",
@@ -46,6 +54,8 @@ class FaultyLite:
     op_type: str
     channel: int | None
     words: str
+    inside: tuple[str, int] | None = None
+    """Of a fault in a loop's body the tensor that fails there, and the turn."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +184,100 @@ def _lost_bias(place: _Place, _rng: np.random.Generator) -> tuple[int | None, st
     return None, "the bias is zero"
 
 
+def _turn(model: Any, operator: Any, rng: np.random.Generator) -> tuple[str, int, float] | None:
+    """An operator of a loop's body gives a multiple of its values in one of the first 8 turns: its
+    tensor, the turn, the factor."""
+    body = model.subgraphs[operator.builtinOptions.bodySubgraphIndex]
+    counter = _counter(body)
+    able = [
+        number
+        for number, each in enumerate(body.operators)
+        if _builtin(model, each) in _COMPUTING
+        and body.tensors[each.outputs[0]].type == schema.TensorType.FLOAT32
+    ]
+    if counter is None or not able:
+        return None
+    number, turn = int(rng.choice(able)), int(rng.integers(8))
+    name = body.tensors[body.operators[number].outputs[0]].name.decode()
+    factor = float(rng.choice([0.5, 0.7, 1.5]))
+    _in_turn(model, body, number, counter, turn, factor)
+    return name, turn, factor
+
+
+def _counter(body: Any) -> int | None:
+    """The integer a loop's body is given and hands on one larger."""
+    for given, made in zip(body.inputs, body.outputs, strict=True):
+        read = [each for each in body.operators if given in each.inputs and made in each.outputs]
+        if body.tensors[given].type == schema.TensorType.INT32 and read:
+            return int(given)
+    return None
+
+
+def _in_turn(model: Any, body: Any, at: int, counter: int, turn: int, factor: float) -> None:
+    """Multiply the output of operator *at* of a body where its *counter* is *turn*."""
+    operator = body.operators[at]
+    output = int(operator.outputs[0])
+    right, now = _tensor(body, output), _tensor(body, output, schema.TensorType.BOOL, ())
+    number, by = (_tensor(body, output, schema.TensorType.FLOAT32, ()) for _ in range(2))
+    more, one, which = (
+        _constant(model, body, output, each)
+        for each in (np.float32(factor - 1.0), np.float32(1.0), np.int32(turn))
+    )
+    scaled = _tensor(body, output, schema.TensorType.FLOAT32, ())
+    operator.outputs = [right, *operator.outputs[1:]]
+    options = schema.CastOptionsT()
+    options.inDataType, options.outDataType = schema.TensorType.BOOL, schema.TensorType.FLOAT32
+    made = [
+        _operator(model, "EQUAL", [counter, which], now, schema.EqualOptionsT()),
+        _operator(model, "CAST", [now], number, options),
+        _operator(model, "MUL", [number, more], scaled, schema.MulOptionsT()),
+        _operator(model, "ADD", [scaled, one], by, schema.AddOptionsT()),
+        _operator(model, "MUL", [right, by], output, schema.MulOptionsT()),
+    ]
+    body.operators[at + 1 : at + 1] = made
+
+
+def _tensor(
+    graph: Any, like: int, kind: int | None = None, shape: tuple[int, ...] | None = None
+) -> int:
+    """The number of a new tensor of a graph, with another type and shape than that *like* it."""
+    tensor = copy.copy(graph.tensors[like])
+    tensor.buffer = 0
+    if kind is not None:
+        tensor.type, tensor.shape, tensor.shapeSignature = kind, list(shape or ()), None
+    graph.tensors.append(tensor)
+    return len(graph.tensors) - 1
+
+
+def _constant(model: Any, graph: Any, like: int, value: Array) -> int:
+    kind = schema.TensorType.INT32 if value.dtype.kind == "i" else schema.TensorType.FLOAT32
+    number = _tensor(graph, like, kind, ())
+    buffer = schema.BufferT()
+    buffer.data = np.frombuffer(value.tobytes(), np.uint8)
+    model.buffers.append(buffer)
+    graph.tensors[number].buffer = len(model.buffers) - 1
+    return number
+
+
+def _operator(model: Any, kind: str, inputs: list[int], output: int, options: Any) -> Any:
+    code = schema.OperatorCodeT()
+    code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, kind)
+    code.version = 1
+    model.operatorCodes.append(code)
+    made = schema.OperatorT()
+    made.opcodeIndex = len(model.operatorCodes) - 1
+    made.inputs, made.outputs = inputs, [output]
+    name = type(options).__name__.removesuffix("T")
+    made.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+    made.builtinOptions = options
+    return made
+
+
+def _builtin(model: Any, operator: Any) -> int:
+    code = model.operatorCodes[operator.opcodeIndex]
+    return int(max(code.builtinCode, code.deprecatedBuiltinCode))
+
+
 FAULTS: Mapping[ModelFault, Fault] = {
     ModelFault.ONE_WEIGHT: _one_weight,
     ModelFault.CHANNEL_SCALED: _scaled,
@@ -192,14 +296,28 @@ def faulty_files(path: Path, kind: ModelFault, rng: np.random.Generator) -> Iter
         model = _read(path)
         graph = model.subgraphs[0]
         operator = graph.operators[number]
-        code = model.operatorCodes[operator.opcodeIndex]
-        builtin = max(code.builtinCode, code.deprecatedBuiltinCode)
-        if builtin not in _WEIGHTED:
-            continue
-        done = FAULTS[kind](_Place(model, graph, operator, *_WEIGHTED[builtin]), rng)
-        if done is not None:
-            tensor = graph.tensors[operator.outputs[0]].name.decode()
-            yield FaultyLite(_packed(model), kind, tensor, _NAMES[builtin], *done)
+        builtin = _builtin(model, operator)
+        if kind is ModelFault.TURN:
+            found = _turn(model, operator, rng) if builtin == _LOOP else None
+            shown = _shown_by(graph, operator)
+            if found is not None and shown is not None:
+                name, turn, factor = found
+                words = f"{name} is {factor:g} times in turn {turn}"
+                yield FaultyLite(_packed(model), kind, shown, "WHILE", None, words, (name, turn))
+        elif builtin in _WEIGHTED:
+            done = FAULTS[kind](_Place(model, graph, operator, *_WEIGHTED[builtin]), rng)
+            if done is not None:
+                tensor = graph.tensors[operator.outputs[0]].name.decode()
+                yield FaultyLite(_packed(model), kind, tensor, _NAMES[builtin], *done)
+
+
+def _shown_by(graph: Any, operator: Any) -> str | None:
+    """The output of a loop that another operator reads."""
+    read = {int(number) for each in graph.operators for number in each.inputs}
+    for output in operator.outputs:
+        if output in read and graph.tensors[output].type == schema.TensorType.FLOAT32:
+            return str(graph.tensors[output].name.decode())
+    return None
 
 
 def _read(path: Path) -> Any:

@@ -38,6 +38,7 @@ class ModelFault(StrEnum):
     NUMBER = "single constant"
     PADS = "pads moved"
     TABLE_ROW = "row of a table"
+    TURN = "turn of a loop"
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from divergraph.ask.sentences import group_text, origin_sentence
 from divergraph.rootcause.next_dump import NextDump, best_dump
+from divergraph.rootcause.run import UNCLASSIFIED
 from graphstore.contract import GraphStore
 from graphstore.model import (
     FAULT_OF,
@@ -131,15 +132,18 @@ class _Describer:
             group,
             in_one,
             None if in_one else self._next_dump(origin, group),
-            tuple(
-                one
-                for one in self._findings
-                if one.kind is FindingKind.CAUSE
-                and one.op == origin.op
-                and one.port in (-1, origin.output)
-            ),
+            tuple(self._causes(origin)),
             self._analysis.blame.shares.get(origin.op),
         )
+
+    def _causes(self, origin: Origin) -> Iterable[Finding]:
+        """What is said of an origin's output; where that is nothing, of the op's other outputs."""
+        causes = [
+            one for one in self._findings if one.kind is FindingKind.CAUSE and one.op == origin.op
+        ]
+        own = [one for one in causes if one.port in (-1, origin.output)]
+        told = [one for one in causes if one.label != UNCLASSIFIED]
+        return own if any(one in told for one in own) else [*told, *own]
 
     def _next_dump(self, origin: Origin, group: Sequence[str]) -> NextDump | None:
         store, run = self._store, self._run

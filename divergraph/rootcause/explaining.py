@@ -115,6 +115,7 @@ class Explaining:
                 bodies=self._bodies(judged),
                 right=tuple(self._right(judged)),
                 beside=tuple(self._beside(judged)),
+                golden_port=judged.group.golden.port,
             )
         )
         return None if finding is None else self._with_hiding(finding, output.op)

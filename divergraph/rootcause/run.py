@@ -114,7 +114,8 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     }
     known = {(each.op, each.port) for each in started}
     findings = [*started, *(each for each in splits.findings if (each.op, each.port) not in known)]
-    causes = {each.op: each.sentence for each in findings if each.label != UNCLASSIFIED}
+    by_sureness = sorted(findings, key=lambda each: each.confidence)
+    causes = {each.op: each.sentence for each in by_sureness if each.label != UNCLASSIFIED}
     others = tuple(each for each in data.findings if each.kind is not FindingKind.CAUSE)
     origins = as_origins(guilty, ops, data.links, causes)
     inside, beside = _not_compared(data, by_output)

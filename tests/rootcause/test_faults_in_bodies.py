@@ -9,9 +9,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from divergraph.ask import origins
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
-from graphstore.model import FindingKind, Verdict
+from divergraph.rootcause.causes.evidence import FaultEvidence, SampledTensors
+from divergraph.rootcause.causes.words import wrong_turns
+from graphstore.model import FindingKind, InputRef, Op, Tensor, Verdict
+from graphstore.open_store import open_store
 
 RNG = np.random.default_rng(5)
 W = (RNG.standard_normal((16, 16)) / 4).astype(np.float32)
@@ -182,10 +186,16 @@ def test_the_op_and_the_turns_in_which_it_fails_are_told(tmp_path, turns, said):
     for model, name in ((golden, "golden"), (faulty, "run")):
         capture(CaptureRequest(model, tmp_path / name, {"x": feed}))
     run = compare(CompareRequest(golden, tmp_path / "golden", golden, tmp_path / "run"))
+    sentence = f"exactly what comes out if {said} MatMul m is 1.4 times"
     causes = {each.port: each for each in run.findings if each.kind is FindingKind.CAUSE}
-    assert f"exactly what comes out if {said} MatMul m is 1.4 times" in causes[1].sentence
-    if said != "from turn 2 on":  # what the last turn leaves shows single turns and all of them
-        assert f"exactly what comes out if {said} MatMul m is 1.4 times" in causes[0].sentence
+    assert sentence in causes[1].sentence
+    # What the last turn leaves shows single turns and all of them, but not from which one on.
+    assert (sentence in causes[0].sentence) == (said != "from turn 2 on")
+    with open_store(str(tmp_path / "store")) as store:
+        store.save_run(run)
+        (answer,) = origins(store, run.run.name).origins
+        assert sentence in answer.findings[0].sentence
+    assert sentence in str(run.origins[0].cause)
 
 
 def compared(golden: Path, device: Path, kind: StandIn = StandIn.FP32):
@@ -211,3 +221,14 @@ def test_ops_around_a_sequence_are_imitated_together(tmp_path, gain):
     device = over_sequence(tmp_path / "device.onnx", gain=gain)
     run = compared(golden, device, StandIn.FP16)
     assert [each.op for each in (*run.origins, *run.suspects)] == ["h"] * (gain != 1.0)
+
+
+@pytest.mark.parametrize(("stands_for", "told"), [(None, None), (1, ([2, 3], 4)), (0, None)])
+def test_turns_are_those_of_the_output_that_the_devices_stands_for(stands_for, told):
+    """A device may number the outputs of its loops otherwise."""
+    loop = Op("l", "l", "Loop", (InputRef("n"), InputRef("c"), InputRef("s")), (Tensor("h"),))
+    right = np.ones((4, 3), np.float32)
+    device = right.copy()
+    device[2:] = 2.0
+    case = FaultEvidence("l", 0, device, right, 1e-7, ops=(loop,), golden_port=stands_for)
+    assert wrong_turns(SampledTensors(case)) == told

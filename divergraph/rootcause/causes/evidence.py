@@ -115,7 +115,8 @@ class FaultEvidence:
     group, ``bodies`` the ops in bodies of its ops. With ``beyond_noise`` the device has the
     reference wherever noise explains the difference, so that any error is one. ``right`` are
     references of operands whose dumps are wrong, ``beside`` outputs of other ops that read the same
-    operands.
+    operands. ``golden_port`` is the output of the last op that the device's ``port`` stands for;
+    None: the same.
     """
 
     op: str
@@ -135,6 +136,7 @@ class FaultEvidence:
     right: Sequence[Foreign] = ()
     beside: Sequence[Foreign] = ()
     beyond_noise: bool = False
+    golden_port: int | None = None
 
     @property
     def types(self) -> tuple[str, ...]:

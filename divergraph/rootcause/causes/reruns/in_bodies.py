@@ -23,7 +23,7 @@ _MOST_OPS = 24
 """Ops of bodies that are tried. Bounds cost, as do the next two: each trial runs the owner once."""
 _LARGEST = 1 << 20
 """Elements of the largest output for which the owner is run many times."""
-_MOST_PLACES = 128
+_MOST_PLACES = 64
 """Ops times turns that are tried where nothing shows in which turn one failed."""
 _ROUNDS = 4
 _REST = 0.1
@@ -190,6 +190,7 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     said += "".join(f"; as well if {each.words}" for each in others)
     evidence: dict[str, EvidenceValue] = {
         "op": guess.op.id,
+        "ops": [each.op.id for each in (guess, *others)],
         "left": left,
         "explanations": len(others) + 1,
     }
