@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from divergraph.dump_diff.single_pair import CloseLook
     from divergraph.golden_capture.capture_model import CaptureResult
     from divergraph.inputs.detection import Findings
+    from divergraph.metrics.inspection import ErrorHistogram
     from divergraph.submodel.check import PartCheck
     from divergraph.submodel.minimize.minimize_run import MinimalPart, Minimized
     from divergraph.submodel.minimize.verdicts import Probe
@@ -58,6 +59,7 @@ _WHERE = {
     "divergraph.dump_diff.single_pair": ("CloseLook",),
     "divergraph.golden_capture.capture_model": ("CaptureResult",),
     "divergraph.inputs.detection": ("Findings",),
+    "divergraph.metrics.inspection": ("ErrorHistogram",),
     "divergraph.submodel.check": ("PartCheck",),
     "divergraph.submodel.minimize.minimize_run": ("MinimalPart", "Minimized"),
     "divergraph.submodel.minimize.verdicts": ("Probe",),
@@ -81,6 +83,7 @@ __all__ = [
     "DiffResult",
     "DumpsConverted",
     "Element",
+    "ErrorHistogram",
     "ErrorMap",
     "ErrorPicture",
     "Finding",

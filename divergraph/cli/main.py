@@ -84,6 +84,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
         "Run each device op on its own dumped inputs: no golden side is needed.",
     ),
     "advise": ("ask.advise_command", "Say what a run shows as a whole, and what to do next."),
+    "tensor": ("ask.tensor_command", "Show one tensor of both sides: how it differs, and where."),
     "lineage": ("ask.run_commands", "Show which originals an op was made of, both ways."),
     "between": ("ask.run_commands", "List the ops between a start and an end."),
     "submodel": ("ask.submodel_command", "Cut a part of a model out, with its data."),

@@ -49,6 +49,7 @@ def store(lenet_store, divergraph, lenet) -> Path:
         ("origins", ("fault",)),
         ("trace", ("fault", ORIGIN)),
         ("lineage", ("fault", ORIGIN)),
+        ("tensor", ("fault", ORIGIN)),
         ("query", ("MATCH (r:Run) RETURN r.name",)),
         ("doctor", ()),
         ("tui", ("fault",)),

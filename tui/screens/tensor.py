@@ -200,6 +200,8 @@ class TensorScreen(ViewScreen):
             return
         self._forget_look("")
         # An input is measured where it is made, as an output of another op.
+        port = f"--{compared.io.value}={compared.port}"
+        session.note("tensor", session.target, compared.op, port)
         self._ask_values((compared.op, compared.io, compared.port))
         self.query_one(KeyLine).draw()
 

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import gc
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.element_text import exact_number, show_elements, show_histogram
 from divergraph.cli.make.worker_options import worker_options
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say, say_json
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
-from divergraph.text.numbers import short
 from divergraph.text.words import REASON_WORDS, counted, shape_text
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import CloseLook, Element, PairDiff
+    from divergraph.api.answers import CloseLook, PairDiff
     from divergraph.api.diff import DumpDiff
 
 
@@ -130,9 +129,6 @@ def diff_command(
     return (DIVERGED if found.over else FINE).exit_code
 
 
-_BAR = 30
-
-
 def show_diff(result: DumpDiff, top: int) -> None:
     """One pair with its elements, or the counts, worst pairs and leftovers of many."""
     if len(result.pairs) == 1:
@@ -190,7 +186,9 @@ def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:
     say()
     say(f"  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
     for name, side in (("device", figures.device), ("golden", figures.golden)):
-        numbers = "".join(f"{_number(x):>14}" for x in (side.low, side.high, side.mean, side.std))
+        numbers = "".join(
+            f"{exact_number(x):>14}" for x in (side.low, side.high, side.mean, side.std)
+        )
         say(f"  {name:8}{numbers}{side.zeros:>10}  {side.nans}/{side.infinities}")
     _show_elements(look)
 
@@ -204,57 +202,13 @@ def _show_elements(look: CloseLook) -> None:
         + (f"; {inspection.where_bad}" if inspection.where_bad else "")
     )
     say(
-        f"absolute error {_number(table.min_absolute)} to {_number(table.max_absolute)}, "
-        f"relative error {_number(table.min_relative)} to {_number(table.max_relative)}"
+        f"absolute error {exact_number(table.min_absolute)} to {exact_number(table.max_absolute)}, "
+        f"relative error {exact_number(table.min_relative)} to {exact_number(table.max_relative)}"
     )
     if inspection.ulps is not None:
         ulps = inspection.ulps
         say(f"up to {ulps.largest:g} ulp of {ulps.unit}, {ulps.mean:.3g} on average")
-    _show_histogram(look)
-    _show_table("first bad elements", table.first_bad)
-    _show_table("largest absolute errors", table.worst_absolute)
-    _show_table("largest relative errors", table.worst_relative)
-
-
-def _show_histogram(look: CloseLook) -> None:
-    histogram = look.inspection.histogram
-    rows = [("equal", histogram.equal)]
-    rows += [(f"1e{power:+03}", count) for power, count in sorted(histogram.decades.items())]
-    if histogram.nonfinite:
-        rows.append(("NaN/Inf", histogram.nonfinite))
-    if len(rows) == 1:
-        return
-    say()
-    say("|device - golden|, from")
-    most = max(count for _, count in rows)
-    for name, count in rows:
-        say(f"  {name:>8} {'#' * math.ceil(_BAR * count / most):{_BAR}} {count:>12}")
-
-
-def _show_table(title: str, elements: Sequence[Element]) -> None:
-    if not elements:
-        return
-    rows = [
-        (
-            f"[{','.join(map(str, element.index))}]",
-            _number(element.device),
-            _number(element.golden),
-            _number(element.absolute),
-            "-" if element.relative is None else _number(element.relative),
-        )
-        for element in elements
-    ]
-    head = ("index", "device", "golden", "absolute", "relative")
-    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(5)]
-    say()
-    say(title)
-    for row in (head, *rows):
-        first = f"{row[0]:<{widths[0]}}"
-        rest = "  ".join(
-            f"{text:>{width}}" for text, width in zip(row[1:], widths[1:], strict=True)
-        )
-        say(f"  {first}  {rest}")
-
-
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else short(value, ".6g")
+    show_histogram(look.inspection.histogram)
+    show_elements("first bad elements", table.first_bad)
+    show_elements("largest absolute errors", table.worst_absolute)
+    show_elements("largest relative errors", table.worst_relative)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from divergraph.dump_diff.diff_dumps import DiffResult, PairDiff
 from divergraph.dump_diff.elements import Element, ElementTable
 from divergraph.dump_diff.single_pair import CloseLook
+from divergraph.metrics.inspection import Inspection
 from divergraph.present.json.shapes import Json, metrics_json, notes_json, number, record_json
 from divergraph.text.numbers import odd_word
 from graphstore.model import Figures
@@ -90,18 +91,25 @@ def _index(place: int, shape: Sequence[int] | None) -> Json:
 
 def _look_json(look: CloseLook) -> Json:
     table, inspection = look.table, look.inspection
-    ulps = inspection.ulps
     return {
         "atol": number(look.atol),
         "rtol": number(look.rtol),
         "summary": _summary_json(table),
-        "first_bad": [_element_json(element) for element in table.first_bad],
-        "worst_absolute": [_element_json(element) for element in table.worst_absolute],
-        "worst_relative": [_element_json(element) for element in table.worst_relative],
+        "first_bad": [element_json(element) for element in table.first_bad],
+        "worst_absolute": [element_json(element) for element in table.worst_absolute],
+        "worst_relative": [element_json(element) for element in table.worst_relative],
+        **inspection_json(inspection),
+    }
+
+
+def inspection_json(inspection: Inspection) -> dict[str, Json]:
+    """The sizes of the errors, and where the bad elements are."""
+    histogram, ulps = inspection.histogram, inspection.ulps
+    return {
         "histogram": {
-            "equal": inspection.histogram.equal,
-            "nonfinite": inspection.histogram.nonfinite,
-            "decades": {str(power): n for power, n in sorted(inspection.histogram.decades.items())},
+            "equal": histogram.equal,
+            "nonfinite": histogram.nonfinite,
+            "decades": {str(power): n for power, n in sorted(histogram.decades.items())},
         },
         "ulps": None
         if ulps is None
@@ -121,7 +129,8 @@ def _summary_json(table: ElementTable) -> Json:
     }
 
 
-def _element_json(element: Element) -> Json:
+def element_json(element: Element) -> Json:
+    """One element: its place, both values, its errors."""
     values = {
         "device": element.device,
         "golden": element.golden,

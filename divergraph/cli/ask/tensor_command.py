@@ -1,0 +1,105 @@
+"""``divergraph tensor``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.element_text import exact_number, show_elements, show_histogram
+from divergraph.cli.metric_text import metric_text
+from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.say import say
+from divergraph.text.numbers import short
+from divergraph.text.words import shape_text
+
+if TYPE_CHECKING:
+    from divergraph.api.answers import ErrorMap, ErrorPicture, TensorValues
+
+_ROWS, _BAR = 16, 40
+
+
+@click.command("tensor")
+@click.argument("run")
+@click.argument("op")
+@click.option("--output", type=click.IntRange(min=0), help="Its output N; default: 0.", metavar="N")
+@click.option("--input", "input_", type=click.IntRange(min=0), help="Its input N.", metavar="N")
+@click.option(
+    "--top",
+    type=click.IntRange(0, 10_000),
+    default=10,
+    show_default=True,
+    help="So many of the worst elements.",
+    metavar="N",
+)
+@common
+def tensor_command(
+    run: str,
+    op: str,
+    output: int | None,
+    input_: int | None,
+    top: int,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Show the values of a device op beside the golden ones: how they differ, and where.
+
+    Reads the dumps the run was made of. Indices are those of the golden tensor. The axis shown
+    is the one along which the errors differ most.
+    """
+    import divergraph as dg
+    from divergraph.present.json.tensor import tensor_answer_json
+
+    if output is not None and input_ is not None:
+        raise click.UsageError("give --output or --input, not both")
+    with dg.open_store(store_url(store), read_only=True) as opened:
+        values = opened.run(run).tensor(op, output or 0, input=input_)
+    picture = values.picture(top)
+    if as_json:
+        print_json(tensor_answer_json(run, values.comparison, values.layout, picture))
+        return
+    _show(values, picture)
+
+
+def _show(values: TensorValues, picture: ErrorPicture) -> None:
+    compared = values.comparison
+    types = f"{compared.device_dtype or '?'} with {compared.golden_dtype or '?'}"
+    layout = f" {values.layout}" if values.layout else ""
+    say(
+        f"{values.op} {values.io.value} {values.port}: {shape_text(picture.shape)}{layout}, {types}"
+    )
+    if compared.golden is not None:
+        say(f"  golden {compared.golden}")
+    say(f"  {metric_text(compared.metrics)}")
+    figures = compared.figures
+    if figures is not None:
+        say()
+        say(f"  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
+        for name, side in (("device", figures.device), ("golden", figures.golden)):
+            numbers = (side.low, side.high, side.mean, side.std)
+            text = "".join(f"{exact_number(each):>14}" for each in numbers)
+            say(f"  {name:8}{text}{side.zeros:>10}  {side.nans}/{side.infinities}")
+    show_histogram(picture.inspection.histogram)
+    if picture.is_apart:
+        say("two kinds of errors, with a gap between: a fault in a part, no drift")
+    if picture.by_axis:
+        _show_axis(picture.by_axis[0], values.layout)
+    show_elements("largest absolute errors", picture.table.worst_absolute)
+
+
+def _show_axis(made: ErrorMap, layout: str | None) -> None:
+    """The mean error along the axis that tells most, its worst places if they are many."""
+    axis, step, means = made.axes[0], made.steps[0], made.means.tolist()
+    letter = f" ({layout[axis]})" if layout and axis < len(layout) else ""
+    places = sorted(range(len(means)), key=lambda n: (-means[n], n))[:_ROWS]
+    shown = f", the {_ROWS} worst of {len(means)}" if len(means) > _ROWS else ""
+    say()
+    say(f"mean |device - golden| along axis {axis}{letter}{shown}")
+    most = made.most
+    for place in sorted(places):
+        mean = means[place]
+        share = min(1.0, mean / most) if most else float(math.isinf(mean))
+        first = place * step
+        name = str(first) if step == 1 else f"{first}-{first + step - 1}"
+        say(f"  {name:>10} {'#' * math.ceil(_BAR * share):{_BAR}} {short(mean, '.3g'):>10}")
