@@ -29,7 +29,9 @@ from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
 from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps, without_exact_kernels
+from divergraph.rootcause.devices.told_weights import with_told_weights
 from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.graph_inputs import entry_mismatches
 from divergraph.rootcause.group_reruns import OpVerdict
@@ -80,7 +82,10 @@ def split_prepared(
     executor = run.executor
     deciding = Deciding(run)
     precision = run.options.precision or coarsest(deciding.precisions())
-    groups = run.groups()
+    groups, held = run.groups(), ""
+    if precision is FP32:
+        run, held = with_told_weights(run, groups)
+        deciding = replace(deciding, run=run)
     arithmetics = deciding.arithmetics(precision, groups)
     groups, arithmetics = with_dynamic_scales(run, groups, arithmetics)
     groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)
@@ -94,6 +99,7 @@ def split_prepared(
     for chunk in run.runs.chunks(judging.find_standing_out(groups)):
         judging.splits.update(judging.split_all(chunk))
     remarks = (
+        held,
         remark(arithmetics.usual.operands),
         functions_remark(arithmetics.usual.approximated),
         *_drawn_remarks(judging.drawn),

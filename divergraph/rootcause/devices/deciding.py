@@ -69,12 +69,17 @@ class Deciding:
         """How many tensors that ops compute are in each precision."""
         return Counter(self.held.values())
 
+    @property
+    def _quantises(self) -> bool:
+        """Whether more than weights are quantised: then errors are of the quantisers."""
+        return bool(self.run.quantisers.by_tensor) and not self.run.quantisers.only_weights
+
     def _type(self, ref: TensorRef) -> str:
         return self.run.device.ops[ref.op].type
 
     def arithmetics(self, precision: Precision, groups: Sequence[Group]) -> Arithmetics:
         """The emulations of all groups, for a device that mostly computes in *precision*."""
-        if self.run.options.precision is not None or self.run.quantisers.by_tensor:
+        if self.run.options.precision is not None or self._quantises:
             return Arithmetics(self._floors(precision, self._operands(precision, groups)))
         # Only dumps of one precision throughout are clear; of others the graph's declared types
         # decide, if the errors bear them out: a wrong float32 floor would blame healthy ops.
@@ -167,7 +172,7 @@ class Deciding:
             return dict.fromkeys(Family, self.run.options.operands)
         if self.run.options.precision is not None or precision is not FP32:
             return {}
-        if self.run.quantisers.by_tensor:
+        if self._quantises:
             return {}
         return find_operands(
             self.run.golden,

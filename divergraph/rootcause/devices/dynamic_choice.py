@@ -80,14 +80,19 @@ def scales_of(
 
 
 def _share(sample: GroupSample, floors: Emulation, scales: Mapping[str, DynamicScale]) -> float:
-    """The share of the values that are much nearer to the emulation with *scales* than to the
-    reference, of those where the two differ; 0 where that cannot be told."""
+    """``share_alike`` with *scales*."""
+    return share_alike(
+        sample, replace(floors, quantisers=replace(floors.quantisers, scales=scales))
+    )
+
+
+def share_alike(sample: GroupSample, floors: Emulation) -> float:
+    """The share of the values that are much nearer to what quantising as *floors* do gives than to
+    the reference, of those where the two differ; 0 where that cannot be told."""
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
         return 0.0
-    quantisers = replace(floors.quantisers, scales=scales)
-    exact = replace(floors, quantisers=quantisers, plain=True)
-    (made,) = exact.emulated([sample.group], [sample.given])
+    (made,) = replace(floors, plain=True).emulated([sample.group], [sample.given])
     if made is None or made.shape != sample.reference.shape:
         return 0.0
     given, right, like = (np.asarray(each, np.float64) for each in (device, sample.reference, made))

@@ -24,6 +24,7 @@ class SharedBy(StrEnum):
     TENSOR = "the tensor"
     BATCH = "an index of the first axis"
     ROW = "what one row or place of the input holds, along its channels"
+    PATCH = "what one output is made of: a row, or a patch of the input of a convolution"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,16 @@ class DynamicScale:
 
     shared: SharedBy
     symmetric: bool
+    from_least: bool = False
+    """The integers reach from the least value itself, which need not be below 0."""
 
     def __call__(self, value: Array, channels: int = -1) -> Array:
         """*value* (float) quantised and dequantised, in its dtype; its *channels* lie along that
-        axis."""
+        axis. Patches are given as rows."""
         axes = self._axes(value.ndim, channels)
         kept = np.asarray(value, np.float32)
+        if self.from_least:
+            return self._from_least(kept, axes).astype(value.dtype)
         least = np.min(kept, axes, keepdims=True, initial=0.0)
         most = np.max(kept, axes, keepdims=True, initial=0.0)
         with np.errstate(all="ignore"):
@@ -51,13 +56,22 @@ class DynamicScale:
             found: Array = np.where(scale > 0.0, steps * scale, kept).astype(value.dtype)
         return found
 
+    def _from_least(self, value: Array, axes: tuple[int, ...]) -> Array:
+        if not value.size:
+            return value
+        least, most = np.min(value, axes, keepdims=True), np.max(value, axes, keepdims=True)
+        scale = (most - least) / np.float32(255)
+        with np.errstate(all="ignore"):
+            made = np.rint((value - least) / scale) * scale + least
+        return np.where(scale > 0.0, made, value)
+
     def _axes(self, ndim: int, channels: int) -> tuple[int, ...]:
         match self.shared:
             case SharedBy.TENSOR:
                 return tuple(range(ndim))
             case SharedBy.BATCH:
                 return tuple(range(1, ndim))
-            case SharedBy.ROW:
+            case SharedBy.ROW | SharedBy.PATCH:
                 return (channels % ndim,) if ndim else ()
 
 

@@ -116,6 +116,12 @@ class Quantisers:
     dynamic_ops: frozenset[str] = frozenset()
     scales: Mapping[str, DynamicScale] = field(default_factory=dict)
 
+    @property
+    def only_weights(self) -> bool:
+        """Whether weights are all the device quantises, so that all it computes with are floats."""
+        others = (self.outputs, self.unseen, self.held, self.makers, self.dynamic_ops)
+        return bool(self.by_tensor) and not any(others)
+
     def met_by(self, op: str) -> DynamicScale | None:
         """How the input of golden *op* is quantised with scales of its values; None if it is not,
         or nobody knows how."""

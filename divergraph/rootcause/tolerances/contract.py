@@ -73,8 +73,12 @@ class OpContext:
 
     @property
     def quantises(self) -> bool:
-        """Whether the device computes the group in integers, or quantises at all."""
-        return bool(self.group.integers or self.arithmetic.quantisers.by_tensor)
+        """Whether the device quantises in the group: where nothing but weights is quantised, only
+        if it reads one of these."""
+        quantisers = self.arithmetic.quantisers
+        if self.group.integers or not quantisers.only_weights:
+            return bool(self.group.integers or quantisers.by_tensor)
+        return self.quantised.kind(self.group) is not None
 
     def smallest_normal(self, estimate: ToleranceEstimate) -> float:
         """The smallest normal number of the type the output is held in: that of float32 where the

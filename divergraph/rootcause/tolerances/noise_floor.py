@@ -17,7 +17,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.dynamic_scales import DynamicScale
+from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
 from divergraph.rootcause.devices.formulas import Approximated
 from divergraph.rootcause.devices.long_sums import terms
 from divergraph.rootcause.devices.operand_precision import (
@@ -25,6 +25,7 @@ from divergraph.rootcause.devices.operand_precision import (
     bias_of,
     with_short_operands,
 )
+from divergraph.rootcause.devices.patches import bytes_of_patches, has_patches, of_patches
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.rootcause.devices.sums_in_turn import in_turn
@@ -46,6 +47,8 @@ _NOISE = 1 << 17
 _TILED = 6
 """How many times the bytes of its arrays a convolution over tiles needs: tiles overlap, and are
 there before and after their transforms. Counted."""
+_PATCHED = 6
+"""As above for patches, which are there as they are, scaled and rounded."""
 _CHANNELS_SECOND = frozenset({"Conv", "ConvTranspose"})
 """Ops of ONNX that have the channels of what they are given behind the batch."""
 
@@ -221,18 +224,23 @@ class Emulation:
         weights: Mapping[str, Array],
         made: Mapping[str, Array],
     ) -> Mapping[str, Array]:
-        """What *op* has *made*, over tiles or with sums in turn if it is computed so here."""
-        if (self.tiles is None and not self.in_turn) or op is None or len(made) != 1:
+        """What *op* has *made*, if it is computed by patches, over tiles or with sums in turn
+        here."""
+        scale = None if op is None else self.quantisers.met_by(op.id)
+        if op is None or len(made) != 1 or not (scale or self.tiles or self.in_turn):
             return made
         ((name, value),) = made.items()
         given = {**weights, **state.values}
-        if self.tiles is None:
-            summed = in_turn(op, given, value)
-            return made if summed is None else {name: summed}
         read = (given[each.tensor] for each in op.inputs if each and each.tensor in given)
-        if _TILED * (value.nbytes + sum(each.nbytes for each in read)) > self.memory:
-            return made
-        found = self.tiles.convolved(op, given, value)
+        found: Array | None = None
+        if scale is not None:
+            fits = _PATCHED * bytes_of_patches(op, given, value) <= self.memory
+            if fits and _goes_by_patch(op, scale, given):
+                found = of_patches(op, given, value, partial(self._through, scale))
+        elif self.tiles is None:
+            found = in_turn(op, given, value)
+        elif _TILED * (value.nbytes + sum(each.nbytes for each in read)) <= self.memory:
+            found = self.tiles.convolved(op, given, value)
         return made if found is None else {name: found}
 
     def _by_formula(
@@ -296,7 +304,8 @@ class Emulation:
             if quantiser is not None and found[name].dtype.kind == "f":
                 value = np.asarray(found[name], np.float32)
                 found[name] = self._through(quantiser, value)
-        if (scale := self.quantisers.met_by(op.id)) is not None:
+        scale = self.quantisers.met_by(op.id)
+        if scale is not None and not _goes_by_patch(op, scale, found):
             met = {name: value for name, value in found.items() if name in state.values}
             found |= self._met(op, scale, met)
         return with_short_operands(op, found, self.operands) if self.operands else found
@@ -361,6 +370,13 @@ class Emulation:
                 way = float(np.sign(self.shift))
                 found[result.key] = quantiser(value, way * calibration.DIVISION_UNITS)
         return found
+
+
+def _goes_by_patch(op: Op, scale: DynamicScale, given: Mapping[str, Array]) -> bool:
+    """Whether *op* is a convolution whose patches have a scale each."""
+    weight = op.inputs[1] if len(op.inputs) > 1 else None
+    value = None if weight is None else given.get(weight.tensor)
+    return scale.shared is SharedBy.PATCH and value is not None and has_patches(op, value)
 
 
 def least_floor(precision: Precision, size: int) -> float:

@@ -1,0 +1,405 @@
+"""Weights that a device holds in fewer bits than its graph says: its own outputs tell.
+
+Runtimes quantise weights when a model is converted, and compute in float32 all the same, or in
+integers with scales of the values. A graph of before that knows nothing of it. But the weights are
+constants, and how converters round them is known: where a product with the rounded weight gives
+what the device gave, and the exact one does not, it was held so. Each product is asked for itself,
+as compilers leave some as they are; a fault in a few channels hides nothing, and of a product that
+shows nothing the likeliest is taken.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.arithmetic import ratio_of
+from divergraph.rootcause.devices.dynamic_choice import share_alike
+from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
+from divergraph.rootcause.devices.operand_precision import bias_of, is_one_product
+from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
+from divergraph.rootcause.devices.weight_grids import GRIDS, SharedScale, WeightGrid, along, half
+from divergraph.rootcause.groups.group_runs import GroupSample
+from divergraph.rootcause.groups.groups import Group, sampled_groups
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.tolerances.noise_floor import Emulation
+from divergraph.rootcause.values import relative, same_shape
+from divergraph.text.words import counted
+from graphstore.model import InputRef, Op, TensorRef
+
+_LOOKED_AT = 16
+_TRIED = 5
+"""Products that are run to see whether anything is to be found, and those, the smallest of them,
+that all ways are tried on. Bounds cost."""
+_BATCH_NORM, _BATCH_NORM_INPUTS = "BatchNormalization", 5
+_EPSILON = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """How a weight is held: on a ``grid``, or in float16 (None) with its last digits ``cut`` off or
+    rounded, with what is behind it ``folded`` in or not and its ``biases`` held alike or not; and
+    how what it is multiplied with is rounded by a ``scale`` of its values."""
+
+    grid: WeightGrid | None
+    folded: bool = True
+    cut: bool = False
+    biases: bool = False
+    scale: DynamicScale | None = None
+
+    def __str__(self) -> str:
+        return "float16" if self.grid is None else str(self.grid)
+
+
+_HALVES = tuple(
+    Holding(None, folded, cut, biases)
+    for biases in (False, True)
+    for folded in (True, False)
+    for cut in (False, True)
+)
+_STATIC = (
+    *(Holding(grid) for grid in GRIDS if grid.bits == 8),
+    *_HALVES,
+    *(
+        Holding(grid, folded=False)
+        for grid in GRIDS
+        if grid.bits == 8 and grid.shared is not SharedScale.CHANNEL
+    ),
+)
+_MORE = tuple(Holding(grid) for grid in GRIDS if grid.bits < 8)
+_SCALES = (
+    *(DynamicScale(SharedBy.PATCH, symmetric) for symmetric in (True, False)),
+    DynamicScale(SharedBy.PATCH, symmetric=False, from_least=True),
+    *(DynamicScale(SharedBy.TENSOR, symmetric) for symmetric in (True, False)),
+    *(DynamicScale(SharedBy.BATCH, symmetric) for symmetric in (True, False)),
+)
+_USUAL = tuple(
+    grid
+    for grid in GRIDS
+    if grid.bits == 8 and grid.shared in (SharedScale.CHANNEL, SharedScale.TENSOR)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """The ``ops`` of one group that multiply by weights."""
+
+    group: Group
+    ops: tuple[str, ...]
+
+    @property
+    def output(self) -> TensorRef:
+        """The output of the group."""
+        return self.group.output
+
+
+@dataclass
+class ToldWeights:
+    """Finds how the products of a float32 device hold their weights."""
+
+    run: PreparedRun
+    _constants: dict[str, Array | None] = field(default_factory=dict)
+
+    @property
+    def golden(self) -> OpGraph:
+        """The graph whose constants are the weights."""
+        return self.run.golden
+
+    def found(self, groups: Sequence[Group]) -> dict[str, Holding]:
+        """By golden op how the device holds its weight; ops that hold it as it is are left out."""
+        products = {each.output: each for each in self._products(groups)}
+        plain = self._floors({})
+        asked = sampled_groups([each.group for each in products.values()], _LOOKED_AT)
+        seen = [(each, ratio_of(each, plain)) for each in self.run.runs.run(asked)]
+        known = [ratio for _, ratio in seen if ratio is not None]
+        suspect = self.run.options.suspect
+        if not known or statistics.median_low(known) <= suspect:
+            return {}
+        shown = self._shown([one for one, ratio in seen if ratio and ratio > suspect], products)
+        if not shown:
+            return {}
+        held = self._of_all(list(products.values()), shown)
+        ((most, _),) = shown.most_common(1)
+        if most.grid is not None:
+            return held
+        return held | self._of_others(groups, Holding(None, folded=False, cut=most.cut))
+
+    def _shown(
+        self, samples: Sequence[GroupSample], products: Mapping[TensorRef, _Products]
+    ) -> Counter[Holding]:
+        """How often each way was shown by the smallest of *samples*."""
+        shown: Counter[Holding] = Counter()
+        # A few values may be near to anything by chance.
+        enough = [each for each in samples if each.reference.size >= calibration.FEW_VALUES]
+        for sample in sorted(enough, key=lambda each: each.nbytes)[:_TRIED]:
+            own = products[sample.group.output]
+            first = [each for each, _ in shown.most_common()]
+            dynamic = [Holding(grid, scale=scale) for scale in _SCALES for grid in _USUAL]
+            for each in dict.fromkeys((*first, *_STATIC, *dynamic, *_MORE)):
+                if self._share(sample, own, each) >= calibration.DYNAMIC_ALIKE:
+                    shown[each] += 1
+                    break
+        return shown
+
+    def _of_all(self, products: Sequence[_Products], shown: Counter[Holding]) -> dict[str, Holding]:
+        """What each product shows, or else the likeliest."""
+        ways = dict.fromkeys(each for each, _ in shown.most_common())
+        for each in list(ways):  # what is multiplied in integers here may be in floats there
+            ways.setdefault(replace(each, scale=None))
+            for scale in _SCALES if each.scale is not None else ():
+                ways.setdefault(replace(each, scale=scale))
+        by_output = {each.output: each for each in products}
+        plain, suspect = self._floors({}), self.run.options.suspect
+        found: dict[str, Holding] = {}
+        open_ones: list[_Products] = []
+        tried = 0
+        for sample in self.run.runs.run([each.group for each in products]):
+            own = by_output[sample.group.output]
+            told = self._told(sample, own, sorted(ways, key=lambda each: -shown[each]))
+            if told is None:
+                ratio = ratio_of(sample, plain)
+                if ratio is None or ratio <= suspect:
+                    continue
+                if tried < _TRIED:  # a compiler may treat ops of one type in their own way
+                    tried += 1
+                    told = self._told(sample, own, _STATIC)
+            if told is None:
+                open_ones.append(own)
+                continue
+            ways.setdefault(told)
+            shown[told] += 1
+            found |= dict.fromkeys(own.ops, told)
+        for own in open_ones:
+            found |= dict.fromkeys(own.ops, shown.most_common(1)[0][0])
+        return found
+
+    def _told(self, sample: GroupSample, own: _Products, ways: Iterable[Holding]) -> Holding | None:
+        """The first of *ways* that the values show; the nearest of all where they are few."""
+        least = calibration.DYNAMIC_ALIKE
+        if sample.reference.size >= calibration.FEW_VALUES:
+            return next((each for each in ways if self._share(sample, own, each) >= least), None)
+        near = [
+            (distance, each)
+            for each in ways
+            if (distance := self._distance(sample, own, each)) is not None
+        ]
+        return min(near, key=lambda each: each[0])[1] if near else None
+
+    def _distance(self, sample: GroupSample, own: _Products, holding: Holding) -> float | None:
+        """How far the device is from products with weights held so, over how far it is from exact
+        ones; None where that is not much nearer."""
+        if not all(self._can(op, holding) for op in own.ops):
+            return None
+        floors = replace(self._floors(dict.fromkeys(own.ops, holding)), plain=True)
+        (made,) = floors.emulated([sample.group], [sample.given])
+        device = same_shape(sample.device, sample.reference.shape)
+        if made is None or device is None or made.shape != device.shape:
+            return None
+        apart = relative(device, sample.reference)
+        near = relative(device, made) / apart if apart else math.inf
+        return near if near < 1.0 - calibration.DYNAMIC_ALIKE else None
+
+    def _of_others(self, groups: Sequence[Group], way: Holding) -> dict[str, Holding]:
+        """The ops that multiply no weights and whose constants are held as weights are."""
+        found: dict[str, Holding] = {}
+        own = {each.output: each for each in self._products(groups, weights=False)}
+        for sample in self.run.runs.run([each.group for each in own.values()]):
+            one = own[sample.group.output]
+            if self._share(sample, one, way) >= calibration.DYNAMIC_ALIKE:
+                found |= dict.fromkeys(one.ops, way)
+        return found
+
+    def quantisers(self, found: Mapping[str, Holding]) -> Quantisers:
+        """What the device rounds, for what was *found*."""
+        by_tensor: dict[str, Quantiser] = {}
+        readers: dict[str, frozenset[str]] = {}
+        for op_id, holding in found.items():
+            for name, quantiser in self._held(self.golden.ops[op_id], holding):
+                by_tensor[name] = quantiser
+                readers[name] = readers.get(name, frozenset()) | set(self._reading(op_id, name))
+        scales = {op: each.scale for op, each in found.items() if each.scale is not None}
+        return replace(
+            NO_QUANTISERS,
+            by_tensor=by_tensor,
+            readers=readers,
+            dynamic=frozenset(scales),
+            scales=scales,
+        )
+
+    def _reading(self, op_id: str, name: str) -> Iterator[str]:
+        """The golden ops that read a constant of the product *op_id*, or of what is behind it."""
+        for each in (self.golden.ops[op_id], *self._behind(self.golden.ops[op_id])):
+            if any(ref is not None and ref.tensor == name for ref in each.inputs):
+                yield each.id
+
+    def _share(self, sample: GroupSample, own: _Products, holding: Holding) -> float:
+        if not all(self._can(op, holding) for op in own.ops):
+            return 0.0
+        floors = self._floors(dict.fromkeys(own.ops, holding))
+        return share_alike(sample, floors)
+
+    def _can(self, op_id: str, holding: Holding) -> bool:
+        """Whether the weight of a product can be held so at all."""
+        op = self.golden.ops[op_id]
+        weight = self._weight(op)
+        if weight is None or holding.grid is None:
+            return holding.grid is None
+        value = self._constant(weight.tensor)
+        return value is not None and holding.grid.fits(value.shape, _axes(op, weight))
+
+    def _floors(self, found: Mapping[str, Holding]) -> Emulation:
+        memory = self.run.options.memory // 2
+        quantisers = self.quantisers(found) if found else NO_QUANTISERS
+        return Emulation(self.run.executor, self.golden, FP32, memory, quantisers)
+
+    def _products(self, groups: Sequence[Group], *, weights: bool = True) -> Iterator[_Products]:
+        """The groups that multiply by weights; or else those that only read other constants."""
+        for group in groups:
+            if group.failure or group.is_passthrough is not None:
+                continue
+            ops = [self.golden.ops[op_id] for op_id in group.ops]
+            found = tuple(op.id for op in ops if is_one_product(op) and self._weight(op))
+            if not weights:
+                others = tuple(op.id for op in ops if any(self._floats(op)))
+                found = () if found else others
+            if found:
+                yield _Products(group, found)
+
+    def _weight(self, op: Op) -> InputRef | None:
+        """The constant operand of a product."""
+        for ref in (*op.inputs[1:2], *op.inputs[:1]):
+            if ref is not None and self._is_constant(ref):
+                return ref
+        return None
+
+    def _is_constant(self, ref: InputRef) -> bool:
+        if ref.producer is None:
+            return not self.golden.is_entry(ref)
+        return self.golden.is_constant(ref.producer.op)
+
+    def _constant(self, name: str) -> Array | None:
+        if name not in self._constants:
+            piece = RunnableSubgraph(name, (), (name,))
+            (result,) = self.run.executor.run_subgraphs([piece], lambda _: {})
+            value = result.values.get(name)
+            self._constants[name] = None if value is None or value.dtype.kind != "f" else value
+        return self._constants[name]
+
+    def _held(self, op: Op, holding: Holding) -> Iterator[tuple[str, Quantiser]]:
+        """The constants of a product that are rounded, or all of another op, with quantisers."""
+        if not is_one_product(op):
+            yield from ((name, half(holding.cut)) for name in self._floats(op))
+            return
+        weight = self._weight(op)
+        value = None if weight is None else self._constant(weight.tensor)
+        if weight is None or value is None:
+            return
+        folded = self._folded(op) if holding.folded else None
+        axes, factor = _axes(op, weight), np.ones(())
+        if folded is not None:
+            factor = along(folded[1], axes[0], value.ndim)
+        if holding.grid is not None:
+            yield weight.tensor, holding.grid.quantiser(axes, factor)
+            return
+        yield weight.tensor, half(holding.cut, factor)
+        if not holding.biases:
+            return
+        bias = bias_of(op)
+        added = None if bias is None else self._constant(bias)
+        if folded is None:
+            if bias is not None and added is not None:
+                yield bias, half(holding.cut)
+            yield from ((name, half(holding.cut)) for name in self._sums(op))
+            return
+        shift, factor, mean = folded
+        own = np.zeros(1) if added is None else np.asarray(added, np.float64)
+        yield shift, half(holding.cut, added=(own - mean) * factor)
+
+    def _folded(self, op: Op) -> tuple[str, Array, Array] | None:
+        """The name of the shift, the factors and the means of a normalisation behind *op*, all by
+        output channel, perhaps behind a sum with constants; None where there is none."""
+        for each in self._behind(op):
+            if each.type == "Add" and any(self._floats(each)):
+                return self._folded(each)
+            read = [ref.tensor for ref in each.inputs if ref is not None]
+            if each.type != _BATCH_NORM or len(read) != _BATCH_NORM_INPUTS:
+                continue
+            values = [self._constant(name) for name in read[1:]]
+            known = [np.asarray(value, np.float64) for value in values if value is not None]
+            if len(known) == len(values):
+                gamma, _, mean, spread = known
+                said = each.attrs.get("epsilon", _EPSILON)
+                epsilon = said if isinstance(said, float) else _EPSILON
+                with np.errstate(all="ignore"):
+                    return read[2], gamma / np.sqrt(spread + epsilon), mean
+        return None
+
+    def _sums(self, op: Op) -> Iterator[str]:
+        """The constants that are added to a product."""
+        for each in self._behind(op):
+            if each.type == "Add":
+                yield from self._floats(each)
+
+    def _floats(self, op: Op) -> Iterator[str]:
+        """The constants in floats that *op* reads."""
+        for ref in op.inputs:
+            constant = ref is not None and self._is_constant(ref)
+            if ref is not None and constant and self._constant(ref.tensor) is not None:
+                yield ref.tensor
+
+    def _behind(self, op: Op) -> Iterator[Op]:
+        """The op that alone reads what *op* makes."""
+        readers = self.golden.graph.readers().get(op.makes[0], ())
+        users = {user.id: user for user in readers}
+        if len(users) == 1:
+            yield from users.values()
+
+
+def _axes(op: Op, weight: InputRef) -> tuple[int, int]:
+    """The axes of a weight along which its output and input channels lie."""
+    if op.type in ("Conv", "FusedConv") or op.attrs.get("transB") == 1:
+        return 0, 1
+    if op.type == "ConvTranspose":
+        return 1, 0
+    turned = weight is op.inputs[0] or "Depthwise" in op.type or "BackpropInput" in op.type
+    return (-2, -1) if turned else (-1, -2)
+
+
+def with_told_weights(run: PreparedRun, groups: Sequence[Group]) -> tuple[PreparedRun, str]:
+    """*run*, with how the device holds weights where its graph says nothing, and a remark on it
+    ("" where it holds them as they are)."""
+    if run.options.precision is not None or run.options.operands is not None:
+        return run, ""
+    if run.quantisers.by_tensor:
+        return run, ""
+    told = ToldWeights(run)
+    found = told.found(groups)
+    if not found:
+        return run, ""
+    quantisers = told.quantisers(found)
+    return replace(run, quantisers=quantisers), _remark(found)
+
+
+def _remark(found: Mapping[str, Holding]) -> str:
+    ways = Counter(str(each) for each in found.values())
+    said = " and ".join(
+        f"{counted(count, 'product')} {'holds its weight' if count == 1 else 'hold their weights'}"
+        f" in {way}"
+        for way, count in ways.most_common()
+    )
+    dynamic = sum(each.scale is not None for each in found.values())
+    met = (
+        f", {dynamic} of which round what they multiply with scales of its values"
+        if dynamic
+        else ""
+    )
+    return f"float32, but {said}{met}: the graph says nothing of it, the device's outputs show it"

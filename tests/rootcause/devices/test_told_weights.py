@@ -1,0 +1,169 @@
+"""Weights that a device holds in fewer bits than its graph says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from divergraph.comparison import CompareRequest, compare
+from divergraph.golden_capture import CaptureRequest, capture
+from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
+from divergraph.rootcause.devices.weight_grids import (
+    GRIDS,
+    Lies,
+    SharedScale,
+    WeightGrid,
+    half,
+)
+from graphstore.contract import RunData
+from graphstore.model import Verdict
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(15)
+LAYERS, CHANNELS = 5, 64
+WEIGHTS = [
+    (RNG.standard_normal((CHANNELS, CHANNELS)) / 8 + 0.01).astype(np.float32) for _ in range(LAYERS)
+]
+X = RNG.standard_normal((24, CHANNELS)).astype(np.float32)
+CHANNEL = WeightGrid(8, SharedScale.CHANNEL, Lies.FROM_LEAST)
+ROWS = DynamicScale(SharedBy.PATCH, symmetric=True)
+Held = Callable[[Array], Array]
+
+
+def on_grid(grid: WeightGrid) -> Held:
+    return grid.quantiser((-1, -2))
+
+
+def compared(
+    folder: Path, held: Held, *, wrong: int | None = None, met: Held = lambda x: x, exact: int = -1
+) -> RunData:
+    """A device whose products hold their weights so, but for the product *exact*; in that with
+    number *wrong* one weight is off by a fifth of the largest."""
+    nodes = []
+    for n in range(LAYERS):
+        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"m{n}"], f"product{n}"))
+        nodes.append(helper.make_node("Tanh", [f"m{n}"], [f"x{n + 1}"], f"tanh{n}"))
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, X.shape)],
+        [helper.make_tensor_value_info(f"x{LAYERS}", TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(each, f"w{n}") for n, each in enumerate(WEIGHTS)],
+    )
+    path = folder / "model.onnx"
+    opset = [helper.make_opsetid("", 13)]
+    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    np.save(folder / "x0.npy", X)
+    for side in ("golden", "device"):
+        capture(CaptureRequest(path, folder / side, {"x0": folder / "x0.npy"}))
+    dumps = {each.name.partition(".")[0]: each for each in (folder / "device").glob("*.npy")}
+    x = X
+    for n, weight in enumerate(WEIGHTS):
+        w = weight if n == exact else held(weight)
+        if n == wrong:
+            w = w.copy()
+            w[7, 11] += 0.2 * np.abs(w).max()
+        made = (x if n == exact else met(x)) @ w
+        np.save(dumps[f"product{n}"], made)
+        x = np.tanh(made)
+        np.save(dumps[f"tanh{n}"], x)
+    return compare(CompareRequest(path, folder / "golden", path, folder / "device"))
+
+
+WAYS: dict[str, Held] = {
+    "by channel": on_grid(CHANNEL),
+    "by channel, symmetric": on_grid(WeightGrid(8, SharedScale.CHANNEL, Lies.SYMMETRIC)),
+    "by tensor": on_grid(WeightGrid(8, SharedScale.TENSOR, Lies.WITH_ZERO)),
+    "4 bits by block": on_grid(WeightGrid(4, SharedScale.BLOCK_32, Lies.FROM_LEAST)),
+    "float16": half(cut=False),
+    "float16, cut": half(cut=True),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_device_that_holds_weights_so_is_healthy(tmp_path: Path, way: str) -> None:
+    found = compared(tmp_path, WAYS[way])
+    assert found.run.verdict is not Verdict.DIVERGED
+    assert not found.suspects
+    said = next(each for each in found.run.warnings if "the graph says nothing" in each)
+    assert f"{LAYERS} products hold their weights in" in said
+
+
+@pytest.mark.parametrize("way", ["by channel", "float16, cut"])
+def test_one_wrong_weight_among_them_is_found(tmp_path: Path, way: str) -> None:
+    found = compared(tmp_path, WAYS[way], wrong=2)
+    assert [each.op for each in found.origins] == ["product2"]
+
+
+def test_a_product_may_hold_its_weight_as_it_is(tmp_path: Path) -> None:
+    found = compared(tmp_path, WAYS["by channel"], exact=1)
+    assert not found.origins
+    assert not found.suspects
+    assert any(f"{LAYERS - 1} products hold" in each for each in found.run.warnings)
+
+
+def test_a_product_in_integers_of_rows_with_scales_of_their_own_is_healthy(tmp_path: Path) -> None:
+    found = compared(tmp_path, WAYS["by channel"], met=ROWS)
+    assert not found.origins
+    assert not found.suspects
+    assert any(f"{LAYERS} of which round what they multiply" in each for each in found.run.warnings)
+
+
+def test_a_wrong_weight_in_one_of_these_is_found(tmp_path: Path) -> None:
+    found = compared(tmp_path, WAYS["by channel"], met=ROWS, wrong=2)
+    assert [each.op for each in found.origins] == ["product2"]
+
+
+def test_one_product_with_a_coarse_weight_among_exact_ones_is_a_fault(tmp_path: Path) -> None:
+    calls = iter(range(LAYERS))
+    found = compared(tmp_path, lambda w: WAYS["by tensor"](w) if next(calls) == 3 else w, exact=-1)
+    assert [each.op for each in found.origins] == ["product3"]
+
+
+@pytest.mark.parametrize("grid", GRIDS, ids=str)
+def test_a_grid_is_as_coarse_as_its_bits(grid: WeightGrid) -> None:
+    value = RNG.standard_normal((256, 96)).astype(np.float32)
+    if not grid.fits(value.shape, (1, 0)):
+        pytest.skip("no whole blocks")
+    made = grid.quantiser((1, 0))(value)
+    steps = 2.0**grid.bits - 1
+    widest = float(value.max() - value.min())
+    assert 0 < np.abs(made - value).max() <= 1.2 * widest / steps
+    assert np.array_equal(grid.quantiser((1, 0))(made.astype(np.float32)), made) or (
+        np.abs(grid.quantiser((1, 0))(made) - made).max() < 0.51 * widest / steps
+    )
+
+
+def test_a_factor_moves_a_grid_that_is_not_by_output_channel() -> None:
+    value = RNG.standard_normal((32, 16)).astype(np.float32)
+    factor = RNG.uniform(0.1, 10, 16)
+    by_channel, by_tensor = (
+        WeightGrid(8, each, Lies.FROM_LEAST) for each in (SharedScale.CHANNEL, SharedScale.TENSOR)
+    )
+    for grid, same in ((by_channel, True), (by_tensor, False)):
+        plain, folded = grid.quantiser((1, 0))(value), grid.quantiser((1, 0), factor)(value)
+        assert np.allclose(plain, folded, atol=1e-6) is same
+
+
+def test_a_scale_that_is_next_to_nothing_may_be_taken_for_0() -> None:
+    value = RNG.standard_normal((32, 16)).astype(np.float32)
+    value[:, 3] *= 1e-6
+    quantised = CHANNEL.quantiser((1, 0))
+    assert np.unique(quantised(value)[:, 3]).size > 8
+    assert np.unique(quantised(value, 2.0)[:, 3]).size == 1
+
+
+def test_halves_that_are_cut_are_never_larger() -> None:
+    value = RNG.standard_normal(1000).astype(np.float32)
+    cut, rounded = half(cut=True)(value), half(cut=False)(value)
+    assert (np.abs(cut) <= np.abs(value)).all()
+    assert np.array_equal(rounded, value.astype(np.float16).astype(np.float32))
+    folded = half(cut=False, factor=np.float64(3))(value)
+    assert not np.array_equal(folded, rounded)
+    assert np.abs(folded - value).max() < 2e-3
