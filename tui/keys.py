@@ -19,6 +19,7 @@ class KeyScope(StrEnum):
     EVERYWHERE = "everywhere"
     LIST = "in every list"
     TEXT = "in a text"
+    RUNS = "in the list of runs"
     OPS = "in the list of ops"
     LINEAGE = "in the view of lineage"
     TENSOR = "in the view of a tensor"
@@ -72,7 +73,7 @@ _SHOWN = {
 
 ALL, ROWS, TEXT = KeyScope.EVERYWHERE, KeyScope.LIST, KeyScope.TEXT
 OPS, CURVE, PATHS, PART = KeyScope.OPS, KeyScope.CURVE, KeyScope.PATHS, KeyScope.PART
-LINEAGE, TENSOR = KeyScope.LINEAGE, KeyScope.TENSOR
+RUNS, LINEAGE, TENSOR = KeyScope.RUNS, KeyScope.LINEAGE, KeyScope.TENSOR
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
@@ -125,6 +126,10 @@ TABLE: tuple[Key, ...] = (
     Key("text.page_up", "ctrl+u,pageup", "page_up", TEXT, "one page up"),
     Key("text.first", "g,home", "scroll_home", TEXT, "to the top"),
     Key("text.last", "G,end", "scroll_end", TEXT, "to the bottom"),
+    Key("runs.mark", "space", "mark", RUNS, "mark a run, again to unmark", "mark"),
+    Key("runs.compare", "C", "compare", RUNS, "what changed between two marked runs", "compare"),
+    Key("runs.rename", "R", "rename", RUNS, "give it another name", "rename"),
+    Key("runs.delete", "D", "delete", RUNS, "delete it; asks first", "delete"),
     Key("ops.wide", "w", "wide", OPS, "all columns in full, scrolling sideways", "wide"),
     Key("ops.mark", "space", "mark", OPS, "mark the row, again to unmark", "mark"),
     Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),

@@ -21,7 +21,7 @@ from tui.tensors import OpenedTensors
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Minimized
-    from divergraph.ask import OpDetail, Overview, Trace
+    from divergraph.ask import OpDetail, Overview, RunChanges, Trace
     from graphstore.cancellation import Cancellation
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
     from graphstore.cypher.user_question import CypherQuestion
@@ -95,6 +95,34 @@ class Session:
         with self._lock:
             store = self._open()
             return store.runs()[::-1], store.graphs()[::-1]
+
+    def delete(self, name: str) -> None:
+        """Remove a run or imported graph; nothing of it is remembered."""
+        with self._lock:
+            self._open().delete(name)
+            self._forget(name)
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a run or imported graph another name."""
+        with self._lock:
+            self._open().rename(name, new_name)
+            self._forget(name)
+
+    def _forget(self, name: str) -> None:
+        for kept in (self._overviews, self._rows, self._choosers, self._ladders, self._tensors):
+            kept.pop(name, None)
+        for by_op in (self._details, self._traces):
+            for place in [place for place in by_op if place[0] == name]:
+                by_op.pop(place, None)
+        if self.target == name:
+            self.target = ""
+
+    def changes(self, old: str, new: str) -> RunChanges:
+        """What changed from one run to another."""
+        from divergraph.ask import compare_runs
+
+        with self._lock:
+            return compare_runs(self._open(), old, new)
 
     def overview(self) -> Overview:
         """The run at a glance."""

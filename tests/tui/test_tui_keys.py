@@ -45,6 +45,7 @@ OWNERS = {
     KeyScope.FORM: (FolderInput,),
     KeyScope.LIST: (RowList,),
     KeyScope.TEXT: (TextPane,),
+    KeyScope.RUNS: (RunsScreen,),
     KeyScope.OPS: (OpsScreen,),
     KeyScope.CURVE: (Curve,),
     KeyScope.FILTER: (FilterInput,),

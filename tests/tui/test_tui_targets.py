@@ -31,7 +31,7 @@ async def test_several_runs_are_offered_newest_first(make_app, several_store, se
         await settled(pilot)
         assert isinstance(app.screen, RunsScreen)
         listed = app.screen.query_one(RowList)
-        names = [listed.source.row(n)[0].text for n in range(3)]
+        names = [listed.source.row(n)[1].text for n in range(3)]
         assert names == ["clean", "14", "bert [v2]"]
         await pilot.press("j", "enter")
         await settled(pilot)
@@ -86,7 +86,7 @@ async def test_an_unknown_run_is_a_readable_screen(make_app, several_store, sett
         assert "no run named '15'" in str(app.screen.query_one("#problem", Static).content)
         await pilot.press("0")
         await settled(pilot)
-        assert app.screen.query_one(RowList).source.row(0)[0].text == "clean"
+        assert app.screen.query_one(RowList).source.row(0)[1].text == "clean"
 
 
 async def test_a_store_that_cannot_be_opened_is_a_readable_screen(make_app, tmp_path, settled):

@@ -1,7 +1,9 @@
-"""Which run or graph to look at."""
+"""Which run or graph to look at; two runs side by side; names and deleting."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -10,30 +12,24 @@ from textual.content import Content
 from textual.message import Message
 from textual.worker import get_current_worker
 
-from graphstore.model import Verdict
+from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
-from tui.keys import KeyScope
+from tui.keys import KeyScope, bindings
 from tui.messages import OpenTarget
+from tui.render.run_rows import Entry, graph_entry, in_order, run_columns, run_entry
 from tui.screens.base import ViewScreen
+from tui.screens.changes import ChangesOverlay
+from tui.screens.line_form import LineForm
 from tui.style import words as wording
-from tui.widgets.cells import width_of
-from tui.widgets.columns import ListColumn
 from tui.widgets.row_list import RowList
-from tui.widgets.rows import Cell, FixedRows
+from tui.widgets.rows import FixedRows
 
 if TYPE_CHECKING:
+    from divergraph.ask import RunChanges
     from graphstore.contract import GraphInfo
     from graphstore.model import Run
-    from tui.style.glyphs import Glyphs
 
 NOTHING = "nothing is stored here yet: `divergraph demo` makes a run, `divergraph compare` yours"
-_VERDICT_STYLES = {
-    Verdict.CLEAN: "clean",
-    Verdict.NOISE: "clean",
-    Verdict.DIVERGED: "origin",
-    Verdict.UNDECIDED: "unknown",
-    Verdict.NOT_COMPARED: "unknown",
-}
 
 
 class RunsScreen(ViewScreen):
@@ -41,8 +37,20 @@ class RunsScreen(ViewScreen):
 
     VIEW = "runs"
     CRUMB = "Runs"
-    SCOPES = (KeyScope.LIST, KeyScope.EVERYWHERE)
-    SHOWN_KEYS = ("list.open", "view.runs", "commands", "log", "quit", "help")
+    SCOPES = (KeyScope.RUNS, KeyScope.LIST, KeyScope.EVERYWHERE)
+    BINDINGS = bindings(KeyScope.RUNS)
+    SHOWN_KEYS = (
+        "list.open",
+        "filter.open",
+        "list.sort",
+        "runs.mark",
+        "runs.compare",
+        "runs.rename",
+        "runs.delete",
+        "commands",
+        "quit",
+        "help",
+    )
 
     class Loaded(Message):
         """The store said what it holds."""
@@ -52,9 +60,27 @@ class RunsScreen(ViewScreen):
             self.runs = runs
             self.graphs = graphs
 
+    class Changed(Message):
+        """A run or graph is gone or has another name."""
+
+        def __init__(self, said: str) -> None:
+            super().__init__()
+            self.said = said
+
+    class Compared(Message):
+        """What is different in the newer of two runs."""
+
+        def __init__(self, changes: RunChanges) -> None:
+            super().__init__()
+            self.changes = changes
+
     def __init__(self) -> None:
         super().__init__()
-        self._targets: list[tuple[str, str]] = []
+        self._entries: list[Entry] = []
+        self._shown: list[Entry] = []
+        self._marked: list[str] = []
+        self._only = ""
+        self._order, self._turned = "", False
 
     def body(self) -> ComposeResult:
         """The list."""
@@ -85,73 +111,176 @@ class RunsScreen(ViewScreen):
         self.answer(ask)
 
     @on(Loaded)
-    def _show(self, event: Loaded) -> None:
+    def _got(self, event: Loaded) -> None:
         glyphs = self.owner.settings.glyphs
         self.filled()
-        self._targets = [(run.name, "run") for run in event.runs]
-        self._targets += [(graph.name, "graph") for graph in event.graphs]
-        rows = [_run_cells(run, glyphs) for run in event.runs]
-        rows += [_graph_cells(graph, glyphs) for graph in event.graphs]
-        source = FixedRows(_columns(rows), rows)
-        listed = self.query_one(RowList)
-        listed.show(source, empty=NOTHING)
-        listed.border_subtitle = Content(
-            f"{wording.count(len(event.runs), 'run')}, {wording.count(len(event.graphs), 'graph')}"
-        )
-        listed.focus()
+        self._entries = [run_entry(run, glyphs) for run in event.runs]
+        self._entries += [graph_entry(graph, glyphs) for graph in event.graphs]
+        known = {each.name for each in self._entries if each.kind == "run"}
+        self._marked = [name for name in self._marked if name in known]
+        self._show()
+        self.query_one(RowList).focus()
+
+    def _show(self) -> None:
+        """The entries that fit the filter, in order."""
+        listed, glyphs = self.query_one(RowList), self.owner.settings.glyphs
+        here = self._here()
+        self._shown = [each for each in self._entries if each.fits(self._only)]
+        if self._order:
+            self._shown = in_order(self._shown, self._order, turned=self._turned)
+        rows = [each.row(each.name in self._marked, glyphs) for each in self._shown]
+        names = [each.name for each in self._shown]
+        at = names.index(here.name) if here is not None and here.name in names else 0
+        empty = "none fits; esc shows all" if self._only else NOTHING
+        listed.show(FixedRows(run_columns(rows), rows), cursor=at, empty=empty)
+        listed.sort_shown(self._order, descending=self._turned)
+        runs = sum(each.kind == "run" for each in self._shown)
+        said = [
+            wording.count(runs, "run"),
+            wording.count(len(self._shown) - runs, "graph"),
+            *([f"{len(self._entries) - len(self._shown)} left out"] if self._only else []),
+        ]
+        listed.border_subtitle = Content(", ".join(said))
+
+    def _here(self) -> Entry | None:
+        index = self.query_one(RowList).cursor
+        return self._shown[index] if 0 <= index < len(self._shown) else None
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
-        name, kind = self._targets[event.index]
-        self.post_message(OpenTarget(name, kind))
+        entry = self._shown[event.index]
+        self.post_message(OpenTarget(entry.name, entry.kind))
+
+    @on(RowList.SortAsked)
+    def _sort(self, event: RowList.SortAsked) -> None:
+        turned = not self._turned if event.reverse else False
+        self._order, self._turned = self._order if event.reverse else event.column, turned
+        self._show()
+
+    def action_open_filter(self) -> None:
+        """Show only the entries that hold a text."""
+        glyphs, note = self.owner.settings.glyphs, "part of a name, a verdict or a graph"
+        form = LineForm(glyphs, "Show only", self._only, note)
+        self.app.push_screen(form, self._filter)
+
+    def _filter(self, text: str | None) -> None:
+        if text is not None:
+            self._only = text
+            self._show()
+
+    def action_close(self) -> None:
+        """Restore a maximised pane, else show all entries again."""
+        if self.maximized is not None:
+            self.minimize()
+        elif self._only:
+            self._only = ""
+            self._show()
+
+    def action_mark(self) -> None:
+        """Mark a run to be compared with another, or unmark it; the last two marked count."""
+        here = self._here()
+        if here is None or not self.allowed("runs.mark"):
+            return
+        if here.name in self._marked:
+            self._marked.remove(here.name)
+        else:
+            self._marked = [*self._marked, here.name][-2:]
+        self._show()
+
+    def action_compare(self) -> None:
+        """Show what changed from the older to the newer of two marked runs."""
+        if self.allowed("runs.compare"):
+            marked = [each for each in self._entries if each.name in self._marked]
+            old, new = (each.name for each in in_order(marked, "made"))
+            self.owner.session.note("compare-runs", old, new)
+            self._ask_changes(old, new)
+
+    @work(thread=True, exclusive=True, group="changes", exit_on_error=False)
+    def _ask_changes(self, old: str, new: str) -> None:
+        try:
+            changes = self.owner.session.changes(old, new)
+        except DivergraphError as error:
+            self.notify(str(error), severity="error")
+        else:
+            self.post_message(self.Compared(changes))
+
+    @on(Compared)
+    def _compared(self, event: Compared) -> None:
+        overlay = ChangesOverlay(self.owner.settings.glyphs, event.changes)
+        new = event.changes.new.name
+
+        def opened(op: str | None) -> None:
+            if op is not None:
+                self.owner.go(ScreenAddress(new, op=op, view="ops"))
+
+        self.app.push_screen(overlay, opened)
+
+    def action_rename(self) -> None:
+        """Ask for another name; in trouble, try the store again."""
+        here = self._here()
+        if self.has_class("-failed") or self.has_class("-troubled"):
+            self.action_retry()
+        elif here is not None and self.allowed("runs.rename"):
+            glyphs = self.owner.settings.glyphs
+            form = LineForm(glyphs, f"Rename {here.kind} {here.name}", here.name)
+
+            def named(name: str | None) -> None:
+                if name is not None and name != here.name:
+                    said = f"{here.name} is {name} now"
+                    self._change(partial(self.owner.session.rename, here.name, name), said)
+
+            self.app.push_screen(form, named)
+
+    def action_delete(self) -> None:
+        """Ask, then remove the run or graph."""
+        here = self._here()
+        if here is None or not self.allowed("runs.delete"):
+            return
+        note = "type yes to delete it for good"
+        form = LineForm(self.owner.settings.glyphs, f"Delete {here.kind} {here.name}?", note=note)
+
+        def answered(text: str | None) -> None:
+            if text == "yes":
+                said = f"{here.kind} {here.name} is deleted"
+                self._change(partial(self.owner.session.delete, here.name), said)
+            else:
+                self.notify(f"{here.name} is kept")
+
+        self.app.push_screen(form, answered)
+
+    @work(thread=True, group="change", exit_on_error=False)
+    def _change(self, change: Callable[[], None], said: str) -> None:
+        try:
+            change()
+        except DivergraphError as error:
+            self.notify(str(error), severity="error")
+        else:
+            self.post_message(self.Changed(said))
+
+    @on(Changed)
+    def _list_anew(self, event: Changed) -> None:
+        self.notify(event.said)
+        self._ask()
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of the list does nothing at present."""
+        here = self._here()
+        if key_id == "filter.open":
+            return None if self._entries else "nothing is listed"
+        if key_id.startswith("runs.") and here is None:
+            return "nothing is listed"
+        if key_id == "runs.mark" and here is not None and here.kind != "run":
+            return "an imported graph has no results"
+        if key_id == "runs.compare" and len(self._marked) != 2:
+            return "space marks two runs first"
+        return super().why_not(key_id)
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """The name under the cursor, beside what every view offers."""
-        index = self.query_one(RowList).cursor
-        if index >= len(self._targets):
+        here = self._here()
+        if here is None:
             return {}
-        name, kind = self._targets[index]
-        return {"name": ("n", name), "address": ("l", str(ScreenAddress(name, kind)))}
-
-
-def _columns(rows: list[tuple[Cell, ...]]) -> tuple[ListColumn, ...]:
-    widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(7)]
-    return (
-        ListColumn("name", "name", 12, widest[0], sortable=False),
-        ListColumn("verdict", "verdict", 12, widest[1], sortable=False),
-        ListColumn("ops", "ops", max(6, widest[2]), align="right", priority=2, sortable=False),
-        ListColumn(
-            "compared", "compared", max(8, widest[3]), align="right", priority=3, sortable=False
-        ),
-        ListColumn("over", "over", max(5, widest[4]), align="right", priority=1, sortable=False),
-        ListColumn("made", "made (UTC)", 16, priority=4, sortable=False),
-        ListColumn("what", "device graph", 14, widest[6], priority=5, sortable=False),
-    )
-
-
-def _run_cells(run: Run, glyphs: Glyphs) -> tuple[Cell, ...]:
-    verdict = (
-        f"{wording.verdict_mark(run.verdict, glyphs)} {wording.VERDICT_WORDS[run.verdict].lower()}"
-    )
-    counts = run.counts
-    return (
-        Cell(run.name),
-        Cell(verdict, _VERDICT_STYLES[run.verdict]),
-        Cell(wording.thousands(counts.ops)),
-        Cell(wording.thousands(counts.compared)),
-        Cell(wording.thousands(counts.over)),
-        Cell(wording.minute(run.created), "quiet"),
-        Cell(run.device.rpartition("@")[0] or run.device, "quiet"),
-    )
-
-
-def _graph_cells(graph: GraphInfo, glyphs: Glyphs) -> tuple[Cell, ...]:
-    return (
-        Cell(graph.name),
-        Cell(f"{graph.kind} graph", "quiet"),
-        Cell(wording.thousands(graph.ops)),
-        Cell(glyphs.dash, "quiet"),
-        Cell(glyphs.dash, "quiet"),
-        Cell(wording.minute(graph.created), "quiet"),
-        Cell(f"{graph.framework} {graph.format}", "quiet"),
-    )
+        return {
+            "name": ("n", here.name),
+            "address": ("l", str(ScreenAddress(here.name, here.kind))),
+        }

@@ -1,0 +1,110 @@
+"""Runs and imported graphs as the rows of a list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from graphstore.model import Verdict
+from tui.style import words as wording
+from tui.style.glyphs import Glyphs
+from tui.widgets.cells import width_of
+from tui.widgets.columns import ListColumn
+from tui.widgets.rows import Cell
+
+if TYPE_CHECKING:
+    from graphstore.contract import GraphInfo
+    from graphstore.model import Run
+
+_VERDICT_STYLES = {
+    Verdict.CLEAN: "clean",
+    Verdict.NOISE: "clean",
+    Verdict.DIVERGED: "origin",
+    Verdict.UNDECIDED: "unknown",
+    Verdict.NOT_COMPARED: "unknown",
+}
+_WORST_FIRST = [Verdict.DIVERGED, Verdict.UNDECIDED, Verdict.NOISE, Verdict.CLEAN]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run or an imported graph: its cells, and by column what it is sorted by."""
+
+    name: str
+    kind: str
+    cells: tuple[Cell, ...]
+    keys: Mapping[str, Any]
+
+    def fits(self, text: str) -> bool:
+        """Whether a cell holds *text*, whatever its case."""
+        wanted = text.casefold()
+        return any(wanted in cell.text.casefold() for cell in self.cells)
+
+    def row(self, marked: bool, glyphs: Glyphs) -> tuple[Cell, ...]:
+        """The cells, with a mark."""
+        return (Cell(glyphs.marked if marked else " ", "linked"), *self.cells)
+
+
+def in_order(entries: Sequence[Entry], column: str, *, turned: bool = False) -> list[Entry]:
+    """*entries* sorted by a column, the other way if *turned*; what has no figure stands last."""
+    known = [each for each in entries if column in each.keys]
+    known.sort(key=lambda each: each.keys[column], reverse=turned)
+    return [*known, *(each for each in entries if column not in each.keys)]
+
+
+def run_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
+    """The columns that *rows* need."""
+    widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(8)]
+    return (
+        ListColumn("mark", "", 1, sticky=True, sortable=False),
+        ListColumn("name", "name", 12, widest[1]),
+        ListColumn("verdict", "verdict", 12, widest[2]),
+        ListColumn("ops", "ops", max(6, widest[3]), align="right", priority=2),
+        ListColumn("compared", "compared", max(8, widest[4]), align="right", priority=3),
+        ListColumn("over", "over", max(5, widest[5]), align="right", priority=1),
+        ListColumn("made", "made (UTC)", 16, priority=4),
+        ListColumn("what", "device graph", 14, widest[7], priority=5),
+    )
+
+
+def run_entry(run: Run, glyphs: Glyphs) -> Entry:
+    """The entry of a run."""
+    mark = wording.verdict_mark(run.verdict, glyphs)
+    counts, what = run.counts, run.device.rpartition("@")[0] or run.device
+    rank = _WORST_FIRST.index(run.verdict) if run.verdict in _WORST_FIRST else len(_WORST_FIRST)
+    cells = (
+        Cell(run.name),
+        Cell(f"{mark} {wording.VERDICT_WORDS[run.verdict].lower()}", _VERDICT_STYLES[run.verdict]),
+        Cell(wording.thousands(counts.ops)),
+        Cell(wording.thousands(counts.compared)),
+        Cell(wording.thousands(counts.over)),
+        Cell(wording.minute(run.created), "quiet"),
+        Cell(what, "quiet"),
+    )
+    keys = {
+        "name": run.name.casefold(),
+        "verdict": rank,
+        "ops": counts.ops,
+        "compared": counts.compared,
+        "over": counts.over,
+        "made": run.created,
+        "what": what,
+    }
+    return Entry(run.name, "run", cells, keys)
+
+
+def graph_entry(graph: GraphInfo, glyphs: Glyphs) -> Entry:
+    """The entry of an imported graph."""
+    what = f"{graph.framework} {graph.format}"
+    cells = (
+        Cell(graph.name),
+        Cell(f"{graph.kind} graph", "quiet"),
+        Cell(wording.thousands(graph.ops)),
+        Cell(glyphs.dash, "quiet"),
+        Cell(glyphs.dash, "quiet"),
+        Cell(wording.minute(graph.created), "quiet"),
+        Cell(what, "quiet"),
+    )
+    keys = {"name": graph.name.casefold(), "ops": graph.ops, "made": graph.created, "what": what}
+    return Entry(graph.name, "graph", cells, keys)
