@@ -33,7 +33,7 @@ from tui.screens.runs import RunsScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.tensor import TensorScreen
 from tui.session import Session
-from tui.settings import THEMES, Settings, load_settings
+from tui.settings import THEMES, Settings, keep_theme, load_settings
 from tui.style import theme
 from tui.trouble import unexpected
 from tui.typed_ahead import TypedAhead
@@ -107,6 +107,7 @@ class DivergraphApp(Owner):
         """Set theme and keys, then ask the store where to start."""
         self.register_theme(theme.DARK)
         self.register_theme(theme.LIGHT)
+        self.register_theme(theme.CONTRAST)
         self.theme = THEMES[self.settings.theme]
         self.set_keymap(dict(self.settings.keymap))
         self._find_start()
@@ -217,6 +218,19 @@ class DivergraphApp(Owner):
         path = str(self.settings.path or "")
         known = (self.settings.glyphs, self.keys, scopes, unavailable, fields, path)
         self.show_text("Keys", lambda width: help_text(*known, width))
+
+    def next_theme(self) -> None:
+        """Show everything in the next theme, and keep it unless the settings file says one."""
+        names = list(THEMES)
+        known = {theme_name: name for name, theme_name in THEMES.items()}
+        name = names[(names.index(known[self.theme]) + 1) % len(names)]
+        self.theme = THEMES[name]
+        try:
+            keep_theme(name, self.settings.state_dir)
+        except OSError as error:
+            self.notify(f"{name}; not kept: {error.strerror}", severity="warning")
+        else:
+            self.notify(f"colours: {name}")
 
     def show_log(self) -> None:
         """Show the shell commands equal to what was on screen."""

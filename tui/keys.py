@@ -105,6 +105,7 @@ TABLE: tuple[Key, ...] = (
     Key("commands", "colon,ctrl+p", "app.command_palette", ALL, "find a command or an op", "find"),
     Key("log", "at", "log", ALL, "the shell commands that show the same", "shell"),
     Key("retry", "R", "retry", ALL, "after trouble with the store: open it anew and ask again"),
+    Key("theme", "T", "theme", ALL, "other colours: dark, light, high contrast; kept"),
     Key("words", "f1", "words", ALL, "what the columns, states and roles mean"),
     Key("help", "question_mark", "help", ALL, "this page", "help"),
     Key("close", "escape", "close", ALL, "close, restore, or clear the filter"),

@@ -62,6 +62,10 @@ class Owner(App[None]):
         """Show the keys, those of *scopes* first."""
 
     @abstractmethod
+    def next_theme(self) -> None:
+        """Show everything in the next theme, and keep it for later sessions."""
+
+    @abstractmethod
     def show_log(self) -> None:
         """Show the shell commands equal to what was on screen."""
 

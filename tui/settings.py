@@ -10,10 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphstore.errors import ConfigError
+from graphstore.private_folder import private_folder
 from tui.keys import BY_ID
 from tui.style.glyphs import ENVIRONMENT_SWITCH, SETS, UNICODE, Glyphs
 
-THEMES = {"dark": "divergraph-dark", "light": "divergraph-light"}
+THEMES = {
+    "dark": "divergraph-dark",
+    "light": "divergraph-light",
+    "contrast": "divergraph-contrast",
+}
+_CHOSEN = "theme"
+"""The file in the state folder with the theme that was chosen on screen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,8 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     ui = _table(path, table, "tui")
     _known(path, ui, ("glyphs", "theme"), "setting")
     name = environment.get(ENVIRONMENT_SWITCH) or str(ui.get("glyphs", UNICODE.name))
-    theme = str(ui.get("theme", "dark"))
+    state = platformdirs.user_state_path("divergraph")
+    theme = str(ui.get("theme") or chosen_theme(state))
     _known(path, [name], SETS, "set of glyphs")
     _known(path, [theme], THEMES, "theme")
     keymap = _table(path, table, "keys")
@@ -52,8 +60,27 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
         keymap={key: str(value) for key, value in keymap.items()},
         path=path,
         export_dir=Path.cwd(),
-        state_dir=platformdirs.user_state_path("divergraph"),
+        state_dir=state,
     )
+
+
+def chosen_theme(state: Path) -> str:
+    """The theme that was chosen on screen last; the dark one if none was."""
+    try:
+        chosen = (state / _CHOSEN).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return "dark"
+    return chosen if chosen in THEMES else "dark"
+
+
+def keep_theme(name: str, state: Path) -> None:
+    """Remember the theme *name* for later sessions.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    private_folder(state)
+    (state / _CHOSEN).write_text(f"{name}\n", encoding="utf-8")
 
 
 def _read(path: Path) -> dict[str, object]:

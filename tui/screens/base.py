@@ -333,6 +333,10 @@ class ViewScreen(EdgeActions):
         """List the equivalent shell commands."""
         self.owner.show_log()
 
+    def action_theme(self) -> None:
+        """Show everything in the next theme, and keep it for later sessions."""
+        self.owner.next_theme()
+
     def action_words(self) -> None:
         """Explain the columns of the list in focus, and the words of the judgement."""
         glyphs, focused = self.owner.settings.glyphs, self.focused

@@ -21,6 +21,7 @@ from tui.screens.base import ViewScreen
 from tui.screens.changes import ChangesOverlay
 from tui.screens.line_form import LineForm
 from tui.style import words as wording
+from tui.widgets.lines import KeyLine
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
 
@@ -141,6 +142,7 @@ class RunsScreen(ViewScreen):
             *([f"{len(self._entries) - len(self._shown)} left out"] if self._only else []),
         ]
         listed.border_subtitle = Content(", ".join(said))
+        self.query_one(KeyLine).draw()
 
     def _here(self) -> Entry | None:
         index = self.query_one(RowList).cursor

@@ -68,6 +68,38 @@ LIGHT = Theme(
     variables={**LIGHT_VARIABLES, "border-blurred": "#b8bec9"},
 )
 
+CONTRAST_VARIABLES = {
+    "state-origin": "#ff8cff",
+    "state-inherited": "#ffb000",
+    "state-drifting": "#ffff00",
+    "state-explained": "#d0ffd8",
+    "state-clean": "#5dff7f",
+    "state-broken": "#ffffff",
+    "state-broken-background": "#b00000",
+    "state-alarm": "#ff9a9a",
+    "state-unknown": "#d0d0d0",
+    "fused": "#7df9ff",
+    "linked": "#9fc5ff",
+    "heading": "#ffffff",
+    "quiet": "#d0d0d0",
+}
+"""Each at least seven times as bright as the background, WCAG's ratio for enhanced contrast."""
+
+CONTRAST = Theme(
+    name="divergraph-contrast",
+    primary="#9fc5ff",
+    accent="#9fc5ff",
+    warning="#ffff00",
+    error="#ff9a9a",
+    success="#5dff7f",
+    foreground="#ffffff",
+    background="#000000",
+    surface="#000000",
+    panel="#262626",
+    dark=True,
+    variables={**CONTRAST_VARIABLES, "border-blurred": "#9a9a9a"},
+)
+
 STATE_STYLES = {
     OpState.ORIGIN: "$state-origin bold",
     OpState.INHERITED: "$state-inherited",
