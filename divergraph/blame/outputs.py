@@ -37,6 +37,8 @@ def blamed_outputs(
         _check_asked(asked, {graph.name(ref) for ref in compared}, {graph.name(r) for r in floats})
         return frozenset(asked)
     ends = {TensorRef(ref.op, ref.port) for ref in data.golden.outputs}
+    # A variable that nobody reads on is no result of the step, as an optimiser's own is not.
+    ends = {ref for ref in ends if ref.op in graph.fed} or ends
     return frozenset(
         graph.name(ref) for ref in (ends & floats) | _last(graph, compared, ends - floats)
     )

@@ -129,7 +129,7 @@ def _blamed(
     tensors = [each.tensor for each in items if each.tensor in known]
     inside = _sources(data.golden, sources, known)
     needed = tensors_before(data.golden, outputs, inside)
-    feeds = {**_feeds(executor, sources, needed), **inside}
+    feeds = {**_feeds(executor, data.golden, sources, needed), **inside}
     readings = collected.readings.of_ops
     model, why_not = _opened(executor, feeds, tensors, tuple(outputs), readings)
     return _Blamed(
@@ -176,12 +176,20 @@ def with_blame(data: RunData, found: Blame) -> RunData:
     return with_warnings(data, found.warnings)
 
 
-def _feeds(executor: Executor, sources: RunSources, needed: set[str]) -> dict[str, Array]:
-    """The inputs of the golden run, from the golden dump or else from the device's."""
+def _feeds(
+    executor: Executor, golden: ModelGraph, sources: RunSources, needed: set[str]
+) -> dict[str, Array]:
+    """The inputs of the golden run, from the golden dump or else from the device's. Placeholders
+    are ops: their outputs were dumped."""
     found: dict[str, Array] = {}
+    made = {tensor.name: (op.id, p) for op in golden.ops for p, tensor in enumerate(op.outputs)}
     for tensor in executor.inputs:
-        for index in (sources.golden_dump, sources.device_dump):
-            ref = index.graph_inputs.get(tensor.name)
+        op, port = made.get(tensor.name, ("", 0))
+        for ref in (
+            sources.golden_dump.graph_inputs.get(tensor.name),
+            sources.golden_dump.tensors.get((op, TensorIO.OUTPUT, port)),
+            sources.device_dump.graph_inputs.get(tensor.name),
+        ):
             if ref is None:
                 continue
             value = read_tensor(ref)

@@ -90,7 +90,8 @@ class OnnxChangedRun:
         with np.errstate(over="ignore", invalid="ignore"):
             for name, value in additions.items():
                 if name in self._fed:
-                    feeds[name] = self._feeds[name] + np.asarray(value, self._feeds[name].dtype)
+                    # The sum of two arrays without axes is no array.
+                    feeds[name] = np.asarray(self._feeds[name] + value, self._feeds[name].dtype)
                 else:
                     feeds[name + _ADDED] = np.asarray(value, self._types[name])
         made = run_session(self._session, self._outputs, feeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,6 +52,56 @@ def open_readings(model: ModelProto, readings: Sequence[QuantisedRead]) -> tuple
     del model.graph.node[:]
     model.graph.node.extend(copies)
     return tuple(opened)
+
+
+def open_boundaries(
+    model: ModelProto, readings: Sequence[QuantisedRead], owner: Callable[[str], str]
+) -> tuple[str, ...]:
+    """As :func:`open_readings`, of ops that are several nodes each; *owner* gives the op, by its
+    first output, that makes a tensor. What crosses into an op is quantised, not what is inside."""
+    from onnx import NodeProto, TensorProto, helper
+
+    wanted = {(reading.maker, reading.tensor): reading for reading in readings}
+    nodes: list[NodeProto] = []
+    opened: dict[str, set[str]] = {}
+    for node in model.graph.node:
+        copy = NodeProto()
+        copy.CopyFrom(node)
+        maker = owner(node.output[0]) if node.output else ""
+        for place, name in enumerate(node.input):
+            if (maker, name) not in wanted:
+                continue
+            copy.input[place] = read = f"{name}:{maker}:read"
+            if name not in opened.setdefault(maker, set()):
+                opened[maker].add(name)
+                nodes.append(_crossing(model, wanted[maker, name], read))
+        nodes.append(copy)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    for maker in opened:
+        truth = helper.make_tensor_value_info(maker + EXACT, TensorProto.BOOL, [])
+        model.graph.input.append(truth)
+    return tuple(opened)
+
+
+def _crossing(model: ModelProto, reading: QuantisedRead, read: str) -> NodeProto:
+    """An If that makes *read*: the tensor as it is, or quantised and back."""
+    from onnx import ValueInfoProto, helper
+
+    exact, rounded = read + _BY_ITSELF, read + _QUANTISED
+    plain = helper.make_node("Identity", [reading.tensor], [exact])
+    both = _quantisers(model, reading.tensor, rounded, reading)
+    branches = [
+        helper.make_graph(list(nodes), name, [], [ValueInfoProto(name=name)])
+        for nodes, name in (((plain,), exact), (both, rounded))
+    ]
+    return helper.make_node(
+        "If",
+        [reading.maker + EXACT],
+        [read],
+        then_branch=branches[0],
+        else_branch=branches[1],
+    )
 
 
 def _check_opset(model: ModelProto, readings: Sequence[QuantisedRead]) -> None:

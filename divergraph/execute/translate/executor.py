@@ -13,6 +13,8 @@ from divergraph.execute.contract import (
     DEFAULT_MEMORY,
     AdditiveRun,
     Array,
+    QuantisedRead,
+    QuantisedRun,
     RunnableSubgraph,
     SubgraphResult,
     SubgraphValues,
@@ -21,6 +23,7 @@ from divergraph.execute.contract import (
     chosen_tensors,
 )
 from divergraph.execute.onnx.altered import OnnxChangedRun, open_for_additions
+from divergraph.execute.onnx.quantised import open_boundaries
 from divergraph.execute.onnx.session import open_session, plain_options
 from divergraph.execute.side_by_side import run_in_batches
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
@@ -90,6 +93,16 @@ class TranslatedExecutor:
         self, feeds: Mapping[str, Array], tensors: Sequence[str], outputs: Sequence[str]
     ) -> AdditiveRun:
         """One session of what the outputs need, with an input added to each of *tensors*."""
+        return self.with_readings(feeds, tensors, outputs, ())
+
+    def with_readings(
+        self,
+        feeds: Mapping[str, Array],
+        tensors: Sequence[str],
+        outputs: Sequence[str],
+        readings: Sequence[QuantisedRead],
+    ) -> QuantisedRun:
+        """As ``with_additions``, and with *readings* of ops as they are or in 8 bits."""
         from onnx import helper
 
         known = set(self.tensors)
@@ -103,14 +116,23 @@ class TranslatedExecutor:
             for name in tensors
             if name in made.known and name not in given and made.known[name].dtype.kind == "f"
         }
-        model, constants = made.model(outputs)
+        model, constants = made.model(outputs, types)
+        makers = open_boundaries(model, readings, self._owner) if readings else ()
         numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
         open_for_additions(model, numbers, {}, outputs)
         session = open_session(model, Path(), plain_options())
         inputs = {value.name for value in model.graph.input}
         fed = {name: value for name, value in given.items() if name in inputs}
         open_feeds = [name for name in tensors if name in fed and fed[name].dtype.kind == "f"]
-        return OnnxChangedRun(session, {**constants, **fed}, types, open_feeds, outputs, ())
+        return OnnxChangedRun(session, {**constants, **fed}, types, open_feeds, outputs, makers)
+
+    def _owner(self, tensor: str) -> str:
+        """The first output of the op that makes *tensor*, which may be inside of its piece."""
+        op = self._program.makers.get(tensor)
+        if op is None:
+            place = self._program.rank.get(tensor.partition("\n")[0])
+            op = None if place is None else self._program.ops[place]
+        return op.outputs[0].name if op is not None and op.outputs else ""
 
     def run_altered(
         self,

@@ -23,6 +23,8 @@ from graphstore.model import Op
 if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto
 
+_VALUE = "\nvalue of a constant"
+"""Behind the name of a constant that a node hands on: what it hands on."""
 _FED_FROM = 1 << 10
 """Constants of more elements are fed to the model in place of being written into it."""
 
@@ -149,21 +151,26 @@ class Translation:
         known = self.known.get(tensor)
         return None if known is None else known.value
 
-    def model(self, outputs: Collection[str]) -> tuple[ModelProto, dict[str, Array]]:
-        """The model that gives *outputs*, which nodes make, and the constants to feed it beside
-        what was given."""
-        from onnx import ValueInfoProto, numpy_helper
+    def model(
+        self, outputs: Collection[str], made: Collection[str] = ()
+    ) -> tuple[ModelProto, dict[str, Array]]:
+        """The model that gives *outputs*, and the constants to feed it beside what was given. What
+        of them is a constant, a node hands on; as what is among *made*."""
+        from onnx import ValueInfoProto, helper, numpy_helper
 
-        nodes = self._behind(outputs)
+        fixed = {name: name + _VALUE for name in (*outputs, *made) if name in self._values}
+        nodes = [helper.make_node("Identity", [value], [name]) for name, value in fixed.items()]
+        nodes += self._behind(outputs)
         model = new_model(nodes)
         graph = model.graph
-        used = {name for node in nodes for name in node.input}
+        used = {*outputs, *(name for node in nodes for name in node.input)}
+        values = {fixed.get(name, name): value for name, value in self._values.items()}
         for name, known in self._given.items():
             if name in used:
                 graph.input.append(tensor_info(name, known))
         fed: dict[str, Array] = {}
-        for name in sorted(used & self._values.keys()):
-            value = self._values[name]
+        for name in sorted(used & values.keys()):
+            value = values[name]
             if value.size <= _FED_FROM:
                 graph.initializer.append(numpy_helper.from_array(value, name))
             else:

@@ -7,7 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divergraph.execute.contract import Additive, Alterable, RunnableSubgraph
+from divergraph.execute.contract import (
+    Additive,
+    Alterable,
+    QuantisedRead,
+    Quantising,
+    RunnableSubgraph,
+)
 from divergraph.execute.installed import open_executor
 from divergraph.execute.translate.coverage import coverage
 from divergraph.execute.translate.executor import TranslatedExecutor
@@ -172,6 +178,54 @@ def test_errors_are_added_to_tensors_inside() -> None:
     executor.close()
     np.testing.assert_array_equal(plain, np.maximum(X @ WEIGHTS + BIAS, 0))
     np.testing.assert_array_equal(more, np.maximum(X @ WEIGHTS + BIAS + 10, 0))
+
+
+ZEROS = """
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
+  attr { key: "shape" value { shape { dim { size: 2 } } } } }
+node { name: "none" op: "ZerosLike" input: "x" attr { key: "T" value { type: DT_FLOAT } } }
+node { name: "y" op: "AddV2" input: "x" input: "none" attr { key: "T" value { type: DT_FLOAT } } }
+"""
+
+
+def test_errors_are_added_to_constants_too(tmp_path: Path) -> None:
+    path = tmp_path / "net.pbtxt"
+    path.write_text(ZEROS)
+    executor = open_executor(path, read_graph(path), {}, ENGINE)
+    assert isinstance(executor, Additive)
+    x = np.array([1, 2], np.float32)
+    run = executor.with_additions({"x:0": x}, ["none:0"], ["none:0", "y:0"])
+    plain, more = run.run({}), run.run({"none:0": np.array([3, 5], np.float32)})
+    given = executor.with_additions({"y:0": x}, ["y:0"], ["y:0"]).run({"y:0": x})
+    np.testing.assert_array_equal(given["y:0"], [2, 4])
+    number = executor.with_additions({"y:0": x[0]}, ["y:0"], ["y:0"])
+    assert number.run({"y:0": np.float32(2)})["y:0"] == 3
+    np.testing.assert_array_equal(plain["none:0"], [0, 0])
+    np.testing.assert_array_equal(plain["y:0"], [1, 2])
+    np.testing.assert_array_equal(more["y:0"], [4, 7])
+    executor.close()
+
+
+def test_an_op_reads_in_8_bits() -> None:
+    executor = open_executor(NET, read_graph(NET), {}, ENGINE)
+    assert isinstance(executor, Quantising)
+    product = next(op for op in read_graph(NET).ops if op.type == "MatMul")
+    assert product.inputs[1] is not None
+    weights = product.inputs[1].tensor
+    readings = [
+        QuantisedRead("MatMul:0", "x:0", np.array(0.75, np.float32), np.array(0)),
+        QuantisedRead("MatMul:0", weights, np.array([0.5, 0.25, 1, 0.125], "f4"), np.zeros(4)),
+    ]
+    run = executor.with_readings({"x:0": X}, ["BiasAdd:0"], ["y:0"], readings)
+    assert run.makers == ("MatMul:0",)
+    exact = run.run({})["y:0"]
+    rounded = run.run_quantised({}, ())["y:0"]
+    executor.close()
+    steps = readings[1].scale
+    x, w = np.rint(X / 0.75) * 0.75, np.rint(WEIGHTS / steps) * steps
+    np.testing.assert_array_equal(exact, np.maximum(X @ WEIGHTS + BIAS, 0))
+    np.testing.assert_allclose(rounded, np.maximum(x @ w + BIAS, 0), rtol=1e-6)
+    assert np.abs(rounded - exact).max() > 0.1
 
 
 def test_an_op_runs_with_other_attributes() -> None:
