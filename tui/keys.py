@@ -32,6 +32,7 @@ class KeyScope(StrEnum):
     ANSWER = "in the view of queries"
     FORM = "in the form of an export"
     ASKED = "in a window that asks for a line"
+    AROUND = "in the drawing around an op"
     OVERLAY = "in a window over the view"
 
 
@@ -93,6 +94,7 @@ TABLE: tuple[Key, ...] = (
     Key("propagation.follow", "p", "follow", ALL, "follow the error of this op", "follow"),
     Key("edge.before", "less_than_sign", "edge(-1)", ALL, "to what makes an input of this op"),
     Key("edge.behind", "greater_than_sign", "edge(1)", ALL, "to what reads an output of this op"),
+    Key("edge.around", "L", "around", ALL, "draw what is around this op"),
     Key("part.start", "b", "part_mark('start')", ALL, "mark a start of a part", "start"),
     Key("part.end", "B", "part_mark('end')", ALL, "mark an end of a part", "end"),
     Key("filter.open", "slash", "open_filter", ALL, "filter the ops", "filter"),
@@ -195,6 +197,8 @@ TABLE: tuple[Key, ...] = (
     Key("answer.export", "x", "export", KeyScope.ANSWER, "write the answer as CSV", "export"),
     Key("form.export", "enter", "accept", KeyScope.FORM, "write the part"),
     Key("asked.close", "escape", "dismiss", KeyScope.ASKED, "close the window"),
+    Key("around.on", "right", "walk(1)", KeyScope.AROUND, "draw around the op of the row"),
+    Key("around.back", "left", "walk(-1)", KeyScope.AROUND, "draw around the op before"),
     Key("overlay.close", "escape,q", "dismiss", KeyScope.OVERLAY, "close the window"),
 )
 

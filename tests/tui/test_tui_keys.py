@@ -10,6 +10,7 @@ from tui.keys import TABLE, KeyScope
 from tui.screens.export_form import ExportForm, FolderInput
 from tui.screens.line_form import LineForm
 from tui.screens.lineage import LineageScreen
+from tui.screens.neighbourhood import NeighbourhoodOverlay
 from tui.screens.ops import OpsScreen
 from tui.screens.overlays import Overlay, YankOverlay
 from tui.screens.overview import OverviewScreen
@@ -50,6 +51,7 @@ OWNERS = {
     KeyScope.CURVE: (Curve,),
     KeyScope.FILTER: (FilterInput,),
     KeyScope.YANK: (YankOverlay,),
+    KeyScope.AROUND: (NeighbourhoodOverlay,),
     KeyScope.OVERLAY: (Overlay, ExportForm),
 }
 

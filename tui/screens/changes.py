@@ -40,6 +40,10 @@ class ChangesOverlay(Overlay):
     def __init__(self, glyphs: Glyphs, changes: RunChanges) -> None:
         super().__init__(glyphs, f"{changes.old.name} {glyphs.feeds} {changes.new.name}")
         self._changes = changes
+        said = [f"{wording.count(changes.matched, 'original tensor')} in both"]
+        said += [f"{changes.only_old} in the older only"] if changes.only_old else []
+        said += [f"{changes.only_new} in the newer only"] if changes.only_new else []
+        self.foot = f"{', '.join(said)}; enter opens the op, esc closes"
 
     def compose(self) -> ComposeResult:
         """The list, and below it the sentence of the row under the cursor."""
@@ -62,13 +66,7 @@ class ChangesOverlay(Overlay):
         return RowList(FixedRows(columns, rows), self.glyphs, empty="no op changed")
 
     def on_mount(self) -> None:
-        """Say how much was held against each other."""
-        super().on_mount()
-        changes, window = self._changes, self.query_one(Window)
-        said = [f"{wording.count(changes.matched, 'original tensor')} in both"]
-        said += [f"{changes.only_old} in the older only"] if changes.only_old else []
-        said += [f"{changes.only_new} in the newer only"] if changes.only_new else []
-        window.border_subtitle = Content(f"{', '.join(said)}; enter opens the op, esc closes")
+        """Put the cursor into the list."""
         self.query_one(RowList).focus()
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:

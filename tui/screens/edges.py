@@ -15,6 +15,7 @@ from textual.widget import Widget
 from divergraph.text.words import shape_text
 from graphstore.errors import DivergraphError
 from tui.owner import Owner
+from tui.screens.neighbourhood import NeighbourhoodOverlay
 from tui.screens.overlays import Overlay
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
@@ -61,6 +62,15 @@ class EdgeActions(Screen[None]):
         op = self.current_op()
         if op:
             self._ask_edges(op, before=direction < 0)
+        else:
+            self.notify("no op is chosen here", severity="warning")
+
+    def action_around(self) -> None:
+        """Draw what is around the op under the cursor."""
+        op = self.current_op()
+        if op:
+            overlay = NeighbourhoodOverlay(self.owner.settings.glyphs, self.owner.session, op)
+            self.app.push_screen(overlay, self._chosen)
         else:
             self.notify("no op is chosen here", severity="warning")
 

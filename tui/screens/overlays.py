@@ -35,6 +35,8 @@ class Overlay(ModalScreen[str | None]):
     """A window over the view, closed by escape; its result is a text to copy, or None."""
 
     BINDINGS = bindings(KeyScope.OVERLAY)
+    foot = "esc closes"
+    """What stands in the lower border: the keys."""
 
     def __init__(self, glyphs: Glyphs, title: str) -> None:
         super().__init__(classes="-ascii" if glyphs.name == "ascii" else "")
@@ -50,7 +52,7 @@ class Overlay(ModalScreen[str | None]):
         """Name the window."""
         window = self.query_one(Window)
         window.name_pane(self.window_title)
-        window.border_subtitle = Content("esc closes")
+        window.border_subtitle = Content(self.foot)
 
     def content(self) -> Widget:
         """What the window shows."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.actions import SkipAction
 from textual.cache import LRUCache
 from textual.geometry import Size
 from textual.message import Message
@@ -196,11 +197,12 @@ class RowList(Titled, ScrollView, can_focus=True):
         self.cursor = 0 if direction < 0 else len(self.source) - 1
 
     def action_column(self, direction: int) -> None:
-        """Choose another of the shown columns."""
+        """Choose another of the shown columns; without one the key is left to the window around."""
         shown = [placed.index for placed in self._placed if placed.column.sortable]
-        if shown:
-            at = shown.index(self.column) if self.column in shown else -1
-            self.column = shown[max(0, min(at + direction, len(shown) - 1))]
+        if not shown:
+            raise SkipAction
+        at = shown.index(self.column) if self.column in shown else -1
+        self.column = shown[max(0, min(at + direction, len(shown) - 1))]
 
     def action_open(self) -> None:
         """Open the row under the cursor."""
