@@ -28,7 +28,7 @@ import models
 import numpy as np
 import onnx
 from cause_verdicts import verdict
-from model_faults import Faulty, ModelFault, faulty_models
+from model_faults import FAULTS, Faulty, ModelFault, faulty_models
 from result_tables import key, known, tables
 from workplaces import DEVICES, Workplace
 
@@ -45,7 +45,7 @@ def main() -> None:
     """Run what is asked for and not there yet, then print the tables."""
     parser = asked.parser(__doc__, (*models.MODELS, *models.LATER), RESULTS)
     asked.names(parser, "--devices", DEVICES)
-    asked.names(parser, "--kinds", ModelFault)
+    asked.names(parser, "--kinds", FAULTS)
     parser.add_argument("--healthy", action="store_true", help="no faults")
     parser.add_argument("--section", default="real devices", help="of README.md, for --write")
     given = parser.parse_args()
