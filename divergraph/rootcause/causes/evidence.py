@@ -291,8 +291,15 @@ class SampledTensors:
         left, d = self.d - predicted, self.d
         if where is not None:
             left, d = left[where], d[where]
-        noise = max(self.noise, self.case.floor * rms(d), self.unit * rms(d))
-        return rms(left) <= _OF_NOISE * noise
+        return rms(left) <= self._exactness(d)
+
+    @property
+    def exactness(self) -> float:
+        """The root mean square that an exact explanation may leave."""
+        return self._exactness(self.d)
+
+    def _exactness(self, d: Floats) -> float:
+        return _OF_NOISE * max(self.noise, self.case.floor * rms(d), self.unit * rms(d))
 
     def explains(self, predicted: Floats) -> bool:
         """Whether *predicted* leaves no more than noise, and little of an error no larger."""

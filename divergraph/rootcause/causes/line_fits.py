@@ -117,7 +117,9 @@ def _exact(view: SampledTensors, predicted: Floats, use: Mask, axis: int | None)
 
 def _agrees(view: SampledTensors, predicted: Floats, use: Mask) -> bool:
     """Whether most single values follow the fit, not only the few with all of the energy."""
-    seen = use & (np.abs(view.e) > 2.0 * view.unit * np.abs(view.r)) & (view.e != 0.0)
+    # What is off by no more than noise follows nothing.
+    least = np.maximum(2.0 * view.unit * np.abs(view.r), view.noise)
+    seen = use & (np.abs(view.e) > least) & (view.e != 0.0)
     seen &= (np.abs(view.r) > _SMALLEST_NORMAL) | (np.abs(view.d) > _SMALLEST_NORMAL)
     if not seen.any():
         return True
@@ -131,7 +133,8 @@ def simplest(view: SampledTensors, fits: list[LineFit]) -> LineFit:
     single = [fit for fit in fits if fit.gain is None or fit.offset is None]
     if not single:
         return fits[0]
-    if len(single) == 2 and abs(single[0].left - single[1].left) < 0.05:
+    alike = len(single) == 2 and single[0].exact is single[1].exact
+    if alike and abs(single[0].left - single[1].left) < 0.05:
         if set(view.case.types) & _MULTIPLIES and not set(view.case.types) & _ADDS:
             return single[1]
         if set(view.case.types) & _ADDS and not set(view.case.types) & _MULTIPLIES:

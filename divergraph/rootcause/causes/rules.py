@@ -14,6 +14,9 @@ from divergraph.rootcause.causes.reruns.in_bodies import to_be_dumped
 from divergraph.rootcause.causes.words import turn_text
 from graphstore.model import EvidenceValue, Finding, FindingKind
 
+_FAR_LESS = 0.1
+"""The share of what a cause leaves that a later one may leave to be said instead."""
+
 
 def explain(case: FaultEvidence) -> Finding | None:
     """Why the op's output is not what its own inputs should give.
@@ -58,10 +61,29 @@ def _views(view: SampledTensors) -> Iterator[SampledTensors]:
 
 
 def _first(view: SampledTensors, *, numbers: bool) -> Cause | None:
-    """The first cause of those rules that look at finite *numbers*, or of the others."""
-    asked = (rule for rule in cause_rules() if (rule.stage > CauseStage.NO_NUMBER) is numbers)
-    found = (rule.explain(view) for rule in asked)
-    return next((cause for cause in found if cause is not None), None)
+    """The first cause of those rules that look at finite *numbers*, or of the others. One that
+    leaves more than noise gives way to a later one that predicts the device and leaves far less."""
+    near: Cause | None = None
+    for rule in cause_rules():
+        if (rule.stage > CauseStage.NO_NUMBER) is not numbers:
+            continue
+        if near is not None and rule.stage > CauseStage.LINE:
+            break
+        cause = rule.explain(view)
+        if cause is None:
+            continue
+        if near is not None and _left(cause) <= _FAR_LESS * _left(near):
+            return cause
+        if near is None and _left(cause) * view.error <= view.exactness:
+            return cause
+        near = near or cause
+    return near
+
+
+def _left(cause: Cause) -> float:
+    """The share of the error that a cause says it leaves; 0 where it does not say."""
+    left = cause.evidence.get("left")
+    return left if isinstance(left, float) else 0.0
 
 
 def _finding(case: FaultEvidence, view: SampledTensors, cause: Cause) -> Finding:
