@@ -106,3 +106,27 @@ def test_one_value_of_a_bias_of_two_axes_is_no_weight(tmp_path):
     assert found.label == "wrong_constant", found.sentence
     assert "exactly what Add last gives with b[1, 6] 4 in place of" in found.sentence
     assert found.evidence["places"] == [[1, 6]]
+
+
+def test_an_exact_gain_is_no_product_that_is_nearly_zero(tmp_path):
+    """A channel with a large bias hardly varies, so that an offset, and weights of 0, leave little
+    of its error, too; the noise of other channels is no reason against the gain."""
+    weights = {
+        "w": DRAW.standard_normal((24, 24)).astype(np.float32),
+        "b": DRAW.uniform(-0.5, 0.5, 24).astype(np.float32),
+    }
+    weights["w"][:, 14] *= np.float32(0.002)
+    nodes = [
+        node("MatMul", ["x", "w"], ["product"], "product"),
+        node("Add", ["product", "b"], ["y"], "last"),
+    ]
+
+    def change(changed: dict[str, Array]) -> None:
+        half = DRAW.random(changed["w"].shape) < 0.5  # another kernel's noise
+        changed["w"][half] = np.nextafter(changed["w"], np.float32(np.inf))[half]
+        changed["w"][:, 14] *= np.float32(0.7)
+        changed["b"][14] *= np.float32(0.7)
+
+    found = cause_of(tmp_path, (1, 10, 24), weights, nodes, change)
+    assert "channel 14" in found.sentence
+    assert "0.7 times" in found.sentence
