@@ -15,6 +15,7 @@ from tests.made.device_program import DeviceProgram, write_dump
 pytestmark = pytest.mark.slow
 
 CONV = "recognition/d_h2/Conv2D"
+LEAKING = "".join(f"recognition/lrelu/{each}" for each in ("Abs", "mul", "mul_1", "add"))
 TRANSPOSED = "generation/g_h1/conv2d_transposegeneration/Relu_1"
 
 
@@ -52,6 +53,7 @@ def _lost_channel(value):
         ("recognition/w_mean/MatMuladd", lambda value: value * 1.02),
         ("trans_TransData_17", lambda value: np.roll(value, 1, axis=0)),
         ("generation/output", lambda value: value + 0.1),
+        (LEAKING, lambda value: np.where(value < np.median(value), 0.8 * value, value)),
     ],
 )
 def test_an_op_that_makes_something_else(program, model, tmp_path, op, fault):

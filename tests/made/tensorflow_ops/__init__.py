@@ -14,6 +14,7 @@ from tests.made.tensorflow_ops import (  # noqa: F401 - each puts its cases in
     losses,
     matrices,
     pooling,
+    recurrent,
     reductions,
     resizing,
     segments,

@@ -20,6 +20,7 @@ from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each 
     optimisers,
     pooling,
     quantised,
+    recurrent,
     reductions,
     resizing,
     segments,
