@@ -71,6 +71,17 @@ def test_reorg_in_darknets_order(nets, rng):
     assert np.array_equal(made, wanted.reshape(1, 32, 2, 3))
 
 
+def test_reorg_puts_blocks_back_in_darknets_order(nets, rng):
+    x, s = rng(2, 8, 3, 2), 2
+    n, c, h, w = x.shape
+    wanted = np.zeros((n, c // s**2, h * s, w * s), np.float32)
+    for k, j, i in np.ndindex(c, h, w):
+        fewer, offset = k % (c // s**2), k // (c // s**2)
+        wanted[:, fewer, j * s + offset // s, i * s + offset % s] = x[:, k, j, i]
+    made = nets.one("Reorg", "reorg_param { stride: 2 reverse: true }", x)
+    assert np.array_equal(made, wanted)
+
+
 def test_upsample_repeats_and_interp_walks_between_corners(nets, rng):
     x = rng(1, 2, 3, 4)
     made = nets.one("Upsample", "upsample_param { scale: 2 }", x)

@@ -80,11 +80,14 @@ def _reorg(layer: CaffeLayer) -> list[str]:
     it takes for one of stride * stride times fewer channels."""
     n, channels, height, width = layer.shape()
     stride = layer.integer("reorg_param.stride", 2)
-    if layer.flag("reorg_param.reverse", False):
-        raise layer.refused("puts the blocks back")
     fewer = channels // stride**2
-    if fewer * stride**2 != channels or height % stride or width % stride:
+    back = layer.flag("reorg_param.reverse", False)
+    if fewer * stride**2 != channels or (not back and (height % stride or width % stride)):
         raise layer.refused(f"cannot divide {channels}x{height}x{width} by {stride}")
+    if back:
+        apart = layer.reshape(layer.bottom(), (n, stride, stride, fewer, height, width))
+        turned = layer.piece.transpose(apart, 0, 3, 4, 1, 5, 2)
+        return [layer.reshape(turned, (n, fewer, height * stride, width * stride))]
     blocks = layer.reshape(layer.bottom(), (n, fewer, height, stride, width, stride))
     turned = layer.piece.transpose(blocks, 0, 3, 5, 1, 2, 4)
     shape = (n, channels * stride**2, height // stride, width // stride)
