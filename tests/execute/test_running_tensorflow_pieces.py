@@ -69,7 +69,9 @@ def test_each_op_of_a_training_step_gives_what_was_dumped(
     assert len(results) > 140
     for result in results:
         for name, value in result.values.items():
-            np.testing.assert_allclose(value, golden[name], rtol=1e-6, atol=0, err_msg=name)
+            # In which order a sum of many is added up, a processor decides.
+            least = 1e-6 * float(np.abs(golden[name]).max(initial=0))
+            np.testing.assert_allclose(value, golden[name], rtol=1e-6, atol=least, err_msg=name)
 
 
 def test_a_group_of_ops_with_variables_nobody_gave(
