@@ -22,11 +22,12 @@ from graphstore.model import (
     Origin,
     Run,
     Side,
-    Tensor,
 )
 
 if TYPE_CHECKING:
     from graphstore.cancellation import Cancellation
+    from graphstore.columns.link_columns import LinkColumns
+    from graphstore.columns.listed_ops import ListedOps
     from graphstore.traverse.arrays import GraphArrays
 
 
@@ -68,27 +69,6 @@ class GraphInfo:
     fused_ops: int
     created: str
     source: str
-
-
-@dataclass(frozen=True, slots=True)
-class ListedOp:
-    """What tables show of an op; a whole graph of these can be read one by one.
-
-    ``outputs`` are without names. In a run, ``partners`` are the ops of the other side
-    it is linked with, each once; on the device side, ``state`` and ``results`` are its
-    state and comparisons, without the golden tensor, rule, files, address, figures and
-    limit; their splits are without group and reference.
-    """
-
-    id: str
-    name: str
-    type: str
-    subgraph: str
-    original_names: tuple[str, ...] | None
-    outputs: tuple[Tensor, ...]
-    partners: tuple[str, ...] = ()
-    state: OpState | None = None
-    results: tuple[Comparison, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +189,9 @@ class GraphStore(ABC):
         """The ops with these ids that there are, equal to those saved, by id."""
 
     @abstractmethod
-    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOp]:
-        """All ops in topo order as tables show them, read as they are taken."""
+    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOps]:
+        """All ops in topo order as columns, slice by slice, read as they are taken; one empty
+        slice if there are none."""
 
     @abstractmethod
     def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
@@ -235,6 +216,10 @@ class GraphStore(ABC):
     @abstractmethod
     def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
         """Lineage links, all or those of one device (or golden) op."""
+
+    @abstractmethod
+    def link_columns(self, run: str) -> LinkColumns:
+        """All lineage links as columns, by the numbers of the ops in the graphs' arrays."""
 
     @abstractmethod
     def arrays(self, target: str, side: Side = Side.DEVICE) -> GraphArrays:
@@ -308,6 +293,9 @@ class GraphStore(ABC):
             StoreError: it cannot be; better said before long work than after it.
         """
         self.graphs()
+
+    def rest(self) -> None:  # noqa: B027 - a server's memory is its own
+        """Let go of memory that no question needs at present."""
 
     @abstractmethod
     def close(self) -> None:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from graphstore.model import LineageLink, LineageRule, Metric, OpState, Side
+from graphstore.columns.link_columns import LinkColumns
+from graphstore.model import LineageLink, Metric, OpState, Side
 
 if TYPE_CHECKING:
+    from graphstore.columns.op_columns import OpColumns
     from graphstore.contract import GraphStore
-    from graphstore.op_row import OpRow
     from graphstore.traverse.arrays import GraphArrays, Int32
 
 
@@ -31,8 +32,8 @@ class LadderOp:
 class Ladder:
     """The ops of one graph in execution order, and the edges between their numbers."""
 
-    def __init__(self, rows: Sequence[OpRow], arrays: GraphArrays) -> None:
-        self._rows = rows
+    def __init__(self, ops: OpColumns, arrays: GraphArrays) -> None:
+        self._ops: OpColumns | None = ops
         self._arrays: GraphArrays | None = arrays
         self.ids: Sequence[str] = arrays.ids
         self.number: Mapping[str, int] = arrays.number
@@ -41,7 +42,7 @@ class Ladder:
     def of_names(cls, names: Iterable[str]) -> Ladder:
         """A ladder of ops of which nothing is known but their names."""
         ladder = cls.__new__(cls)
-        ladder._rows, ladder._arrays = (), None
+        ladder._ops, ladder._arrays = None, None
         ladder.ids = tuple(names)
         ladder.number = {name: at for at, name in enumerate(ladder.ids)}
         return ladder
@@ -57,15 +58,15 @@ class Ladder:
     @property
     def has_results(self) -> bool:
         """True if the ops have states: those of a run's device graph."""
-        return bool(self._rows) and self._rows[0].state is not None
+        return self._ops is not None and len(self._ops) > 0 and self._ops.states[0] is not None
 
     def op(self, number: int) -> LadderOp:
         """One op."""
         from divergraph.text.words import known
 
-        if not self._rows:
+        if self._ops is None:
             return LadderOp(self.ids[number])
-        row = self._rows[number]
+        row = self._ops[number]
         cosine = known(row.metrics, Metric.COSINE_SIMILARITY)
         return LadderOp(row.id, row.type, row.layout, row.state, cosine)
 
@@ -105,39 +106,26 @@ class Ladders:
 
     device: Ladder
     original: Ladder
-    links: Sequence[LineageLink]
+    links: LinkColumns
 
     def of(self, side: Side) -> Ladder:
         """The graph of *side*."""
         return self.device if side is Side.DEVICE else self.original
 
-    def __post_init__(self) -> None:
-        by_side = {
-            Side.DEVICE: _grouped((link.device, link) for link in self.links),
-            Side.GOLDEN: _grouped((link.original, link) for link in self.links),
-        }
-        object.__setattr__(self, "_by_side", by_side)  # now, in the thread that loads
-
-    _by_side: Mapping[Side, Mapping[str, list[LineageLink]]] = field(init=False, repr=False)
-
     def links_of(self, side: Side, op: str) -> Sequence[LineageLink]:
         """The links of an op of *side*."""
-        return self._by_side[side].get(op, ())
+        return self.links.of(side, self.of(side).number[op], op)
 
     def fused(self, side: Side) -> frozenset[str]:
         """The ops of *side* that are linked to more than one of the other graph."""
-        linked = self._by_side[side].items()
-        return frozenset(
-            op for op, links in linked if len(links) > 1 and len(self.linked(side, op)) > 1
-        )
+        ids = self.of(side).ids
+        return frozenset(ids[number] for number in self.links.several(side).tolist())
 
     def linked(self, side: Side, op: str) -> tuple[str, ...]:
         """The ops of the other graph linked to an op of *side*, in execution order."""
         other = self.original if side is Side.DEVICE else self.device
-        of_device = side is Side.DEVICE
-        names = {link.original if of_device else link.device for link in self.links_of(side, op)}
-        known = [name for name in names if name in other.number]
-        return tuple(sorted(known, key=other.number.__getitem__))
+        numbers = self.links.partners(side, self.of(side).number[op])
+        return tuple(other.ids[number] for number in numbers)
 
     def found(self, text: str, side: Side, after: int, *, whole: bool) -> tuple[Side, int] | None:
         """The next op whose name holds *text*: behind number *after* of *side*, then in the other
@@ -158,27 +146,17 @@ class Ladders:
         return None
 
 
-def ladders_of(store: GraphStore, target: str, kind: str, rows: Sequence[OpRow]) -> Ladders:
+def ladders_of(store: GraphStore, target: str, kind: str, ops: OpColumns) -> Ladders:
     """Both graphs of a run, or an imported graph (*kind* ``graph``) beside the originals that its
-    ops list, in the order they are listed. *rows* are those of the device graph."""
+    ops list, in the order they are listed. *ops* are those of the device graph."""
     arrays = store.arrays(target)
     if kind == "run":
-        from divergraph.ask import op_rows
+        from divergraph.ask import load_facts
 
-        golden = op_rows(store, target, Side.GOLDEN)
+        golden = load_facts(store, target, Side.GOLDEN).rows
         original = Ladder(golden, store.arrays(target, Side.GOLDEN))
-        return Ladders(Ladder(rows, arrays), original, store.links(target))
-    links = tuple(
-        LineageLink(row.id, name, LineageRule.ORIGINAL_NAMES)
-        for row in rows
-        for name in row.originals
-    )
-    names = dict.fromkeys(link.original for link in links)
-    return Ladders(Ladder(rows, arrays), Ladder.of_names(names), links)
-
-
-def _grouped(pairs: Iterator[tuple[str, LineageLink]]) -> Mapping[str, list[LineageLink]]:
-    found: dict[str, list[LineageLink]] = {}
-    for op, link in pairs:
-        found.setdefault(op, []).append(link)
-    return found
+        return Ladders(Ladder(ops, arrays), original, store.link_columns(target))
+    names = Ladder.of_names(ops.originals.names)
+    devices = np.repeat(np.arange(len(ops), dtype=np.int32), np.diff(ops.originals.start))
+    links = LinkColumns.by_name(ops.ids, names.ids, (devices, ops.originals.numbers))
+    return Ladders(Ladder(ops, arrays), names, links)

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from divergraph.jobs.progress import Progress
 from divergraph.text.words import known
+from graphstore.columns.coded import Coded, Int
+from graphstore.columns.op_columns import OpColumns
 from graphstore.errors import DivergraphError
 from graphstore.model import Metric, OpState, Side
-from graphstore.op_row import OpRow
 from tui.render.part_marks import Marks
 
 if TYPE_CHECKING:
@@ -38,6 +41,37 @@ class PartOp:
     state: OpState | None = None
     cosine: float | None = None
     fused: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PartOps:
+    """The ops of one graph in execution order, each made when it is asked for.
+
+    ``measured`` are the device's ops, ``device`` the number of the one whose cosine and state an op
+    has there, -1 where none stands for it.
+    """
+
+    ids: Sequence[str]
+    types: Coded[str]
+    measured: OpColumns
+    device: Int
+    fused: Int
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, place: int) -> PartOp:
+        op, kind, number = self.ids[place], self.types[place], int(self.device[place])
+        if number < 0:
+            return PartOp(op, kind, place, OpState.NOT_COMPARED)
+        row = self.measured[number]
+        cosine = known(row.metrics, Metric.COSINE_SIMILARITY)
+        return PartOp(op, kind, place, row.state, cosine, int(self.fused[place]))
+
+
+def device_ops(rows: OpColumns) -> PartOps:
+    """The device's ops *rows* as those of a part are listed."""
+    return PartOps(rows.ids, rows.types, rows, np.arange(len(rows), dtype=np.int32), rows.fused)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +110,7 @@ class PartChooser:
     """Chooses parts of one run: by structure at once, with what the dumps hold once they
     are opened."""
 
-    def __init__(self, data: RunData, rows: Sequence[OpRow]) -> None:
+    def __init__(self, data: RunData, rows: OpColumns) -> None:
         from divergraph.api.runs.model_parts import ModelParts
 
         self.data = data
@@ -86,7 +120,7 @@ class PartChooser:
         self._parts = ModelParts(data)
         self._lock = threading.Lock()
         self._rows = rows
-        self._ops: dict[Side, list[PartOp]] = {}
+        self._ops: dict[Side, PartOps] = {}
 
     def open_sources(self, progress: Progress) -> None:
         """Find models and dumps of the run; what is missing is said in ``structure_only``."""
@@ -101,38 +135,21 @@ class PartChooser:
                 self._parts = parts
         self.opened = True
 
-    def ops(self, side: Side) -> list[PartOp]:
+    def ops(self, side: Side) -> PartOps:
         """The ops of one graph in execution order."""
         with self._lock:
             if side not in self._ops:
                 of_device = side is Side.DEVICE
-                self._ops[side] = self._device_ops() if of_device else self._golden_ops()
+                self._ops[side] = device_ops(self._rows) if of_device else self._golden_ops()
             return self._ops[side]
 
-    def _device_ops(self) -> list[PartOp]:
-        return [
-            PartOp(
-                row.id,
-                row.type,
-                row.topo,
-                row.state,
-                known(row.metrics, Metric.COSINE_SIMILARITY),
-                row.fused,
-            )
-            for row in self._rows
-        ]
-
-    def _golden_ops(self) -> list[PartOp]:
-        parts = self._parts
-        by_id = {op.id: op for op in self._device_ops()}
-        found = []
-        for place, (name, kind) in enumerate(parts.golden_types.items()):
-            on_device = [by_id[op] for op in parts.stands_for.get(name, ()) if op in by_id]
-            last = on_device[-1] if on_device else None
-            state = OpState.NOT_COMPARED if last is None else last.state
-            cosine = None if last is None else last.cosine
-            found.append(PartOp(name, kind, place, state, cosine))
-        return found
+    def _golden_ops(self) -> PartOps:
+        parts, number = self._parts, self._rows.number
+        types = parts.golden_types
+        standing = (parts.stands_for.get(name, ()) for name in types)
+        last = [next((number[op] for op in ops[::-1] if op in number), -1) for ops in standing]
+        device, alone = np.asarray(last, dtype=np.int32), np.ones(len(last), dtype=np.int32)
+        return PartOps(tuple(types), Coded.of(types.values()), self._rows, device, alone)
 
     def choose(self, marks: Marks) -> Answer:
         """The part between *marks*."""

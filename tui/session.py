@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from divergraph.api.answers import Minimized
     from divergraph.ask import OpDetail, Overview, RunChanges, Trace
     from graphstore.cancellation import Cancellation
+    from graphstore.columns.op_columns import OpColumns
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
     from graphstore.cypher.user_question import CypherQuestion
     from graphstore.model import Run, TensorIO
-    from graphstore.op_row import OpRow
     from tui.ladder import Ladders
     from tui.part_chooser import PartChooser
     from tui.tensors import TensorLook
@@ -80,7 +80,7 @@ class Session:
         self._closed = False
         self._lock = threading.RLock()
         self._overviews: dict[str, Overview] = {}
-        self._rows: dict[str, tuple[OpRow, ...]] = {}
+        self._rows: dict[str, OpColumns] = {}
         self._details: dict[tuple[str, str], OpDetail] = {}
         self._traces: dict[tuple[str, str], Trace] = {}
         self._choosers: dict[str, PartChooser] = {}
@@ -124,6 +124,17 @@ class Session:
         with self._lock:
             return compare_runs(self._open(), old, new)
 
+    def known_overview(self) -> Overview | None:
+        """The run at a glance if that was asked for already, without asking the store."""
+        return self._overviews.get(self.target)
+
+    def first_look(self) -> Overview:
+        """What the record of the run says at once; see :func:`divergraph.ask.first_look`."""
+        from divergraph import ask as questions
+
+        with self._lock:
+            return questions.first_look(self._open(), self.target)
+
     def overview(self) -> Overview:
         """The run at a glance."""
         from divergraph import ask as questions
@@ -132,17 +143,17 @@ class Session:
             if self.target not in self._overviews:
                 answer = questions.overview(self._open(), self.target)
                 self._overviews[self.target] = answer
-                gc.freeze()  # or the collector walks all ops again and again while keys wait
+                self._settle()
             return self._overviews[self.target]
 
-    def rows(self) -> tuple[OpRow, ...]:
+    def rows(self) -> OpColumns:
         """All ops of the device graph of the run, or of the imported graph, in topo order."""
         from divergraph import ask as questions
 
         with self._lock:
             if self.target not in self._rows:
-                self._rows[self.target] = tuple(questions.op_rows(self._open(), self.target))
-                gc.freeze()
+                self._rows[self.target] = questions.load_facts(self._open(), self.target).rows
+                self._settle()
             return self._rows[self.target]
 
     def detail(self, op: str) -> OpDetail:
@@ -179,7 +190,7 @@ class Session:
                 self._choosers = {
                     self.target: PartChooser(self._open().run_data(self.target), rows)
                 }
-                gc.freeze()
+                self._settle()
             return self._choosers[self.target]
 
     def ladders(self) -> Ladders:
@@ -190,7 +201,7 @@ class Session:
             if self.target not in self._ladders:
                 found = ladders_of(self._open(), self.target, self.kind, self.rows())
                 self._ladders = {self.target: found}
-                gc.freeze()
+                self._settle()
             return self._ladders[self.target]
 
     def tensor(self, op: str, io: TensorIO, port: int) -> TensorLook:
@@ -201,6 +212,11 @@ class Session:
                 self._tensors = {target: OpenedTensors(lambda: store.run_data(target))}
             opened = self._tensors[self.target]
         return opened.look(op, io, port)
+
+    def _settle(self) -> None:
+        """After much was read: let go of what only the reading needed."""
+        self._open().rest()
+        gc.freeze()  # or the collector walks all that was read again and again while keys wait
 
     def cypher(
         self, asked: CypherQuestion, cancellation: Cancellation
@@ -265,9 +281,9 @@ class Session:
         """The store as the title line names it."""
         return self.url or "store"
 
-    def known_rows(self) -> tuple[OpRow, ...]:
+    def known_rows(self) -> OpColumns | None:
         """The ops if they were asked for already, without asking the store."""
-        return self._rows.get(self.target, ())
+        return self._rows.get(self.target)
 
     def known_origins(self) -> tuple[str, ...] | None:
         """The origins' ids in execution order; None while the run is not loaded."""

@@ -235,9 +235,9 @@ async def watch(store_url: str) -> None:
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             print(f"{what:28} {wall:6.3f} s  CPU {cpu:6.3f} s  {resident_mib():4.0f} MiB")
 
-        def has_overview() -> bool:
-            found = app.screen.query("#origins").results(RowList)
-            return any(len(listed.source) for listed in found)
+        def listed(pane: str) -> int:
+            found = app.screen.query(pane).results(RowList)
+            return max((len(each.source) for each in found), default=0)
 
         def rows() -> RowList:
             return app.screen.query_one("#ops", RowList)
@@ -247,11 +247,19 @@ async def watch(store_url: str) -> None:
                 return False
             return len(rows().source) > 0 and rows().source is not before
 
-        await timed("overview has its data", lambda: until(has_overview))
+        async def keys(view: str, *pressed: str) -> None:
+            for key in pressed:
+                await timed(f"{view}, key {key}", lambda key=key: pilot.press(key))
+
+        async def settled(what: str, *pressed: str) -> None:
+            await timed(what, lambda: press_and_settle(app, pilot, *pressed))
+
+        await timed("verdict and origins readable", lambda: until(lambda: listed("#origins") > 0))
+        await keys("while loading", "j", "tab", "k")
+        await timed("all rows usable", lambda: until(lambda: listed("#reasons") > 0))
         await pilot.press("2")
         await timed("ops open", lambda: until(shown))
-        for key in ("j", "pagedown", "G", "g"):
-            await timed(f"key {key}", lambda key=key: pilot.press(key))
+        await keys("ops", "j", "pagedown", "G", "g")
         await timed("detail of an op", lambda: settle(app, pilot))
         await pilot.press("slash")
         bar = app.screen.query_one(FilterBar)
@@ -262,26 +270,27 @@ async def watch(store_url: str) -> None:
             await timed(f"filter, {key} typed", lambda old=before: until(lambda: shown(old)))
         await pilot.press("escape", "right", "right")
         await settle(app, pilot)
-        await timed("sort", lambda: press_and_settle(app, pilot, "s"))
-        await timed("next origin", lambda: press_and_settle(app, pilot, "f", "e"))
-        await pilot.press("3")
-        await timed("lineage open", lambda: settle(app, pilot))
-        for key in ("j", "pagedown", "tab", "j", "u", "pagedown", "o"):
-            await timed(f"lineage, key {key}", lambda key=key: pilot.press(key))
+        await settled("sort", "s")
+        await settled("sort, reversed", "S")
+        await settled("next origin", "f", "e")
+        await settled("lineage open", "3")
+        await keys("lineage", "j", "pagedown", "tab", "j", "u", "pagedown", "o")
         await timed("... linked ops only", lambda: settle(app, pilot))
-        await timed("lineage, name spaces folded", lambda: press_and_settle(app, pilot, "minus"))
-        await pilot.press("5")
-        await timed("submodel open, structure", lambda: settle(app, pilot))
-        for key in ("j", "pagedown", "b", "u", "b", "pagedown"):
-            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
+        await settled("lineage, name spaces folded", "minus")
+        await settled("propagation open", "4")
+        await keys("propagation", "j", "pagedown")
+        await settled("query open", "7")
+        await settled("query, its result", "f5")
+        await pilot.press("escape", "5")
+        await timed("submodel open, list", lambda: until(lambda: listed("#part-ops") > 0))
+        await timed("submodel, graphs and dumps looked for", lambda: settle(app, pilot))
+        await keys("submodel", "j", "pagedown", "b", "u", "b", "pagedown")
         for key in ("B", "o"):
-            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
+            await keys("submodel", key)
             await timed("... its part", lambda: settle(app, pilot))
-        for key in ("G", "B"):
-            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
+        await keys("submodel", "G", "B")
         await timed("... nearly all as part", lambda: settle(app, pilot))
-        for key in ("k", "pageup"):
-            await timed(f"submodel, key {key}", lambda key=key: pilot.press(key))
+        await keys("submodel", "k", "pageup")
 
 
 async def settle(app: DivergraphApp, pilot: Pilot[None]) -> None:

@@ -5,6 +5,7 @@ cannot disagree.
 """
 
 from divergraph.ask.answers import (
+    CurveColumns,
     CurvePoint,
     ModuleRow,
     OpDetail,
@@ -17,7 +18,7 @@ from divergraph.ask.answers import (
 from divergraph.ask.details import lineage, op_detail, unmatched
 from divergraph.ask.facts import load_facts, op_rows, resolve_op
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer, origins
-from divergraph.ask.overview import overview
+from divergraph.ask.overview import first_look, overview
 from divergraph.ask.reasons import reason_groups
 from divergraph.ask.recurring import Recurring, RecurringAnswer, recurring
 from divergraph.ask.role_table import RoleTable, roles
@@ -29,6 +30,7 @@ from graphstore.open_store import open_store
 
 __all__ = [
     "ChangeKind",
+    "CurveColumns",
     "CurvePoint",
     "Cut",
     "ErrorPath",
@@ -51,6 +53,7 @@ __all__ = [
     "UnmatchedOp",
     "UnmatchedOps",
     "compare_runs",
+    "first_look",
     "lineage",
     "load_facts",
     "op_detail",

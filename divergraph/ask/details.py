@@ -116,16 +116,14 @@ def unmatched(store: GraphStore, run: str) -> UnmatchedOps:
                 open_ops.add(item.op)
                 why[item.op] = item
     device = [
-        UnmatchedOp(op.id, op.type, why[op.id].reason, why[op.id].detail)
-        if op.id in why
-        else UnmatchedOp(op.id, op.type)
-        for op in store.listed_ops(run)
-        if op.id not in linked or op.id in open_ops
+        UnmatchedOp(op, kind, why[op].reason, why[op].detail)
+        if op in why
+        else UnmatchedOp(op, kind)
+        for op, kind in _types(store, run, Side.DEVICE)
+        if op not in linked or op in open_ops
     ]
     golden = [
-        UnmatchedOp(op.id, op.type)
-        for op in store.listed_ops(run, Side.GOLDEN)
-        if op.id not in used
+        UnmatchedOp(op, kind) for op, kind in _types(store, run, Side.GOLDEN) if op not in used
     ]
     return UnmatchedOps(tuple(device), tuple(golden))
 
@@ -133,11 +131,20 @@ def unmatched(store: GraphStore, run: str) -> UnmatchedOps:
 _OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.UNMATCHED, Reason.LOW_CONFIDENCE})
 
 
+def _types(store: GraphStore, run: str, side: Side) -> Iterable[tuple[str, str]]:
+    """The ops of one side with their types."""
+    ids = store.arrays(run, side).ids
+    for part in store.listed_ops(run, side):
+        yield from zip(ids[part.first : part.first + len(part)], part.types, strict=True)
+
+
 def _named_originals(store: GraphStore, target: str, name: str) -> tuple[LineageLink, ...]:
+    ids = store.arrays(target).ids
     links = [
-        LineageLink(op.id, original, LineageRule.ORIGINAL_NAMES)
-        for op in store.listed_ops(target)
-        for original in op.original_names or ()
+        LineageLink(ids[number], original, LineageRule.ORIGINAL_NAMES)
+        for part in store.listed_ops(target)
+        for number, names in enumerate(part.original_names, start=part.first)
+        for original in names
     ]
     named = tuple(link for link in links if name in (link.device, link.original))
     if not named:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
+import numpy as np
+
 from divergraph.ask.answers import ReasonGroup
+from divergraph.ask.columns import read_columns, with_causes
 from divergraph.ask.origin_answers import OriginsAnswer, origins
 from divergraph.ask.reasons import ReasonCounter
-from divergraph.ask.rows import read_rows, with_causes
+from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.filter import OpFilter
@@ -22,13 +25,13 @@ from graphstore.traverse.arrays import GraphArrays
 class Facts:
     """One side of a run, or an imported graph (then ``run`` is None and nothing measured).
 
-    ``rows[i]`` is the row of op number i of ``arrays``; inputs, attributes and files of single ops
-    are read when they are shown.
+    ``rows[i]`` is the row of op number i of ``arrays``, made when it is asked for: what looks at
+    all ops takes columns. Inputs, attributes and files of single ops are read when they are shown.
     """
 
     side: Side
     arrays: GraphArrays
-    rows: tuple[OpRow, ...]
+    rows: OpColumns
     run: Run | None = None
     origins: tuple[Origin, ...] = ()
     reasons: tuple[ReasonGroup, ...] = ()
@@ -66,7 +69,8 @@ def op_rows(
         UnknownNameError: no such run or graph.
     """
     rows = load_facts(store, target, side).rows
-    return [row for row in rows if where is None or where.matches(row)]
+    with gc_paused():
+        return list(rows) if where is None else rows.rows(np.flatnonzero(where.mask(rows)))
 
 
 def find_run(store: GraphStore, target: str) -> Run | None:
@@ -84,14 +88,13 @@ def find_run(store: GraphStore, target: str) -> Run | None:
 
 
 def _load(store: GraphStore, target: str, side: Side, run: Run | None) -> Facts:
-    arrays = store.arrays(target, side)
-    reasons = ReasonCounter()
-    rows = read_rows(store, target, side, arrays, reasons)
+    arrays, reasons = store.arrays(target, side), ReasonCounter()
+    ops = read_columns(store, target, side, arrays, reasons)
     if run is None or side is Side.GOLDEN:
-        return Facts(side, arrays, tuple(rows), run)
+        return Facts(side, arrays, ops, run)
     answer = origins(store, target, next_dumps=False)
     starts = tuple(one.origin for one in answer.origins)
-    caused = with_causes(rows, arrays, [origin.op for origin in starts])
+    caused = with_causes(ops, arrays, [origin.op for origin in starts])
     return Facts(side, arrays, caused, run, starts, tuple(reasons.groups()), answer)
 
 

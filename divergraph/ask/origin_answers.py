@@ -72,10 +72,13 @@ class OriginsAnswer:
         return next((one for one in both if one.origin.op == op), None)
 
 
-def origins(store: GraphStore, run: str, *, next_dumps: bool = True) -> OriginsAnswer:
+def origins(
+    store: GraphStore, run: str, *, next_dumps: bool = True, details: int | None = None
+) -> OriginsAnswer:
     """Where the error of *run* starts.
 
     With *next_dumps*, the most useful further dump is looked for, which reads the golden graph.
+    With *details*, the splits of so many origins only are read.
 
     Raises:
         UnknownNameError: no such run.
@@ -83,7 +86,7 @@ def origins(store: GraphStore, run: str, *, next_dumps: bool = True) -> OriginsA
     value = store.run(run)
     guilty, suspects = store.origins(run), store.suspects(run)
     findings = tuple(store.findings(run))
-    outputs = _outputs(store, run, [*guilty, *suspects])
+    outputs = _outputs(store, run, [*guilty, *suspects][:details])
     asked = store if next_dumps else None
     describe = _Describer(asked, run, value.analysis, findings, outputs)
     return OriginsAnswer(

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import heapq
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
 from typing import Any
 
-from divergraph.ask.answers import CurvePoint, ModuleRow, Overview
+import numpy as np
+
+from divergraph.ask.answers import CurveColumns, ModuleRow, Overview
 from divergraph.ask.facts import load_facts
-from divergraph.text.words import known
-from divergraph.thresholds.verdicts import badness
+from divergraph.ask.origin_answers import OriginAnswer, origins
+from divergraph.text.known_figures import known_figures
+from graphstore.columns.coded import Bool, Coded, Float
+from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
-from graphstore.model import Metric, OpState
+from graphstore.model import Metric, OpState, Side
 from graphstore.op_row import OpRow
 
 _SHOWN = 10
+_FIRST = 8
+"""So many origins a first look tells all of."""
 
 
 def overview(store: GraphStore, run: str) -> Overview:
@@ -36,10 +39,12 @@ def overview(store: GraphStore, run: str) -> Overview:
         run=facts.run,
         origins=facts.origins,
         origin_rows=tuple(rows[facts.arrays.number[origin.op]] for origin in facts.origins),
-        worst=tuple(worst_rows(rows, _SHOWN)),
-        state_counts=Counter(row.state for row in rows if row.state is not None),
+        worst=tuple(rows[number] for number in worst_ops(rows, _SHOWN)),
+        state_counts={
+            state: count for state, count in rows.states.counted().items() if state is not None
+        },
         reasons=facts.reasons,
-        curve=tuple(_curve(rows)),
+        curve=_curve(rows),
         golden_name=str(sides["golden"]),
         golden_framework=str(sides["golden_framework"]),
         golden_ops=int(sides["golden_ops"]),
@@ -48,10 +53,65 @@ def overview(store: GraphStore, run: str) -> Overview:
         device_ops=len(rows),
         matched_ops=int(sides["linked_device_ops"]),
         matched_originals=int(sides["linked_golden_ops"]),
-        modules=tuple(_modules(rows)[:_SHOWN]),
+        modules=tuple(modules_of(rows)[:_SHOWN]),
         suspects=suspects,
         suspect_rows=tuple(rows[facts.arrays.number[origin.op]] for origin in suspects),
         answer=facts.answer,
+    )
+
+
+def first_look(store: GraphStore, run: str) -> Overview:
+    """What the record of *run* says at once, however big its graphs are: verdict, counts, origins.
+
+    Raises:
+        UnknownNameError: no such run.
+    """
+    answer = origins(store, run, next_dumps=False, details=_FIRST)
+    value, none = answer.run, OpColumns.of(())
+    return Overview(
+        run=value,
+        origins=tuple(one.origin for one in answer.origins),
+        origin_rows=tuple(_recorded(one, OpState.ORIGIN) for one in answer.origins),
+        worst=(),
+        state_counts={},
+        reasons=(),
+        curve=_curve(none),
+        golden_name="",
+        golden_framework="",
+        golden_ops=0,
+        device_name="",
+        device_framework="",
+        device_ops=value.counts.ops,
+        matched_ops=0,
+        matched_originals=0,
+        modules=(),
+        suspects=tuple(one.origin for one in answer.suspects),
+        suspect_rows=tuple(_recorded(one, None) for one in answer.suspects),
+        answer=answer,
+        is_whole=False,
+    )
+
+
+def _recorded(one: OriginAnswer, state: OpState | None) -> OpRow:
+    """The row of an op as far as the run's record tells it."""
+    origin = one.origin
+    return OpRow(
+        topo=-1,
+        id=origin.op,
+        name=origin.op,
+        type=origin.type,
+        side=Side.DEVICE,
+        subgraph="",
+        dtype="",
+        shape=None,
+        layout="",
+        fused=1,
+        originals=(),
+        state=state,
+        level=origin.level,
+        output=origin.output,
+        metrics=origin.metrics,
+        split=one.split,
     )
 
 
@@ -60,47 +120,45 @@ def _sides(store: GraphStore, run: str) -> dict[str, Any]:
     return dict(zip(answer.columns, answer.rows[0], strict=True))
 
 
-def worst_rows(rows: Iterable[OpRow], count: int) -> list[OpRow]:
-    """The *count* worst of the rows with metrics, worst first."""
-    measured = (row for row in rows if row.metrics is not None)
-
-    def key(row: OpRow) -> tuple[int, float, float]:
-        assert row.metrics is not None
-        return badness(row.metrics)
-
-    return heapq.nlargest(count, measured, key=key)
-
-
-def _cosine(row: OpRow) -> float | None:
-    if row.metrics is None or not math.isfinite(row.metrics.cosine_similarity):
-        return None
-    return row.metrics.cosine_similarity
+def worst_ops(ops: OpColumns, count: int) -> list[int]:
+    """The numbers of the *count* worst of the measured *ops*, as
+    :func:`divergraph.thresholds.verdicts.badness` says, worst first."""
+    metrics, numbers = ops.metrics, np.flatnonzero(ops.has_metrics)
+    error = metrics.numbers[Metric.RELATIVE_EUCLIDEAN_DISTANCE.value]
+    instead = np.where(metrics.finite, metrics.share_different, np.inf)
+    error = np.where(np.isnan(error), instead, error)
+    cosine = np.nan_to_num(metrics.numbers[Metric.COSINE_SIMILARITY.value], nan=0.0)
+    worst: list[int] = numbers[np.lexsort((cosine, -error, ~metrics.broken))[:count]].tolist()
+    return worst
 
 
-def _curve(rows: Iterable[OpRow]) -> list[CurvePoint]:
-    return [
-        CurvePoint(row.topo, row.id, _cosine(row), row.state)
-        for row in rows
-        if row.state is not None and known(row.metrics, Metric.COSINE_SIMILARITY) is not None
-    ]
+def _curve(ops: OpColumns) -> CurveColumns:
+    cosine = _cosines(ops)
+    told = known_figures(ops, Metric.COSINE_SIMILARITY).known
+    shown = np.flatnonzero(told & ~ops.states.equal(None))
+    return CurveColumns(ops.ids, shown, cosine[shown], ops.states.take(shown))
 
 
-def _modules(rows: Sequence[OpRow]) -> list[ModuleRow]:
+def modules_of(ops: OpColumns) -> list[ModuleRow]:
     """The name spaces that divide the model into parts, the worst first."""
-    depth = _module_depth(rows)
-    members: dict[str, list[OpRow]] = {}
-    for row in rows:
-        name = _module(row, depth)
-        if name:
-            members.setdefault(name, []).append(row)
-    modules = [
+    modules = _modules(ops)
+    members = np.argsort(modules.codes, kind="stable")
+    ends = np.cumsum(np.bincount(modules.codes, minlength=len(modules.values)))
+    inside = np.split(members, ends[:-1])
+    cosines, broken = _cosines(ops), _broken_by_nan(ops)
+    found = [
         ModuleRow(
             name,
-            len(inside),
-            _worst_cosine(inside),
-            Counter(row.state for row in inside if row.state is not None),
+            len(numbers),
+            math.nan if np.any(broken[numbers]) else _least(cosines[numbers]),
+            {
+                state: count
+                for state, count in ops.states.take(numbers).counted().items()
+                if state is not None
+            },
         )
-        for name, inside in members.items()
+        for name, numbers in zip(modules.values, inside, strict=True)
+        if name
     ]
     order = {OpState.ORIGIN: 0, OpState.BROKEN: 1}
 
@@ -109,33 +167,45 @@ def _modules(rows: Sequence[OpRow]) -> list[ModuleRow]:
         cosine = 2.0 if module.worst_cosine is None else module.worst_cosine
         return rank, -2.0 if math.isnan(cosine) else cosine, module.name
 
-    return sorted(modules, key=key)
+    return sorted(found, key=key)
 
 
-def _module(row: OpRow, depth: int) -> str:
-    """The first *depth* name spaces of the op, empty if it is in none."""
-    return "/".join(row.name.split("/")[:-1][:depth])
+def _cosines(ops: OpColumns) -> Float:
+    """Cosines, NaN where there is none or it is no finite number."""
+    cosine = ops.figure(Metric.COSINE_SIMILARITY.value)
+    cosine[~np.isfinite(cosine)] = np.nan
+    return cosine
 
 
-def _worst_cosine(rows: Sequence[OpRow]) -> float | None:
-    """The worst cosine; NaN where the device has NaN or Inf that golden has not, None if nothing is
-    known."""
-    metrics = [row.metrics for row in rows if row.metrics is not None]
-    broken = (one for one in metrics if one.device_nonfinite > one.golden_nonfinite)
-    if any(math.isnan(one.cosine_similarity) for one in broken):
-        return math.nan
-    return min((cosine for row in rows if (cosine := _cosine(row)) is not None), default=None)
+def _broken_by_nan(ops: OpColumns) -> Bool:
+    """The ops with NaN or Inf that golden has not, which have no cosine therefore."""
+    found: Bool = ops.broken & np.isnan(ops.figure(Metric.COSINE_SIMILARITY.value))
+    return found
 
 
-def _module_depth(rows: Sequence[OpRow]) -> int:
-    """The smallest depth of name spaces (up to 4) with at least three modules, none of them with
-    more than a third of all ops; else the smallest with three modules."""
-    three = 0
+def _least(cosines: Float) -> float | None:
+    """The worst cosine; None if nothing is known."""
+    known = cosines[~np.isnan(cosines)]
+    return float(known.min()) if len(known) else None
+
+
+def _modules(ops: OpColumns) -> Coded[str]:
+    """The module of each op, empty if it is in none: the smallest depth of name spaces (up to 4)
+    with at least three modules, none of them with more than a third of all ops; else the smallest
+    with three modules."""
+    scopes = Coded.of(ops.name(number).rpartition("/")[0] for number in range(len(ops)))
+    three: Coded[str] | None = None
     for depth in range(1, 5):
-        names = (_module(row, depth) for row in rows)
-        sizes = Counter(name for name in names if name)
+        cut = tuple(_cut(scope, depth) for scope in scopes.values)
+        modules = Coded.joined([Coded(scopes.codes, cut)])
+        sizes = [size for name, size in modules.counted().items() if name]
         if len(sizes) >= 3:
-            three = three or depth
-            if max(sizes.values()) * 3 <= len(rows):
-                return depth
-    return three or 4
+            three = modules if three is None else three
+            if max(sizes) * 3 <= len(ops):
+                return modules
+    return modules if three is None else three
+
+
+def _cut(scope: str, depth: int) -> str:
+    """The first *depth* name spaces of *scope*."""
+    return "/".join(scope.split("/")[:depth])

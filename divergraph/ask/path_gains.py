@@ -7,18 +7,39 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from divergraph.ask.facts import Facts
 from divergraph.ask.rows import relative_error
 from divergraph.ask.trace_answers import ErrorPath, PathStep
 from graphstore.contract import GraphStore
 from graphstore.model import Comparison, Op, TensorIO, TensorRef
+from graphstore.traverse.arrays import Bool
 
 _Errors = Mapping[TensorRef, Comparison]
 
 
-def with_gains(store: GraphStore, run: str, paths: Sequence[ErrorPath]) -> tuple[ErrorPath, ...]:
-    """*paths* with error and gain of the output each goes through, where an op has several."""
-    named = list(dict.fromkeys(step.row.id for path in paths for step in path.steps))
-    ops = store.ops(run, named)
+def with_gains(
+    store: GraphStore, run: str, paths: Sequence[ErrorPath], facts: Facts
+) -> tuple[ErrorPath, ...]:
+    """*paths* with error and gain of the output each goes through, where an op, or one that feeds
+    it, has several."""
+    near = _near_several(facts)
+    number = facts.arrays.number
+    concerned = [
+        [near[number[step.row.id]] for step in path.steps] if np.any(near) else [] for path in paths
+    ]
+    if not any(map(any, concerned)):  # the rows of the ops say it all
+        return tuple(paths)
+    named = dict.fromkeys(
+        path.steps[each].row.id
+        for path, steps in zip(paths, concerned, strict=True)
+        for at, is_near in enumerate(steps)
+        if is_near
+        for each in (at, at + 1)
+        if each < len(steps)
+    )
+    ops = store.ops(run, list(named))
     before = {made.op for op in ops.values() for made in op.takes}
     items = store.comparisons(run, list(dict.fromkeys([*named, *before])))
     measured = {
@@ -26,19 +47,27 @@ def with_gains(store: GraphStore, run: str, paths: Sequence[ErrorPath]) -> tuple
         for item in items
         if item.io is TensorIO.OUTPUT and item.metrics is not None
     }
-    ports = [ref.op for ref in measured]
-    if len(set(ports)) == len(ports):  # the rows of the ops say it all
-        return tuple(paths)
-    return tuple(replace(path, steps=tuple(_steps(path.steps, ops, measured))) for path in paths)
+    return tuple(
+        replace(path, steps=tuple(_steps(path.steps, steps, ops, measured)))
+        for path, steps in zip(paths, concerned, strict=True)
+    )
+
+
+def _near_several(facts: Facts) -> Bool:
+    """The ops that have several compared outputs, or read an op that has."""
+    near, arrays = facts.rows.several.copy(), facts.arrays
+    for op in np.flatnonzero(facts.rows.several).tolist():
+        near[arrays.successors(op)] = True
+    return near
 
 
 def _steps(
-    steps: Sequence[PathStep], ops: Mapping[str, Op], measured: _Errors
+    steps: Sequence[PathStep], concerned: Sequence[bool], ops: Mapping[str, Op], measured: _Errors
 ) -> Sequence[PathStep]:
     found = []
     for at, step in enumerate(steps):
         after = ops.get(steps[at + 1].row.id) if at + 1 < len(steps) else None
-        found.append(_step(step, ops[step.row.id], after, measured))
+        found.append(_step(step, ops[step.row.id], after, measured) if concerned[at] else step)
     return found
 
 

@@ -31,27 +31,11 @@ def error_paths(
     *inside* is true for *start* and the ops downstream of it that count. At most
     :data:`SHOWN_WAYS`; one for each end.
     """
-    errors = row_errors(facts.rows)
+    errors = facts.rows.relative_errors
     before = widest_paths_to(facts.arrays, [start], inside, errors)
     chosen = _worst_ends(before, errors, ends)
-    region = _Region(facts, start, inside, healed)
+    region = _Region(facts, start, inside, healed, errors)
     return tuple(region.path(path_to(before, end), error) for end, error in chosen)
-
-
-def row_errors(rows: Sequence[OpRow]) -> NDArray[np.float64]:
-    """Relative errors by op number: NaN where nothing was measured, infinite where broken."""
-    return np.array([_error(row) for row in rows], dtype=np.float64)
-
-
-def _error(row: OpRow) -> float:
-    if row.metrics is None:
-        return math.nan
-    error = row.metrics.relative_euclidean_distance
-    if not math.isnan(error):
-        return error
-    if row.metrics.device_nonfinite > row.metrics.golden_nonfinite:
-        return math.inf
-    return row.metrics.different / max(row.metrics.elements, 1)
 
 
 def _worst_ends(
@@ -79,7 +63,15 @@ def _worst_ends(
 class _Region:
     """What lies downstream of a start, for describing the paths in it."""
 
-    def __init__(self, facts: Facts, start: int, inside: Bool, healed: frozenset[str]) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        start: int,
+        inside: Bool,
+        healed: frozenset[str],
+        errors: NDArray[np.float64],
+    ) -> None:
+        self._errors = errors
         self._facts, self._start, self._inside, self._healed = facts, start, inside, healed
         sources, targets = induced_edges(facts.arrays, np.flatnonzero(inside).tolist())
         self._dominators = immediate_dominators(len(inside), (sources, targets), start).tolist()
@@ -87,17 +79,16 @@ class _Region:
 
     def path(self, numbers: Sequence[int], error: float | None) -> ErrorPath:
         """The path through the ops *numbers*, with what happens to the error at each."""
-        arrays, rows = self._facts.arrays, self._facts.rows
+        arrays, ids = self._facts.arrays, self._facts.arrays.ids
         end = numbers[-1]
         between = self._between(end)
         places = np.flatnonzero(between)
-        cuts = [
-            Cut(rows[op].id, int(np.searchsorted(places, op)), 0) for op in self._chain(end)[1:-1]
-        ]
+        cuts = [Cut(ids[op], int(np.searchsorted(places, op)), 0) for op in self._chain(end)[1:-1]]
         size = len(places)
-        steps = [self._step(arrays, numbers, at) for at in range(len(numbers))]
+        rows = self._facts.rows.rows(np.asarray(numbers, dtype=np.int32))
+        steps = [self._step(arrays, numbers, at, row) for at, row in enumerate(rows)]
         return ErrorPath(
-            rows[end].id,
+            ids[end],
             tuple(steps),
             error,
             size,
@@ -116,14 +107,13 @@ class _Region:
             chain.append(self._dominators[chain[-1]])
         return chain[::-1]
 
-    def _step(self, arrays: GraphArrays, numbers: Sequence[int], at: int) -> PathStep:
-        op, rows = numbers[at], self._facts.rows
-        row = rows[op]
+    def _step(self, arrays: GraphArrays, numbers: Sequence[int], at: int, row: OpRow) -> PathStep:
+        op = numbers[at]
         if at == 0:
             return PathStep(row, other_origins=self._others.get(op, ()))
         last = numbers[at - 1]
         sources = [number for number in arrays.predecessors(op).tolist() if number != last]
-        joins = [rows[number].id for number in sources if self._brings_error(number)]
+        joins = [arrays.ids[number] for number in sources if self._brings_error(number)]
         clean = any(self._is_without(number) for number in sources)
         known = self._others.get(last, ())
         reached = self._others.get(op, ())
@@ -134,11 +124,11 @@ class _Region:
     def _is_without(self, number: int) -> bool:
         """True if the op is computed, measured and not reached by the error."""
         computed = len(self._facts.arrays.predecessors(number)) > 0
-        measured = self._facts.rows[number].metrics is not None
+        measured = bool(self._facts.rows.has_metrics[number])
         return computed and measured and not self._inside[number]
 
     def _brings_error(self, number: int) -> bool:
-        error = _error(self._facts.rows[number])
+        error = float(self._errors[number])
         return bool(self._inside[number]) and (math.isnan(error) or error > 0.0)
 
 

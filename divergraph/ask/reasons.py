@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from divergraph.ask.answers import ReasonGroup
+from graphstore.columns.listed_ops import ListedResults
 from graphstore.model import Comparison, Reason
 
 _EXAMPLES = 3
@@ -27,11 +30,25 @@ class ReasonCounter:
         if len(ops) < _EXAMPLES and item.op not in ops:
             ops.append(item.op)
 
+    def add_all(self, results: ListedResults, first: int, ids: Sequence[str]) -> None:
+        """Count those of a slice of the ops *ids* that starts at *first*."""
+        counts = results.ports >= 0
+        for reason in results.reasons.values:
+            if reason is None:
+                continue
+            rows = np.flatnonzero(results.reasons.equal(reason) & counts)
+            self.counts[reason] = self.counts.get(reason, 0) + len(rows)
+            ops = self.examples.setdefault(reason, [])
+            numbers = np.sort(np.unique(results.ops[rows], return_index=True)[1])[:_EXAMPLES]
+            ops += [ids[first + number] for number in results.ops[rows[numbers]].tolist()]
+            del ops[_EXAMPLES:]
+
     def groups(self) -> list[ReasonGroup]:
         """The reasons, the most frequent first."""
         groups = [
             ReasonGroup(reason, count, tuple(self.examples[reason]))
             for reason, count in self.counts.items()
+            if count
         ]
         return sorted(groups, key=lambda group: (-group.count, group.reason.value))
 

@@ -76,8 +76,8 @@ def _fitting(
     store: GraphStore, run: str, where: OpFilter, rows: Iterable[RoleRow]
 ) -> list[RoleRow]:
     """Those of *rows* the filter lets pass; it may ask for anything, so all of it is read."""
-    facts = load_facts(store, run)
-    return [row for row in rows if where.matches(facts.rows[row.topo])]
+    fits = where.mask(load_facts(store, run).rows)
+    return [row for row in rows if fits[row.topo]]
 
 
 def _largest_first(name: str) -> Callable[[RoleRow], float]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.columns.op_columns import OpColumns
 from graphstore.op_row import OpRow
 
 
@@ -13,6 +19,32 @@ class TraceStep:
 
     row: OpRow
     distance: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TraceSteps(Sequence[TraceStep]):
+    """Steps of a trace: *numbers* of *ops*, each at its distance; made when they are asked for."""
+
+    ops: OpColumns
+    numbers: NDArray[np.int32]
+    distances: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> TraceStep: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[TraceStep]: ...
+    def __getitem__(self, index: int | slice) -> TraceStep | list[TraceStep]:
+        """One step, or some."""
+        if isinstance(index, slice):
+            rows, distances = self.ops.rows(self.numbers[index]), self.distances[index].tolist()
+            return list(map(TraceStep, rows, distances))
+        return TraceStep(self.ops[int(self.numbers[index])], int(self.distances[index]))
+
+    def __iter__(self) -> Iterator[TraceStep]:
+        return iter(self[:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +107,7 @@ class Trace:
     """
 
     op: str
-    steps: tuple[TraceStep, ...]
+    steps: Sequence[TraceStep]
     outputs: tuple[str, ...]
     measured: int
     over: int

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from divergraph.ask.facts import Facts, load_facts, resolve_op
 from divergraph.ask.path_gains import with_gains
 from divergraph.ask.paths import ATTENUATES, error_paths
-from divergraph.ask.rows import measured_rows
-from divergraph.ask.trace_answers import Trace, TraceStep
+from divergraph.ask.trace_answers import Trace, TraceSteps
+from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import Level, OpState, Role, Side
 from graphstore.op_row import OpRow
 from graphstore.traverse.algorithms import ancestors, between, propagation, worst_before
-from graphstore.traverse.arrays import Bool
+from graphstore.traverse.arrays import Bool, Int32
 
 _OVER = (OpState.ORIGIN, OpState.INHERITED, OpState.BROKEN)
 
@@ -48,29 +48,33 @@ def trace(
     if to is not None:
         outputs = [facts.arrays.number[resolve_op(store, run, to, side)]]
         _narrow(facts, inside, op_id, outputs[0])
-    far = zip(reach.ops.tolist(), reach.distance.tolist(), strict=True)
-    away = [(number, 0), *((at, distance) for at, distance in far if inside[at])]
-    steps = tuple(TraceStep(rows[at], distance) for at, distance in away)
-    measured = [step for step in steps if step.row.metrics is not None]
-    below = [at for at, _ in away[1:]]
-    healed = tuple(_healed(facts, rows, below, {number, *below}))
+    kept = inside[reach.ops]
+    below = reach.ops[kept]
+    steps = TraceSteps(rows, np.append(number, below), np.append(0, reach.distance[kept]))
+    measured = steps.numbers[rows.has_metrics[steps.numbers]]
+    healed = tuple(_healed(facts, below, steps.numbers))
     paths = error_paths(facts, number, inside, outputs, frozenset(healed))
     if facts.run is not None and side is Side.DEVICE:
-        paths = with_gains(store, run, paths)
+        paths = with_gains(store, run, paths, facts)
     return Trace(
         op_id,
         steps,
-        tuple(rows[at].id for at in outputs),
+        tuple(facts.arrays.ids[at] for at in outputs),
         len(measured),
-        sum(_is_over_a_limit(step.row) for step in measured),
+        int(np.count_nonzero(_over_a_limit(rows)[measured])),
         healed,
         paths,
     )
 
 
-def _is_over_a_limit(row: OpRow) -> bool:
+def _over_a_limit(ops: OpColumns) -> Bool:
     """As ``compare`` counts it: an op may be to blame though its output is within limits."""
-    return row.level is Level.FAIL or (row.level is None and row.state in _OVER)
+    over: Bool = ops.levels.equal(Level.FAIL) | (ops.levels.equal(None) & _over(ops))
+    return over
+
+
+def _over(ops: OpColumns) -> Bool:
+    return ops.states.where(lambda state: state in _OVER)
 
 
 def _first_origin(facts: Facts, run: str) -> str:
@@ -101,31 +105,28 @@ def ops_between(store: GraphStore, target: str, start: str, end: str) -> list[Op
     """
     facts = load_facts(store, target)
     ends = [facts.arrays.number[resolve_op(store, target, name)] for name in (start, end)]
-    return [facts.rows[number] for number in between(facts.arrays, ends[:1], ends[1:])]
+    return facts.rows.rows(between(facts.arrays, ends[:1], ends[1:]))
 
 
-def _healed(
-    facts: Facts, rows: Sequence[OpRow], below: Sequence[int], inside: set[int]
-) -> list[str]:
+def _healed(facts: Facts, below: Int32, inside: Int32) -> Iterator[str]:
+    """The ops *below* that are well though all that feeds them *inside* carries the error."""
     if facts.run is None:
-        return []
+        return
+    ops, carries = facts.rows, _carries(facts.rows)
     # of the ops inside, 0 carries the error, 1 does not; so 0 is left where all of them do
-    without = np.full(len(rows), np.nan)
-    for number in inside:
-        without[number] = not _carries(rows[number])
-    all_carry = worst_before(facts.arrays, measured_rows(rows), without) == 0
-    return [rows[op].id for op in below if all_carry[op] and _is_well(rows[op])]
-
-
-def _is_well(row: OpRow) -> bool:
-    if row.metrics is None or _carries(row):
-        return False
+    without = np.full(len(ops), np.nan)
+    without[inside] = ~carries[inside]
+    all_carry = worst_before(facts.arrays, ops.has_metrics, without) == 0
     # a clean role may still mean a larger error than before, where precision explains much
-    return row.split is None or row.gain is None or row.gain < ATTENUATES
+    lessened = (ops.judged < 0) | ~(ops.gain >= ATTENUATES)
+    well = ops.has_metrics & ~carries & lessened & all_carry
+    yield from (facts.arrays.ids[number] for number in below[well[below]].tolist())
 
 
-def _carries(row: OpRow) -> bool:
-    """True if the op has a notable error: by its role, else by its limits."""
-    if row.split is not None and row.split.role is not Role.UNKNOWN:
-        return row.split.role is not Role.CLEAN
-    return row.state in _OVER
+def _carries(ops: OpColumns) -> Bool:
+    """The ops with a notable error: by their role, else by their limits."""
+    splits = ops.splits.roles
+    notable = np.append(splits.where(lambda role: role is not Role.CLEAN), False)[ops.judged]
+    unknown = np.append(splits.equal(Role.UNKNOWN), True)[ops.judged]
+    carries: Bool = np.where(unknown, _over(ops), notable)
+    return carries

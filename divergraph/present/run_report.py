@@ -59,7 +59,7 @@ def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> 
     """
     seen = overview(store, name)
     assert seen.answer is not None
-    rows = load_facts(store, name).rows
+    rows = tuple(load_facts(store, name).rows)
     with gc_paused():
         comparisons = store.comparisons(name) if data is None else data.comparisons
     return RunReport(

@@ -1,106 +1,211 @@
-"""Ops as tables show them, read slice by slice: nothing of a big graph is kept here.
+"""All ops of a graph as columns, read slice by slice: nothing of a big graph is kept here.
 
-A hundred thousand rows go through these functions, so values are made column by column
-(the columns are in the order of the queries ``listed_*``) and equal ones are shared.
+A million ops go through these functions, so no Python value is made for a row.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
-from typing import Any, TypeAlias, TypeVar
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
-from graphstore.contract import ListedOp, QueryResult
-from graphstore.cypher.metric_reading import columns_of
-from graphstore.model import Comparison, DType, OpState, Side, Tensor
+import numpy as np
+
+from graphstore.columns.coded import Int, Lists, Numbers, starts
+from graphstore.columns.link_columns import LinkColumns
+from graphstore.columns.listed_ops import ListedOps, ListedResults, ListedTensors
+from graphstore.columns.op_columns import places_of
+from graphstore.columns.parts import (
+    COUNTS,
+    FIGURES,
+    MetricColumns,
+    Notes,
+    OptionalNumbers,
+    SplitColumns,
+)
+from graphstore.cypher import arrow_columns as arrow
+from graphstore.model import (
+    SPLIT_NUMBERS,
+    DType,
+    Guilt,
+    Level,
+    LineageLink,
+    LineageRule,
+    Metric,
+    OpState,
+    Reason,
+    Role,
+    Side,
+    TensorIO,
+)
 from graphstore.schema import codec
-from graphstore.schema.metric_values import choices, comparison_values
+from graphstore.schema.metric_values import choices
 
-Row: TypeAlias = tuple[Any, ...]
-AskSlice: TypeAlias = Callable[[str, int, int], QueryResult]
-"""The answer of a named query for the ops with topo from .. until."""
-Loose: TypeAlias = Mapping[str, Sequence[tuple[int, str]]]
-"""By op: the partners that are in no graph, each with its place among all links."""
+AskSlice: TypeAlias = Callable[[str, int, int], Any]
+"""The answer of a named query, as an Arrow table, for the ops with topo from .. until."""
 
-SLICE = 25_000
+SLICE = 100_000
 _PARTNERS = {Side.DEVICE: "listed_originals", Side.GOLDEN: "listed_device_ops"}
-_DTYPES = choices(DType)
-_STATES = choices(OpState)
-
-_T = TypeVar("_T")
+_DTYPES, _STATES, _LEVELS, _REASONS = map(choices, (DType, OpState, Level, Reason))
 
 
-def listed_ops(ask: AskSlice, side: Side, loose: Loose | None) -> Iterator[ListedOp]:
-    """The ops behind *ask* in topo order.
+@dataclass(frozen=True, slots=True)
+class Partners:
+    """The other side of a run: the ids of its ops, and, by number of an op on this side, the
+    partners in no graph, each with its place among all links."""
 
-    *loose* is None for an imported graph, which has no results and no partners.
+    ids: Sequence[str]
+    loose: Mapping[int, Sequence[tuple[int, str]]]
+
+
+def listed_ops(
+    ask: AskSlice, side: Side, count: int, partners: Partners | None
+) -> Iterator[ListedOps]:
+    """The *count* ops behind *ask* in topo order.
+
+    *partners* is None for an imported graph, which has no results and no partners.
     """
-    first = 0
-    while True:
-        until = first + SLICE
-        ops = ask("listed_ops", first, until).rows
-        outputs = _tensors(ask("listed_tensors", first, until).rows)
-        partners: dict[int, list[tuple[int, str]]] = {}
-        results: dict[int, list[tuple[OpState, Comparison]]] = {}
-        if loose is not None:
-            partners = _partners(ask(_PARTNERS[side], first, until).rows)
-        if loose is not None and side is Side.DEVICE:
-            results = _results(ask("listed_results", first, until))
-        for topo, row in enumerate(ops, start=first):
-            linked = partners.get(topo, [])
-            op = str(row[0])
-            if loose and op in loose:
-                linked = sorted([*linked, *loose[op]])
-            yield _listed(row, outputs.get(topo, ()), results.get(topo, ()), linked)
-        if len(ops) < SLICE:
-            return
-        first = until
+    linked = None if partners is None else _Linked(partners)
+    for first in range(0, max(count, 1), SLICE):
+        until = min(first + SLICE, count)
+        ops = ask("listed_ops", first, until)
+        found, results = Lists(starts([0] * (until - first)), np.zeros(0, np.int32), ()), None
+        if linked is not None:
+            found = linked.slice(ask(_PARTNERS[side], first, until), first, until)
+            if side is Side.DEVICE:
+                results = _results(ask("listed_results", first, until), first)
+        yield ListedOps(
+            first,
+            arrow.coded(ops["own_name"], lambda text: text),
+            arrow.coded(ops["type"], _text),
+            arrow.coded(ops["subgraph"], _text),
+            arrow.known(ops["originals"]),
+            arrow.lists(ops["original_names"]),
+            _tensors(ask("listed_tensors", first, until), first, until),
+            found,
+            results,
+        )
 
 
-def _listed(
-    row: Row,
-    outputs: Sequence[Tensor],
-    results: Sequence[tuple[OpState, Comparison]],
-    linked: Sequence[tuple[int, str]],
-) -> ListedOp:
-    op, name, kind, subgraph, originals, original_names = row
-    return ListedOp(
-        op,
-        op if name == op else name,
-        sys.intern(kind),
-        sys.intern(subgraph),
-        None if originals is None else tuple(original_names or ()),
-        tuple(outputs),
-        tuple(dict.fromkeys([partner for _, partner in linked])),
-        results[0][0] if results else None,
-        tuple([comparison for _, comparison in results]),
+def link_columns(
+    table: Any, ids: Mapping[Side, Sequence[str]], loose: Sequence[tuple[int, LineageLink]]
+) -> LinkColumns:
+    """The links behind the rows of the query ``link_columns``."""
+    numbers = {
+        name: arrow.integers(table[name]).astype(np.int32)
+        for name in ("device", "original", "device_port", "original_port")
+    }
+    return LinkColumns(
+        ids,
+        numbers["device"],
+        numbers["original"],
+        arrow.coded(table["evidence"], LineageRule),
+        numbers["device_port"],
+        numbers["original_port"],
+        arrow.floats(table["confidence"]),
+        arrow.integers(table["seq"]),
+        loose,
     )
 
 
-def _by_topo(topos: Iterable[int], values: Iterable[_T]) -> dict[int, list[_T]]:
-    found: dict[int, list[_T]] = {}
-    for topo, value in zip(topos, values, strict=True):
-        found.setdefault(topo, []).append(value)
-    return found
+class _Linked:
+    """Partners by slices; those in no graph have the numbers behind all others."""
+
+    def __init__(self, partners: Partners) -> None:
+        self._loose = partners.loose
+        names = dict.fromkeys(name for each in partners.loose.values() for _, name in each)
+        self._number = {name: at for at, name in enumerate(names, start=len(partners.ids))}
+        self._names = (*partners.ids, *names) if names else partners.ids
+
+    def slice(self, table: Any, first: int, until: int) -> Lists:
+        """The partners of the ops first .. until, in the order of their links, each once."""
+        topo, seq, partner = (arrow.integers(table[name]) for name in ("topo", "seq", "partner"))
+        loose = [
+            (op, place, self._number[name])
+            for op, links in self._loose.items()
+            if first <= op < until
+            for place, name in links
+        ]
+        if loose:
+            more = np.array(loose, dtype=np.int64)
+            topo, seq, partner = (
+                np.concatenate((column, more[:, at]))
+                for at, column in enumerate((topo, seq, partner))
+            )
+        order = np.lexsort((seq, topo))
+        topo, partner = topo[order] - first, partner[order]
+        kept = _first_of_each(topo * max(len(self._names), 1) + partner)
+        topo, partner = topo[kept], partner[kept]
+        counts = np.bincount(topo, minlength=until - first)
+        return Lists(starts(counts), partner.astype(np.int32), self._names)
 
 
-def _tensors(rows: Sequence[Row]) -> dict[int, list[Tensor]]:
-    if not rows:
-        return {}
-    topo, shape, dtype, layout = zip(*rows, strict=True)
-    shapes = map(codec.shape_value, shape)
-    return _by_topo(topo, map(Tensor, repeat(""), map(_DTYPES.get, dtype), shapes, layout))
+def _first_of_each(keys: Numbers) -> Any:
+    """Which *keys* to keep so that each stays where it came first."""
+    _, firsts = np.unique(keys, return_index=True)
+    return slice(None) if len(firsts) == len(keys) else np.sort(firsts)
 
 
-def _partners(rows: Sequence[Row]) -> dict[int, list[tuple[int, str]]]:
-    return _by_topo((row[0] for row in rows), (row[1:] for row in rows))
+def _tensors(table: Any, first: int, until: int) -> ListedTensors:
+    counts = np.bincount(arrow.integers(table["topo"]) - first, minlength=until - first)
+    return ListedTensors(
+        starts(counts),
+        arrow.coded(table["shape"], codec.shape_value),
+        arrow.coded(table["dtype"], _DTYPES.get),
+        arrow.coded(table["layout"], lambda text: text),
+    )
 
 
-def _results(answer: QueryResult) -> dict[int, list[tuple[OpState, Comparison]]]:
-    if not answer.rows:
-        return {}
-    columns = columns_of(answer)
-    comparisons = comparison_values(columns)
-    states = map(_STATES.__getitem__, columns["state"])
-    return _by_topo(columns["topo"], zip(states, comparisons, strict=True))
+def _results(table: Any, first: int) -> ListedResults:
+    compared, judged = arrow.truths(table["compared"]), arrow.known(table["role"])
+    return ListedResults(
+        (arrow.integers(table["topo"]) - first).astype(np.int32),
+        arrow.coded(table["io"], TensorIO).equal(TensorIO.OUTPUT),
+        arrow.integers(table["port"]).astype(np.int32),
+        arrow.coded(table["state"], _STATES.__getitem__),
+        arrow.coded(table["level"], _LEVELS.__getitem__),
+        arrow.combinations(table["failed"], Metric),
+        arrow.coded(table["reason"], _REASONS.__getitem__),
+        arrow.coded(table["detail"], _text),
+        arrow.coded(table["shape"], codec.shape_value),
+        arrow.coded(table["device_dtype"], _DTYPES.get),
+        places_of(compared),
+        MetricColumns(
+            {name: arrow.floats(table[name])[compared] for name in FIGURES},
+            {name: arrow.integers(table[name])[compared] for name in COUNTS},
+            arrow.coded(table["notes_json"], _notes).take(compared),
+        ),
+        places_of(judged),
+        _splits(table, judged),
+    )
+
+
+def _splits(table: Any, judged: Any) -> SplitColumns:
+    nan: Mapping[str, Int] = arrow.named_rows(table["nan"])
+    numbers = {}
+    for name in SPLIT_NUMBERS:
+        known = arrow.known(table[name])
+        if name in nan:
+            known = known.copy()
+            known[nan[name]] = True
+        numbers[name] = OptionalNumbers(arrow.floats(table[name])[judged], known[judged])
+
+    return SplitColumns(
+        # null only in rows without a split
+        arrow.coded(table["role"], lambda text: Role(text or Role.UNKNOWN)).take(judged),
+        arrow.coded(table["guilt"], lambda text: Guilt(text or Guilt.NONE)).take(judged),
+        numbers,
+        arrow.coded(table["failure"], _text).take(judged),
+    )
+
+
+def _notes(text: str | None) -> Notes:
+    """As the codec keeps them: by metric, in their order."""
+    if text is None:
+        return ()
+    return tuple((Metric(name), note) for name, note in json.loads(text).items())
+
+
+def _text(text: str | None) -> str:
+    return text or ""

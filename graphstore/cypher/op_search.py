@@ -13,27 +13,23 @@ _FUZZY_CANDIDATES = 200
 
 @dataclass(frozen=True)
 class OpIndex:
-    """Ids, lower-case names and types of the ops of a graph in topo order.
+    """Ids, names and types of the ops of a graph in topo order, as they are written.
 
-    ``kinds`` are the types as they are written.
+    Names are the very ids where they are equal: a million lower-case ones take 100 MB.
     """
 
     ids: tuple[str, ...]
     names: tuple[str, ...]
-    types: tuple[str, ...]
     kinds: tuple[str, ...]
 
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str, str]]) -> OpIndex:
         """The index of (id, name, type) rows in topo order."""
         kept = list(rows)
-        kinds = tuple([sys.intern(row[2]) for row in kept])
-        lower = {kind: kind.lower() for kind in set(kinds)}
         return cls(
             tuple([row[0] for row in kept]),
-            tuple([row[1].lower() for row in kept]),
-            tuple([lower[kind] for kind in kinds]),
-            kinds,
+            tuple([row[1] for row in kept]),
+            tuple([sys.intern(row[2]) for row in kept]),
         )
 
     def find(self, text: str, limit: int) -> list[str]:
@@ -56,7 +52,7 @@ class OpIndex:
         return [self.ids[number] for _, number in sorted(ranked)[:limit]]
 
     def _rank(self, wanted: str, number: int) -> int | None:
-        name, kind = self.names[number], self.types[number]
+        name, kind = self.names[number].lower(), self.kinds[number].lower()
         if wanted in name or wanted in self.ids[number].lower():
             if wanted in (name, self.ids[number].lower()):
                 return 0
@@ -73,12 +69,13 @@ class OpIndex:
     def _alike(self, wanted: str, limit: int) -> list[str]:
         grams = {wanted[at : at + 3] for at in range(max(1, len(wanted) - 2))}
         shared = sorted(
-            (-sum(gram in name for gram in grams), number) for number, name in enumerate(self.names)
+            (-sum(gram in name.lower() for gram in grams), number)
+            for number, name in enumerate(self.names)
         )
         scored: list[tuple[float, int]] = []
         for _, number in shared[:_FUZZY_CANDIDATES]:
-            name = self.names[number]
-            texts = (name, name.rpartition("/")[2], self.types[number])
+            name = self.names[number].lower()
+            texts = (name, name.rpartition("/")[2], self.kinds[number].lower())
             score = max(SequenceMatcher(None, wanted, other).ratio() for other in texts)
             if score >= _FUZZY_AT_LEAST:
                 scored.append((-score, number))

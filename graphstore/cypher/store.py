@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
-from graphstore.contract import GraphInfo, ListedOp, QueryResult, RunData
-from graphstore.cypher.listing import listed_ops
+from graphstore.columns.link_columns import LinkColumns
+from graphstore.columns.listed_ops import ListedOps
+from graphstore.contract import GraphInfo, QueryResult, RunData
+from graphstore.cypher.listing import Partners, link_columns, listed_ops
 from graphstore.cypher.metric_reading import columns_of, metric_columns
 from graphstore.cypher.original_ids import golden_ops, original_comparison, original_link
 from graphstore.cypher.queries import load
@@ -134,12 +136,13 @@ class CypherStore(CypherQueries):
         fetch({first for number in places.values() for first in reader.needed(number)})
         return {op: reader.op(places[plain_text(op)]) for op in ids if op in nodes}
 
-    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOp]:
-        """All ops in topo order as tables show them, read as they are taken."""
+    def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOps]:
+        """All ops in topo order as columns, slice by slice, read as they are taken."""
         place = self._place(target)
-        key, _ = place.graph(side)
+        key, content = place.graph(side)
+        count = len(self._arrays_of(place, key, content).ids)
 
-        def ask(name: str, first: int, until: int) -> QueryResult:
+        def ask(name: str, first: int, until: int) -> Any:
             query = load(name, self.dialect)
             params = {**self._implied(place, query), "first": first, "until": until}
             if "graph" in params:
@@ -147,15 +150,22 @@ class CypherStore(CypherQueries):
             if "$first_node" in query.text:
                 params |= {"first_node": first_id(key) + first, "end_node": first_id(key) + until}
                 del params["until"]
-            return self._ask(place, query, params)
+            return self._ask_table(place, query, params)
 
-        loose: dict[str, list[tuple[int, str]]] = {}
-        if place.run is not None:
-            for seq, link in self._loose_links(place):
-                ends = (link.device, link.original)
-                op, partner = ends if side is Side.DEVICE else ends[::-1]
-                loose.setdefault(op, []).append((seq, partner))
-        return listed_ops(ask, side, None if place.run is None else loose)
+        partners = None if place.run is None else self._partners(place, side)
+        return listed_ops(ask, side, count, partners)
+
+    def _partners(self, place: TargetKeys, side: Side) -> Partners:
+        """What the ops of *side* of a run are linked with."""
+        other = Side.GOLDEN if side is Side.DEVICE else Side.DEVICE
+        number = self._arrays_of(place, *place.graph(side)).number
+        loose: dict[int, list[tuple[int, str]]] = {}
+        for seq, link in self._loose_links(place):
+            ends = (link.device, link.original)
+            op, partner = ends if side is Side.DEVICE else ends[::-1]
+            if op in number:
+                loose.setdefault(number[op], []).append((seq, partner))
+        return Partners(self._arrays_of(place, *place.graph(other)).ids, loose)
 
     def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:
         """The comparisons of a run, all or those of the device ops with these ids."""
@@ -226,6 +236,17 @@ class CypherStore(CypherQueries):
         if op is not None and not found:
             self._node(place, op, side)
         return [link for _, link in sorted(found, key=lambda item: item[0])]
+
+    def link_columns(self, run: str) -> LinkColumns:
+        """All lineage links as columns."""
+        place = self._run_place(run)
+        query = load("link_columns", self.dialect)
+        table = self._ask_table(place, query, self._implied(place, query))
+        return link_columns(
+            table,
+            {side: self._arrays_of(place, *place.graph(side)).ids for side in Side},
+            self._loose_links(place),
+        )
 
     def _loose_links(self, place: TargetKeys) -> list[tuple[int, LineageLink]]:
         """Links that no relationship can hold, each with its place among all."""

@@ -13,6 +13,7 @@ from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 from graphstore.contract import GraphStore, QueryResult
+from graphstore.cypher.arrow_columns import table_of
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.op_search import OpIndex
 from graphstore.cypher.original_ids import may_be_escaped, original_ids
@@ -96,6 +97,10 @@ class CypherTargets(GraphStore):
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
         """The rows of a query on one target, all if there are no limits."""
+
+    def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
+        """The same rows as an Arrow table."""
+        return table_of(self._ask(place, query, params))
 
     @abstractmethod
     def _names(self) -> list[str]:

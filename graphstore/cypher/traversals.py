@@ -124,8 +124,8 @@ def _op_search(asked: TraversalRequest) -> QueryResult:
     index, wanted = asked.index(), str(asked.params["text"]).lower()
     fits = [
         number
-        for number, (name, kind) in enumerate(zip(index.names, index.types, strict=True))
-        if wanted in name or wanted in kind
+        for number, (name, kind) in enumerate(zip(index.names, index.kinds, strict=True))
+        if wanted in name.lower() or wanted in kind.lower()
     ]
     return _ops(asked, np.asarray(fits, dtype=np.int32))
 

@@ -38,8 +38,11 @@ class ReadDatabase:
         self.path = path
         with engine_errors(path):
             # a file that is gone is for the engine to say
-            size = path.stat().st_size if path.is_file() else 0
-            self._database = open_file(path, read_only=True, wanted=_POOL_A_BYTE * size)
+            self._database: Any = self._opened()
+
+    def _opened(self) -> Any:
+        size = self.path.stat().st_size if self.path.is_file() else 0
+        return open_file(self.path, read_only=True, wanted=_POOL_A_BYTE * size)
 
     def ask(
         self,
@@ -101,17 +104,44 @@ class ReadDatabase:
             finally:
                 result.close()
 
+    def asked_table(self, cypher: str, params: Mapping[str, object]) -> Any:
+        """All rows of a query as an Arrow table.
+
+        Raises:
+            StoreError: the engine cannot read them, or the store was closed meanwhile.
+        """
+        with self._connection() as connection:
+            try:
+                result = connection.execute(cypher, dict(params))
+                try:
+                    return result.get_as_arrow(100_000)
+                finally:
+                    result.close()
+            except RuntimeError as error:
+                raise query_error(cypher, str(error), None) from error
+
+    def rest(self) -> None:
+        """Let go of the engine's buffers, if no query runs; the next one opens the file again."""
+        with self._idle:
+            if not self._running and self._database is not None:
+                self._database.close()
+                self._database = None
+
     def close(self) -> None:
         """Stop the queries that still run and release the file."""
         with self._idle:
             for connection in self._running:
                 connection.interrupt()
             self._idle.wait_for(lambda: not self._running)
-            self._database.close()
+            if self._database is not None:
+                self._database.close()
 
     @contextmanager
     def _connection(self) -> Iterator[Any]:
         with self._idle:
+            if self._database is None:
+                with engine_errors(self.path):
+                    self._database = self._opened()
             connection = connect(self._database)
             self._running.add(connection)
         try:

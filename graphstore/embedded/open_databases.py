@@ -96,6 +96,12 @@ class OpenDatabases:
                 if known[1] in self._apart:
                     self._apart.pop(known[1]).retire()
 
+    def rest(self) -> None:
+        """Have those that nobody reads at present let go of their memory."""
+        with self._lock:
+            for _, database in self._open.values():
+                database.rest()
+
     def close(self) -> None:
         """Close all of them."""
         with self._lock:

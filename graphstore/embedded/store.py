@@ -213,6 +213,10 @@ class EmbeddedStore(CypherStore):
         self._check_allowed()
         self._folder.check_writable()
 
+    def rest(self) -> None:
+        """Let go of the engine's buffers; what is asked next opens its file in a millisecond."""
+        self._databases.rest()
+
     def close(self) -> None:
         """Release all files; the store is not used afterwards."""
         self._databases.close()
@@ -230,6 +234,17 @@ class EmbeddedStore(CypherStore):
         params: Mapping[str, object],
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
+        database, text, values = self._text_for(place, query, params)
+        return database.ask(text, values, limits)
+
+    def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
+        database, text, values = self._text_for(place, query, params)
+        return database.asked_table(text, values)
+
+    def _text_for(
+        self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]
+    ) -> tuple[ReadDatabase, str, dict[str, object]]:
+        """The database, the text and the parameters that ask it *query*."""
         entry = self._known(place.name)
         # The stores' own queries ask for keys, not for names, so a renamed entry is asked as it
         # is; only what shows names to users needs a copy that says the new one.
@@ -242,7 +257,7 @@ class EmbeddedStore(CypherStore):
                 None,
             )
         database = self._databases.named(entry) if says_name else self._databases.of(entry)
-        return database.ask(text, values, limits)
+        return database, text, values
 
     def _checked_query(
         self, cypher: str, parameters: QueryParameters, target: str | None

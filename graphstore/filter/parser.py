@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from graphstore.errors import FilterError
 from graphstore.filter.fields import FIELDS, FieldKind, Operator, field_named, near_misses
-from graphstore.filter.predicates import ValueRefusedError, predicate_of
+from graphstore.filter.predicates import ValueRefusedError, condition_of
 from graphstore.filter.terms import OpFilter, Pattern, Term
 
 _FIELD = re.compile(r"([A-Za-z_][\w-]*)(!=|<=|>=|[:=<>~])")
@@ -80,7 +80,7 @@ class _Reader:
     def _checked(self, field: str, operator: Operator, values: list[_Value], negated: bool) -> Term:
         for value in values:
             try:
-                predicate_of(field, operator, (value.pattern.pieces,), negated=negated)
+                condition_of(field, operator, (value.pattern.pieces,), negated=negated)
             except ValueRefusedError as refused:
                 raise self._error(
                     refused.what, value.start, value.end, refused.hint or _example(_KINDS[field])

@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from graphstore.columns.coded import Bool
+from graphstore.columns.op_columns import OpColumns
+from graphstore.filter.conditions import AllOf
 from graphstore.filter.fields import Operator
-from graphstore.filter.predicates import Predicate, all_of, predicate_of
+from graphstore.filter.predicates import condition_of
 from graphstore.op_row import OpRow
 
 
@@ -77,14 +80,18 @@ class OpFilter:
 
     def matches(self, row: OpRow) -> bool:
         """True if every condition holds for *row*."""
-        return self.predicate(row)
+        return self.condition.matches(row)
+
+    def mask(self, ops: OpColumns) -> Bool:
+        """The *ops* for which every condition holds: what :meth:`matches` says of each row."""
+        return self.condition.mask(ops)
 
     @cached_property
-    def predicate(self) -> Predicate:
-        """The filter as one function, for long lists of rows."""
-        return all_of(
+    def condition(self) -> AllOf:
+        """The filter as one condition."""
+        return AllOf(
             [
-                predicate_of(
+                condition_of(
                     term.field,
                     term.operator,
                     tuple(value.pieces for value in term.values),

@@ -19,8 +19,9 @@ from enum import StrEnum
 from types import NoneType
 from typing import Any, get_args, get_origin
 
+from graphstore.columns.parts import COUNTS, FIGURES, SPREAD
 from graphstore.errors import StoreError
-from graphstore.model import ErrorSplit, Figures, Metric, MetricSet, SideFigures
+from graphstore.model import ErrorSplit, Figures, SideFigures
 from graphstore.schema.codec import declared
 
 SCHEMA_VERSION = 2
@@ -99,15 +100,7 @@ def _column_of(name: str, declared_type: Any) -> Column:
 
 _TYPES = {float: ColumnType.DOUBLE, int: ColumnType.INT64, bool: ColumnType.BOOL}
 
-SPREAD_COLUMNS = ("device_mean", "device_std", "golden_mean", "golden_std")
-"""The four numbers of ``standard_deviation``, in its order."""
-METRIC_COLUMNS = tuple(
-    name
-    for metric in Metric
-    for name in (SPREAD_COLUMNS if metric is Metric.STANDARD_DEVIATION else (metric.value,))
-)
-"""The ten metrics as columns."""
-COUNT_COLUMNS = tuple(name for name, kind in declared(MetricSet).items() if kind is int)
+SPREAD_COLUMNS, METRIC_COLUMNS, COUNT_COLUMNS = SPREAD, FIGURES, COUNTS
 METRIC_SET_COLUMNS = (*METRIC_COLUMNS, "nan", "notes_json", *COUNT_COLUMNS)
 """The columns of a Metric row that hold its metric set."""
 

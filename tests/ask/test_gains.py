@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divergraph.ask.rows import with_causes
+from divergraph.ask.columns import with_causes
+from graphstore.columns.op_columns import OpColumns
 from graphstore.model import MetricSet, OpState, Side
 from graphstore.op_row import OpRow
 from graphstore.traverse.arrays import arrays_from_edges
@@ -42,7 +43,8 @@ def test_gain_is_over_the_worst_of_the_nearest_measured_ancestors(errors, data):
     edges = [(min(pair), max(pair)) for pair in drawn if pair[0] != pair[1]]
     graph = nx.DiGraph(edges)
     graph.add_nodes_from(range(size))
-    rows = with_causes(list(map(row, range(size), errors)), arrays_of(size, edges), [])
+    ops = OpColumns.of(list(map(row, range(size), errors)))
+    rows = with_causes(ops, arrays_of(size, edges), [])
     for op in range(size):
         nearest = [
             before
@@ -69,6 +71,6 @@ def test_hubs_of_ops_that_are_not_measured_take_no_square_of_time():
     edges += [(half, number) for number in range(half + 1, 2 * half + 1)]
     errors = [0.5 if number == 7 else 0.25 for number in range(2 * half + 1)]
     errors[half] = None
-    rows = list(map(row, range(len(errors)), errors))
-    gains = {found.gain for found in with_causes(rows, arrays_of(len(rows), edges), [])}
+    ops = OpColumns.of(list(map(row, range(len(errors)), errors)))
+    gains = {found.gain for found in with_causes(ops, arrays_of(len(ops), edges), [])}
     assert gains == {None, 0.5}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from divergraph.ask.overview import _modules
+from divergraph.ask.overview import modules_of
+from graphstore.columns.op_columns import OpColumns
 from graphstore.model import MetricSet, OpState, Side
 from graphstore.op_row import OpRow
 
@@ -20,7 +21,7 @@ def row(name: str, cosine: float, state: OpState, nonfinite: int = 0) -> OpRow:
 
 def test_ops_right_below_the_root_are_in_no_module():
     rows = [row(f"/{part}/add", 0.9, OpState.CLEAN) for part in "abc"]
-    modules = _modules([*rows, row("/pool", 0.5, OpState.INHERITED)])
+    modules = modules_of(OpColumns.of([*rows, row("/pool", 0.5, OpState.INHERITED)]))
     assert [module.name for module in modules] == ["/a", "/b", "/c"]
 
 
@@ -30,6 +31,7 @@ def test_nan_is_the_worst_cosine_of_a_module():
         row("b/exp", math.nan, OpState.ORIGIN, nonfinite=2),
         row("c/exp", math.nan, OpState.CLEAN),  # the golden side's are the same
     ]
-    worst = {module.name: module.worst_cosine for module in _modules([*rows, *broken])}
+    modules = modules_of(OpColumns.of([*rows, *broken]))
+    worst = {module.name: module.worst_cosine for module in modules}
     assert math.isnan(worst["b"])
     assert (worst["a"], worst["c"]) == (0.999, 0.999)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import replace
 
 import pytest
 from asking import by_cypher, ops_of, same, sample_parameters
@@ -18,7 +17,7 @@ from graphstore.contract import GraphStore
 from graphstore.cypher.queries import list_queries, load
 from graphstore.cypher.traversals import ON_ARRAYS
 from graphstore.errors import QueryError, UnknownNameError
-from graphstore.model import Comparison, Side, Tensor, TensorIO
+from graphstore.model import Side, TensorIO
 from graphstore.traverse.topological_order import graph_arrays, topo_order
 
 
@@ -81,47 +80,6 @@ def test_some_ops_only(first: GraphStore) -> None:
     assert first.comparisons("first", []) == []
     with pytest.raises(UnknownNameError, match=r"no op named 'cnov'.*conv"):
         first.comparisons("first", ["cnov"])
-
-
-@pytest.mark.parametrize("side", list(Side))
-def test_listed_ops_say_what_the_whole_values_say(first: GraphStore, side) -> None:
-    data = sample_run("first")
-    graph = data.device if side is Side.DEVICE else data.golden
-    listed = list(first.listed_ops("first", side))
-    assert [op.id for op in listed] == topo_order(graph)
-    whole = graph.op_index()
-    for op in listed:
-        value = whole[op.id]
-        same_words = (value.name, value.type, value.subgraph, value.original_names)
-        assert (op.name, op.type, op.subgraph, op.original_names) == same_words
-        assert op.outputs == tuple(
-            Tensor("", tensor.dtype, tensor.shape, tensor.layout) for tensor in value.outputs
-        )
-        partners = [
-            (link.original if side is Side.DEVICE else link.device)
-            for link in data.links
-            if op.id == (link.device if side is Side.DEVICE else link.original)
-        ]
-        assert op.partners == tuple(dict.fromkeys(partners))
-        assert op.state == (data.states[op.id] if side is Side.DEVICE else None)
-        full = [item for item in data.comparisons if item.op == op.id and side is Side.DEVICE]
-        assert [same(item) for item in op.results] == [same(_as_listed(item)) for item in full]
-
-
-def _as_listed(item: Comparison) -> Comparison:
-    split = item.split
-    return replace(
-        item,
-        golden=None,
-        rule=None,
-        golden_dtype=None,
-        device_path="",
-        golden_path="",
-        address=None,
-        figures=None,
-        limit="",
-        split=None if split is None else replace(split, group=(), reference=""),
-    )
 
 
 def test_single_ops_come_back_equal(first: GraphStore) -> None:

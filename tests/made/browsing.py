@@ -37,7 +37,7 @@ def op_under_cursor(app: DivergraphApp) -> str:
 
 def shown_ops(app: DivergraphApp) -> list[str]:
     """The ops listed, filtered and in order."""
-    return [row.id for row in table(app).source.shown()]
+    return [row.id for row in table(app).source.shown]
 
 
 class Browser:

@@ -1,32 +1,41 @@
 """The chart of the cosine."""
 
+import math
+
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App
 
+from graphstore.columns.coded import Coded
 from graphstore.model import OpState
-from tui.widgets.curve import Curve, CurveOp, blocks_of, parts_of, scale_of, worst_of
+from tui.widgets.curve import Curve, CurveOps, blocks_of, parts_of, scale_of, worst_of
 
 cosines = st.none() | st.floats(-1.0, 1.0)
 
 
-def op(number, cosine, state=OpState.CLEAN):
-    return CurveOp(f"net/part{number // 4}/op{number}", number, cosine, state, f"part{number // 4}")
+def curve(cosines, states=None):
+    size = len(cosines)
+    return CurveOps(
+        [f"net/part{number // 4}/op{number}" for number in range(size)],
+        np.arange(size),
+        np.array([math.nan if each is None else each for each in cosines]),
+        Coded.of(states or [OpState.CLEAN] * size),
+        Coded.of(f"part{number // 4}" for number in range(size)),
+    )
 
 
 @given(st.lists(cosines, min_size=1, max_size=300), st.integers(1, 120))
 def test_blocks_hold_every_op_once_and_fit_the_width(values, width):
-    ops = [op(number, value) for number, value in enumerate(values)]
-    blocks, cells = blocks_of(ops, width)
-    assert [one.topo for block in blocks for one in block] == list(range(len(values)))
+    blocks, cells = blocks_of(len(values), width)
+    assert [one for block in blocks for one in block] == list(range(len(values)))
     assert len(blocks) * cells <= width
 
 
 @given(st.lists(cosines, min_size=1, max_size=50))
 def test_a_lower_cosine_never_has_a_higher_bar(values):
-    ops = [op(number, value) for number, value in enumerate(values)]
-    scale = scale_of(ops)
+    scale = scale_of(curve(values))
     known = sorted(value for value in values if value is not None)
     heights = [scale.height(value) for value in known]
     assert heights == sorted(heights)
@@ -35,20 +44,20 @@ def test_a_lower_cosine_never_has_a_higher_bar(values):
 
 @pytest.mark.parametrize("low", [0.3, 0.95, 0.9999])
 def test_the_axis_reads_what_the_bars_show(low):
-    scale = scale_of([op(0, 1.0), op(1, low)])
+    scale = scale_of(curve([1.0, low]))
     for height in (0.2, 0.5, 0.9):
         assert scale.height(scale.cosine(height)) == pytest.approx(height)
         assert float(scale.label(height)) == pytest.approx(scale.cosine(height), abs=0.06)
 
 
 def test_an_origin_stands_for_its_block_before_a_lower_cosine():
-    block = [op(0, 0.2, OpState.INHERITED), op(1, 0.98, OpState.ORIGIN), op(2, None)]
-    assert worst_of(block).topo == 1
+    states = [OpState.INHERITED, OpState.ORIGIN, OpState.CLEAN]
+    assert worst_of(curve([0.2, 0.98, None], states), range(3)) == 1
 
 
 def test_parts_are_named_where_names_begin_to_differ():
     names = ["net/conv1/Relu", "net/conv2/Relu", "net/fc/MatMul", "net/fc/Add", "Output"]
-    assert parts_of(names) == ["conv1", "conv2", "fc", "fc", ""]
+    assert list(parts_of(names)) == ["conv1", "conv2", "fc", "fc", ""]
 
 
 class CurveApp(App):
@@ -70,11 +79,13 @@ class CurveApp(App):
         self.opened.append(event.op)
 
 
-def made(count):
-    ops = [op(number, 0.9999) for number in range(count)]
-    ops[count // 2] = op(count // 2, 0.97, OpState.ORIGIN)
-    ops[-1] = op(count - 1, None, OpState.BROKEN)
-    return ops
+def made(count, low=()):
+    cosines, states = [0.9999] * count, [OpState.CLEAN] * count
+    cosines[count // 2], states[count // 2] = 0.97, OpState.ORIGIN
+    cosines[-1], states[-1] = None, OpState.BROKEN
+    for number in low:
+        cosines[number] = -0.5
+    return curve(cosines, states)
 
 
 @pytest.mark.parametrize("count", [2, 30, 1000])
@@ -100,8 +111,7 @@ async def test_the_axis_of_a_high_chart_says_no_number_twice():
     class HighChart(CurveApp):
         CSS = "Curve { height: 40; }"
 
-    app = HighChart(made(30))
-    app.ops[3] = op(3, -0.5)  # so the scale is by nines
+    app = HighChart(made(30, low=[3]))  # so the scale is by nines
     async with app.run_test(size=(80, 50)):
         lines = app.query_one(Curve).render().plain.splitlines()
         labels = [line.split()[0] for line in lines if line[:7].strip() and line[8] == "┤"]
@@ -110,7 +120,7 @@ async def test_the_axis_of_a_high_chart_says_no_number_twice():
 
 
 async def test_a_run_without_compared_ops_says_so():
-    app = CurveApp([])
+    app = CurveApp(curve([]))
     async with app.run_test(size=(80, 24)) as pilot:
         assert app.query_one(Curve).render().plain == "no op has a cosine"
         await pilot.press("right", "enter")

@@ -198,9 +198,9 @@ def ladders(tmp_path):
     """Both graphs of an analysed run."""
     with open_store(str(tmp_path / "store")) as store:
         store.save_run(analysed_run())
-        from divergraph.ask import op_rows
+        from divergraph.ask import load_facts
 
-        return ladders_of(store, "15", "run", op_rows(store, "15"))
+        return ladders_of(store, "15", "run", load_facts(store, "15").rows)
 
 
 def test_rows_are_found_again_whatever_is_folded_and_unfolded(ladders):

@@ -66,7 +66,7 @@ async def test_ops_sorted_by_suspicion(browse, analysed_store):
         rows.column = [column.id for column in rows.source.columns].index("susp")
         await b.press("s", "g")
         assert "most suspicious first" in text_of(b.app)
-        assert [row.id for row in rows.source.shown()][:3] == [FIRST, SECOND, "model/layer_1/Add"]
+        assert [row.id for row in rows.source.shown][:3] == [FIRST, SECOND, "model/layer_1/Add"]
 
 
 @pytest.mark.slow

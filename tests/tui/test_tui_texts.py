@@ -103,7 +103,7 @@ def test_the_metrics_name_the_rule_that_decided_and_not_limits_of_others(limit, 
 def test_the_name_of_the_origin_is_shortened_last(room, said):
     row = SimpleNamespace(id="net/卷积/Conv", topo=64)
     run = SimpleNamespace(verdict=Verdict.DIVERGED)
-    overview = SimpleNamespace(run=run, origin_rows=(row,), device_ops=164)
+    overview = SimpleNamespace(run=run, origin_rows=(row,), device_ops=164, is_whole=True)
     line = overview_text.headline(overview, UNICODE, room + 2)
     assert line.plain == f"{UNICODE.bad} {said}"
     assert line.cell_length <= room + 2
@@ -144,7 +144,7 @@ def test_the_palette_offers_the_ops_a_query_says_most_of():
 )
 def test_the_title_counts_what_the_error_is_in(inherited, broken, said):
     counts = {OpState.INHERITED: inherited, OpState.BROKEN: broken}
-    overview = SimpleNamespace(origins=["one"], suspects=(), state_counts=counts)
+    overview = SimpleNamespace(origins=["one"], suspects=(), state_counts=counts, is_whole=True)
     assert overview_text.origins_title(overview).endswith(said)
 
 

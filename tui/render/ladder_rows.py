@@ -13,10 +13,10 @@ import numpy as np
 from graphstore.model import OpState, Side
 from tui.ladder import Ladder, Ladders
 from tui.render.lanes import Lanes, draw_lanes, near_edges
-from tui.render.op_table import STATE_ORDER, state_style, value_style
+from tui.render.op_order import STATE_ORDER
+from tui.render.op_table import state_style, value_style, widest_name
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
-from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell
 
@@ -40,8 +40,7 @@ class LadderSteps:
         kept = _kept(ladders, side) if folding.linked_only else range(len(self.ladder))
         self.first, self.last = _folded(self.ladder, kept, folding)
         self.lanes = self._lanes(glyphs)
-        names = (width_of(self.ladder.ids[number]) for number in self.first)
-        self.longest = max(names, default=0)
+        self.longest = widest_name(map(self.ladder.ids.__getitem__, self.first))
 
     def __len__(self) -> int:
         return len(self.first)
@@ -71,8 +70,8 @@ class LadderSteps:
 
 
 def _kept(ladders: Ladders, side: Side) -> list[int]:
-    ids = ladders.of(side).ids
-    return [number for number, name in enumerate(ids) if ladders.links_of(side, name)]
+    kept: list[int] = np.flatnonzero(ladders.links.linked(side)).tolist()
+    return kept
 
 
 def _folded(ladder: Ladder, kept: Sequence[int], folding: Folding) -> tuple[list[int], list[int]]:

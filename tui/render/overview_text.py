@@ -42,13 +42,14 @@ def verdict(overview: Overview, glyphs: Glyphs, width: int, accused: int = 0) ->
         ("device", overview.device_name, overview.device_framework, overview.device_ops),
         ("golden", overview.golden_name, overview.golden_framework, overview.golden_ops),
     )
-    for label, name, framework, ops in sides:
+    for label, name, framework, ops in sides if overview.is_whole else ():
         tail = f"  {framework}  {wording.count(ops, 'op')}"
         shown = cut_to(printable(name), max(8, width - _LABEL - len(tail)), glyphs.ellipsis)
         lines.append(_line(label, shown, (tail, theme.QUIET)))
     matched = f"{overview.matched_ops} of {wording.count(overview.device_ops, 'op')}"
     originals = f"  ({overview.matched_originals} of {overview.golden_ops} originals)"
-    lines += [Content(""), _line("matched", matched, (originals, theme.QUIET))]
+    if overview.is_whole:
+        lines += [Content(""), _line("matched", matched, (originals, theme.QUIET))]
     lines.append(_line("compared", *_compared(overview)))
     if told := observed_text(run):
         lines.append(_line("observed", told))
@@ -57,7 +58,7 @@ def verdict(overview: Overview, glyphs: Glyphs, width: int, accused: int = 0) ->
         lines.append(_line("left out", missing))
     lines += [_line("made", wording.minute(run.created), (f"  by {run.method}", theme.QUIET))]
     if run.method is Method.ROOT_CAUSE and overview.answer is not None:
-        lines.append(_line("judged", (limits_text(run.analysis), theme.QUIET)))
+        lines.append(_line("judged", (printable(limits_text(run.analysis)), theme.QUIET)))
     for warning in run.warnings:
         for at, text in enumerate(textwrap.wrap(printable(warning), max(20, width - _LABEL))):
             lines.append(_line("" if at else "note", (text, theme.QUIET)))
@@ -90,10 +91,11 @@ def headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     if not overview.origin_rows:
         reserve = reserve_text(run)
         return Content.assemble(head, (f"  {reserve}" if reserve else "", theme.QUIET))
-    first = min(overview.origin_rows, key=lambda row: row.topo)
+    first = min(overview.origin_rows, key=lambda row: row.topo)  # by rank, where not known
     name = printable(first.id)
     room = max(10, width - len(words) - len("  first at ") - 2)
     places = (f"  topo {first.topo}/{overview.device_ops}", f"  topo {first.topo}")
+    places = places if overview.is_whole else ("", "")
     place = next((place for place in places if width_of(name + place) <= room), "")
     name = cut_to(name, room, glyphs.ellipsis, "left")
     return Content.assemble(
@@ -123,6 +125,8 @@ def origins_title(overview: Overview) -> str:
     origins = wording.count(len(overview.origins), "origin")
     inherited = overview.state_counts.get(OpState.INHERITED, 0)
     doubtful = f", {wording.count(suspects, 'suspect')}" if suspects else ""
+    if not overview.is_whole:
+        return f"Where the error starts: {origins}{doubtful}"
     broken = overview.state_counts.get(OpState.BROKEN, 0)
     after = [f"{inherited} inherit"] if inherited or not broken else []
     after += [f"{broken} broken"] if broken else []
@@ -131,6 +135,9 @@ def origins_title(overview: Overview) -> str:
 
 def status(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     """How many ops are in which state, and the limits; in short where there is no room."""
+    if not overview.is_whole:
+        ops = wording.count(overview.device_ops, "op")
+        return Content.styled(f"loading {ops}{glyphs.ellipsis}", theme.QUIET).truncate(width)
     words, marks = _states(overview, glyphs, words=True), _states(overview, glyphs, words=False)
     rules = f"   limits {limits(overview.run.thresholds, glyphs)}"
     whole = Content.assemble(words, (rules, theme.QUIET))

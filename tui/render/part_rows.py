@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from graphstore.model import OpState, Side
-from tui.part_chooser import Answer, PartOp
-from tui.render.op_table import state_style, value_style
+from tui.part_chooser import Answer, PartOp, PartOps
+from tui.render.op_table import state_style, value_style, widest, widest_name
 from tui.render.part_marks import Marks
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
-from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell
 
@@ -23,24 +22,25 @@ class OpsOfSide:
     """The ops of one graph in execution order; measured once, whatever is marked."""
 
     side: Side
-    ops: Sequence[PartOp]
+    ops: PartOps
     place: Mapping[str, int] = field(init=False)
     columns: Sequence[ListColumn] = field(init=False)
 
     def __post_init__(self) -> None:
         ops = self.ops
-        names = max((width_of(op.id) + 4 * (op.fused > 1) for op in ops), default=0)
-        types = max((len(op.type) for op in ops), default=0)
+        names = widest_name(ops.ids, 4 * (ops.fused > 1))
         columns = (
             ListColumn("mark", "", 4, sortable=False),
             ListColumn("topo", "topo", max(4, len(str(len(ops)))), align="right", sortable=False),
             ListColumn("state", "", 1, sortable=False),
             ListColumn("op", "op", 18, names, cut="left", sortable=False),
-            ListColumn("type", "type", 8, types, priority=4, sortable=False),
+            ListColumn("type", "type", 8, widest(ops.types), priority=4, sortable=False),
             ListColumn("cos", "cos", 8, align="right", priority=2, sortable=False),
             ListColumn("role", "role", ROLE, sortable=False),
         )
-        object.__setattr__(self, "place", {op.id: at for at, op in enumerate(ops)})
+        known = ops.measured
+        place = known.number if known.ids is ops.ids else {op: at for at, op in enumerate(ops.ids)}
+        object.__setattr__(self, "place", place)
         object.__setattr__(self, "columns", columns)
 
 

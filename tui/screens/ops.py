@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -13,13 +14,15 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
+from graphstore.columns.coded import Bool
 from graphstore.errors import FilterError
 from graphstore.filter import OpFilter, parse_filter
 from graphstore.op_row import OpRow
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
-from tui.render import op_table
-from tui.render.op_table import IN_GRAPH, IN_RUN, OpList, OpTable, Order
+from tui.render import op_order
+from tui.render.op_order import IN_GRAPH, IN_RUN, Order
+from tui.render.op_table import OpList, OpTable
 from tui.screens.op_detail import DetailScreen
 from tui.screens.rows_to_file import RowsToFile
 from tui.style import words as wording
@@ -90,6 +93,7 @@ class OpsScreen(RowsToFile, DetailScreen):
         self._asked_for = ""
         self._last_op = ""
         self._rest: Timer | None = None
+        self._fits: tuple[OpTable, OpFilter, Bool] | None = None
 
     def body(self) -> ComposeResult:
         """List, two panes about the op under the cursor, filter."""
@@ -140,7 +144,7 @@ class OpsScreen(RowsToFile, DetailScreen):
 
     def _take(self, address: ScreenAddress) -> None:
         usual = self._usual()
-        known = address.sort in op_table.SORT_KEYS
+        known = address.sort in op_order.SORT_KEYS
         self._order = Order(address.sort if known else usual.column, address.descending)
         self._goal = self._asked_for = address.op
         self._set_filter(address.where)
@@ -245,14 +249,14 @@ class OpsScreen(RowsToFile, DetailScreen):
         if at is None and self._asked_for and self._wanted is not None:
             self.notify(f"{self._asked_for} is filtered out; esc clears")
         self._goal = self._asked_for = ""
-        empty = "no op fits the filter; esc clears it" if event.table.rows else "there is no op"
+        empty = "no op fits the filter; esc clears it" if len(event.table.ops) else "there is no op"
         listed.show(event.table, cursor=at or 0, empty=empty)
-        falls = self._order.descending != (self._order.column in op_table.LARGEST_FIRST)
+        falls = self._order.descending != (self._order.column in op_order.LARGEST_FIRST)
         listed.sort_shown(self._order.column, descending=falls)
-        shown, all_rows = len(event.table), len(event.table.rows)
+        shown, all_rows = len(event.table), len(event.table.ops)
         count = f"{wording.thousands(shown)} of {wording.thousands(all_rows)}"
         sep = self.owner.settings.glyphs.separator
-        words = op_table.order_words(self._order)
+        words = op_order.order_words(self._order)
         listed.name_pane(f"Ops {sep} {count} {sep} {words}")
         self._say_filtered(shown, all_rows)
         self.query_one(KeyLine).draw()
@@ -298,7 +302,7 @@ class OpsScreen(RowsToFile, DetailScreen):
     def _sort(self, event: RowList.SortAsked) -> None:
         if event.reverse:
             self._order = replace(self._order, descending=not self._order.descending)
-        elif event.column in op_table.SORT_KEYS:
+        elif event.column in op_order.SORT_KEYS:
             self._order = Order(event.column)
         self._arrange()
 
@@ -316,8 +320,10 @@ class OpsScreen(RowsToFile, DetailScreen):
 
     def current_op(self) -> str:
         """The op under the cursor."""
-        row = self._row()
-        return "" if row is None else row.id
+        index = self.query_one("#ops", RowList).cursor
+        if self._table is None or not 0 <= index < len(self._table):
+            return ""
+        return self._table.op_id(index)
 
     def current_topo(self) -> int:
         """The op under the cursor's place in execution order."""
@@ -369,13 +375,22 @@ class OpsScreen(RowsToFile, DetailScreen):
     def _match(self, key_id: str, direction: int) -> None:
         if not self.allowed(key_id) or self._table is None or self._last_wanted is None:
             return
-        listed, total = self.query_one("#ops", RowList), len(self._table)
-        for step in range(1, total + 1):
-            index = (listed.cursor + direction * step) % total
-            if self._last_wanted.matches(self._table.op(index)):
-                listed.cursor = index
-                return
-        self.notify("no shown op fits the last filter", severity="warning")
+        listed = self.query_one("#ops", RowList)
+        found = np.flatnonzero(self._fitting(self._table, self._last_wanted))
+        if not len(found):
+            self.notify("no shown op fits the last filter", severity="warning")
+            return
+        if direction > 0:
+            at = int(np.searchsorted(found, listed.cursor, side="right")) % len(found)
+        else:
+            at = int(np.searchsorted(found, listed.cursor)) - 1
+        listed.cursor = int(found[at])
+
+    def _fitting(self, table: OpTable, wanted: OpFilter) -> Bool:
+        """The rows of *table* that *wanted* lets through, found once for both."""
+        if self._fits is None or self._fits[0] is not table or self._fits[1] != wanted:
+            self._fits = table, wanted, wanted.mask(table.ops)[table.numbers]
+        return self._fits[2]
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """Name and row of the op under the cursor, address and command."""
@@ -389,6 +404,6 @@ class OpsScreen(RowsToFile, DetailScreen):
     def action_export(self) -> None:
         """Write the marked rows, or all shown ones, as CSV."""
         if self.allowed("ops.export") and self._table is not None:
-            shown = list(self._table.shown())
-            marked = [row for row in shown if row.id in self._marked]
-            self.write_rows(marked or shown, f"{self.owner.session.target}-ops")
+            marked = self._table.shown_and_marked
+            rows = marked if len(marked) else self._table.shown
+            self.write_rows(rows, f"{self.owner.session.target}-ops")

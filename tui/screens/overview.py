@@ -16,7 +16,7 @@ from tui.keys import KeyScope
 from tui.messages import OpenFilter, OpenOp
 from tui.render import overview_rows, overview_text
 from tui.screens.base import ViewScreen
-from tui.widgets.curve import Curve, CurveOp, parts_of
+from tui.widgets.curve import Curve, CurveOps, parts_of
 from tui.widgets.lines import KeyLine, StatusLine
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
@@ -24,7 +24,7 @@ from tui.widgets.text_pane import TextPane
 from tui.widgets.titled import Titled
 
 if TYPE_CHECKING:
-    from divergraph.ask import CurvePoint, Overview
+    from divergraph.ask import CurveColumns, Overview
     from graphstore.op_row import OpRow
 
 
@@ -53,7 +53,7 @@ class OverviewScreen(ViewScreen):
     class Loaded(Message):
         """The overview of a run is there."""
 
-        def __init__(self, overview: Overview, curve: Sequence[CurveOp]) -> None:
+        def __init__(self, overview: Overview, curve: CurveOps | None) -> None:
             super().__init__()
             self.overview = overview
             self.curve = curve
@@ -101,6 +101,10 @@ class OverviewScreen(ViewScreen):
         worker = get_current_worker()
 
         def ask() -> None:
+            if self.owner.session.known_overview() is None:
+                first = self.owner.session.first_look()
+                if not worker.is_cancelled:
+                    self.post_message(self.Loaded(first, None))
             overview = self.owner.session.overview()
             curve = curve_ops(overview.curve)
             if not worker.is_cancelled:
@@ -116,9 +120,14 @@ class OverviewScreen(ViewScreen):
     def _show(self, event: Loaded) -> None:
         overview, glyphs = event.overview, self.owner.settings.glyphs
         self._overview = overview
-        self.filled()
-        self._show_verdict()
         self._show_origins(overview)
+        self._show_verdict()
+        self.query_one("#status", StatusLine).show(
+            lambda width: overview_text.status(overview, glyphs, width)
+        )
+        if event.curve is None:  # the rest is still to come
+            return
+        self.filled()
         self.query_one(Curve).show(event.curve)
         self._modules = [module.name for module in overview.modules]
         modules = self.query_one("#modules", RowList)
@@ -126,9 +135,6 @@ class OverviewScreen(ViewScreen):
         self._reasons = [group.reason.value for group in overview.reasons]
         reasons = self.query_one("#reasons", RowList)
         reasons.show(overview_rows.reasons(overview), empty="every tensor was compared")
-        self.query_one("#status", StatusLine).show(
-            lambda width: overview_text.status(overview, glyphs, width)
-        )
         self.query_one(KeyLine).draw()
 
     def _show_verdict(self) -> None:
@@ -150,7 +156,8 @@ class OverviewScreen(ViewScreen):
         self._origins = overview_rows.listed(overview)
         title = overview_text.origins_title(overview)
         listed.name_pane(title)
-        listed.show(overview_rows.origins(overview, glyphs), empty="nothing was compared")
+        empty = "nothing was compared" if overview.is_whole else "loading"
+        listed.show(overview_rows.origins(overview, glyphs), cursor=listed.cursor, empty=empty)
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
@@ -180,13 +187,10 @@ class OverviewScreen(ViewScreen):
         return choices
 
 
-def curve_ops(points: Sequence[CurvePoint]) -> list[CurveOp]:
+def curve_ops(points: CurveColumns) -> CurveOps:
     """The points of the curve with the part of the model each belongs to."""
-    parts = parts_of([point.op for point in points])
-    return [
-        CurveOp(point.op, point.topo, point.cosine, point.state, part)
-        for point, part in zip(points, parts, strict=True)
-    ]
+    parts = parts_of([points.ids[number] for number in points.topo.tolist()])
+    return CurveOps(points.ids, points.topo, points.cosine, points.states, parts)
 
 
 def _quoted(value: str) -> str:

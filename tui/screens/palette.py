@@ -39,8 +39,8 @@ class PaletteProvider(Provider):
             if score > 0:
                 run = partial(self.screen.run_action, action)
                 yield Hit(score, matcher.highlight(title), run, help=words)
-        ops = (row.id for row in self._owner.session.known_rows())
-        for place, op in enumerate(fitting(query, ops)):
+        known = self._owner.session.known_rows()
+        for place, op in enumerate(fitting(query, () if known is None else known.ids)):
             shown, opened = printable(op), partial(self._owner.open_op, op)
             yield Hit(0.9 - place / 1000, Content(shown), opened, text=shown, help="op")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,7 @@ class RowsToFile(ViewScreen):
             self.path = path
             self.rows = rows
 
-    def write_rows(self, rows: list[OpRow], name: str) -> None:
+    def write_rows(self, rows: Sequence[OpRow], name: str) -> None:
         """Write *rows* to a new file *name* and say where, or why not."""
         self._write(partial(write_rows, rows), name, len(rows))
 

@@ -15,7 +15,7 @@ from divergraph.jobs.progress import NO_PROGRESS
 from graphstore.model import Side
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
-from tui.part_chooser import Answer, PartChooser
+from tui.part_chooser import Answer, PartChooser, device_ops
 from tui.render import part_text
 from tui.render.part_marks import Marks
 from tui.render.part_rows import OpsOfSide, PartRows
@@ -55,9 +55,9 @@ class SubmodelScreen(PartJobs):
     )
 
     class Loaded(Message):
-        """The ops of one side are there."""
+        """The ops of one side are there; the graphs may still be read."""
 
-        def __init__(self, chooser: PartChooser, listed: OpsOfSide, op: str) -> None:
+        def __init__(self, chooser: PartChooser | None, listed: OpsOfSide, op: str) -> None:
             super().__init__()
             self.chooser, self.listed, self.op = chooser, listed, op
 
@@ -132,8 +132,12 @@ class SubmodelScreen(PartJobs):
 
         def ask() -> None:
             session.overview()  # tells the origins, too
+            listed = None
+            if side is Side.DEVICE:
+                listed = OpsOfSide(side, device_ops(session.rows()))
+                self.post_message(self.Loaded(None, listed, op))
             chooser = session.chooser()
-            listed = OpsOfSide(side, chooser.ops(side))
+            listed = listed or OpsOfSide(side, chooser.ops(side))
             if worker.is_cancelled:
                 return
             self.post_message(self.Loaded(chooser, listed, op))
@@ -146,8 +150,12 @@ class SubmodelScreen(PartJobs):
 
     @on(Loaded)
     def _got_ops(self, event: Loaded) -> None:
+        same = self._listed is event.listed
         self._chooser, self._listed = event.chooser, event.listed
         self.filled()
+        if same:  # they are listed already
+            self._choose()
+            return
         first = self.owner.session.origin_from(-1, 0) or ""
         marks = self.owner.session.marks.now
         goal = event.op or next(iter(marks.starts), "") or first
@@ -186,11 +194,12 @@ class SubmodelScreen(PartJobs):
             self.post_message(self.Loaded(chooser, listed, op))
 
     def _choose(self) -> None:
-        if self._chooser is None or self._listed is None:
+        if self._listed is None:
             return
         marks = self.owner.session.marks.now
         self._show_rows(PartRows(self._listed, marks, self.owner.settings.glyphs))
-        self._find_part(self._chooser, self._listed, marks)
+        if self._chooser is not None:
+            self._find_part(self._chooser, self._listed, marks)
         self.owner.session.jumps.update(self.address())
 
     # Without a description one is made of all that is given, 100,000 ops long.
@@ -238,9 +247,7 @@ class SubmodelScreen(PartJobs):
 
     def _dumps(self) -> str:
         """Why nothing is said about data; empty if it is."""
-        if self._chooser is None:
-            return ""
-        if not self._chooser.opened:
+        if self._chooser is None or not self._chooser.opened:
             return "opening models and dumps"
         why = self._chooser.structure_only
         return f"structure only: {why}" if why else ""
@@ -357,9 +364,8 @@ class SubmodelScreen(PartJobs):
 
     def current_topo(self) -> int:
         """Its place in execution order."""
-        op = self.current_op()
         rows = self.owner.session.known_rows()
-        return next((row.topo for row in rows if row.id == op), -1)
+        return -1 if rows is None else rows.number.get(self.current_op(), -1)
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """The op under the cursor, beside what every view offers."""

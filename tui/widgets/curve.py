@@ -6,7 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from textual import events
 from textual.content import Content
 from textual.message import Message
@@ -14,6 +17,7 @@ from textual.reactive import reactive
 
 from divergraph.text.printable import printable
 from divergraph.text.words import UNDEFINED
+from graphstore.columns.coded import Coded, Float
 from graphstore.model import OpState
 from tui.keys import KeyScope, bindings
 from tui.style import theme
@@ -74,53 +78,88 @@ class CurveScale:
         return f"{cosine:.{min(digits, 5)}f}"
 
 
-def scale_of(ops: Sequence[CurveOp]) -> CurveScale:
+@dataclass(frozen=True, slots=True, eq=False)
+class CurveOps:
+    """The measured ops along execution order: their numbers in *ids*, cosines (NaN where there is
+    none), states and parts."""
+
+    ids: Sequence[str]
+    topo: NDArray[Any]
+    cosine: Float
+    states: Coded[OpState | None]
+    parts: Coded[str]
+
+    def __len__(self) -> int:
+        return len(self.topo)
+
+    def __getitem__(self, index: int) -> CurveOp:
+        topo, cosine = int(self.topo[index]), float(self.cosine[index])
+        state = self.states[index] or OpState.NOT_COMPARED
+        known = None if math.isnan(cosine) else cosine
+        return CurveOp(self.ids[topo], topo, known, state, self.parts[index])
+
+
+NO_OPS = CurveOps((), np.zeros(0, dtype=np.int32), np.zeros(0), Coded.of(()), Coded.of(()))
+
+
+def scale_of(ops: CurveOps) -> CurveScale:
     """The scale that shows the drops of *ops*."""
-    known = [op.cosine for op in ops if op.cosine is not None]
-    low = min(known, default=1.0)
+    known = ops.cosine[~np.isnan(ops.cosine)]
+    low = float(known.min()) if len(known) else 1.0
     if low < FAR_BELOW:
         return CurveScale(None)
     return CurveScale(min(0.999, low - 0.1 * (1.0 - low)))
 
 
-def blocks_of(ops: Sequence[CurveOp], width: int) -> tuple[list[Sequence[CurveOp]], int]:
-    """*ops* in at most *width* blocks of equal size but for one op, and the cells of each."""
+def blocks_of(ops: int, width: int) -> tuple[list[range], int]:
+    """So many *ops* in at most *width* blocks of equal size but for one op, and the cells of
+    each."""
     if not ops or width < 1:
         return [], 1
-    count = min(len(ops), width)
-    edges = [number * len(ops) // count for number in range(count + 1)]
-    return [ops[start:end] for start, end in pairwise(edges)], width // count
+    count = min(ops, width)
+    edges = [number * ops // count for number in range(count + 1)]
+    return [range(start, end) for start, end in pairwise(edges)], width // count
 
 
-def worst_of(block: Sequence[CurveOp]) -> CurveOp:
-    """The op a block stands for: an origin before all, then a broken one, then the lowest cosine;
-    ops without a cosine come last."""
-    return min(block, key=_badness)
+def worst_of(ops: CurveOps, block: range) -> int:
+    """The place of the op a block stands for: an origin before all, then a broken one, then the
+    lowest cosine; ops without a cosine come last."""
+    inside = slice(block.start, block.stop)
+    first = ops.states.take(np.arange(block.start, block.stop)).keyed(_rank)
+    cosine = np.where(np.isnan(ops.cosine[inside]), np.inf, ops.cosine[inside])
+    return block.start + int(np.lexsort((cosine, first))[0])
 
 
-_WORST = (OpState.ORIGIN, OpState.BROKEN)
+_WORST: tuple[OpState | None, ...] = (OpState.ORIGIN, OpState.BROKEN)
+
+
+def _rank(state: OpState | None) -> int:
+    return _WORST.index(state) if state in _WORST else len(_WORST)
 
 
 def _badness(op: CurveOp) -> tuple[int, float]:
-    first = _WORST.index(op.state) if op.state in _WORST else len(_WORST)
-    return first, math.inf if op.cosine is None else op.cosine
+    return _rank(op.state), math.inf if op.cosine is None else op.cosine
 
 
 @dataclass(frozen=True)
 class CurveColumns:
-    """The ops as they share a width: blocks, the op each stands for, cells of each, scale."""
+    """The ops as they share a width: blocks, the op each stands for, the part its first op is in,
+    cells of each, scale."""
 
     width: int
-    blocks: Sequence[Sequence[CurveOp]]
+    blocks: Sequence[range]
     worst: Sequence[CurveOp]
+    parts: Sequence[str]
     cells: int
     scale: CurveScale
 
 
-def columns_of(ops: Sequence[CurveOp], width: int) -> CurveColumns:
+def columns_of(ops: CurveOps, width: int) -> CurveColumns:
     """The columns of *ops* in *width* cells."""
-    blocks, cells = blocks_of(ops, width)
-    return CurveColumns(width, blocks, [worst_of(block) for block in blocks], cells, scale_of(ops))
+    blocks, cells = blocks_of(len(ops), width)
+    worst = [ops[worst_of(ops, block)] for block in blocks]
+    parts = [ops.parts[block.start] for block in blocks]
+    return CurveColumns(width, blocks, worst, parts, cells, scale_of(ops))
 
 
 class Curve(Titled, can_focus=True):
@@ -139,11 +178,11 @@ class Curve(Titled, can_focus=True):
     def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id)
         self.glyphs = glyphs
-        self.ops: Sequence[CurveOp] = ()
+        self.ops = NO_OPS
         self._empty = "loading"
         self._columns: CurveColumns | None = None
 
-    def show(self, ops: Sequence[CurveOp]) -> None:
+    def show(self, ops: CurveOps) -> None:
         """Draw *ops*, the marker on the first origin or else on the worst."""
         self.ops = ops
         self._empty = "no op has a cosine"
@@ -186,7 +225,7 @@ class Curve(Titled, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Put the marker there; open with a double click."""
         offset = event.get_content_offset(self)
-        if offset is not None and self.ops and offset.x >= self._left:
+        if offset is not None and len(self.ops) and offset.x >= self._left:
             self.marker = (offset.x - self._left) // self._shown().cells
             if event.chain == 2:
                 self.action_open()
@@ -207,7 +246,7 @@ class Curve(Titled, can_focus=True):
         shown = self._shown()
         blocks, cells = shown.blocks, shown.cells
         lines = [self._line(rows, row, shown) for row in range(rows)]
-        lines += [self._axis(len(blocks), cells), self._parts(blocks, cells)]
+        lines += [self._axis(len(blocks), cells), self._parts(shown.parts, cells)]
         lines.append(self._under_marker(shown))
         return Content("\n").join(lines)
 
@@ -246,18 +285,16 @@ class Curve(Titled, can_focus=True):
             (head + before, theme.QUIET), (g.marker, theme.LINKED), (after, theme.QUIET)
         )
 
-    def _parts(self, blocks: Sequence[Sequence[CurveOp]], cells: int) -> Content:
-        starts = [0] + [
-            n + 1 for n, (a, b) in enumerate(pairwise(blocks)) if a[0].part != b[0].part
-        ]
+    def _parts(self, parts: Sequence[str], cells: int) -> Content:
+        starts = [0] + [n + 1 for n, (a, b) in enumerate(pairwise(parts)) if a != b]
         line, last = " " * self._left, ""
         for number, block in enumerate(starts):
             x = self._left + block * cells
-            if x < width_of(line) or blocks[block][0].part == last:
+            if x < width_of(line) or parts[block] == last:
                 continue
-            last = blocks[block][0].part
-            end = starts[number + 1] if number + 1 < len(starts) else len(blocks)
-            name = printable(blocks[block][0].part)
+            last = parts[block]
+            end = starts[number + 1] if number + 1 < len(starts) else len(parts)
+            name = printable(parts[block])
             name = cut_to(name, max(12, (end - block) * cells - 1), self.glyphs.ellipsis)
             if x + width_of(name) <= self.size.width:
                 line += " " * (x - width_of(line)) + name + " "
@@ -277,16 +314,16 @@ class Curve(Titled, can_focus=True):
         )
 
 
-def parts_of(names: Sequence[str], depth_limit: int = 4) -> list[str]:
+def parts_of(names: Sequence[str], depth_limit: int = 4) -> Coded[str]:
     """A short name of the part of the model each op belongs to, from its name spaces.
 
     The depth is the first that tells at least three parts apart, the common beginning is
     left out: ``net/conv1/Relu`` and ``net/fc/MatMul`` are in ``conv1`` and ``fc``.
     """
-    scopes = [name.split("/")[:-1] for name in names]
-    parts = ["/".join(scope[:1]) for scope in scopes]
+    scopes = Coded.of(name.rpartition("/")[0] for name in names)
+    parts = scopes.values
     for depth in range(1, depth_limit + 1):
-        parts = ["/".join(scope[:depth]) for scope in scopes]
+        parts = tuple("/".join(scope.split("/")[:depth]) for scope in scopes.values)
         if len(set(parts) - {""}) >= 3:
             break
-    return [part.rpartition("/")[2] for part in parts]
+    return Coded(scopes.codes, tuple(part.rpartition("/")[2] for part in parts))

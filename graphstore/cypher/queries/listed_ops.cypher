@@ -2,6 +2,6 @@
 // Parameter first: number
 // Parameter until: number
 MATCH (o:Op {graph: $graph}) WHERE o.topo >= $first AND o.topo < $until
-RETURN o.name AS op, coalesce(o.own_name, o.name) AS name, o.type AS type, o.subgraph AS subgraph,
+RETURN o.topo AS topo, o.own_name AS own_name, o.type AS type, o.subgraph AS subgraph,
        o.originals AS originals, o.original_names AS original_names
-ORDER BY o.topo
+ORDER BY topo

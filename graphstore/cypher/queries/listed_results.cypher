@@ -4,9 +4,8 @@
 // Parameter until: number
 MATCH (o:Op {graph: $device}) WHERE o.topo >= $first AND o.topo < $until
 MATCH (m:Metric {run: $run})-[:OF]->(o)
-RETURN o.topo AS topo, o.name AS op, m.io AS io, m.port AS port, m.state AS state, m.level AS level,
+RETURN o.topo AS topo, m.io AS io, m.port AS port, m.state AS state, m.level AS level,
        m.compared AS compared, m.failed AS failed, m.reason AS reason, m.detail AS detail,
-       m.shape AS shape, m.device_dtype AS device_dtype, m.overflow AS overflow,
-       m.suspicion AS suspicion, $$brief_split,
+       m.shape AS shape, m.device_dtype AS device_dtype, m.suspicion AS suspicion, $$brief_split,
        $$metrics
 ORDER BY topo, m.seq

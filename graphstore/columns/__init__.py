@@ -1,0 +1,1 @@
+"""Ops as columns: arrays of states, figures and codes, a Python value only for what is shown."""

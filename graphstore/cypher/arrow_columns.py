@@ -1,0 +1,136 @@
+"""Columns of the answers of a store as numpy arrays, without a Python value for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from graphstore.columns.coded import Bool, Coded, Float, Int, Lists, Numbers, small, starts
+from graphstore.contract import QueryResult
+
+_T = TypeVar("_T")
+
+
+def table_of(answer: QueryResult) -> Any:
+    """The rows of an answer as an Arrow table."""
+    import pyarrow as pa
+
+    columns = zip(*answer.rows, strict=True) if answer.rows else ((),) * len(answer.columns)
+    return pa.table({n: list(c) for n, c in zip(answer.columns, columns, strict=True)})
+
+
+def coded(column: Any, make: Callable[[Any], _T]) -> Coded[_T]:
+    """A column of texts, each different one (None for null) made a value by *make*."""
+    import pyarrow as pa
+
+    found = _whole(column)
+    if found.null_count == len(found):
+        return Coded.same(make(None), len(found))
+    encoded = found.cast(pa.string()).dictionary_encode()
+    values = [make(text) for text in encoded.dictionary.to_pylist()]
+    if found.null_count:
+        values.append(make(None))
+    codes = _plain(encoded.indices, np.int32, len(values) - 1)
+    return Coded(small(codes, len(values)), tuple(values))
+
+
+def floats(column: Any) -> Float:
+    """A column of numbers, NaN for null."""
+    import pyarrow as pa
+
+    values: Float = _plain(_whole(column).cast(pa.float64()), np.float64, np.nan)
+    return values
+
+
+def integers(column: Any, absent: int = -1) -> Numbers:
+    """A column of whole numbers, *absent* for null."""
+    import pyarrow as pa
+
+    values: Numbers = _plain(_whole(column).cast(pa.int64()), np.int64, absent)
+    return values
+
+
+def truths(column: Any) -> Bool:
+    """A column of truth values, false for null."""
+    import pyarrow as pa
+
+    found = _whole(column).cast(pa.bool_()).cast(pa.int8())
+    values: Bool = _plain(found, np.int8, 0) != 0
+    return values
+
+
+def known(column: Any) -> Bool:
+    """The rows of a column that are not null."""
+    return truths(_whole(column).is_valid())
+
+
+def lists(column: Any) -> Lists:
+    """A column of lists of texts; null is an empty list."""
+    start, values = _flat(column)
+    texts = coded(values, lambda text: text)
+    return Lists(start, texts.codes.astype(np.int32), texts.values)
+
+
+def named_rows(column: Any) -> dict[str, Int]:
+    """The rows of a column of lists of texts in which each text stands."""
+    start, values = _flat(column)
+    if not len(values):
+        return {}
+    texts = coded(values, str)
+    rows = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+    return {name: rows[texts.codes == code] for code, name in enumerate(texts.values)}
+
+
+def combinations(column: Any, make: Callable[[str], _T]) -> Coded[tuple[_T, ...]]:
+    """A column of short lists of few different texts, each made a tuple of values by *make*."""
+    start, values = _flat(column)
+    if not len(values):
+        return Coded.same((), len(start) - 1)
+    texts = coded(values, str)
+    base, counts = len(texts.values) + 1, np.diff(start)
+    # each list as a number: its texts are the digits
+    keys = np.zeros(len(counts), dtype=object if base ** int(counts.max()) > 2**62 else np.int64)
+    for place in range(int(counts.max())):
+        longer = counts > place
+        keys[longer] = keys[longer] * base + texts.codes[start[:-1][longer] + place] + 1
+    _, firsts, codes = np.unique(keys, return_index=True, return_inverse=True)
+    made = [make(text) for text in texts.values]
+    found = [
+        tuple(made[code] for code in texts.codes[start[row] : start[row + 1]].tolist())
+        for row in firsts.tolist()
+    ]
+    return Coded(small(codes.reshape(-1), len(found)), tuple(found))
+
+
+def _whole(column: Any) -> Any:
+    """A column in one piece."""
+    import pyarrow as pa
+
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _flat(column: Any) -> tuple[Int, Any]:
+    """Where the lists of a column start, and all their values."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = _whole(column)
+    if pa.types.is_null(found.type):
+        return starts([0] * len(found)), pa.array([], pa.string())
+    return starts(_plain(pc.list_value_length(found), np.int32, 0)), found.flatten()
+
+
+def _plain(found: Any, kind: Any, absent: float) -> Any:
+    """The numbers of an Arrow array, *absent* for null.
+
+    Its own ``fill_null`` and ``to_numpy`` of truth values import pandas, where that is installed.
+    """
+    place = found.offset * np.dtype(kind).itemsize
+    if not len(found):
+        return np.zeros(0, dtype=kind)
+    values = np.frombuffer(found.buffers()[1], kind, len(found), place)
+    return np.where(known(found), values, kind(absent)) if found.null_count else values

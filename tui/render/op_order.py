@@ -1,0 +1,161 @@
+"""In which order the ops of a list stand. Knows no widget state."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from divergraph.text.known_figures import known_figures, undefined_figures
+from graphstore.columns.coded import Coded, Float, Int
+from graphstore.columns.op_columns import OpColumns
+from graphstore.columns.parts import OptionalNumbers
+from graphstore.model import Metric, OpState, Role, Shape
+
+SortKey: TypeAlias = Callable[[OpColumns], OptionalNumbers]
+"""A number for each op, small for those that come first; ops without one come last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """By which column the rows are sorted."""
+
+    column: str
+    descending: bool = False
+
+
+IN_RUN = Order("cos")
+IN_GRAPH = Order("topo")
+
+
+def arrange(ops: OpColumns, order: Order) -> Int:
+    """The numbers of all *ops* sorted by *order*, equal ones by topo.
+
+    Ascending by a metric means worst first, NaN worst of all. Ops without a value come
+    last in either direction.
+    """
+    keys = SORT_KEYS[order.column](ops)
+    values = -keys.values if order.descending else keys.values
+    known = np.flatnonzero(keys.known)
+    known = known[np.argsort(values[known], kind="stable")]
+    return np.concatenate((known, np.flatnonzero(~keys.known))).astype(np.int32)
+
+
+def _all(values: NDArray[Any]) -> OptionalNumbers:
+    return OptionalNumbers(values.astype(np.float64), np.ones(len(values), dtype=np.bool_))
+
+
+def _largest_first(numbers: OptionalNumbers) -> OptionalNumbers:
+    """The largest number first, NaN before it."""
+    values = np.where(np.isnan(numbers.values), -np.inf, -numbers.values)
+    return OptionalNumbers(values, numbers.known)
+
+
+def _defined(ops: OpColumns, metric: Metric) -> OptionalNumbers:
+    """The metric of each op; unknown where it has no value, so that those come last, though NaN in
+    a tensor comes first."""
+    figures = known_figures(ops, metric)
+    return OptionalNumbers(figures.values, figures.known & ~undefined_figures(ops, metric))
+
+
+def _cosine(ops: OpColumns) -> OptionalNumbers:
+    cosine = _defined(ops, Metric.COSINE_SIMILARITY)
+    worst = np.isnan(cosine.values) | ops.states.equal(OpState.BROKEN)
+    return OptionalNumbers(np.where(worst, -np.inf, cosine.values), cosine.known)
+
+
+def _ranked(column: Coded[str]) -> OptionalNumbers:
+    """Texts by the alphabet; empty ones are unknown."""
+    rank = {text: float(at) for at, text in enumerate(sorted(column.values))}
+    return OptionalNumbers(column.keyed(rank.__getitem__), column.where(bool))
+
+
+def _ids(ops: OpColumns) -> OptionalNumbers:
+    ranks: Float = np.empty(len(ops))
+    ranks[sorted(range(len(ops)), key=ops.ids.__getitem__)] = np.arange(len(ops))
+    return _all(ranks)
+
+
+def _shapes(ops: OpColumns) -> OptionalNumbers:
+    def size(shape: Shape | None) -> float:
+        return 0.0 if shape is None else -float(math.prod(each or 1 for each in shape))
+
+    return OptionalNumbers(ops.shapes.keyed(size), ~ops.shapes.equal(None))
+
+
+def _placed(column: Coded[Any], order: Sequence[Any]) -> OptionalNumbers:
+    """Values by their place in *order*; others are unknown."""
+    places = column.keyed(lambda value: order.index(value) if value in order else np.nan)
+    return OptionalNumbers(places, ~np.isnan(places))
+
+
+def _roles(ops: OpColumns) -> OptionalNumbers:
+    places = np.append(_placed(ops.splits.roles, _ROLES).values, np.nan)[ops.judged]
+    return OptionalNumbers(places, ~np.isnan(places))
+
+
+_ROLES = (
+    Role.INTRODUCES,
+    Role.AMPLIFIES,
+    Role.CARRIES,
+    Role.ATTENUATES,
+    Role.CLEAN,
+    Role.UNKNOWN,
+)
+STATE_ORDER = (
+    OpState.BROKEN,
+    OpState.ORIGIN,
+    OpState.INHERITED,
+    OpState.DRIFTING,
+    OpState.EXPLAINED,
+    OpState.CLEAN,
+    OpState.NOT_COMPARED,
+)
+"""The states, worst first."""
+
+SORT_KEYS: Mapping[str, SortKey] = {
+    "state": lambda ops: _placed(ops.states, STATE_ORDER[:-1]),
+    "topo": lambda ops: _all(np.arange(len(ops))),
+    "op": _ids,
+    "type": lambda ops: OptionalNumbers(_ranked(ops.types).values, np.full(len(ops), True)),
+    "dtype": lambda ops: _ranked(ops.dtypes),
+    "shape": _shapes,
+    "layout": lambda ops: _ranked(ops.layouts),
+    "subgraph": lambda ops: _ranked(ops.subgraphs),
+    "cos": _cosine,
+    "max": lambda ops: _largest_first(_defined(ops, Metric.MAX_ABSOLUTE_ERROR)),
+    "rel": lambda ops: _largest_first(_defined(ops, Metric.RELATIVE_EUCLIDEAN_DISTANCE)),
+    "gain": lambda ops: _largest_first(OptionalNumbers(ops.gain, ~np.isnan(ops.gain))),
+    "from": lambda ops: _ranked(ops.origins.mapped(lambda names: names[0] if names else "")),
+    "role": _roles,
+    "susp": lambda ops: _largest_first(ops.split_number("suspicion")),
+    "intro": lambda ops: _largest_first(ops.split_number("introduced")),
+}
+
+_SORT_WORDS = {
+    "cos": ("worst cos first, NaN as worst", "best cos first"),
+    "max": ("largest error first, NaN as worst", "smallest error first"),
+    "rel": ("largest error first, NaN as worst", "smallest error first"),
+    "gain": ("largest gain first", "smallest gain first"),
+    "state": ("worst state first", "best state first"),
+    "shape": ("largest first", "smallest first"),
+    "role": ("those that make errors first", "clean ones first"),
+    "susp": ("most suspicious first", "least suspicious first"),
+    "intro": ("largest introduced error first", "smallest first"),
+}
+
+
+LARGEST_FIRST = {"max", "rel", "gain", "shape", "susp", "intro"}
+"""Columns whose worst or first value is the largest number."""
+
+
+def order_words(order: Order) -> str:
+    """The order as a phrase for the pane's title."""
+    ascending, descending = _SORT_WORDS.get(
+        order.column, (f"by {order.column}", f"by {order.column}, reversed")
+    )
+    return descending if order.descending else ascending
