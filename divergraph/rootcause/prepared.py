@@ -81,7 +81,7 @@ class PreparedRun:
     @property
     def hidden_bodies(self) -> bool:
         """Whether the device may quantise inside bodies (of If, Loop, Scan)."""
-        return hides_bodies(self.inputs.data.device)
+        return self.quantisers.silent or hides_bodies(self.inputs.data.device)
 
     def quantised(self, groups: Sequence[Group], usual: Emulation) -> QuantisedOps:
         """Which kinds of quantised ops are exact on this device."""

@@ -77,9 +77,16 @@ class Approximation:
     @classmethod
     def told(cls, kind: str, off: float) -> Approximation:
         """How functions of type *kind* are approximated that are said to be *off* by so much."""
-        formula = next((each for each in FORMULAS.get(kind, ()) if each.off == off), None)
+        known = FORMULAS.get(kind.removeprefix(fused("")), ())
+        formula = next((each for each in known if each.off == off), None)
         return cls(0.0, formula) if formula is not None else cls(off)
 
 
 Approximated = Mapping[str, Approximation]
-"""By op type how it is approximated; types not in it are exact."""
+"""By op type how it is approximated; types not in it are exact. What is computed together with
+other ops may be so by another kernel: ``fused`` has its name."""
+
+
+def fused(kind: str) -> str:
+    """The name of functions of type *kind* that are computed together with other ops."""
+    return f"fused {kind}"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import agreement, measured
-from divergraph.rootcause.devices.formulas import FORMULAS, Approximated, Approximation
+from divergraph.rootcause.devices.formulas import FORMULAS, Approximated, Approximation, fused
 from divergraph.rootcause.devices.operand_precision import family_of
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
@@ -53,7 +53,8 @@ def find_functions(
 
     *samples* runs groups on the device's inputs, *floors* gives the emulation under a hypothesis.
     A type is judged by groups without other functions where there are any, else by mixed ones; a
-    fault in a few of its ops does not move their median.
+    fault in a few of its ops does not move their median. Functions that compilers know as part of
+    a larger one are judged apart where they are computed with other ops.
     """
     found: dict[str, Approximation] = {}
     alone = _alone(golden, groups)
@@ -70,8 +71,11 @@ def find_functions(
     # Types that never stand alone, by shortest group: each one found makes the next decidable.
     mixed: dict[str, list[Group]] = {}
     for group in groups:
-        for kind in set(_kinds(golden, [group])) - seen.keys():
-            mixed.setdefault(kind, []).append(group)
+        for kind in set(_kinds(golden, [group])):
+            if kind not in seen:
+                mixed.setdefault(kind, []).append(group)
+            elif kind in FORMULAS and len(group.ops) > 1:
+                mixed.setdefault(fused(kind), []).append(group)
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
         few = samples(sampled_groups(among, _LOOKED_AT, 1))
         if _median(few, floors(found)) > calibration.FUNCTION_INEXACT:
@@ -111,7 +115,7 @@ def _approximation(
         calibration.FUNCTION_SMALLEST * 2.0**step for step in range(calibration.FUNCTION_STEPS)
     ]
     tried = [Approximation(size) for size in sizes]
-    for formula in FORMULAS.get(kind, ()):
+    for formula in FORMULAS.get(kind.removeprefix(fused("")), ()):
         exactly = floors({**known, kind: Approximation(0.0, formula)})
         if _agreement(samples, exactly) >= calibration.FORMULA_ALIKE:
             tried += [Approximation(size, formula) for size in (0.0, *sizes)]

@@ -115,6 +115,9 @@ class Quantisers:
     dynamic: frozenset[str] = frozenset()
     dynamic_ops: frozenset[str] = frozenset()
     scales: Mapping[str, DynamicScale] = field(default_factory=dict)
+    silent: bool = False
+    """The device's graph says nothing of it, its outputs show it: so there may be more of it in
+    what shows no products, such as bodies and recurrent layers."""
 
     @property
     def only_weights(self) -> bool:

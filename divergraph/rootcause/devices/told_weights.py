@@ -233,6 +233,7 @@ class ToldWeights:
             readers=readers,
             dynamic=frozenset(scales),
             scales=scales,
+            silent=True,
         )
 
     def _reading(self, op_id: str, name: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
-from divergraph.rootcause.devices.formulas import Approximated
+from divergraph.rootcause.devices.formulas import Approximated, Approximation, fused
 from divergraph.rootcause.devices.long_sums import terms
 from divergraph.rootcause.devices.operand_precision import (
     ShortOperands,
@@ -205,7 +205,7 @@ class Emulation:
         ):
             state = states[result.key]
             op = state.next_op()
-            size = self._function_error(op)
+            size = self._function_error(op, state.group)
             computed = self._by_formula(
                 op, state, self._added_otherwise(op, state, weights, result.values)
             )
@@ -247,7 +247,7 @@ class Emulation:
         self, op: Op | None, state: GroupState, made: Mapping[str, Array]
     ) -> Mapping[str, Array]:
         """What *op* has *made*, by the formula that stands for its function here."""
-        known = None if op is None else self.approximated.get(op.type)
+        known = None if op is None else self._approximation(op, state.group)
         if op is None or known is None or known.formula is None or len(made) != 1:
             return made
         ((name, value),) = made.items()
@@ -279,14 +279,20 @@ class Emulation:
             near_zero = np.abs(value) < one
             return np.where(near_zero, value + (self._noisy(one, size) - one), found)
 
-    def _function_error(self, op: Op | None) -> float:
+    def _approximation(self, op: Op, group: Group | None) -> Approximation | None:
+        """How *op* is approximated, in a *group* of it alone or with other ops."""
+        alone = self.approximated.get(op.type)
+        several = group is not None and len(group.ops) > 1
+        return self.approximated.get(fused(op.type), alone) if several else alone
+
+    def _function_error(self, op: Op | None, group: Group | None = None) -> float:
         """The relative error of an approximated function. Ops with bodies get the largest of all,
         as the ops inside are run with them."""
         if op is None or self.plain or not self.approximated:
             return 0.0
         if op.owns:
             return max(each.off for each in self.approximated.values())
-        known = self.approximated.get(op.type)
+        known = self._approximation(op, group)
         return 0.0 if known is None else known.size
 
     def _given(

@@ -10,6 +10,7 @@ import math
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import agreement
+from divergraph.rootcause.devices.operand_precision import Family, family_of
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,
@@ -47,12 +48,15 @@ def _is_gain(estimate: ToleranceEstimate) -> bool:
 
 def _hides(context: OpContext, estimate: ToleranceEstimate) -> bool:
     """Whether a device that quantises may do so where nothing was emulated."""
-    if not context.arithmetic.quantisers.by_tensor:
+    quantisers = context.arithmetic.quantisers
+    if not quantisers.by_tensor:
         return False
     if estimate.emulation is None:
         return True  # nothing was emulated, so quantising was not either
-    ops = context.golden.ops
-    return context.hidden_bodies and any(ops[op_id].owns for op_id in context.group.ops)
+    ops = [context.golden.ops[op_id] for op_id in context.group.ops]
+    if quantisers.silent and any(family_of(op) is Family.RECURRENT for op in ops):
+        return True
+    return context.hidden_bodies and any(op.owns for op in ops)
 
 
 TOLERANCE = Tolerance(

@@ -46,8 +46,11 @@ def layers() -> list[onnx.NodeProto]:
     return nodes
 
 
-def compared(folder: Path, formula: Formula, *, only: int | None = None) -> RunData:
-    """A device that dumps products and Gelus, all of which (or *only* one) are by *formula*."""
+def compared(
+    folder: Path, formula: Formula, *, only: int | None = None, unfused: int | None = None
+) -> RunData:
+    """A device that dumps products and Gelus, all of which (or *only* one) are by *formula*; that
+    with number *unfused* is computed op by op, and its last factor is wrong."""
     graph = helper.make_graph(
         layers(),
         "net",
@@ -69,11 +72,22 @@ def compared(folder: Path, formula: Formula, *, only: int | None = None) -> RunD
         capture(CaptureRequest(path, folder / side, {"x": folder / "x.npy"}))
     last = X
     for each in (folder / "device").glob("[deab][0-9].*"):
-        each.unlink()
+        if int(each.name[1]) != unfused:
+            each.unlink()
     for n, w in enumerate(W):
         last = last @ w
         np.save(next((folder / "device").glob(f"m{n}.*")), last)
-        last = formula(last) if only in (None, n) else exact_gelu(last)
+        if n == unfused:
+            steps = {"d": last / np.float32(2**0.5)}
+            steps["e"] = erf(steps["d"])
+            steps["a"] = steps["e"] + 1
+            steps["b"] = last * steps["a"]
+            for name, value in steps.items():
+                dump = next((folder / "device").glob(f"{name}{n}.*"))
+                np.save(dump, np.asarray(value, np.float32))
+            last = (steps["b"] * 0.7).astype(np.float32)
+        else:
+            last = formula(last) if only in (None, n) else exact_gelu(last)
         np.save(next((folder / "device").glob(f"g{n}.*")), last)
     return compare(CompareRequest(path, folder / "golden", path, folder / "device"))
 
@@ -97,6 +111,12 @@ def test_one_that_does_where_the_others_do_not_is(tmp_path: Path) -> None:
     found = compared(tmp_path, GELU_BY_TANH, only=2)
     assert [each.op for each in found.origins] == ["g2"]
     assert not found.run.analysis.arithmetic.functions
+
+
+def test_where_one_is_computed_op_by_op_the_others_still_are_by_a_formula(tmp_path: Path) -> None:
+    found = compared(tmp_path, GELU_BY_TANH, unfused=2)
+    assert [each.op for each in found.origins] == ["g2"]
+    assert found.run.analysis.arithmetic.functions == {"fused Erf": GELU_BY_TANH.off}
 
 
 @pytest.mark.parametrize("kind", FORMULAS)

@@ -167,3 +167,42 @@ def test_halves_that_are_cut_are_never_larger() -> None:
     folded = half(cut=False, factor=np.float64(3))(value)
     assert not np.array_equal(folded, rounded)
     assert np.abs(folded - value).max() < 2e-3
+
+
+def test_a_recurrent_layer_of_such_a_device_may_hold_its_weights_so_as_well(
+    tmp_path: Path,
+) -> None:
+    hidden = 16
+    layer = {
+        "W": (RNG.standard_normal((1, 4 * hidden, CHANNELS)) / 8).astype(np.float32),
+        "R": (RNG.standard_normal((1, 4 * hidden, hidden)) / 4).astype(np.float32),
+    }
+    nodes = []
+    for n in range(LAYERS):
+        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"m{n}"], f"product{n}"))
+        nodes.append(helper.make_node("Tanh", [f"m{n}"], [f"x{n + 1}"], f"tanh{n}"))
+    read = [f"x{LAYERS}", "W", "R"]
+    nodes.append(helper.make_node("LSTM", read, ["y"], "layer", hidden_size=hidden))
+    held = on_grid(CHANNEL)
+    by_row = CHANNEL.quantiser((1, 2))
+    for side in ("golden", "device"):
+        quantised = side == "device"
+        weights = {f"w{n}": held(w) if quantised else w for n, w in enumerate(WEIGHTS)}
+        weights |= {name: by_row(w) if quantised else w for name, w in layer.items()}
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x0", TensorProto.FLOAT, [6, 4, CHANNELS])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+            [numpy_helper.from_array(each, name) for name, each in weights.items()],
+        )
+        path = tmp_path / f"{side}.onnx"
+        opset = [helper.make_opsetid("", 14)]
+        onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+        np.save(tmp_path / "x0.npy", X.reshape(6, 4, CHANNELS))
+        capture(CaptureRequest(path, tmp_path / side, {"x0": tmp_path / "x0.npy"}))
+    golden = tmp_path / "golden.onnx"
+    found = compare(CompareRequest(golden, tmp_path / "golden", golden, tmp_path / "device"))
+    assert not found.origins
+    assert not found.suspects
+    assert any(f"{LAYERS} products hold" in each for each in found.run.warnings)
