@@ -46,8 +46,9 @@ def verdict(kind: ModelFault, channel: int | None, cause: Sequence[Any] | None, 
     label, _confidence, evidence = cause
     named = _channels(evidence)
     elsewhere = channel is not None and bool(named) and named != [channel]
-    if label == "wrong_parameters" and not elsewhere:
-        return "right" if kind in _ALIKE and values == 1 and named else "weak"
+    if label == "wrong_parameters" and (not elsewhere or channel in named):
+        # Other weights of more channels are true of an exchange, which would be more exact.
+        return "right" if kind in _ALIKE and values == 1 and not elsewhere else "weak"
     if label in RIGHT[kind]:
         pair = kind is ModelFault.CHANNELS_SWAPPED
         return "wrong" if elsewhere and not pair else "right"

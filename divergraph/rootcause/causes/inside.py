@@ -38,6 +38,8 @@ _REST = 0.1
 """The share of the error's norm that an explanation may leave."""
 _NEAR = 0.02
 """Explanations that leave so little more of the error than the best one are as good."""
+_LUCK = 0.05
+"""How many guesses that fit by chance are few."""
 _SURE, _NEARLY_SURE, _UNSURE = 0.9, 0.75, 0.65
 """A sure explanation leaves at most so many times the noise, or this share of the error."""
 _UNARY = 1
@@ -139,6 +141,9 @@ def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
         return None
     found.sort(key=lambda each: each[0])
     left, guess, made = found[0]
+    seen = int(np.count_nonzero(view.wrong))
+    if len(guesses) * max(left, view.noise / view.error) ** seen > _LUCK:
+        return None  # one of so many would fit so few elements whatever is wrong
     others = [each for each_left, each, _ in found[1:] if each_left <= left + _NEAR]
     also = next((each for each in others if each.label != guess.label), None)
     op = guess.step.op

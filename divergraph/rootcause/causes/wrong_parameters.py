@@ -55,7 +55,7 @@ class _Part:
         """What of it has changed."""
         if not self.is_bias:
             factors = ", ".join(f"{1.0 + each:.4g}" for each in amounts)
-            return f"its weights in {self.name} {factors} times"
+            return f"the weights in {self.name} {factors} times"
         own = self.value.reshape(-1)[list(self.rows)]
         return values_text(self.name, [[row] for row in self.rows], own, own + amounts)
 
@@ -75,7 +75,7 @@ def wrong_parameters(view: SampledTensors) -> Cause | None:
         return None
     found = [(each, amounts) for each in parts if (amounts := _solved(view, each)) is not None]
     told = [each.words(amounts) for each, amounts in found]
-    told.append("other values of one or some of its weights")
+    told.append("other values of one or some of the weights")
     where, are = slices_text(rows, axis, view), "is" if len(rows) == 1 else "are"
     return Cause(
         "wrong_parameters",

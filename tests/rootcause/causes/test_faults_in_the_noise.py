@@ -4,12 +4,13 @@ explains them."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-from divergraph.rootcause.causes.evidence import FaultEvidence
+from divergraph.rootcause.causes.evidence import FaultEvidence, InsideStep
 from divergraph.rootcause.causes.rules import explain
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 from graphstore.model import DType, Finding, InputRef, Op, Tensor
@@ -150,7 +151,7 @@ def test_a_weight_that_reads_much_the_same_everywhere_is_not_told_as_the_bias() 
 def test_the_only_value_of_a_channel_may_come_of_its_weights() -> None:
     found = cause(rows(1), with_one(3.0))
     assert found.label == "wrong_parameters"
-    assert "only channel 17 is wrong, as with its weights in w" in found.sentence
+    assert "only channel 17 is wrong, as with the weights in w" in found.sentence
     assert "1 value of each channel cannot tell which, nor whether a bit flipped" in found.sentence
     assert found.evidence["slices"] == [17]
     assert found.confidence <= 0.6
@@ -204,3 +205,47 @@ def test_a_changed_value_of_a_bias_is_told_with_what_else_a_single_value_may_be(
     assert f"b[17] {wrong[17]:.5g} in place of {bias[17]:.5g}" in found.sentence
     assert ("or a flipped bit" in found.sentence) is (count == 1)
     assert (found.confidence > 0.8) is (count == 60)
+
+
+@dataclass(frozen=True)
+class ProductAndBias:
+    """A product of *x* with the weights, not measured, and a bias added to it."""
+
+    x: Array
+    bias: Array
+
+    @property
+    def steps(self) -> Sequence[InsideStep]:
+        value = self.x @ weights()
+        return [InsideStep(PRODUCT, "y", value, {"x": self.x}, {"w": weights()})]
+
+    def replaced(self, guesses: Sequence[tuple[InsideStep, Array]]) -> list[Array]:
+        return [np.asarray(value, np.float32) + self.bias for _, value in guesses]
+
+    def remade(self, step: InsideStep, trials: Sequence[Mapping[str, Array]]) -> list[Array]:
+        known = {"x": self.x, "w": weights()}
+        return [{**known, **trial}["x"] @ {**known, **trial}["w"] for trial in trials]
+
+
+@pytest.mark.parametrize(("noise", "label"), [(1e-6, "dead_channels"), (0.02, "few_values")])
+def test_of_many_guesses_one_fits_a_single_value_in_the_noise(noise: float, label: str) -> None:
+    inside = ProductAndBias(rows(1), np.ones(CHANNELS, np.float32))
+    reference = inside.x @ weights() + inside.bias
+    device = reference.copy()
+    device[0, 17] = 1.0  # as if all its weights were 0
+    summed = Op("s", "s", "Add", (InputRef("y"), InputRef("b")), (Tensor("z"),))
+    found = explain(
+        FaultEvidence(
+            "s",
+            0,
+            device,
+            reference,
+            noise,
+            {"x": inside.x},
+            DType.FLOAT32,
+            (PRODUCT, summed),
+            inside=inside,
+        )
+    )
+    assert found is not None
+    assert found.label == label, found.sentence
