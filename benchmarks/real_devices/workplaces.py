@@ -17,6 +17,7 @@ from analysis import analysed, captured
 from mnn_device import LOW_MEMORY, Mnn
 from onnxruntime import InferenceSession
 from op_runner import OpRunner
+from opencv_device import OpenCv
 from openvino_device import OpenVino
 from quantised_models import QUANTISERS
 
@@ -31,7 +32,7 @@ class Device:
     """How a model is run: by which ``runtime``, whether only the tensors that the fused graph
     keeps are dumped, and how (of ``QUANTISERS``) the model is quantised before."""
 
-    runtime: OpenVino | Mnn
+    runtime: OpenVino | Mnn | OpenCv
     kept: bool = False
     quantised: str = ""
 
@@ -43,6 +44,7 @@ DEVICES: Mapping[str, Device] = {
     "ov-int8": Device(OpenVino("f32"), quantised="symmetric"),
     "ov-int8-channel": Device(OpenVino("f32"), quantised="by channel"),
     "ov-int8-dynamic": Device(OpenVino("f32"), quantised="dynamic"),
+    "opencv-fp32": Device(OpenCv()),
     "mnn-fp32": Device(Mnn()),
     "mnn-weights-fp16": Device(Mnn(("--fp16",))),
     "mnn-weights-int8": Device(Mnn(("--weightQuantBits", "8"))),

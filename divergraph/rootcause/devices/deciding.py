@@ -94,9 +94,24 @@ class Deciding:
             return Arithmetics(usual)
         operands = self._operands(FP32, found)
         single = self._floors(FP32, operands, self._functions(found, operands))
-        if not borne_out(found, self.run.runs.run, single, self.run.options.suspect):
+        borne = self._borne_out(found, single)
+        if not borne:
             return Arithmetics(usual)
-        return Arithmetics(usual, single, frozenset(group.output for group in found))
+        return Arithmetics(usual, single, frozenset(group.output for group in borne))
+
+    def _borne_out(self, groups: Sequence[Group], single: Emulation) -> list[Group]:
+        """Those of *groups* whose kind shows errors of float32 size: a kernel computes all ops of a
+        type alike, whatever other kernels do."""
+        by_type: dict[str, list[Group]] = {}
+        for group in groups:
+            by_type.setdefault(self._type(group.output), []).append(group)
+        suspect = self.run.options.suspect
+        return [
+            group
+            for alike in by_type.values()
+            if borne_out(alike, self.run.runs.run, single, suspect)
+            for group in alike
+        ]
 
     def _is_unrounded(self, types: DeclaredTypes, group: Group) -> bool:
         """Whether a group of one op gives float32 numbers that no 16-bit type holds, on a device
