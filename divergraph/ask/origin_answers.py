@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from divergraph.ask.sentences import group_text, origin_sentence
 from divergraph.rootcause.next_dump import NextDump, best_dump
-from divergraph.rootcause.run import UNCLASSIFIED
 from graphstore.contract import GraphStore
 from graphstore.model import (
     FAULT_OF,
+    UNCLASSIFIED,
     Comparison,
     ErrorSplit,
     FaultOf,

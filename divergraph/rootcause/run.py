@@ -33,6 +33,7 @@ from divergraph.thresholds.starts import owners_around
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
 from graphstore.model import (
+    UNCLASSIFIED,
     Comparison,
     ErrorSplit,
     FindingKind,
@@ -46,7 +47,6 @@ from graphstore.model import (
 )
 from graphstore.traverse.topological_order import graph_arrays
 
-UNCLASSIFIED = "unclassified"
 _MOST_RECKONINGS = 1000
 """Of about 1 kB each, read whenever the run is."""
 

@@ -13,7 +13,7 @@ from divergraph.consistency.inputs import InputChecks, check_inputs
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.core import split_prepared
 from divergraph.rootcause.options import DEFAULT_OPTIONS, RootCauseOptions
-from divergraph.rootcause.run import UNCLASSIFIED, everywhere
+from divergraph.rootcause.run import everywhere
 from divergraph.rootcause.run_inputs import Splits
 from divergraph.verification.alone import (
     ChosenOps,
@@ -29,6 +29,7 @@ from divergraph.verification.operands import DumpedOperands
 from divergraph.verification.own_run import prepared
 from divergraph.verification.rounded import on_either_side
 from graphstore.model import (
+    UNCLASSIFIED,
     DeviceArithmetic,
     ErrorSplit,
     Finding,

@@ -148,6 +148,10 @@ FAULT_OF = "fault_of"
 """The key in a cause's evidence of :class:`FaultOf`; missing where the op has no second witness."""
 
 
+UNCLASSIFIED = "unclassified"
+"""The label of a cause where no rule explains the error."""
+
+
 class FaultOf(StrEnum):
     """Who made a guilty device op wrong, by the op's own definition."""
 
