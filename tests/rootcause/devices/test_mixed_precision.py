@@ -9,9 +9,12 @@ from types import SimpleNamespace
 import numpy as np
 import onnx
 import pytest
+from onnx_files import written_model
 from onnxruntime.transformers.float16 import convert_float_to_float16
 
 from divergraph.comparison import CompareRequest, compare
+from divergraph.files.dump_names import DumpFileNames
+from divergraph.files.npy_file import write_npy
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.jobs.progress import NO_PROGRESS
 from divergraph.rootcause.devices.mixed_precision import DeclaredTypes
@@ -33,6 +36,7 @@ from graphstore.model import (
     TensorIO,
     TensorRef,
 )
+from importers.registry import read_graph
 
 KEPT = ["conv2", "relu2", "conv3", "relu3"]
 
@@ -229,3 +233,37 @@ def test_what_ops_compute_in_is_told_besides_the_types_of_their_outputs(said, ha
     dumped = {output: SimpleNamespace(device_dtype=DType.FLOAT32)}
     types = DeclaredTypes(graph, dumped, None, is_declared=False)
     assert types.is_half(Group(output, output, ("first", "last"))) == half
+
+
+def test_types_whose_errors_are_of_sixteen_bits_are_not_judged_as_the_others(tmp_path):
+    """Sigmoid is in float32, each Exp is off by 16 bits and not rounded: a kernel of its own. What
+    float32 numbers of one type show says nothing of another."""
+    kinds = ["Mul"] * 6 + ["Exp", "Sigmoid"] * 2 + ["Sigmoid"] * 2
+    nodes, tensor = [], "x"
+    for number, kind in enumerate(kinds):
+        given, tensor = tensor, "y" if number == len(kinds) - 1 else f"t{number}"
+        reads = [given, "half"] if kind == "Mul" else [given]
+        nodes.append(onnx.helper.make_node(kind, reads, [tensor], name=f"{kind}{number}"))
+    half = np.float32([0.97])
+    model = written_model(tmp_path / "net.onnx", nodes, {"half": half}, [1, 400])
+    rng = np.random.default_rng(0)
+    feed = rng.normal(size=(1, 400)).astype(np.float32)
+    np.save(tmp_path / "x.npy", feed)
+    capture(CaptureRequest(model, tmp_path / "golden", {"x": tmp_path / "x.npy"}))
+    graph = read_graph(model)
+    names, value = DumpFileNames(graph, 1), feed
+    (tmp_path / "device").mkdir()
+    for op in graph.ops:
+        if op.type == "Mul":
+            value = (value.astype(np.float16) * half.astype(np.float16)).astype(np.float32)
+        elif op.type == "Exp":
+            value = np.exp(value) * (1 + rng.normal(0, 3e-4, value.shape)).astype(np.float32)
+        else:
+            value = (1 / (1 + np.exp(-value.astype(np.float64)))).astype(np.float32)
+        write_npy(tmp_path / "device" / names.of_output(op, 0), value)
+    data = compare(CompareRequest(model, tmp_path / "golden", model, tmp_path / "device"))
+    assert str(data.run.analysis.arithmetic) == "fp16"
+    assert not data.origins
+    by_op = floors(data)
+    assert all(by_op[f"Exp{number}"].floor > 1e-4 for number in (6, 8))
+    assert all(by_op[f"Sigmoid{number}"].floor < 1e-5 for number in (7, 9, 10, 11))
