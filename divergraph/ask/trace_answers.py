@@ -46,6 +46,15 @@ class TraceSteps(Sequence[TraceStep]):
     def __iter__(self) -> Iterator[TraceStep]:
         return iter(self[:])
 
+    def __eq__(self, other: object) -> bool:
+        """Whether *other* has the same steps, whatever store they are of."""
+        if not isinstance(other, TraceSteps):
+            return NotImplemented
+        return len(self) == len(other) and self[:] == other[:]
+
+    def __hash__(self) -> int:
+        return hash(len(self.numbers))
+
 
 @dataclass(frozen=True, slots=True)
 class PathStep:

@@ -102,6 +102,19 @@ class _Products:
         return self.group.output
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What is remembered of a sample without its values: they may be all of the memory."""
+
+    group: Group
+    size: int
+    nbytes: int
+
+    @classmethod
+    def of(cls, sample: GroupSample) -> _Seen:
+        return cls(sample.group, sample.reference.size, sample.nbytes)
+
+
 @dataclass
 class ToldWeights:
     """Finds how the products of a float32 device hold their weights."""
@@ -119,7 +132,7 @@ class ToldWeights:
         products = {each.output: each for each in self._products(groups)}
         plain = self._floors({})
         asked = sampled_groups([each.group for each in products.values()], _LOOKED_AT)
-        seen = [(each, ratio_of(each, plain)) for each in self.run.runs.run(asked)]
+        seen = [(_Seen.of(each), ratio_of(each, plain)) for each in self.run.runs.run(asked)]
         known = [ratio for _, ratio in seen if ratio is not None]
         suspect = self.run.options.suspect
         if not known or statistics.median_low(known) <= suspect:
@@ -134,13 +147,14 @@ class ToldWeights:
         return held | self._of_others(groups, Holding(None, folded=False, cut=most.cut))
 
     def _shown(
-        self, samples: Sequence[GroupSample], products: Mapping[TensorRef, _Products]
+        self, seen: Sequence[_Seen], products: Mapping[TensorRef, _Products]
     ) -> Counter[Holding]:
-        """How often each way was shown by the smallest of *samples*."""
+        """How often each way was shown by the smallest of those *seen*."""
         shown: Counter[Holding] = Counter()
         # A few values may be near to anything by chance.
-        enough = [each for each in samples if each.reference.size >= calibration.FEW_VALUES]
-        for sample in sorted(enough, key=lambda each: each.nbytes)[:_TRIED]:
+        enough = [each for each in seen if each.size >= calibration.FEW_VALUES]
+        smallest = sorted(enough, key=lambda each: each.nbytes)[:_TRIED]
+        for sample in self.run.runs.run([each.group for each in smallest]):
             own = products[sample.group.output]
             first = [each for each, _ in shown.most_common()]
             dynamic = [Holding(grid, scale=scale) for scale in _SCALES for grid in _USUAL]
