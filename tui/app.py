@@ -24,7 +24,6 @@ from tui.owner import Owner
 from tui.screens.base import ViewScreen
 from tui.screens.lineage import LineageScreen
 from tui.screens.ops import OpsScreen
-from tui.screens.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.screens.overview import OverviewScreen
 from tui.screens.palette import PaletteProvider
 from tui.screens.propagation import PropagationScreen
@@ -32,6 +31,7 @@ from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.tensor import TensorScreen
+from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.session import Session
 from tui.settings import THEMES, Settings, keep_theme, load_settings
 from tui.style import theme

@@ -5,8 +5,8 @@ cannot disagree.
 """
 
 from divergraph.ask.answers import (
-    CurveColumns,
     CurvePoint,
+    CurvePoints,
     ModuleRow,
     OpDetail,
     Overview,
@@ -30,8 +30,8 @@ from graphstore.open_store import open_store
 
 __all__ = [
     "ChangeKind",
-    "CurveColumns",
     "CurvePoint",
+    "CurvePoints",
     "Cut",
     "ErrorPath",
     "ModuleRow",

@@ -48,7 +48,7 @@ class CurvePoint:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class CurveColumns(Sequence[CurvePoint]):
+class CurvePoints(Sequence[CurvePoint]):
     """The measured ops along execution order: their numbers, cosines (NaN where there is none) and
     states; a :class:`CurvePoint` for each that is asked for."""
 
@@ -98,7 +98,7 @@ class Overview:
     worst: tuple[OpRow, ...]
     state_counts: Mapping[OpState, int]
     reasons: tuple[ReasonGroup, ...]
-    curve: CurveColumns
+    curve: CurvePoints
     golden_name: str
     golden_framework: str
     golden_ops: int

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from divergraph.ask.answers import CurveColumns, ModuleRow, Overview
+from divergraph.ask.answers import CurvePoints, ModuleRow, Overview
 from divergraph.ask.facts import load_facts
 from divergraph.ask.origin_answers import OriginAnswer, origins
 from divergraph.text.known_figures import known_figures
@@ -132,11 +132,11 @@ def worst_ops(ops: OpColumns, count: int) -> list[int]:
     return worst
 
 
-def _curve(ops: OpColumns) -> CurveColumns:
+def _curve(ops: OpColumns) -> CurvePoints:
     cosine = _cosines(ops)
     told = known_figures(ops, Metric.COSINE_SIMILARITY).known
     shown = np.flatnonzero(told & ~ops.states.equal(None))
-    return CurveColumns(ops.ids, shown, cosine[shown], ops.states.take(shown))
+    return CurvePoints(ops.ids, shown, cosine[shown], ops.states.take(shown))
 
 
 def modules_of(ops: OpColumns) -> list[ModuleRow]:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from divergraph.ask.error_paths.path_gains import with_gains
+from divergraph.ask.error_paths.paths import ATTENUATES, error_paths
 from divergraph.ask.facts import Facts, load_facts, resolve_op
-from divergraph.ask.path_gains import with_gains
-from divergraph.ask.paths import ATTENUATES, error_paths
 from divergraph.ask.trace_answers import Trace, TraceSteps
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore

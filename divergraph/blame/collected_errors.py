@@ -23,7 +23,7 @@ from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.precision import Precision, precision_named, precision_of
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.int8 import INT8
-from divergraph.rootcause.group_reruns import OpVerdict
+from divergraph.rootcause.groups.group_reruns import OpVerdict
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run_inputs import RunInputs, RunSources

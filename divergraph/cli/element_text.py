@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING
 
 from divergraph.cli.say import say
 from divergraph.text.numbers import short
+from graphstore.model import Figures
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Element, ErrorHistogram
 
 _BAR = 30
+
+
+def show_figures(figures: Figures) -> None:
+    """Both sides in numbers."""
+    say()
+    say(f"  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
+    for name, side in (("device", figures.device), ("golden", figures.golden)):
+        numbers = "".join(
+            f"{exact_number(x):>14}" for x in (side.low, side.high, side.mean, side.std)
+        )
+        say(f"  {name:8}{numbers}{side.zeros:>10}  {side.nans}/{side.infinities}")
 
 
 def show_histogram(histogram: ErrorHistogram) -> None:

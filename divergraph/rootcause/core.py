@@ -27,14 +27,14 @@ from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
 from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
+from divergraph.rootcause.devices.held_weights.told_weights import with_told_weights
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps, without_exact_kernels
-from divergraph.rootcause.devices.told_weights import with_told_weights
 from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.graph_inputs import entry_mismatches
-from divergraph.rootcause.group_reruns import OpVerdict
+from divergraph.rootcause.groups.group_reruns import OpVerdict
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph, Source
 from divergraph.rootcause.judgement import Judgement, expect, split_of, unknown

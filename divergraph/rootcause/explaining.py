@@ -23,7 +23,7 @@ from divergraph.rootcause.causes.evidence import (
     Reweigh,
 )
 from divergraph.rootcause.causes.rules import explain as explained
-from divergraph.rootcause.group_reruns import GroupReruns, OpVerdict
+from divergraph.rootcause.groups.group_reruns import GroupReruns, OpVerdict
 from divergraph.rootcause.groups.loop_state import TURNS
 from divergraph.rootcause.hiding import hidden, nonfinite_ops, where_hidden
 from divergraph.rootcause.prepared import PreparedRun

@@ -12,6 +12,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.floors import floor_of, least_floor
 from divergraph.rootcause.tolerances.contract import (
     Action,
     Exclude,
@@ -26,7 +27,6 @@ from divergraph.rootcause.tolerances.contract import (
 from divergraph.rootcause.tolerances.local_errors import TOLERANCE as PARTS
 from divergraph.rootcause.tolerances.local_errors import held_noise, local_suspicion, noise_of
 from divergraph.rootcause.tolerances.masks import Mask, without
-from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
 from divergraph.rootcause.values import norms, relative
 from graphstore.model import Adjustment, Effect, ErrorSplit, Guilt, Reckoning, Role
 

@@ -10,7 +10,7 @@ from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.dynamic_ops import with_dynamic
-from divergraph.rootcause.devices.held_integers import with_held
+from divergraph.rootcause.devices.held_weights.held_integers import with_held
 from divergraph.rootcause.devices.precision import fits_half
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.devices.quantisers import (

@@ -11,9 +11,9 @@ import numpy as np
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.execute.installed import open_by
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.ge.chains import computing_type, inputs_order
 from divergraph.execute.translate.ge.executor import DeviceOpsFactory
-from divergraph.execute.translate.ge.fused_elementwise import ELEMENTWISE
+from divergraph.execute.translate.ge.fused.chains import computing_type, inputs_order
+from divergraph.execute.translate.ge.fused.fused_elementwise import ELEMENTWISE
 from divergraph.execute.translate.ge.readings import OpReadings, read_as, readings
 from divergraph.execute.translate.ge.table import LAYOUTS, UNREAD
 from divergraph.rootcause.values import is_numeric, relative, same_shape

@@ -16,6 +16,7 @@ import numpy as np
 from graphstore.columns.coded import Bool, Float, Int
 from graphstore.columns.op_columns import OpColumns
 from graphstore.columns.parts import SPREAD, OptionalNumbers
+from graphstore.filter.dtype_words import canonical_dtype
 from graphstore.filter.fields import Operator
 from graphstore.model import SPLIT_NUMBERS, Metric, Shape
 from graphstore.op_row import OpRow
@@ -392,27 +393,3 @@ _TEXTS: Mapping[str, TextsField] = {
     ),
 }
 """The fields that have several texts, of which one must pass."""
-
-_DTYPE_WORDS = {
-    "fp16": "float16",
-    "f16": "float16",
-    "half": "float16",
-    "fp32": "float32",
-    "f32": "float32",
-    "float": "float32",
-    "fp64": "float64",
-    "f64": "float64",
-    "double": "float64",
-    "bf16": "bfloat16",
-    "boolean": "bool",
-    "fp8": "float8*",
-} | {
-    f"{short}{bits}": f"{long}{bits}"
-    for short, long in (("i", "int"), ("u", "uint"))
-    for bits in (4, 8, 16, 32, 64)
-}
-
-
-def canonical_dtype(word: str) -> str:
-    """The name of an element type by any of its names."""
-    return _DTYPE_WORDS.get(word.lower(), word.lower())

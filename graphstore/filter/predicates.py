@@ -17,10 +17,10 @@ from graphstore.filter.conditions import (
     NumberHolds,
     NumberTest,
     TextTest,
-    canonical_dtype,
     number_field,
     on_texts,
 )
+from graphstore.filter.dtype_words import canonical_dtype
 from graphstore.filter.fields import (
     FIELDS,
     FieldKind,

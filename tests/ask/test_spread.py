@@ -8,7 +8,7 @@ import pytest
 
 import divergraph
 from divergraph.ask import op_rows, origins, roles, trace
-from divergraph.ask.path_compression import folded
+from divergraph.ask.error_paths.path_compression import folded
 from graphstore.errors import InputError
 from graphstore.filter import parse_filter
 from graphstore.model import Guilt, Method, Role, Verdict

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.blame.collected_errors import Collected
-from divergraph.rootcause.group_reruns import OpVerdict
+from divergraph.rootcause.groups.group_reruns import OpVerdict
 from divergraph.rootcause.groups.groups import Group
 from graphstore.model import ErrorSplit, Role, TensorRef
 

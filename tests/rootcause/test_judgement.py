@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from judged_output import H, V, W, context, judged, split_by
 
+from divergraph.rootcause.devices.floors import floor_of, least_floor
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.judgement import unknown
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
 from divergraph.rootcause.values import relative
 from graphstore.errors import InputError
 from graphstore.model import ErrorSplit, Guilt, Role, TensorRef

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from divergraph.rootcause.group_reruns import OpVerdict, beyond_reruns
+from divergraph.rootcause.groups.group_reruns import OpVerdict, beyond_reruns
 from divergraph.rootcause.groups.groups import Group
 from graphstore.model import ErrorSplit, Role, TensorRef
 

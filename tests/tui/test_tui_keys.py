@@ -7,18 +7,18 @@ from browsing import said
 
 from tui import keys
 from tui.keys import TABLE, KeyScope
-from tui.screens.export_form import ExportForm, FolderInput
-from tui.screens.line_form import LineForm
 from tui.screens.lineage import LineageScreen
-from tui.screens.neighbourhood import NeighbourhoodOverlay
 from tui.screens.ops import OpsScreen
-from tui.screens.overlays import Overlay, YankOverlay
 from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
 from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.tensor import TensorScreen
+from tui.screens.windows.export_form import ExportForm, FolderInput
+from tui.screens.windows.line_form import LineForm
+from tui.screens.windows.neighbourhood import NeighbourhoodOverlay
+from tui.screens.windows.overlays import Overlay, YankOverlay
 from tui.widgets.curve import Curve
 from tui.widgets.cypher_editor import CypherEditor
 from tui.widgets.filter_bar import FilterInput

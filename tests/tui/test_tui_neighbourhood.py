@@ -3,8 +3,8 @@
 import pytest
 from browsing import op_under_cursor, text_of
 
-from tui.screens.neighbourhood import NeighbourhoodOverlay
 from tui.screens.ops import OpsScreen
+from tui.screens.windows.neighbourhood import NeighbourhoodOverlay
 from tui.widgets.row_list import RowList
 
 pytestmark = pytest.mark.slow

@@ -7,9 +7,9 @@ from browsing import said, text_of
 
 from divergraph.ask import open_store
 from tui.screens.ops import OpsScreen
-from tui.screens.overlays import YankOverlay
 from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
+from tui.screens.windows.overlays import YankOverlay
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane

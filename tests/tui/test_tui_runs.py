@@ -10,9 +10,9 @@ from layered_run import analysed_run, made_run
 
 from divergraph.ask import open_store
 from graphstore.model import Guilt
-from tui.screens.changes import ChangesOverlay
 from tui.screens.ops import OpsScreen
 from tui.screens.runs import RunsScreen
+from tui.screens.windows.changes import ChangesOverlay
 from tui.widgets.row_list import RowList
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,10 @@ from graphstore.model import Side
 from tui.address import parse_address
 from tui.part_chooser import PartChooser, PartOp
 from tui.render.part_marks import MarkHistory, Marks
-from tui.screens.export_form import ExportForm, FolderInput, PlainCheckbox
 from tui.screens.ops import OpsScreen
-from tui.screens.overlays import TextOverlay
 from tui.screens.submodel import SubmodelScreen
+from tui.screens.windows.export_form import ExportForm, FolderInput, PlainCheckbox
+from tui.screens.windows.overlays import TextOverlay
 from tui.stages import Stages
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList

@@ -8,7 +8,7 @@ from textual.events import Key
 from textual.widgets import Input
 
 from tui.screens.ops import OpsScreen
-from tui.screens.overlays import TextOverlay
+from tui.screens.windows.overlays import TextOverlay
 from tui.widgets.filter_bar import FilterBar
 
 

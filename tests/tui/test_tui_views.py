@@ -10,8 +10,8 @@ from textual.widgets import Static
 from tui.address import parse_address
 from tui.screens.edges import EdgeOverlay
 from tui.screens.ops import OpsScreen
-from tui.screens.overlays import LogOverlay, TextOverlay, YankOverlay
 from tui.screens.overview import OverviewScreen
+from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay
 from tui.widgets.curve import Curve
 from tui.widgets.filter_bar import FilterBar
 from tui.widgets.row_list import RowList

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from divergraph.text.words import shape_text
 from graphstore.columns.coded import Bool, Coded, Int
 from graphstore.columns.op_columns import OpColumns, OpSelection
+from graphstore.filter import OpFilter
 from graphstore.model import Metric, OpState
 from graphstore.op_row import OpRow
 from tui.render.op_order import Order, arrange
@@ -86,11 +88,15 @@ class OpTable:
         object.__setattr__(self, "columns", self._columns())
 
     columns: tuple[ListColumn, ...] = field(init=False)
+    _fits: list[tuple[OpFilter, npt.NDArray[np.intp]]] = field(
+        default_factory=list, init=False, repr=False
+    )
 
     def showing(self, numbers: Int) -> OpTable:
         """The same ops, others of them or in another order; nothing is measured anew."""
         other = copy.copy(self)
         object.__setattr__(other, "numbers", numbers)
+        object.__setattr__(other, "_fits", [])
         return other
 
     def __len__(self) -> int:
@@ -109,6 +115,21 @@ class OpTable:
         number = self.ops.number.get(op)
         found = np.flatnonzero(self.numbers == (-1 if number is None else number))
         return int(found[0]) if len(found) else None
+
+    def beside(self, index: int, wanted: OpFilter, direction: int) -> int | None:
+        """The next row (1) or the one before (-1) that *wanted* lets through, around the end;
+        None if there is none. The last filter's rows are kept."""
+        if not self._fits or self._fits[0][0] != wanted:
+            rows = np.flatnonzero(wanted.mask(self.ops)[self.numbers])
+            self._fits[:] = [(wanted, rows)]
+        found = self._fits[0][1]
+        if not len(found):
+            return None
+        if direction > 0:
+            at = int(np.searchsorted(found, index, side="right")) % len(found)
+        else:
+            at = int(np.searchsorted(found, index)) - 1
+        return int(found[at])
 
     @property
     def shown(self) -> OpSelection:

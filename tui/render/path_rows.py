@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from textual.content import Content
 
 from divergraph.ask import ErrorPath, PathStep, Trace
-from divergraph.ask.path_compression import fold_text, folded
+from divergraph.ask.error_paths.path_compression import fold_text, folded
 from divergraph.ask.sentences import names, step_note
 from divergraph.text.printable import printable
 from graphstore.model import Metric, OpState

@@ -28,7 +28,7 @@ _WORST_FIRST = [Verdict.DIVERGED, Verdict.UNDECIDED, Verdict.NOISE, Verdict.CLEA
 
 
 @dataclass(frozen=True)
-class Entry:
+class RunEntry:
     """A run or an imported graph: its cells, and by column what it is sorted by."""
 
     name: str
@@ -46,7 +46,7 @@ class Entry:
         return (Cell(glyphs.marked if marked else " ", "linked"), *self.cells)
 
 
-def in_order(entries: Sequence[Entry], column: str, *, turned: bool = False) -> list[Entry]:
+def in_order(entries: Sequence[RunEntry], column: str, *, turned: bool = False) -> list[RunEntry]:
     """*entries* sorted by a column, the other way if *turned*; what has no figure stands last."""
     known = [each for each in entries if column in each.keys]
     known.sort(key=lambda each: each.keys[column], reverse=turned)
@@ -68,7 +68,7 @@ def run_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
     )
 
 
-def run_entry(run: Run, glyphs: Glyphs) -> Entry:
+def run_entry(run: Run, glyphs: Glyphs) -> RunEntry:
     """The entry of a run."""
     mark = wording.verdict_mark(run.verdict, glyphs)
     counts, what = run.counts, run.device.rpartition("@")[0] or run.device
@@ -91,10 +91,10 @@ def run_entry(run: Run, glyphs: Glyphs) -> Entry:
         "made": run.created,
         "what": what,
     }
-    return Entry(run.name, "run", cells, keys)
+    return RunEntry(run.name, "run", cells, keys)
 
 
-def graph_entry(graph: GraphInfo, glyphs: Glyphs) -> Entry:
+def graph_entry(graph: GraphInfo, glyphs: Glyphs) -> RunEntry:
     """The entry of an imported graph."""
     what = f"{graph.framework} {graph.format}"
     cells = (
@@ -107,4 +107,4 @@ def graph_entry(graph: GraphInfo, glyphs: Glyphs) -> Entry:
         Cell(what, "quiet"),
     )
     keys = {"name": graph.name.casefold(), "ops": graph.ops, "made": graph.created, "what": what}
-    return Entry(graph.name, "graph", cells, keys)
+    return RunEntry(graph.name, "graph", cells, keys)

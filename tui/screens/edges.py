@@ -15,8 +15,8 @@ from textual.widget import Widget
 from divergraph.text.words import shape_text
 from graphstore.errors import DivergraphError
 from tui.owner import Owner
-from tui.screens.neighbourhood import NeighbourhoodOverlay
-from tui.screens.overlays import Overlay
+from tui.screens.windows.neighbourhood import NeighbourhoodOverlay
+from tui.screens.windows.overlays import Overlay
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
 from tui.widgets.columns import ListColumn

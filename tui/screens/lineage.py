@@ -11,7 +11,7 @@ from tui.keys import KeyScope, bindings
 from tui.messages import OpenOp
 from tui.screens.edges import Neighbour
 from tui.screens.ladder_panes import LadderPanes
-from tui.screens.line_form import LineForm
+from tui.screens.windows.line_form import LineForm
 from tui.widgets.row_list import RowList
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -14,7 +13,6 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
-from graphstore.columns.coded import Bool
 from graphstore.errors import FilterError
 from graphstore.filter import OpFilter, parse_filter
 from graphstore.op_row import OpRow
@@ -93,7 +91,6 @@ class OpsScreen(RowsToFile, DetailScreen):
         self._asked_for = ""
         self._last_op = ""
         self._rest: Timer | None = None
-        self._fits: tuple[OpTable, OpFilter, Bool] | None = None
 
     def body(self) -> ComposeResult:
         """List, two panes about the op under the cursor, filter."""
@@ -306,11 +303,14 @@ class OpsScreen(RowsToFile, DetailScreen):
             self._order = Order(event.column)
         self._arrange()
 
-    def _row(self) -> OpRow | None:
+    def _index(self) -> int | None:
+        """The row under the cursor, None without one."""
         index = self.query_one("#ops", RowList).cursor
-        if self._table is None or not 0 <= index < len(self._table):
-            return None
-        return self._table.op(index)
+        return index if self._table is not None and 0 <= index < len(self._table) else None
+
+    def _row(self) -> OpRow | None:
+        index = self._index()
+        return None if index is None or self._table is None else self._table.op(index)
 
     def same_query(self) -> tuple[str, str]:
         """What the op under the cursor was made of; of an imported graph, its ops."""
@@ -320,10 +320,8 @@ class OpsScreen(RowsToFile, DetailScreen):
 
     def current_op(self) -> str:
         """The op under the cursor."""
-        index = self.query_one("#ops", RowList).cursor
-        if self._table is None or not 0 <= index < len(self._table):
-            return ""
-        return self._table.op_id(index)
+        index = self._index()
+        return "" if index is None or self._table is None else self._table.op_id(index)
 
     def current_topo(self) -> int:
         """The op under the cursor's place in execution order."""
@@ -376,21 +374,11 @@ class OpsScreen(RowsToFile, DetailScreen):
         if not self.allowed(key_id) or self._table is None or self._last_wanted is None:
             return
         listed = self.query_one("#ops", RowList)
-        found = np.flatnonzero(self._fitting(self._table, self._last_wanted))
-        if not len(found):
+        at = self._table.beside(listed.cursor, self._last_wanted, direction)
+        if at is None:
             self.notify("no shown op fits the last filter", severity="warning")
-            return
-        if direction > 0:
-            at = int(np.searchsorted(found, listed.cursor, side="right")) % len(found)
         else:
-            at = int(np.searchsorted(found, listed.cursor)) - 1
-        listed.cursor = int(found[at])
-
-    def _fitting(self, table: OpTable, wanted: OpFilter) -> Bool:
-        """The rows of *table* that *wanted* lets through, found once for both."""
-        if self._fits is None or self._fits[0] is not table or self._fits[1] != wanted:
-            self._fits = table, wanted, wanted.mask(table.ops)[table.numbers]
-        return self._fits[2]
+            listed.cursor = at
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """Name and row of the op under the cursor, address and command."""

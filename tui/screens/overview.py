@@ -24,7 +24,7 @@ from tui.widgets.text_pane import TextPane
 from tui.widgets.titled import Titled
 
 if TYPE_CHECKING:
-    from divergraph.ask import CurveColumns, Overview
+    from divergraph.ask import CurvePoints, Overview
     from graphstore.op_row import OpRow
 
 
@@ -187,7 +187,7 @@ class OverviewScreen(ViewScreen):
         return choices
 
 
-def curve_ops(points: CurveColumns) -> CurveOps:
+def curve_ops(points: CurvePoints) -> CurveOps:
     """The points of the curve with the part of the model each belongs to."""
     parts = parts_of([points.ids[number] for number in points.topo.tolist()])
     return CurveOps(points.ids, points.topo, points.cosine, points.states, parts)

@@ -16,7 +16,7 @@ from tui.part_chooser import Answer, PartChooser
 from tui.render import part_text, probe_text
 from tui.render.part_marks import Marks
 from tui.screens.base import ViewScreen
-from tui.screens.export_form import ExportForm, ExportRequest
+from tui.screens.windows.export_form import ExportForm, ExportRequest
 from tui.stages import Stages
 from tui.style import theme
 from tui.widgets.lines import KeyLine, StatusLine

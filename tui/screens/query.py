@@ -27,7 +27,7 @@ from tui.query_words import (
     word_before,
 )
 from tui.screens.answer_actions import AnswerActions
-from tui.screens.line_form import LineForm
+from tui.screens.windows.line_form import LineForm
 from tui.style import theme
 from tui.style import words as wording
 from tui.widgets.columns import ListColumn

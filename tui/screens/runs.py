@@ -16,10 +16,10 @@ from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenTarget
-from tui.render.run_rows import Entry, graph_entry, in_order, run_columns, run_entry
+from tui.render.run_rows import RunEntry, graph_entry, in_order, run_columns, run_entry
 from tui.screens.base import ViewScreen
-from tui.screens.changes import ChangesOverlay
-from tui.screens.line_form import LineForm
+from tui.screens.windows.changes import ChangesOverlay
+from tui.screens.windows.line_form import LineForm
 from tui.style import words as wording
 from tui.widgets.lines import KeyLine
 from tui.widgets.row_list import RowList
@@ -77,8 +77,8 @@ class RunsScreen(ViewScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self._entries: list[Entry] = []
-        self._shown: list[Entry] = []
+        self._entries: list[RunEntry] = []
+        self._shown: list[RunEntry] = []
         self._marked: list[str] = []
         self._only = ""
         self._order, self._turned = "", False
@@ -144,7 +144,7 @@ class RunsScreen(ViewScreen):
         listed.border_subtitle = Content(", ".join(said))
         self.query_one(KeyLine).draw()
 
-    def _here(self) -> Entry | None:
+    def _here(self) -> RunEntry | None:
         index = self.query_one(RowList).cursor
         return self._shown[index] if 0 <= index < len(self._shown) else None
 

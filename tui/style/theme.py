@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from textual.theme import Theme
 
 from graphstore.model import Guilt, Level, OpState
@@ -38,36 +40,6 @@ LIGHT_VARIABLES = {
     "quiet": "#62666e",
 }
 
-DARK = Theme(
-    name="divergraph-dark",
-    primary="#7aa2f7",
-    accent="#7aa2f7",
-    warning="#fde047",
-    error="#f87171",
-    success="#6aa57a",
-    foreground="#d7dae0",
-    background="#14161b",
-    surface="#14161b",
-    panel="#1f232b",
-    dark=True,
-    variables={**DARK_VARIABLES, "border-blurred": "#3b4252"},
-)
-
-LIGHT = Theme(
-    name="divergraph-light",
-    primary="#1d4ed8",
-    accent="#1d4ed8",
-    warning="#8a6a00",
-    error="#b91c1c",
-    success="#2f6b43",
-    foreground="#1b1e24",
-    background="#fafafa",
-    surface="#fafafa",
-    panel="#e8eaee",
-    dark=False,
-    variables={**LIGHT_VARIABLES, "border-blurred": "#b8bec9"},
-)
-
 CONTRAST_VARIABLES = {
     "state-origin": "#ff8cff",
     "state-inherited": "#ffb000",
@@ -85,19 +57,58 @@ CONTRAST_VARIABLES = {
 }
 """Each at least seven times as bright as the background, WCAG's ratio for enhanced contrast."""
 
-CONTRAST = Theme(
-    name="divergraph-contrast",
-    primary="#9fc5ff",
-    accent="#9fc5ff",
-    warning="#ffff00",
-    error="#ff9a9a",
-    success="#5dff7f",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
+
+def _theme(
+    name: str,
+    variables: Mapping[str, str],
+    *,
+    text: tuple[str, str],
+    panel: str,
+    border: str,
+    error: str,
+) -> Theme:
+    """The theme of *variables*; *text* is its colour and that behind it. What the framework draws
+    by itself has the colours of what we draw."""
+    foreground, background = text
+    return Theme(
+        name=f"divergraph-{name}",
+        primary=variables["linked"],
+        accent=variables["linked"],
+        warning=variables["state-drifting"],
+        error=error,
+        success=variables["state-clean"],
+        foreground=foreground,
+        background=background,
+        surface=background,
+        panel=panel,
+        dark=name != "light",
+        variables={**variables, "border-blurred": border},
+    )
+
+
+DARK = _theme(
+    "dark",
+    DARK_VARIABLES,
+    text=("#d7dae0", "#14161b"),
+    panel="#1f232b",
+    border="#3b4252",
+    error="#f87171",
+)
+LIGHT = _theme(
+    "light",
+    LIGHT_VARIABLES,
+    text=("#1b1e24", "#fafafa"),
+    panel="#e8eaee",
+    border="#b8bec9",
+    error="#b91c1c",
+)
+CONTRAST = _theme(
+    "contrast",
+    CONTRAST_VARIABLES,
+    text=("#ffffff", "#000000"),
     panel="#262626",
-    dark=True,
-    variables={**CONTRAST_VARIABLES, "border-blurred": "#9a9a9a"},
+    border="#9a9a9a",
+    error="#ff9a9a",
 )
 
 STATE_STYLES = {

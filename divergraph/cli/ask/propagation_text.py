@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Mapping
 
 from divergraph.ask import NextDump
+from divergraph.ask.error_paths.path_compression import fold_text, folded
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
-from divergraph.ask.path_compression import fold_text, folded
 from divergraph.ask.reckonings import NOT_KEPT, near_the_limit, reckoning_lines, reckonings_of
 from divergraph.ask.role_table import RoleRow, RoleTable
 from divergraph.ask.sentences import (

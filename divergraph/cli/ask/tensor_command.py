@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.element_text import exact_number, show_elements, show_histogram
+from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.options import common, print_json, store_url
 from divergraph.cli.say import say
@@ -72,14 +72,8 @@ def _show(values: TensorValues, picture: ErrorPicture) -> None:
     if compared.golden is not None:
         say(f"  golden {compared.golden}")
     say(f"  {metric_text(compared.metrics)}")
-    figures = compared.figures
-    if figures is not None:
-        say()
-        say(f"  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
-        for name, side in (("device", figures.device), ("golden", figures.golden)):
-            numbers = (side.low, side.high, side.mean, side.std)
-            text = "".join(f"{exact_number(each):>14}" for each in numbers)
-            say(f"  {name:8}{text}{side.zeros:>10}  {side.nans}/{side.infinities}")
+    if compared.figures is not None:
+        show_figures(compared.figures)
     show_histogram(picture.inspection.histogram)
     if picture.is_apart:
         say("two kinds of errors, with a gap between: a fault in a part, no drift")

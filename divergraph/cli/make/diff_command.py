@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.element_text import exact_number, show_elements, show_histogram
+from divergraph.cli.element_text import exact_number, show_elements, show_figures, show_histogram
 from divergraph.cli.make.worker_options import worker_options
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.numbers import FiniteRange
@@ -183,13 +183,7 @@ def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:
     if figures is None or look is None:
         say(f"  {found.detail}")
         return
-    say()
-    say(f"  {'':8}{'min':>14}{'max':>14}{'mean':>14}{'std':>14}{'zeros':>10}  NaN/Inf")
-    for name, side in (("device", figures.device), ("golden", figures.golden)):
-        numbers = "".join(
-            f"{exact_number(x):>14}" for x in (side.low, side.high, side.mean, side.std)
-        )
-        say(f"  {name:8}{numbers}{side.zeros:>10}  {side.nans}/{side.infinities}")
+    show_figures(figures)
     _show_elements(look)
 
 

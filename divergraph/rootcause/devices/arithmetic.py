@@ -11,6 +11,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.operand_precision import (
     CANDIDATES,
     Family,
@@ -20,11 +21,11 @@ from divergraph.rootcause.devices.operand_precision import (
     decided,
     family_of,
 )
-from divergraph.rootcause.devices.told_tiles import told_tiles
+from divergraph.rootcause.devices.tiles.told_tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 _LOOKED_AT = 16

@@ -23,11 +23,12 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import ratio_of
+from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.quantisers import quantises
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 _LOOKED_AT = 8

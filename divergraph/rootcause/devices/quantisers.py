@@ -14,7 +14,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.graphs.matching.constants import constant_ops
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale
-from divergraph.rootcause.devices.packed_weights import PACKED, block_scales
+from divergraph.rootcause.devices.held_weights.packed_weights import PACKED, block_scales
 from graphstore.contract import RunData
 from graphstore.model import (
     Comparison,

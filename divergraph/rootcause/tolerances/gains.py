@@ -16,6 +16,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.floors import least_floor
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -27,7 +28,6 @@ from divergraph.rootcause.tolerances.contract import (
     Tolerance,
     ToleranceEstimate,
 )
-from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.values import relative
 
 _BLOCK = 1 << 15

@@ -15,6 +15,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.floors import least_floor
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -25,7 +26,6 @@ from divergraph.rootcause.tolerances.contract import (
     ToleranceEstimate,
 )
 from divergraph.rootcause.tolerances.last_place import scale_of
-from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.tolerances.slices import slice_suspicion
 from divergraph.rootcause.values import norms, relative
 

@@ -29,7 +29,7 @@ from divergraph.rootcause.devices.patches import bytes_of_patches, has_patches, 
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.rootcause.devices.sums_in_turn import in_turn
-from divergraph.rootcause.devices.winograd import Tiles
+from divergraph.rootcause.devices.tiles.winograd import Tiles
 from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -39,7 +39,6 @@ from divergraph.rootcause.tolerances.masks import (
     sentinel_values,
     stands_for_infinity,
 )
-from divergraph.rootcause.values import is_numeric, relative
 from graphstore.model import Op
 
 _NOISE = 1 << 17
@@ -383,30 +382,3 @@ def _goes_by_patch(op: Op, scale: DynamicScale, given: Mapping[str, Array]) -> b
     weight = op.inputs[1] if len(op.inputs) > 1 else None
     value = None if weight is None else given.get(weight.tensor)
     return scale.shared is SharedBy.PATCH and value is not None and has_patches(op, value)
-
-
-def least_floor(precision: Precision, size: int) -> float:
-    """The relative error that *size* values may have by one rounding: the floor is never less."""
-    usual = precision.least_units * precision.unit
-    return usual * (1.0 + calibration.CHANCE_OF_ONE_VALUE / math.sqrt(max(size, 1)))
-
-
-def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops: int) -> float:
-    """The relative introduced error that healthy arithmetic explains, above 0 and finite.
-
-    Without an emulation of the reference's shape it is that of a chain of *ops* roundings, times
-    ``WITHOUT_EMULATION``.
-    """
-    least = least_floor(precision, reference.size)
-    if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
-        return least * calibration.WITHOUT_EMULATION * math.sqrt(ops + 1)
-    found = 0.0
-    finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
-    if finite is not None and not finite.all():
-        sizes = np.abs(np.asarray(reference, np.float64))
-        lost = np.count_nonzero(~finite & (sizes < calibration.NEXT_TO_INFINITY))
-        # Each element the emulation loses counts as an error of its own usual size.
-        found = math.sqrt(lost / reference.size)
-        emulated, reference = emulated[finite], reference[finite]
-    off = relative(emulated, reference)
-    return max(found, off if math.isfinite(off) else 1.0, least)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import agreement
+from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,
@@ -18,7 +19,6 @@ from divergraph.rootcause.tolerances.contract import (
     Widen,
 )
 from divergraph.rootcause.tolerances.masks import without
-from divergraph.rootcause.tolerances.noise_floor import floor_of
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,
@@ -20,7 +21,6 @@ from divergraph.rootcause.tolerances.contract import (
     Widen,
 )
 from divergraph.rootcause.tolerances.masks import without
-from divergraph.rootcause.tolerances.noise_floor import floor_of
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from divergraph.rootcause import calibration
+from divergraph.rootcause.devices.floors import least_floor
 from divergraph.rootcause.devices.quantised_ops import healthy_ratio
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -18,7 +19,6 @@ from divergraph.rootcause.tolerances.contract import (
     Tolerance,
     ToleranceEstimate,
 )
-from divergraph.rootcause.tolerances.noise_floor import least_floor
 from divergraph.rootcause.values import relative
 
 

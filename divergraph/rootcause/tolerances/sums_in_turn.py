@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import agreement
+from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.sums_in_turn import sums_in_turn
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -16,7 +17,6 @@ from divergraph.rootcause.tolerances.contract import (
     Widen,
 )
 from divergraph.rootcause.tolerances.masks import without
-from divergraph.rootcause.tolerances.noise_floor import floor_of
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:

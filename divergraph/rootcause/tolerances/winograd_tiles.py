@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from divergraph.rootcause.devices.told_tiles import told_tiles
+from divergraph.rootcause.devices.floors import floor_of
+from divergraph.rootcause.devices.tiles.told_tiles import told_tiles
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,
@@ -11,7 +12,6 @@ from divergraph.rootcause.tolerances.contract import (
     ToleranceEstimate,
     Widen,
 )
-from divergraph.rootcause.tolerances.noise_floor import floor_of
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:

@@ -14,6 +14,7 @@ from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Runnabl
 from divergraph.execute.installed import open_executor
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.constants import DeviceConstants
+from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.formulas import Approximated, Approximation
 from divergraph.rootcause.devices.operand_precision import Family, Operands, ShortOperands
 from divergraph.rootcause.devices.precision import Precision, precision_named
@@ -22,7 +23,7 @@ from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers, find_quantisers
 from divergraph.rootcause.groups.groups import Feed, Group
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import is_numeric, relative
 from divergraph.submodel.minimize.oracle import Part
 from divergraph.submodel.minimize.verdicts import Variant

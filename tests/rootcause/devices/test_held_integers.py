@@ -11,7 +11,7 @@ import pytest
 
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.golden_capture.capture_model import CaptureRequest, capture
-from divergraph.rootcause.devices.held_integers import WeightQuantiser, with_held
+from divergraph.rootcause.devices.held_weights.held_integers import WeightQuantiser, with_held
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS
 from divergraph.rootcause.options import MethodChoice
 from graphstore.model import DType, Guilt, Tensor, Verdict

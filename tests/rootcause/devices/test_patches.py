@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from one_conv import run_conv
 
 from divergraph.rootcause.devices.patches import bytes_of_patches, has_patches, of_patches
 from graphstore.model import InputRef, Op
@@ -25,24 +24,6 @@ FORMS = {
 }
 
 
-def run(values: dict[str, Array], attrs: dict[str, Any]) -> Array:
-    node = helper.make_node("Conv", list(values), ["y"], **attrs)
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, each.shape)
-        for name, each in values.items()
-    ]
-    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    model = helper.make_model(
-        helper.make_graph([node], "g", inputs, [output]),
-        opset_imports=[helper.make_opsetid("", 13)],
-        ir_version=8,
-    )
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    return np.asarray(session.run(None, values)[0])
-
-
 def conv(attrs: dict[str, Any]) -> Op:
     given = {name: tuple(v) if isinstance(v, list) else v for name, v in attrs.items()}
     return Op("conv", "conv", "Conv", tuple(map(InputRef, "xwb")), attrs=given)
@@ -53,7 +34,7 @@ def test_patches_give_the_same_where_nothing_is_rounded(form: str) -> None:
     x, w, attrs = FORMS[form]
     sizes = {"x": x, "w": w, "b": w[:1]}
     values = {name: RNG.standard_normal(size).astype(np.float32) for name, size in sizes.items()}
-    right, op = run(values, attrs), conv(attrs)
+    right, op = run_conv(values, attrs), conv(attrs)
     assert has_patches(op, values["w"])
     seen: list[Array] = []
 
@@ -70,7 +51,7 @@ def test_patches_give_the_same_where_nothing_is_rounded(form: str) -> None:
 def test_each_patch_is_rounded_by_itself() -> None:
     values = {"x": np.ones((1, 1, 4), np.float32), "w": np.ones((1, 1, 2), np.float32)}
     values["x"][0, 0] = [1, 2, 3, 4]
-    right = run(values, {})
+    right = run_conv(values, {})
 
     def far(rows: Array) -> Array:
         return rows / rows.max(-1, keepdims=True)

@@ -10,11 +10,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx_files import written_chain
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
-from divergraph.rootcause.devices.weight_grids import (
+from divergraph.rootcause.devices.held_weights.weight_grids import (
     GRIDS,
     Lies,
     SharedScale,
@@ -45,20 +46,7 @@ def compared(
 ) -> RunData:
     """A device whose products hold their weights so, but for the product *exact*; in that with
     number *wrong* one weight is off by a fifth of the largest."""
-    nodes = []
-    for n in range(LAYERS):
-        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"m{n}"], f"product{n}"))
-        nodes.append(helper.make_node("Tanh", [f"m{n}"], [f"x{n + 1}"], f"tanh{n}"))
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, X.shape)],
-        [helper.make_tensor_value_info(f"x{LAYERS}", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(each, f"w{n}") for n, each in enumerate(WEIGHTS)],
-    )
-    path = folder / "model.onnx"
-    opset = [helper.make_opsetid("", 13)]
-    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    path = written_chain(folder / "model.onnx", ("MatMul", "Tanh"), "product", X, WEIGHTS)
     np.save(folder / "x0.npy", X)
     for side in ("golden", "device"):
         capture(CaptureRequest(path, folder / side, {"x0": folder / "x0.npy"}))
@@ -129,8 +117,7 @@ def test_one_product_with_a_coarse_weight_among_exact_ones_is_a_fault(tmp_path: 
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 def test_a_grid_is_as_coarse_as_its_bits(grid: WeightGrid) -> None:
     value = RNG.standard_normal((256, 96)).astype(np.float32)
-    if not grid.fits(value.shape, (1, 0)):
-        pytest.skip("no whole blocks")
+    assert grid.fits(value.shape, (1, 0)), "all grids have whole blocks of these"
     made = grid.quantiser((1, 0))(value)
     steps = 2.0**grid.bits - 1
     widest = float(value.max() - value.min())

@@ -6,11 +6,10 @@ import math
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from one_conv import run_conv
 
-from divergraph.rootcause.devices.winograd import CANDIDATES, Tiles
+from divergraph.rootcause.devices.tiles.winograd import CANDIDATES, Tiles
 from graphstore.model import InputRef, Op
 
 RNG = np.random.default_rng(4)
@@ -34,24 +33,6 @@ def given(x: tuple[int, ...], w: tuple[int, ...]) -> dict[str, Array]:
     return {name: RNG.standard_normal(size).astype(np.float32) for name, size in sizes.items()}
 
 
-def run(values: dict[str, Array], attrs: dict[str, Any]) -> Array:
-    node = helper.make_node("Conv", list(values), ["y"], **attrs)
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, each.shape)
-        for name, each in values.items()
-    ]
-    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    model = helper.make_model(
-        helper.make_graph([node], "g", inputs, [output]),
-        opset_imports=[helper.make_opsetid("", 13)],
-        ir_version=8,
-    )
-    session = onnxruntime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
-    return np.asarray(session.run(None, values)[0])
-
-
 def conv(attrs: dict[str, Any], kind: str = "Conv", names: str = "xwb") -> Op:
     return Op("conv", "conv", kind, tuple(InputRef(name) for name in names), attrs=attrs)
 
@@ -66,7 +47,7 @@ def off(found: Array | None, right: Array) -> float:
 def test_a_convolution_over_tiles_is_the_same_but_for_rounding(form: str) -> None:
     x, w, attrs = FORMS[form]
     values = given(x, w)
-    right = run(values, attrs)
+    right = run_conv(values, attrs)
     assert off(Tiles(4, (0.0, 1.0, -1.0)).convolved(conv(attrs), values, right), right) < 1e-6
     for each in CANDIDATES:
         if max(w[2:]) < each.reach < 8:
@@ -76,7 +57,7 @@ def test_a_convolution_over_tiles_is_the_same_but_for_rounding(form: str) -> Non
 def test_a_convolution_of_tensorflow_has_its_channels_last() -> None:
     values = given((2, 8, 9, 14), (16, 8, 3, 3))
     del values["b"]
-    right = np.moveaxis(run(values, {"pads": [1, 1, 1, 1]}), 1, -1)
+    right = np.moveaxis(run_conv(values, {"pads": [1, 1, 1, 1]}), 1, -1)
     turned = {"x": np.moveaxis(values["x"], 1, -1), "w": np.transpose(values["w"], (2, 3, 1, 0))}
     op = conv({"strides": [1, 1, 1, 1], "data_format": "NHWC"}, "Conv2D", "xw")
     assert off(CANDIDATES[1].convolved(op, turned, right), right) < 1e-5
@@ -85,7 +66,7 @@ def test_a_convolution_of_tensorflow_has_its_channels_last() -> None:
 def test_a_depthwise_one_of_tensorflow_has_its_multiplier_last() -> None:
     values = given((2, 4, 9, 14), (8, 1, 3, 3))
     del values["b"]
-    right = np.moveaxis(run(values, {"group": 4}), 1, -1)
+    right = np.moveaxis(run_conv(values, {"group": 4}), 1, -1)
     w = np.transpose(values["w"].reshape(4, 2, 3, 3), (2, 3, 0, 1))
     turned = {"x": np.moveaxis(values["x"], 1, -1), "w": w}
     op = conv({"strides": [1, 1, 1, 1]}, "DepthwiseConv2dNative", "xw")
@@ -97,7 +78,7 @@ def test_a_depthwise_one_of_tensorflow_has_its_multiplier_last() -> None:
 )
 def test_strides_and_dilations_have_no_tiles(attrs: dict[str, Any]) -> None:
     values = given((1, 4, 12, 12), (4, 4, 3, 3))
-    assert CANDIDATES[0].convolved(conv(attrs), values, run(values, attrs)) is None
+    assert CANDIDATES[0].convolved(conv(attrs), values, run_conv(values, attrs)) is None
 
 
 @pytest.mark.parametrize(
@@ -110,14 +91,14 @@ def test_strides_and_dilations_have_no_tiles(attrs: dict[str, Any]) -> None:
 )
 def test_other_ops_and_kernels_have_none(x, w, kind) -> None:
     values = given(x, w)
-    assert CANDIDATES[0].convolved(conv({}, kind), values, run(values, {})) is None
+    assert CANDIDATES[0].convolved(conv({}, kind), values, run_conv(values, {})) is None
 
 
 def test_what_is_not_the_result_of_these_inputs_has_none() -> None:
     values = given((1, 4, 12, 12), (4, 4, 3, 3))
-    assert CANDIDATES[1].convolved(conv({}), values, run(values, {}) + 1) is None
+    assert CANDIDATES[1].convolved(conv({}), values, run_conv(values, {}) + 1) is None
     unknown = {"x": values["x"]}
-    assert CANDIDATES[1].convolved(conv({}), unknown, run(values, {})) is None
+    assert CANDIDATES[1].convolved(conv({}), unknown, run_conv(values, {})) is None
 
 
 @pytest.mark.parametrize("tiles", CANDIDATES, ids=lambda each: f"{each.reach} of {each.points[3:]}")

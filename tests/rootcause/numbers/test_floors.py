@@ -9,11 +9,11 @@ import numpy as np
 from calibrated import both_tests
 from judged_output import Emulated, context, judged
 
+from divergraph.rootcause.devices.floors import floor_of, least_floor
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantisers import Quantisers
-from divergraph.rootcause.tolerances.noise_floor import floor_of, least_floor
 from divergraph.rootcause.values import relative
 
 RNG = np.random.default_rng(7)

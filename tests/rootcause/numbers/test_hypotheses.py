@@ -16,7 +16,6 @@ from divergraph.rootcause.devices import (
     arithmetic,
     operand_precision,
     quantised_ops,
-    told_tiles,
 )
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.dynamic_choice import scales_of
@@ -30,6 +29,7 @@ from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantised_ops import QuantisedKind
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
+from divergraph.rootcause.devices.tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.options import RootCauseOptions

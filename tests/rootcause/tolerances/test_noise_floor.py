@@ -7,12 +7,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.formulas import Approximation
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import Quantiser, Quantisers
 from divergraph.rootcause.groups.groups import Group
-from divergraph.rootcause.tolerances.noise_floor import Emulation, floor_of
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import relative
 from graphstore.model import TensorRef
 

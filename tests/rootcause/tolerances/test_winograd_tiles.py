@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx_files import written_chain
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
-from divergraph.rootcause.devices.winograd import INTEGERS, INVERSES, Tiles
+from divergraph.rootcause.devices.tiles.winograd import INTEGERS, INVERSES, Tiles
 from graphstore.contract import RunData
 from graphstore.model import Verdict
 
@@ -27,20 +26,7 @@ X = RNG.standard_normal((1, CHANNELS, SIZE, SIZE)).astype(np.float32)
 
 
 def model(path: Path) -> Path:
-    nodes = []
-    for n in range(LAYERS):
-        nodes.append(helper.make_node("Conv", [f"x{n}", f"w{n}"], [f"c{n}"], f"conv{n}"))
-        nodes.append(helper.make_node("Relu", [f"c{n}"], [f"x{n + 1}"], f"relu{n}"))
-    graph = helper.make_graph(
-        nodes,
-        "g",
-        [helper.make_tensor_value_info("x0", TensorProto.FLOAT, X.shape)],
-        [helper.make_tensor_value_info(f"x{LAYERS}", TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(each, f"w{n}") for n, each in enumerate(WEIGHTS)],
-    )
-    opset = [helper.make_opsetid("", 13)]
-    onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
-    return path
+    return written_chain(path, ("Conv", "Relu"), "conv", X, WEIGHTS)
 
 
 def over_tiles(x: Array, w: Array, tiles: Tiles) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.fused.tails import TAIL, with_tail
 from divergraph.execute.translate.ge.geometry import Geometry, geometry
 from divergraph.execute.translate.ge.table import (
     NN,
@@ -20,7 +21,6 @@ from divergraph.execute.translate.ge.table import (
     output_shape,
     to_layout,
 )
-from divergraph.execute.translate.ge.tails import TAIL, with_tail
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.windows import put_back, seen_by_filters
 

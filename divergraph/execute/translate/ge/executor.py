@@ -15,7 +15,6 @@ from divergraph.execute.translate.ge import (
     depthwise,
     dropout,
     elementwise,
-    fused_elementwise,
     layers,
     layerwise,
     matrices,
@@ -27,6 +26,7 @@ from divergraph.execute.translate.ge import (
     reductions,
     training,
 )
+from divergraph.execute.translate.ge.fused import fused_elementwise
 from divergraph.execute.translate.ge.table import ROWS
 from divergraph.execute.translate.program import Program
 from graphstore.model import DType, Framework, ModelGraph, Op, Tensor

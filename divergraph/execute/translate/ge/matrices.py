@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
+from divergraph.execute.translate.ge.fused.tails import TAIL, with_tail
 from divergraph.execute.translate.ge.table import MATRIX, NN, ROWS, needed, optional, output_shape
-from divergraph.execute.translate.ge.tails import TAIL, with_tail
 from divergraph.execute.translate.piece import Piece
 
 TRANSPOSES = (

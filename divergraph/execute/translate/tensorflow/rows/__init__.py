@@ -10,10 +10,8 @@ from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each 
     choices,
     control,
     convolutions,
-    diagonals,
     elementwise,
     gradients,
-    indexing,
     lists,
     losses,
     matrices,
@@ -23,6 +21,10 @@ from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each 
     recurrent,
     reductions,
     resizing,
+)
+from divergraph.execute.translate.tensorflow.rows.indexed import (  # noqa: F401 - these, too
+    diagonals,
+    indexing,
     segments,
     sparse_updates,
 )

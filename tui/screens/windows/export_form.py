@@ -16,7 +16,7 @@ from textual.widgets import Checkbox, Static
 
 from divergraph.text.printable import printable
 from tui.keys import KeyScope, bindings
-from tui.screens.overlays import Window
+from tui.screens.windows.overlays import Window
 from tui.style import theme
 from tui.style.glyphs import Glyphs
 from tui.widgets.plain_input import PlainInput

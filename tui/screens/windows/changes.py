@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from divergraph.text.numbers import small_number
 from divergraph.text.printable import printable
-from tui.screens.overlays import Overlay, Window
+from tui.screens.windows.overlays import Overlay, Window
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs

@@ -7,7 +7,7 @@ import re
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.ge.chains import OPERAND_OF
+from divergraph.execute.translate.ge.fused.chains import OPERAND_OF
 from divergraph.execute.translate.ge.table import (
     four_axes,
     layout,

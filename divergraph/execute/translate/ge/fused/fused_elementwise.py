@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from divergraph.execute.translate.contract import NotTranslatedError
-from divergraph.execute.translate.ge.chains import FUSED
 from divergraph.execute.translate.ge.elementwise import alike
+from divergraph.execute.translate.ge.fused.chains import FUSED
 from divergraph.execute.translate.ge.table import ROWS
 from divergraph.execute.translate.piece import Piece
 

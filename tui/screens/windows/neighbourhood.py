@@ -13,7 +13,7 @@ from textual.worker import get_current_worker
 from graphstore.errors import DivergraphError
 from tui.keys import KeyScope, bindings
 from tui.render.neighbour_rows import NeighbourRows
-from tui.screens.overlays import Overlay, Window
+from tui.screens.windows.overlays import Overlay, Window
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
 

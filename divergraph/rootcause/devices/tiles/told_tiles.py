@@ -17,7 +17,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.winograd import (
+from divergraph.rootcause.devices.tiles.winograd import (
     CANDIDATES,
     Tiles,
     can_be_tiled,

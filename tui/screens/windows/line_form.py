@@ -9,7 +9,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.keys import KeyScope, bindings
-from tui.screens.overlays import Window
+from tui.screens.windows.overlays import Window
 from tui.style import theme
 from tui.style.glyphs import Glyphs
 from tui.widgets.plain_input import PlainInput

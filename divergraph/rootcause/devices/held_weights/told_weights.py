@@ -22,11 +22,14 @@ from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.dynamic_choice import share_alike
-from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
+from divergraph.rootcause.devices.held_weights.holdings import MORE, SCALES, STATIC, USUAL, Holding
+from divergraph.rootcause.devices.held_weights.weight_grids import (
+    along,
+    half,
+)
 from divergraph.rootcause.devices.operand_precision import bias_of, is_one_product
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
-from divergraph.rootcause.devices.weight_grids import GRIDS, SharedScale, WeightGrid, along, half
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -42,51 +45,6 @@ _TRIED = 5
 that all ways are tried on. Bounds cost."""
 _BATCH_NORM, _BATCH_NORM_INPUTS = "BatchNormalization", 5
 _EPSILON = 1e-5
-
-
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """How a weight is held: on a ``grid``, or in float16 (None) with its last digits ``cut`` off or
-    rounded, with what is behind it ``folded`` in or not and its ``biases`` held alike or not; and
-    how what it is multiplied with is rounded by a ``scale`` of its values."""
-
-    grid: WeightGrid | None
-    folded: bool = True
-    cut: bool = False
-    biases: bool = False
-    scale: DynamicScale | None = None
-
-    def __str__(self) -> str:
-        return "float16" if self.grid is None else str(self.grid)
-
-
-_HALVES = tuple(
-    Holding(None, folded, cut, biases)
-    for biases in (False, True)
-    for folded in (True, False)
-    for cut in (False, True)
-)
-_STATIC = (
-    *(Holding(grid) for grid in GRIDS if grid.bits == 8),
-    *_HALVES,
-    *(
-        Holding(grid, folded=False)
-        for grid in GRIDS
-        if grid.bits == 8 and grid.shared is not SharedScale.CHANNEL
-    ),
-)
-_MORE = tuple(Holding(grid) for grid in GRIDS if grid.bits < 8)
-_SCALES = (
-    *(DynamicScale(SharedBy.PATCH, symmetric) for symmetric in (True, False)),
-    DynamicScale(SharedBy.PATCH, symmetric=False, from_least=True),
-    *(DynamicScale(SharedBy.TENSOR, symmetric) for symmetric in (True, False)),
-    *(DynamicScale(SharedBy.BATCH, symmetric) for symmetric in (True, False)),
-)
-_USUAL = tuple(
-    grid
-    for grid in GRIDS
-    if grid.bits == 8 and grid.shared in (SharedScale.CHANNEL, SharedScale.TENSOR)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +115,8 @@ class ToldWeights:
         for sample in self.run.runs.run([each.group for each in smallest]):
             own = products[sample.group.output]
             first = [each for each, _ in shown.most_common()]
-            dynamic = [Holding(grid, scale=scale) for scale in _SCALES for grid in _USUAL]
-            for each in dict.fromkeys((*first, *_STATIC, *dynamic, *_MORE)):
+            dynamic = [Holding(grid, scale=scale) for scale in SCALES for grid in USUAL]
+            for each in dict.fromkeys((*first, *STATIC, *dynamic, *MORE)):
                 if self._share(sample, own, each) >= calibration.DYNAMIC_ALIKE:
                     shown[each] += 1
                     break
@@ -169,7 +127,7 @@ class ToldWeights:
         ways = dict.fromkeys(each for each, _ in shown.most_common())
         for each in list(ways):  # what is multiplied in integers here may be in floats there
             ways.setdefault(replace(each, scale=None))
-            for scale in _SCALES if each.scale is not None else ():
+            for scale in SCALES if each.scale is not None else ():
                 ways.setdefault(replace(each, scale=scale))
         by_output = {each.output: each for each in products}
         plain, suspect = self._floors({}), self.run.options.suspect
@@ -185,7 +143,7 @@ class ToldWeights:
                     continue
                 if tried < _TRIED:  # a compiler may treat ops of one type in their own way
                     tried += 1
-                    told = self._told(sample, own, _STATIC)
+                    told = self._told(sample, own, STATIC)
             if told is None:
                 open_ones.append(own)
                 continue

@@ -1,0 +1,1 @@
+"""What was fused into one kernel: by its name, its tail, its elementwise ops."""

@@ -1,0 +1,1 @@
+"""Rows of ops that read or write by index: slices, segments, diagonals, sparse updates."""

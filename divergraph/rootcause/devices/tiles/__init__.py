@@ -1,0 +1,1 @@
+"""Convolutions over transformed tiles, and how their errors tell them."""

@@ -1,0 +1,1 @@
+"""Windows over a view: they ask, list or draw, and are closed again."""
