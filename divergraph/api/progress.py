@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeAlias
 
+from divergraph.jobs.background.own_process import own_progress
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.text.printable import printable
 
@@ -68,7 +69,13 @@ def telling(progress: ProgressOption) -> Iterator[Progress]:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A bar with rate and time left while the block runs; nothing where nobody would see it."""
+    """A bar with rate and time left while the block runs; nothing where nobody would see it.
+
+    The process of a background job tells its job instead.
+    """
+    if (own := own_progress()) is not None:
+        yield own
+        return
     if not sys.stderr.isatty() and "ipykernel" not in sys.modules:
         yield NO_PROGRESS
         return

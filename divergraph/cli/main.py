@@ -15,6 +15,7 @@ from io import TextIOWrapper
 import click
 
 from divergraph.cli.say import say, say_usage
+from divergraph.jobs.background.own_process import as_job, own_progress
 from divergraph.outcomes import BAD_INPUT, TROUBLE, disk_failed, outcome_of_error
 from divergraph.version import __version__
 from graphstore.errors import DivergraphError
@@ -183,7 +184,8 @@ def cli() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     fit_streams()
-    code = run(arguments)
+    with as_job() as job:
+        code = job.exit_code = run(arguments)
     drop_unwritten()
     gc.freeze()  # at exit nothing is to be collected either
     sys.exit(code)
@@ -197,12 +199,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return READER_GONE  # nobody is left to be told
     except click.ClickException as error:
         say_usage(error)
+        _tell_failed(error.format_message())
         return BAD_INPUT.exit_code
     except (click.Abort, KeyboardInterrupt):
         say("stopped", err=True)
         return 130
     except DivergraphError as error:
-        say(f"divergraph: {_one_line(str(error))}", err=True)
+        _fail(_one_line(str(error)))
         return outcome_of_error(error).exit_code
     except OSError as error:
         if not disk_failed(error) and error.errno != errno.EROFS:
@@ -210,7 +213,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
                 raise
             return _internal(error)
         what = f"{error.filename}: " if error.filename else "cannot write: "
-        say(f"divergraph: {what}{error.strerror}", err=True)
+        _fail(f"{what}{error.strerror}")
         return TROUBLE.exit_code
     except Exception as error:
         if os.environ.get("DIVERGRAPH_DEBUG"):
@@ -221,12 +224,21 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _internal(error: Exception) -> int:
     kind = type(error).__name__
-    say(
-        f"divergraph: internal error, please report it: {kind}: {_one_line(str(error))}"
-        " (DIVERGRAPH_DEBUG=1 shows where)",
-        err=True,
+    _fail(
+        f"internal error, please report it: {kind}: {_one_line(str(error))}"
+        " (DIVERGRAPH_DEBUG=1 shows where)"
     )
     return TROUBLE.exit_code
+
+
+def _fail(text: str) -> None:
+    say(f"divergraph: {text}", err=True)
+    _tell_failed(text)
+
+
+def _tell_failed(text: str) -> None:
+    if (own := own_progress()) is not None:
+        own.failed(text)
 
 
 def _one_line(text: str) -> str:

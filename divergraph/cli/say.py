@@ -10,6 +10,7 @@ from io import StringIO
 
 import click
 
+from divergraph.jobs.background.own_process import own_progress
 from divergraph.text.printable import printable, printable_json
 
 
@@ -22,6 +23,19 @@ def say(line: str = "", *, err: bool = False, bold: bool = False) -> None:
     shown = printable(line)
     with suppress(OSError) if err else nullcontext():
         click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+
+
+def say_note(text: str) -> None:
+    """Say on standard error what should be known of the answer; a job lists it, too."""
+    say(f"note: {text}", err=True)
+    if (own := own_progress()) is not None:
+        own.problem(text)
+
+
+def tell_kept(name: str) -> None:
+    """Tell the job, if this process does one, that a run or graph of this name is in the store."""
+    if (own := own_progress()) is not None:
+        own.kept(name)
 
 
 def say_lines(text: str, *, err: bool = False) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.jobs.journal import Journal, file_key
-from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.jobs.progress import NO_PROGRESS, Progress, tell_problem
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
@@ -111,6 +111,9 @@ class _Named:
 
     def step(self, amount: int = 1, note: str = "") -> None:
         self._progress.step(amount, note)
+
+    def problem(self, text: str) -> None:
+        tell_problem(self._progress, f"{self._place}: {text}")
 
 
 def places_journal(

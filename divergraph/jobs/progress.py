@@ -16,6 +16,20 @@ class Progress(Protocol):
         """*amount* steps of the stage are done; *note* says what is under way."""
 
 
+@runtime_checkable
+class ProblemListener(Protocol):
+    """A progress that also hears of problems while the work goes on."""
+
+    def problem(self, text: str) -> None:
+        """Something cannot be done, and is left out."""
+
+
+def tell_problem(progress: Progress, text: str) -> None:
+    """Tell a problem as soon as it is known, if *progress* listens to problems."""
+    if isinstance(progress, ProblemListener):
+        progress.problem(text)
+
+
 class Silent:
     """Shows nothing."""
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphstore.cypher.statements import load_statements
 from graphstore.errors import StoreError
+from graphstore.process_start import process_start
 
 if TYPE_CHECKING:
     from graphstore.neo4j.connection import Connection, Statement
@@ -166,7 +167,7 @@ def _this_process() -> dict[str, object]:
         "place": f"process {process} on {host}",
         "host": _host(host),
         "process": process,
-        "process_start": _process_start(process),
+        "process_start": process_start(process),
     }
 
 
@@ -174,7 +175,7 @@ def _has_ended(row: dict[str, Any]) -> bool:
     """Whether a writer was a process of this system and is no more."""
     if row["host"] is None or row["host"] != _host(socket.gethostname()):
         return False
-    return bool(_process_start(row["process"]) != row["process_start"])
+    return bool(process_start(row["process"]) != row["process_start"])
 
 
 def _host(name: str) -> str | None:
@@ -189,13 +190,3 @@ def _host(name: str) -> str | None:
     except OSError:
         return None
     return f"{name} {boot} {numbers}"
-
-
-def _process_start(process: int) -> str | None:
-    """When a process began, in the system's ticks; None if there is none or it is dead."""
-    try:
-        text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    state, *rest = text.rpartition(")")[2].split()
-    return None if state in "ZX" else rest[18]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from graphstore.errors import StoreError
+from graphstore.file_lock import held_lock
 from graphstore.neo4j.local_server.jars import LTS, NEWEST, fetch_jars
-from graphstore.neo4j.local_server.locks import held_lock
 
 LTS_HERE = os.environ.get("DIVERGRAPH_TEST_NEO4J", LTS)
 """The long-term release; $DIVERGRAPH_TEST_NEO4J names another one."""

@@ -8,7 +8,7 @@ from itertools import groupby
 from divergraph.ask.recurring import Recurring, RecurringAnswer
 from divergraph.ask.run_changes import RunChanges
 from divergraph.ask.sentences import names, times
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.text.words import counted
 
 _SHOWN = 10
@@ -41,7 +41,7 @@ def show_changes(changes: RunChanges) -> None:
     if not changes.changes:
         say("no op changed")
     for note in changes.notes:
-        say(f"note: {note}", err=True)
+        say_note(note)
 
 
 def show_recurring(answer: RecurringAnswer) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
@@ -107,14 +107,13 @@ def blame_command(
         if path is not None:
             _write(path, blamed.keep_list(found, form))
     if block_list is not None and (held := blamed.halved_constants(found)):
-        say(
-            f"note: these nodes read {counted(len(held), 'Constant node')}, which converters to "
+        say_note(
+            f"these nodes read {counted(len(held), 'Constant node')}, which converters to "
             "float16 make halves of; make initializers of them first, see "
-            "docs/explanation/blame.md",
-            err=True,
+            "docs/explanation/blame.md"
         )
     for warning in found.warnings:
-        say(f"note: {warning}", err=True)
+        say_note(warning)
     if as_json:
         print_json(blame_json(run, names, found, top))
     else:

@@ -14,7 +14,7 @@ import click
 
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.say import say, say_cells, say_lines
+from divergraph.cli.say import say, say_cells, say_lines, say_note
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
 from divergraph.present.json.shapes import query_json
@@ -104,7 +104,7 @@ def _print_result(result: QueryResult, *, as_json: bool) -> None:
         if result.truncated:
             say(f"the first {counted(len(result.rows), 'row')}; --limit gives more", err=True)
     for note in result.notes:
-        say(f"note: {note}", err=True)
+        say_note(note)
 
 
 def _print_plan(plan: str, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.printable import printable
 from divergraph.text.words import counted
@@ -104,7 +104,7 @@ def _agree_on_names(parts: ModelParts, *, yes: bool) -> None:
     if yes or not doubt:
         return
     if not sys.stdin.isatty():
-        say(f"note: {doubt}", err=True)
+        say_note(doubt)
         return
     click.confirm(printable(f"{doubt}: go on?"), abort=True, err=True)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.options import common, opened, print_json, root_cause_options
-from divergraph.cli.say import say
+from divergraph.cli.say import say_note, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.present.json.shapes import run_json
@@ -35,8 +35,9 @@ def analyse_command(
             suspect=suspect, guilty=guilty, precision=precision, memory=memory, progress=True
         )
     data = analysed.data
+    tell_kept(data.run.name)
     for warning in data.run.warnings:
-        say(f"note: {warning}", err=True)
+        say_note(warning)
     if as_json:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.present.json.shapes import capture_json, coverage_json
 from divergraph.text.words import counted
 from graphstore.errors import InputError
@@ -148,7 +148,7 @@ def capture_command(
     for reason, names in by_reason.items():
         first = ", ".join(names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        say(f"note: not captured: {first}{more}: {reason}", err=True)
+        say_note(f"not captured: {first}{more}: {reason}")
     say(
         f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
         f"of {result.model} run by {result.executor}"

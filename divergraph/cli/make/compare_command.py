@@ -16,7 +16,7 @@ from divergraph.cli.options import (
     root_cause_options,
     store_url,
 )
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.present.json.shapes import run_json
@@ -183,7 +183,7 @@ def compare_command(
     if doubt := data.run.analysis.doubt:
         say(f"doubt: {doubt}", err=True, bold=True)  # before whatever else there is to say
     for warning in data.run.warnings:
-        say(f"note: {warning}", err=True)
+        say_note(warning)
     _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)
     return outcome_of_verdict(data.run.verdict).exit_code
 
@@ -195,6 +195,7 @@ def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) 
     elif not quiet:  # else standard output holds a report
         show_run(data.run, data.origins, data.comparisons)
     if kept:
+        tell_kept(data.run.name)
         say(f"kept as {data.run.name} in {store}", err=True)
     else:
         say(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from divergraph.api.compare import CompareOptions, compare_many
 from divergraph.cli.options import opened, print_json, store_url
-from divergraph.cli.say import say
+from divergraph.cli.say import say, tell_kept
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
 from divergraph.present.json.shapes import Json, record_json
 from graphstore.model import Verdict
@@ -42,6 +42,9 @@ def compare_places(
             progress=True,
             **options,
         )
+    for run in result.runs:
+        if run.run is not None and run.kept:
+            tell_kept(run.run.name)
     if as_json:
         print_json(_many_json(result))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from divergraph.cli.options import opened, print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.outcomes import BAD_INPUT, DISK_TROUBLE
 from divergraph.text.words import counted
 from graphstore.errors import InputError, UnknownNameError
@@ -181,7 +181,7 @@ def _tell_graph(graph: str, form: str, converted: GraphConverted, as_json: bool)
         )
         return
     for note in converted.notes:
-        say(f"note: {note}", err=True)
+        say_note(note)
     for path in converted.written:
         say(f"wrote {path}", err=True)
 

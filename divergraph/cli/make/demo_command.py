@@ -11,7 +11,7 @@ import click
 
 from divergraph.cli.ask.propagation_text import role_counts
 from divergraph.cli.options import common, opened, print_json, store_url
-from divergraph.cli.say import say, say_lines
+from divergraph.cli.say import say, say_lines, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.present.json.shapes import run_json
 from graphstore.model import Method
@@ -31,6 +31,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
     with opened(store) as opened_store:
         run = demo(opened_store, progress=True)
         data = run.data
+        tell_kept(data.run.name)
         wanted = data.run.method is Method.ROOT_CAUSE and not as_json
         blame = run.blame(top=0, progress=True) if wanted else None
         roles = run.roles() if wanted else None

@@ -14,7 +14,7 @@ from divergraph.cli.element_text import exact_number, show_elements, show_figure
 from divergraph.cli.make.worker_options import worker_options
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.say import say, say_json
+from divergraph.cli.say import say, say_json, say_note
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 from divergraph.text.words import REASON_WORDS, counted, shape_text
 
@@ -116,7 +116,7 @@ def diff_command(
             progress=True,
         )
     for note in found.notes:
-        say(f"note: {note}", err=True)
+        say_note(note)
     if as_json:
         from divergraph.present.json.diff import diff_json_text
 

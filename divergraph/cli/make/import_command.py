@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note, tell_kept
 from divergraph.present.json.shapes import import_json
 from divergraph.text.words import counted
 
@@ -60,15 +60,16 @@ def import_command(
         info, source, unchanged = Store(opened_store).import_graph(
             path, name, replace=replace_it, options=options
         )
+    tell_kept(info.name)
     for note in source.notes:
-        say(f"note: {note}", err=True)
+        say_note(note)
     if as_json:
         print_json(import_json(info, source.graph, unchanged=unchanged))
         return
     for warning in source.graph.warnings:
-        say(f"note: {warning}", err=True)
+        say_note(warning)
     if passes := passes_note(source.graph):
-        say(f"note: {passes}", err=True)
+        say_note(passes)
     say(
         f"{info.name}: {info.framework} {info.kind} graph ({info.format}), "
         f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}, "

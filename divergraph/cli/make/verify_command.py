@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import print_json, root_cause_options
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.text.numbers import short
 from divergraph.text.words import counted
@@ -124,7 +124,7 @@ def _show(found: Verification) -> None:
         for finding in found.changed:
             say(f"{'!' if finding.confidence >= _SURE else '?'} {finding.sentence}")
     for remark in found.remarks:
-        say(f"note: {remark}", err=True)
+        say_note(remark)
 
 
 def _coverage(found: Verification) -> str:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_executor, usable_cores
 from divergraph.jobs.job import Job, JobProgress
-from divergraph.jobs.progress import Progress
+from divergraph.jobs.progress import Progress, tell_problem
 from divergraph.jobs.work import Work
 from divergraph.metrics.error_places import Places
 from divergraph.metrics.flat import Flat, Strided, flat_float32, is_mapped
@@ -21,6 +21,7 @@ from divergraph.metrics.pairs.work import MeasureWork, PartWork, measuring_journ
 from divergraph.metrics.second_pass import Second, folded_second
 from divergraph.metrics.sums import NO_SECOND, SecondSums, Sums
 from divergraph.metrics.sweep import BLOCK, Seen, Sweeper, folded
+from divergraph.text.words import REASON_WORDS
 from divergraph.values.pairs import read_pair
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import or_raise
@@ -95,7 +96,22 @@ def _measured(
 
     journal = measuring_journal(pairs, work) if resume else None
     job = Job(pairs, parted or work, sizes, executor=executor, journal=journal, watch=told)
-    return job.run()
+    found: dict[int, Measurement] = {}
+    for number, measurement in job.results():
+        found[number] = measurement
+        if measurement.reason is not None:
+            said = f"{_name(pairs[number])}: {REASON_WORDS[measurement.reason]}"
+            detail = measurement.detail
+            tell_problem(progress, f"{said} ({detail})" if detail else said)
+    job.forget()
+    return [found[number] for number in range(len(pairs))]
+
+
+def _name(pair: AnyPair) -> str:
+    """What a pair is called in a sentence."""
+    if isinstance(pair, TensorPair):
+        return f"{pair.device.op}:{pair.device.port}"
+    return pair.device_path
 
 
 def _huge(sizes: Sequence[int]) -> list[int]:

@@ -224,7 +224,7 @@ def _write_note(jars: Jars) -> None:
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
     """Two fetches at once would write into each other's files."""
-    from graphstore.neo4j.local_server.locks import held_lock
+    from graphstore.file_lock import held_lock
 
     with held_lock(_cache() / "neo4j-jars.lock"):
         yield

@@ -22,10 +22,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from graphstore.errors import InputError, StoreError
+from graphstore.file_lock import held_lock, is_locked
 from graphstore.neo4j.address import DEFAULT_PORT, Address
 from graphstore.neo4j.local_server.jars import fetch_jars, version_number
 from graphstore.neo4j.local_server.java import find_java
-from graphstore.neo4j.local_server.locks import held_lock, is_locked
 from graphstore.neo4j.local_server.process import (
     Setup,
     answers,

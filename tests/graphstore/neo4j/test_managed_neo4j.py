@@ -18,6 +18,7 @@ import pytest
 
 from divergraph.cli.main import run
 from graphstore.errors import StoreError
+from graphstore.file_lock import held_lock, is_locked
 from graphstore.neo4j import connection
 from graphstore.neo4j.local_server.jars import (
     LTS,
@@ -28,7 +29,6 @@ from graphstore.neo4j.local_server.jars import (
     version_number,
 )
 from graphstore.neo4j.local_server.java import find_java
-from graphstore.neo4j.local_server.locks import held_lock, is_locked
 from graphstore.open_store import open_store
 
 COMMAND = [sys.executable, "-c", "from divergraph.cli.main import main; main()", "neo4j"]

@@ -12,11 +12,15 @@ from graphstore.private_folder import private_folder
 
 
 @contextmanager
-def held_lock(path: Path) -> Iterator[int]:
-    """Waits for the lock; gives its descriptor, which a child that inherits it holds on to."""
+def held_lock(path: Path, *, wait: bool = True) -> Iterator[int]:
+    """Waits for the lock; gives its descriptor, which a child that inherits it holds on to.
+
+    Raises:
+        BlockingIOError: without *wait*, somebody else holds it.
+    """
     descriptor = _opened(path)
     try:
-        _flock(descriptor, shared=False)
+        _flock(descriptor, shared=False, wait=wait)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -29,7 +33,7 @@ def is_locked(path: Path) -> bool:
     descriptor = _opened(path)
     try:
         # shared, or two who ask at once would take each other for the holder
-        _flock(descriptor, shared=True)
+        _flock(descriptor, shared=True, wait=False)
     except BlockingIOError:
         return True
     finally:
@@ -42,13 +46,13 @@ def _opened(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _flock(descriptor: int, *, shared: bool) -> None:
-    """The lock: an exclusive one is waited for, a shared one is there at once or not."""
+def _flock(descriptor: int, *, shared: bool, wait: bool) -> None:
     try:
         import fcntl
     except ImportError as error:
         raise StoreError(
-            "a managed Neo4j runs on Linux and macOS only",
-            hint="start a server with Neo4j's own tools and give its URL",
+            "processes that outlive the command need Linux or macOS",
+            hint="do the work in the foreground; start a Neo4j server with its own tools",
         ) from error
-    fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB if shared else fcntl.LOCK_EX)
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    fcntl.flock(descriptor, kind if wait else kind | fcntl.LOCK_NB)

@@ -1,0 +1,158 @@
+"""How far a command is, as JSON lines in a file: written by its process, read by anyone.
+
+Each line is an object with the time ``at`` (seconds since 1970) and one of
+
+- ``attempt``: a process begins, the first (1) or one that goes on with the job;
+- ``stage`` and ``total`` (null: not known): a stage of the work begins;
+- ``done`` and ``note``: so many steps of the stage are done;
+- ``problem``: something the user should know of; the work goes on;
+- ``kept``: the name of a run or graph that is in the store now;
+- ``failed``: the sentence with which the work ended.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+_SECONDS = 0.2
+"""At most so often are steps told."""
+_PROBLEMS = 1000
+"""Problems a reader keeps; a dump whose every file is damaged has more."""
+
+
+class ProgressFile:
+    """Writes the file at ``path``, behind what is there. It is a ``Progress``."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._done, self._note, self._untold, self._told = 0, "", False, 0.0
+
+    def stage(self, text: str, total: int | None = None) -> None:
+        """A new stage begins."""
+        self.flush()
+        self._done, self._note = 0, ""
+        self._tell(stage=text, total=total)
+
+    def step(self, amount: int = 1, note: str = "") -> None:
+        """*amount* steps are done; told soon, not at once."""
+        self._done += amount
+        self._note, self._untold = note, True
+        if time.monotonic() - self._told >= _SECONDS:
+            self.flush()
+
+    def problem(self, text: str) -> None:
+        """Something the user should know of; the work goes on."""
+        self._tell(problem=text)
+
+    def kept(self, name: str) -> None:
+        """A run or graph is in the store now."""
+        self._tell(kept=name)
+
+    def failed(self, text: str) -> None:
+        """The work ends with this sentence."""
+        self._tell(failed=text)
+
+    def attempt(self, number: int) -> None:
+        """A process begins."""
+        self._tell(attempt=number)
+
+    def flush(self) -> None:
+        """Tell the steps that were not told yet."""
+        if self._untold:
+            self._untold, self._told = False, time.monotonic()
+            self._tell(done=self._done, note=self._note)
+
+    def close(self) -> None:
+        """Tell the rest; no more follows."""
+        self.flush()
+        self._file.close()
+
+    def _tell(self, **told: object) -> None:
+        try:
+            self._file.write(json.dumps({"at": round(time.time(), 3), **told}) + "\n")
+        except OSError:  # a full disk: the work itself may need none, and says so if it does
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class ToldStage:
+    """A stage of the work: when it began, how far it is, when that was told last."""
+
+    text: str
+    total: int | None
+    began: float
+    last: float
+    done: int = 0
+    note: str = ""
+
+    @property
+    def share(self) -> float | None:
+        """How much of it is done, up to 1; None where the total is unknown."""
+        return min(1.0, self.done / self.total) if self.total else None
+
+
+@dataclass(frozen=True, slots=True)
+class ToldProgress:
+    """All that the process of the last attempt told. ``more_problems`` are not in the list."""
+
+    attempt: int = 0
+    began: float = 0.0
+    stages: tuple[ToldStage, ...] = ()
+    problems: tuple[tuple[float, str], ...] = ()
+    more_problems: int = 0
+    kept: tuple[str, ...] = ()
+    failed: str = ""
+
+
+@dataclass
+class ProgressReader:
+    """Reads such a file as it grows; each call reads what is new."""
+
+    path: Path
+    told: ToldProgress = field(default_factory=ToldProgress)
+    _read: int = 0
+
+    def look(self) -> ToldProgress:
+        """What is told by now; a file that is not there tells nothing."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._read)
+                new = file.read()
+        except OSError:
+            return self.told
+        whole = new.rfind(b"\n") + 1  # a line may be half written
+        self._read += whole
+        for line in new[:whole].splitlines():
+            try:
+                told = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(told, dict):
+                self.told = _with(self.told, told)
+        return self.told
+
+
+def _with(known: ToldProgress, told: dict[str, Any]) -> ToldProgress:
+    """What is known after one more line; words that are none of ours change nothing."""
+    at = told.get("at", 0.0)
+    match told:
+        case {"attempt": int(number)}:
+            return ToldProgress(number, at)
+        case {"stage": str(text), "total": int() | None as total}:
+            return replace(known, stages=(*known.stages, ToldStage(text, total, at, at)))
+        case {"done": int(done), "note": str(note)} if known.stages:
+            stage = replace(known.stages[-1], done=done, note=note, last=at)
+            return replace(known, stages=(*known.stages[:-1], stage))
+        case {"problem": str(text)}:
+            if len(known.problems) >= _PROBLEMS:
+                return replace(known, more_problems=known.more_problems + 1)
+            return replace(known, problems=(*known.problems, (at, text)))
+        case {"kept": str(name)}:
+            return replace(known, kept=(*known.kept, name))
+        case {"failed": str(text)}:
+            return replace(known, failed=text)
+    return known

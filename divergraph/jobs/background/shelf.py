@@ -1,0 +1,250 @@
+"""The jobs of a user: started, looked at, stopped, taken up again and cleared, by any process.
+
+Each job has a folder of its own. Two who look at it at once do no harm: whatever changes a job
+holds its lock, as its process does.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from divergraph.jobs.background.job_files import (
+    ENDED,
+    LOCK,
+    LOG,
+    PROCESS,
+    PROGRESS,
+    REQUEST,
+    STOPPED,
+    read_json,
+    write_json,
+)
+from divergraph.jobs.background.own_process import VARIABLE
+from graphstore.errors import InputError
+from graphstore.file_lock import held_lock, is_locked
+from graphstore.private_folder import private_folder
+from graphstore.process_start import process_start
+
+_NEW = ".new-"
+_GRACE = 10.0
+"""Seconds a process has to end by itself after it was told to."""
+_LOOK = 0.05
+_STARTS = 5.0
+"""Seconds a new process may take until it has said who it is."""
+_LOG_BYTES = 1 << 20
+
+
+class BackgroundState(StrEnum):
+    """Where a job is in its life; *lost* is a process that ended without a word."""
+
+    RUNNING = "running"
+    ENDED = "ended"
+    STOPPED = "stopped"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundJob:
+    """A job as it is now. ``words`` are the command line behind the program's name, run in
+    ``directory``; ``exit_code`` is known of one that ended. Times are seconds since 1970."""
+
+    folder: Path
+    words: tuple[str, ...]
+    store: str
+    directory: Path
+    asked: float
+    state: BackgroundState
+    exit_code: int | None = None
+    ended: float | None = None
+
+    @property
+    def id(self) -> str:
+        """Its name, in order of time."""
+        return self.folder.name
+
+    @property
+    def progress_path(self) -> Path:
+        """The file of its progress."""
+        return self.folder / PROGRESS
+
+
+def store_key(url: str) -> str:
+    """The store at *url*, by the one name under which its jobs are found again."""
+    return url if "://" in url else str(Path(url).expanduser().resolve())
+
+
+class JobShelf:
+    """The jobs below *root*."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def jobs(self, store: str | None = None) -> list[BackgroundJob]:
+        """All jobs, or those of one store (:func:`store_key`), newest first."""
+        if not self.root.is_dir():
+            return []
+        folders = sorted((each for each in self.root.iterdir()), reverse=True)
+        found = (self._job(each) for each in folders if not each.name.startswith("."))
+        return [job for job in found if job and (store is None or job.store == store)]
+
+    def start(
+        self, words: Sequence[str], store: str, directory: Path | None = None
+    ) -> BackgroundJob:
+        """Run ``divergraph WORDS`` as a process that outlives this one.
+
+        Raises:
+            OSError: its folder cannot be made.
+            StoreError: the system has no locks on files.
+        """
+        now = time.time()
+        moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+        folder = self.root / f"{moment}-{f'{now % 1:.6f}'[2:]}-{secrets.token_hex(2)}"
+        new = folder.with_name(_NEW + folder.name)
+        private_folder(new)
+        directory = directory or Path.cwd()
+        request = {"words": list(words), "store": store, "directory": str(directory), "asked": now}
+        write_json(new / REQUEST, request)
+        with held_lock(new / LOCK) as lock:
+            new.rename(folder)
+            _run(folder, tuple(words), directory, lock)
+        return self._known(folder)
+
+    def go_on(self, job: BackgroundJob) -> BackgroundJob:
+        """Run its command again; a comparison takes up what it has done.
+
+        Raises:
+            InputError: it is running.
+            OSError: the folder it ran in is gone.
+        """
+        try:
+            with held_lock(job.folder / LOCK, wait=False) as lock:
+                for name in (ENDED, STOPPED):
+                    (job.folder / name).unlink(missing_ok=True)
+                _run(job.folder, job.words, job.directory, lock)
+        except BlockingIOError as error:
+            raise InputError("the job is running already") from error
+        return self._known(job.folder)
+
+    def stop(self, job: BackgroundJob, grace: float = _GRACE) -> None:
+        """End its process: asked first, made to after *grace* seconds. Waits for the end."""
+        (job.folder / STOPPED).touch()
+        self._signal(job, signal.SIGTERM)
+        if not self._waited(job, grace):
+            self._signal(job, signal.SIGKILL)
+            self._waited(job, grace)
+
+    def clear(self, job: BackgroundJob) -> None:
+        """Forget a job that does not run; what it made stays.
+
+        Raises:
+            InputError: it is running.
+        """
+        try:
+            with held_lock(job.folder / LOCK, wait=False), suppress(OSError):
+                gone = job.folder.with_name(_NEW + job.folder.name)
+                job.folder.rename(gone)  # at once, for those who look
+                shutil.rmtree(gone)
+        except BlockingIOError as error:
+            raise InputError("the job is running; stop it first") from error
+
+    def log(self, job: BackgroundJob) -> str:
+        """What its processes printed, the last megabyte of it."""
+        try:
+            with (job.folder / LOG).open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _LOG_BYTES))
+                return file.read().decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+    def _known(self, folder: Path) -> BackgroundJob:
+        job = self._job(folder)
+        if job is None:
+            raise InputError("the job is gone: another process cleared it", where=str(folder))
+        return job
+
+    def _job(self, folder: Path) -> BackgroundJob | None:
+        request = read_json(folder / REQUEST)
+        try:
+            words = tuple(map(str, request["words"]))
+            store, directory = str(request["store"]), Path(request["directory"])
+            asked = float(request["asked"])
+        except (KeyError, TypeError, ValueError):
+            return None  # cleared meanwhile, or none of ours
+        state, ending = _state(folder)
+        code, at = ending.get("exit_code"), ending.get("at")
+        return BackgroundJob(folder, words, store, directory, asked, state, code, at)
+
+    def _signal(self, job: BackgroundJob, number: signal.Signals) -> None:
+        """Send a signal to the process of *job*, and to no other that has its number now."""
+        end = time.monotonic() + _STARTS
+        while is_locked(job.folder / LOCK):
+            process = read_json(job.folder / PROCESS)
+            pid, start = process.get("pid"), process.get("start")
+            if isinstance(pid, int) and process_start(pid) == start:
+                with suppress(ProcessLookupError):
+                    if number is signal.SIGKILL:
+                        os.killpg(pid, number)  # it leads a group of its own
+                    else:
+                        os.kill(pid, number)
+                return
+            if time.monotonic() > end:
+                return
+            time.sleep(_LOOK)
+
+    def _waited(self, job: BackgroundJob, seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while is_locked(job.folder / LOCK):
+            if time.monotonic() > end:
+                return False
+            time.sleep(_LOOK)
+        return True
+
+
+def _state(folder: Path) -> tuple[BackgroundState, dict[str, Any]]:
+    for _ in range(2):
+        # In this order: the process writes how it ended, then lets go of the lock.
+        running = is_locked(folder / LOCK)
+        ending = read_json(folder / ENDED)
+        if ending:
+            stopped = ending.get("exit_code") == _INTERRUPTED
+            return BackgroundState.STOPPED if stopped else BackgroundState.ENDED, ending
+        if running:
+            return BackgroundState.RUNNING, ending
+        # Neither: lost, or somebody took it up again between both looks.
+    stopped = (folder / STOPPED).exists()
+    return BackgroundState.STOPPED if stopped else BackgroundState.LOST, {}
+
+
+_INTERRUPTED = 130
+
+
+def _run(folder: Path, words: tuple[str, ...], directory: Path, lock: int) -> None:
+    """Start the process, which inherits *lock*."""
+    path = os.pathsep.join(filter(None, sys.path))
+    with (folder / LOG).open("ab") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter
+            [sys.executable, "-P", "-m", "divergraph", *words],
+            cwd=directory,
+            env={**os.environ, "PYTHONPATH": path, VARIABLE: str(folder)},
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(lock,),
+            start_new_session=True,  # it outlives our terminal, and Ctrl-C there is not for it
+        )
+    # Somebody has to take note of its end, or it stays in the system's table as long as we do.
+    threading.Thread(target=process.wait, daemon=True).start()
