@@ -26,3 +26,18 @@ def _resized(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
         ops.ResizeBilinearGrad(grads=bent, original_image=x, **how),
         ops.ResizeNearestNeighborGrad(grads=copied, size=back, **how),
     ]
+
+
+@case("ResizeBicubic", "ResizeBicubicGrad", "ResizeArea")
+def _smoothed(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    image = an_image(draw, 2)
+    x = feed(image)
+    wanted = np.array([draw(st.integers(1, 20)), draw(st.integers(1, 20))], np.int32)
+    how = draw(st.sampled_from([{}, {"align_corners": True}, {"half_pixel_centers": True}]))
+    bent = ops.ResizeBicubic(images=x, size=wanted, **how)
+    aligned = {"align_corners": True} if "align_corners" in how else {}
+    return [
+        bent,
+        ops.ResizeBicubicGrad(grads=bent, original_image=x, **how),
+        ops.ResizeArea(images=x, size=wanted, **aligned),
+    ]

@@ -18,7 +18,6 @@ from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each 
     optimisers,
     pooling,
     quantised,
-    recurrent,
     reductions,
     resizing,
 )
@@ -27,6 +26,12 @@ from divergraph.execute.translate.tensorflow.rows.indexed import (  # noqa: F401
     indexing,
     segments,
     sparse_updates,
+)
+from divergraph.execute.translate.tensorflow.rows.recurrent import (  # noqa: F401 - and these
+    cells,
+)
+from divergraph.execute.translate.tensorflow.rows.recurrent import (  # noqa: F401
+    gradients as recurrent_gradients,
 )
 from divergraph.execute.translate.tensorflow.rows.table import ROWS as _OWN
 

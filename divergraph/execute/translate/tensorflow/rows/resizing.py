@@ -71,6 +71,86 @@ def resize_bilinear_grad(p: Piece) -> Sequence[str]:
     return [p.cast(found, p.dtype(1))]
 
 
+_STEPS = 1024
+"""TensorFlow looks cubic weights up for so many places between two pixels."""
+
+
+def _cubic_weights(bend: np.float32) -> Array:
+    """The weight of a pixel by how many steps it is away, up to two pixels: cubics that meet
+    smoothly; *bend* is their slope one pixel away."""
+    away = np.arange(2 * _STEPS + 1, dtype=np.float32) / np.float32(_STEPS)
+    near = ((bend + 2) * away - (bend + 3)) * away * away + 1
+    far = ((bend * away - 5 * bend) * away + 8 * bend) * away - 4 * bend
+    return np.asarray(np.where(away <= 1, near, far), np.float32)
+
+
+def _cubic(p: Piece, size: int, wanted: int) -> Array:
+    """The matrix that takes *size* pixels to *wanted* ones by four neighbours
+    (core/kernels/image/resize_bicubic_op.cc): pixels outside count as those at the edge or,
+    with the centres of pixels at halves, not at all."""
+    halves = bool(p.attr("half_pixel_centers", False))
+    places = _places(p, size, wanted)
+    first = np.floor(places)
+    steps = np.rint((places - first) * np.float32(_STEPS)).astype(np.int64)
+    table = _cubic_weights(np.float32(-0.5 if halves else -0.75))
+    found = np.zeros((wanted, size), np.float32)
+    rows = np.arange(wanted)
+    for offset, away in (
+        (-1, _STEPS + steps),
+        (0, steps),
+        (1, _STEPS - steps),
+        (2, 2 * _STEPS - steps),
+    ):
+        there = first.astype(np.int64) + offset
+        inside = (there >= 0) & (there < size)
+        weight = np.where(inside, table[away], 0) if halves else table[away]
+        np.add.at(found, (rows, np.clip(there, 0, size - 1)), weight.astype(np.float32))
+    if halves:
+        sums = found.sum(axis=1, keepdims=True)
+        found /= np.where(np.abs(sums) >= 1000 * np.finfo(np.float32).tiny, sums, 1)
+    return found
+
+
+def _share(p: Piece, size: int, wanted: int) -> Array:
+    """The matrix that takes *size* pixels to the means of what *wanted* ones cover of them
+    (core/kernels/image/resize_area_op.cc)."""
+    aligned = bool(p.attr("align_corners", False)) and wanted > 1
+    above, below = (size - 1, wanted - 1) if aligned else (size, wanted)
+    scale = np.float32(above) / np.float32(below)
+    found = np.zeros((wanted, size), np.float32)
+    for row in range(wanted):
+        start, end = np.float32(row) * scale, np.float32(row + 1) * scale
+        for at in range(int(np.floor(start)), int(np.ceil(end))):
+            covered = min(np.float32(at + 1), end) - max(np.float32(at), start)
+            found[row, min(max(at, 0), size - 1)] += covered / scale
+    return found
+
+
+@ROWS.row("ResizeBicubic", source=IMAGE)
+def resize_bicubic(p: Piece) -> Sequence[str]:
+    """Each pixel out of the sixteen nearest ones."""
+    high, wide = p.integers(1)
+    rows, columns = _cubic(p, p.shape(0)[1], high), _cubic(p, p.shape(0)[2], wide)
+    return [_by_matrices(p, p.cast(p.name(0), np.float32), rows, columns)]
+
+
+@ROWS.row("ResizeBicubicGrad", source=IMAGE)
+def resize_bicubic_grad(p: Piece) -> Sequence[str]:
+    """The gradient given back to the sixteen nearest pixels."""
+    _, high, wide, _ = p.shape(1)
+    rows, columns = _cubic(p, high, p.shape(0)[1]), _cubic(p, wide, p.shape(0)[2])
+    found = _by_matrices(p, p.name(0), rows.T.copy(), columns.T.copy())
+    return [p.cast(found, p.dtype(1))]
+
+
+@ROWS.row("ResizeArea", source=IMAGE)
+def resize_area(p: Piece) -> Sequence[str]:
+    """Each pixel the mean of what it covers."""
+    high, wide = p.integers(1)
+    rows, columns = _share(p, p.shape(0)[1], high), _share(p, p.shape(0)[2], wide)
+    return [_by_matrices(p, p.cast(p.name(0), np.float32), rows, columns)]
+
+
 @ROWS.row("ResizeNearestNeighbor", source=IMAGE)
 def resize_nearest(p: Piece) -> Sequence[str]:
     """Each pixel a copy of the nearest one."""

@@ -9,9 +9,9 @@ import numpy as np
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.rows.table import RECURRENT, ROWS
 
-_GATES = ("i", "c", "f", "o")
+GATES = ("i", "c", "f", "o")
 """The order of an LSTM's gates in its weights: enters, new, keeps, shows."""
-_GATES_OF_V2 = ("i", "f", "c", "o")
+GATES_OF_V2 = ("i", "f", "c", "o")
 
 
 def _cell(
@@ -52,7 +52,7 @@ def _cell(
 def lstm_cell(p: Piece) -> Sequence[str]:
     """One turn of an LSTM."""
     x, cell, hidden, *rest = p.names
-    return _cell(p, x, cell, hidden, rest, _GATES, float(p.attr("forget_bias", 1.0)))
+    return _cell(p, x, cell, hidden, rest, GATES, float(p.attr("forget_bias", 1.0)))
 
 
 @ROWS.row("BlockLSTM", "BlockLSTMV2", source=RECURRENT)
@@ -62,7 +62,7 @@ def lstm(p: Piece) -> Sequence[str]:
     turns = p.shape(1)[0]
     made = min(max(p.integers(0)[0], 0), turns)
     cell, hidden, *rest = p.names[2:]
-    gates = _GATES_OF_V2 if newer else _GATES
+    gates = GATES_OF_V2 if newer else GATES
     bias = 0.0 if newer else float(p.attr("forget_bias", 1.0))
     found: list[list[str]] = []
     for at in range(made):

@@ -1,0 +1,1 @@
+"""Cells of recurrent nets as one op each, and their gradients."""
