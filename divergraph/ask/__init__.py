@@ -16,6 +16,7 @@ from divergraph.ask.answers import (
     UnmatchedOps,
 )
 from divergraph.ask.details import lineage, op_detail, unmatched
+from divergraph.ask.error_paths.path_steps import PathStep
 from divergraph.ask.facts import load_facts, op_rows, resolve_op
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer, origins
 from divergraph.ask.overview import first_look, overview
@@ -23,7 +24,7 @@ from divergraph.ask.reasons import reason_groups
 from divergraph.ask.recurring import Recurring, RecurringAnswer, recurring
 from divergraph.ask.role_table import RoleTable, roles
 from divergraph.ask.run_changes import ChangeKind, OpChange, RunChanges, compare_runs
-from divergraph.ask.trace_answers import Cut, ErrorPath, PathStep, Trace, TraceStep
+from divergraph.ask.trace_answers import Cut, ErrorPath, Trace, TraceStep
 from divergraph.ask.traces import ops_between, trace
 from divergraph.rootcause.next_dump import NextDump
 from graphstore.open_store import open_store

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from divergraph.ask.reach import upstream_of_each
 from divergraph.ask.reasons import ReasonCounter
 from graphstore.columns.coded import Bool, Coded, Float, Int, Lists, starts
 from graphstore.columns.listed_ops import ListedOps, ListedResults
@@ -40,20 +39,21 @@ def read_columns(
     return _joined(slices, side, arrays, names)
 
 
-def with_causes(ops: OpColumns, arrays: GraphArrays, origins: Sequence[str]) -> OpColumns:
-    """*ops* with what depends on other ops: gains, and the origins upstream."""
-    upstream = upstream_of_each(arrays, [arrays.number[op] for op in origins])
+def with_causes(
+    ops: OpColumns, arrays: GraphArrays, origins: Sequence[str], upstream: Coded[tuple[int, ...]]
+) -> OpColumns:
+    """*ops* with what depends on other ops: gains, and the *origins* that are *upstream*."""
     carries = ops.states.where(lambda state: state in _CARRIES)
-    found: list[tuple[str, ...]] = [()] * len(ops)
-    names: dict[tuple[int, ...], tuple[str, ...]] = {}
-    own = {arrays.number[op]: op for op in origins}
-    for number in np.flatnonzero(carries).tolist():
-        reached = upstream[number]
-        if reached not in names:
-            names[reached] = tuple(origins[place] for place in reached)
-        causes = names[reached]
-        found[number] = tuple(op for op in causes if op != own[number]) if number in own else causes
-    return replace(ops, gain=_gains(ops, arrays), origins=Coded.of(found))
+    lists = [(), *(tuple(origins[place] for place in places) for places in upstream.values)]
+    codes = np.where(carries, upstream.codes.astype(np.int32) + 1, 0)
+    for op in origins:
+        number = arrays.number[op]
+        if carries[number]:
+            lists.append(tuple(other for other in lists[codes[number]] if other != op))
+            codes[number] = len(lists) - 1
+    used, codes = np.unique(codes, return_inverse=True)
+    found = Coded(codes.astype(np.int32), tuple(lists[code] for code in used.tolist()))
+    return replace(ops, gain=_gains(ops, arrays), origins=Coded.joined([found]))
 
 
 def _gains(ops: OpColumns, arrays: GraphArrays) -> Float:

@@ -10,7 +10,9 @@ import numpy as np
 from divergraph.ask.answers import ReasonGroup
 from divergraph.ask.columns import read_columns, with_causes
 from divergraph.ask.origin_answers import OriginsAnswer, origins
+from divergraph.ask.reach import upstream_of_each
 from divergraph.ask.reasons import ReasonCounter
+from graphstore.columns.coded import Coded
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
@@ -36,6 +38,8 @@ class Facts:
     origins: tuple[Origin, ...] = ()
     reasons: tuple[ReasonGroup, ...] = ()
     answer: OriginsAnswer | None = None
+    upstream: Coded[tuple[int, ...]] | None = None
+    """For each op the places of the ``origins`` it can be reached from."""
 
 
 _CACHE: WeakKeyDictionary[GraphStore, dict[tuple[str, Side], Facts]] = WeakKeyDictionary()
@@ -94,8 +98,10 @@ def _load(store: GraphStore, target: str, side: Side, run: Run | None) -> Facts:
         return Facts(side, arrays, ops, run)
     answer = origins(store, target, next_dumps=False)
     starts = tuple(one.origin for one in answer.origins)
-    caused = with_causes(ops, arrays, [origin.op for origin in starts])
-    return Facts(side, arrays, caused, run, starts, tuple(reasons.groups()), answer)
+    named = [origin.op for origin in starts]
+    upstream = upstream_of_each(arrays, [arrays.number[op] for op in named])
+    caused = with_causes(ops, arrays, named, upstream)
+    return Facts(side, arrays, caused, run, starts, tuple(reasons.groups()), answer, upstream)
 
 
 def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVICE) -> str:

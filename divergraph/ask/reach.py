@@ -6,21 +6,23 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from graphstore.columns.coded import Coded, small
 from graphstore.traverse.arrays import GraphArrays
 
 
-def upstream_of_each(arrays: GraphArrays, starts: Sequence[int]) -> list[tuple[int, ...]]:
+def upstream_of_each(arrays: GraphArrays, starts: Sequence[int]) -> Coded[tuple[int, ...]]:
     """For each op number, the places in *starts* of the ops it can be reached from.
 
-    An op reaches itself only through a loop. Ops reached from the same starts share a tuple, so the
-    answer stays small. It takes one pass over the edges, a few more if the graph has loops.
+    An op reaches itself only through a loop. Different answers are few, as ops behind each other
+    share them. It takes one pass over the edges, a few more if the graph has loops.
     """
     reached = _masks(arrays, starts)
-    tuples: dict[int, tuple[int, ...]] = {0: ()}
-    for mask in reached:
-        if mask not in tuples:
-            tuples[mask] = tuple(place for place in range(mask.bit_length()) if mask >> place & 1)
-    return [tuples[mask] for mask in reached]
+    codes: dict[int, int] = {}
+    column = [codes.setdefault(mask, len(codes)) for mask in reached]
+    answers = (
+        tuple(place for place in range(mask.bit_length()) if mask >> place & 1) for mask in codes
+    )
+    return Coded(small(np.asarray(column, dtype=np.int32), len(codes)), tuple(answers))
 
 
 def _masks(arrays: GraphArrays, starts: Sequence[int]) -> list[int]:

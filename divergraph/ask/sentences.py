@@ -20,7 +20,7 @@ from graphstore.model import (
 )
 
 if TYPE_CHECKING:
-    from divergraph.ask.trace_answers import PathStep
+    from divergraph.ask.error_paths.path_steps import PathStep
 
 ROLE_WORDS = {
     Role.INTRODUCES: "makes more error than it was given",

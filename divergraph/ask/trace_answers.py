@@ -9,6 +9,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import NDArray
 
+from divergraph.ask.error_paths.path_steps import PathSteps
 from graphstore.columns.op_columns import OpColumns
 from graphstore.op_row import OpRow
 
@@ -57,22 +58,6 @@ class TraceSteps(Sequence[TraceStep]):
 
 
 @dataclass(frozen=True, slots=True)
-class PathStep:
-    """An op on a path, with what happens to the error there.
-
-    ``joins`` are the other ops that bring it error of the same start, ``other_origins``
-    origins whose error joins here. ``diluted`` is true where the error shrinks because an
-    input that the start does not reach is mixed in.
-    """
-
-    row: OpRow
-    joins: tuple[str, ...] = ()
-    other_origins: tuple[str, ...] = ()
-    diluted: bool = False
-    healed: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Cut:
     """An op that every path passes: a place to cut the model in two.
 
@@ -93,7 +78,7 @@ class ErrorPath:
     """
 
     to: str
-    steps: tuple[PathStep, ...]
+    steps: PathSteps
     error: float | None
     ops: int
     cuts: tuple[Cut, ...]

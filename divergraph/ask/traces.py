@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from divergraph.ask.error_paths.path_gains import with_gains
-from divergraph.ask.error_paths.paths import ATTENUATES, error_paths
+from divergraph.ask.error_paths.path_steps import ATTENUATES
+from divergraph.ask.error_paths.paths import error_paths
 from divergraph.ask.facts import Facts, load_facts, resolve_op
 from divergraph.ask.trace_answers import Trace, TraceSteps
 from graphstore.columns.op_columns import OpColumns
@@ -52,8 +51,8 @@ def trace(
     below = reach.ops[kept]
     steps = TraceSteps(rows, np.append(number, below), np.append(0, reach.distance[kept]))
     measured = steps.numbers[rows.has_metrics[steps.numbers]]
-    healed = tuple(_healed(facts, below, steps.numbers))
-    paths = error_paths(facts, number, inside, outputs, frozenset(healed))
+    healed = _healed(facts, below, steps.numbers)
+    paths = error_paths(facts, number, inside, outputs, healed)
     if facts.run is not None and side is Side.DEVICE:
         paths = with_gains(store, run, paths, facts)
     return Trace(
@@ -62,7 +61,7 @@ def trace(
         tuple(facts.arrays.ids[at] for at in outputs),
         len(measured),
         int(np.count_nonzero(_over_a_limit(rows)[measured])),
-        healed,
+        tuple(facts.arrays.ids[at] for at in healed.tolist()),
         paths,
     )
 
@@ -108,10 +107,10 @@ def ops_between(store: GraphStore, target: str, start: str, end: str) -> list[Op
     return facts.rows.rows(between(facts.arrays, ends[:1], ends[1:]))
 
 
-def _healed(facts: Facts, below: Int32, inside: Int32) -> Iterator[str]:
+def _healed(facts: Facts, below: Int32, inside: Int32) -> Int32:
     """The ops *below* that are well though all that feeds them *inside* carries the error."""
     if facts.run is None:
-        return
+        return below[:0]
     ops, carries = facts.rows, _carries(facts.rows)
     # of the ops inside, 0 carries the error, 1 does not; so 0 is left where all of them do
     without = np.full(len(ops), np.nan)
@@ -120,7 +119,8 @@ def _healed(facts: Facts, below: Int32, inside: Int32) -> Iterator[str]:
     # a clean role may still mean a larger error than before, where precision explains much
     lessened = (ops.judged < 0) | ~(ops.gain >= ATTENUATES)
     well = ops.has_metrics & ~carries & lessened & all_carry
-    yield from (facts.arrays.ids[number] for number in below[well[below]].tolist())
+    healed: Int32 = below[well[below]]
+    return healed
 
 
 def _carries(ops: OpColumns) -> Bool:

@@ -38,10 +38,8 @@ def between(arrays: GraphArrays, starts: Iterable[int], ends: Iterable[int]) -> 
     return np.flatnonzero(below & above).astype(np.int32)
 
 
-def induced_edges(arrays: GraphArrays, ops: Iterable[int]) -> tuple[Int32, Int32]:
-    """(sources, targets): the edges with both ends among *ops*, sorted by source, target."""
-    inside = np.zeros(len(arrays.ids), dtype=np.bool_)
-    inside[np.fromiter(ops, dtype=np.int64)] = True
+def induced_edges(arrays: GraphArrays, inside: Bool) -> tuple[Int32, Int32]:
+    """(sources, targets): the edges with both ends *inside*, a mask; sorted by source, target."""
     sources = _edge_sources(arrays)
     keep = inside[sources] & inside[arrays.successor_ops]
     return sources[keep], arrays.successor_ops[keep]
@@ -69,7 +67,8 @@ def propagation(arrays: GraphArrays, op: int, over: Bool | None = None) -> Propa
     """
     start, successors = arrays.successor_start.tolist(), arrays.successor_ops.tolist()
     allowed = None if over is None else over.tolist()
-    distance = {op: 0}
+    distance = [-1] * len(arrays.ids)
+    distance[op] = 0
     outputs: list[int] = []
     level = [op]
     while level:
@@ -81,18 +80,14 @@ def propagation(arrays: GraphArrays, op: int, over: Bool | None = None) -> Propa
             if not targets:
                 outputs.append(number)
             for target in targets:
-                if target not in distance:
+                if distance[target] < 0:
                     distance[target] = distance[number] + 1
                     following.append(target)
         level = following
-    del distance[op]
-    ops = sorted(distance)
-    return Propagation(
-        op,
-        np.asarray(ops, dtype=np.int32),
-        np.asarray([distance[number] for number in ops], dtype=np.int32),
-        np.asarray(sorted(outputs), dtype=np.int32),
-    )
+    distance[op] = -1
+    distances = np.asarray(distance, dtype=np.int32)
+    ops = np.flatnonzero(distances >= 0).astype(np.int32)
+    return Propagation(op, ops, distances[ops], np.asarray(sorted(outputs), dtype=np.int32))
 
 
 def nearest_measured_ancestors(arrays: GraphArrays, op: int, measured: Bool) -> Int32:

@@ -26,7 +26,8 @@ def widest_paths_to(
     themselves, ops that are not reached -1. O(edges log ops), with loops too.
     """
     start, successors = arrays.successor_start.tolist(), arrays.successor_ops.tolist()
-    allowed, errors = inside.tolist(), error.tolist()
+    allowed, unknown = inside.tolist(), np.isnan(error).tolist()
+    errors = np.where(np.isnan(error), math.inf, error).tolist()  # what is not known, all passes
     size = len(arrays.ids)
     width = [-1.0] * size
     carried, hops = [0.0] * size, [0] * size
@@ -35,7 +36,7 @@ def widest_paths_to(
     heap: list[tuple[float, int]] = []
     for root in dict.fromkeys(starts):
         before[root] = root
-        width[root] = carried[root] = _known(errors[root], math.inf)
+        width[root] = carried[root] = errors[root]
         heapq.heappush(heap, (-width[root], root))
     roots = {root for _, root in heap}
     while heap:
@@ -43,10 +44,12 @@ def widest_paths_to(
         if done[node] or -wide < width[node]:
             continue
         done[node] = 1
+        wide_here = width[node]
         for other in successors[start[node] : start[node + 1]]:
             if done[other] or other in roots or not allowed[other]:
                 continue
-            through = min(width[node], _known(errors[other], math.inf))
+            own = errors[other]
+            through = own if own < wide_here else wide_here
             better = (through, carried[node], -hops[node] - 1)
             last = before[other]
             if last >= 0 and better <= (width[other], carried[last], -hops[other]):
@@ -54,7 +57,7 @@ def widest_paths_to(
             if last < 0 or through > width[other]:
                 heapq.heappush(heap, (-through, other))
             width[other], before[other], hops[other] = through, node, hops[node] + 1
-            carried[other] = _known(errors[other], carried[node])
+            carried[other] = carried[node] if unknown[other] else own
     return np.asarray(before, dtype=np.int32)
 
 
@@ -68,10 +71,6 @@ def path_to(before: Int32, end: int) -> list[int]:
     return path[::-1]
 
 
-def _known(value: float, otherwise: float) -> float:
-    return otherwise if math.isnan(value) else value
-
-
 # Iterative, right for any graph, loops too; no path is ever listed.
 
 
@@ -83,7 +82,8 @@ def immediate_dominators(
     *edges* are (sources, targets). The root has itself; -1 where *root* does not lead.
     """
     sources, targets = (np.asarray(ends, dtype=np.int32) for ends in edges)
-    order = _reverse_postorder(*csr(size, sources, targets), root)
+    forward = bool(np.all(sources < targets))
+    order = _behind(size, targets, root) if forward else _reached(size, sources, targets, root)
     place = np.full(size, -1, dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     # from here on nodes are known by their place in the order: a dominator has a lower one
@@ -93,7 +93,7 @@ def immediate_dominators(
     )
     above = [0] + [-1] * (len(order) - 1)
     changed = True
-    while changed:  # once for a graph without loops, and once more to see that
+    while changed:  # once for a graph without loops, and else once more to see that
         changed = False
         for here in range(1, len(order)):
             found = -1
@@ -106,15 +106,25 @@ def immediate_dominators(
                     else:
                         other = above[other]  # noqa: PLW2901 - both climb to where they meet
                 found = other
-            changed |= above[here] != found
+            changed |= not forward and above[here] != found
             above[here] = found
+    found_above = np.asarray(above, dtype=np.int32)
     dominators = np.full(size, -1, dtype=np.int32)
-    dominators[order] = np.asarray(order, dtype=np.int32)[above]
+    dominators[order] = np.where(found_above < 0, -1, order[found_above])
     return dominators
 
 
-def _reverse_postorder(start: Int32, successors: Int32, root: int) -> list[int]:
-    """The nodes *root* leads to, each after one that leads to it."""
+def _behind(size: int, targets: Int32, root: int) -> Int32:
+    """*root* and the nodes behind it that anything leads to; all edges lead on."""
+    led_to = np.zeros(size, dtype=np.bool_)
+    led_to[targets] = led_to[root] = True
+    led_to[:root] = False
+    return np.flatnonzero(led_to).astype(np.int32)
+
+
+def _reached(size: int, sources: Int32, targets: Int32, root: int) -> Int32:
+    """The nodes *root* leads to, each after one that leads to it (reverse postorder)."""
+    start, successors = csr(size, sources, targets)
     begin, following = start.tolist(), successors.tolist()
     done: list[int] = []
     seen = bytearray(len(begin) - 1)
@@ -129,4 +139,4 @@ def _reverse_postorder(start: Int32, successors: Int32, root: int) -> list[int]:
         if not seen[following[edge]]:
             seen[following[edge]] = 1
             stack.append((following[edge], begin[following[edge]]))
-    return done[::-1]
+    return np.asarray(done[::-1], dtype=np.int32)

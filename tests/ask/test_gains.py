@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divergraph.ask.columns import with_causes
+from graphstore.columns.coded import Coded
 from graphstore.columns.op_columns import OpColumns
 from graphstore.model import MetricSet, OpState, Side
 from graphstore.op_row import OpRow
@@ -44,7 +45,7 @@ def test_gain_is_over_the_worst_of_the_nearest_measured_ancestors(errors, data):
     graph = nx.DiGraph(edges)
     graph.add_nodes_from(range(size))
     ops = OpColumns.of(list(map(row, range(size), errors)))
-    rows = with_causes(ops, arrays_of(size, edges), [])
+    rows = with_causes(ops, arrays_of(size, edges), [], Coded.same((), size))
     for op in range(size):
         nearest = [
             before
@@ -72,5 +73,6 @@ def test_hubs_of_ops_that_are_not_measured_take_no_square_of_time():
     errors = [0.5 if number == 7 else 0.25 for number in range(2 * half + 1)]
     errors[half] = None
     ops = OpColumns.of(list(map(row, range(len(errors)), errors)))
-    gains = {found.gain for found in with_causes(ops, arrays_of(len(ops), edges), [])}
+    caused = with_causes(ops, arrays_of(len(ops), edges), [], Coded.same((), len(ops)))
+    gains = {found.gain for found in caused}
     assert gains == {None, 0.5}

@@ -20,7 +20,7 @@ def test_each_op_names_the_starts_that_reach_it(edges, starts):
     graph = nx.DiGraph(edges)
     graph.add_nodes_from(range(SIZE))
     below = [{after for _, after in nx.edge_bfs(graph, start)} for start in starts]
-    assert upstream_of_each(arrays, starts) == [
+    assert list(upstream_of_each(arrays, starts)) == [
         tuple(place for place in range(len(starts)) if number in below[place])
         for number in range(SIZE)
     ]

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from layered_run import analysed_run, made_run
 
 from divergraph.ask import NextDump, OriginAnswer, OriginsAnswer
+from divergraph.ask.error_paths.path_steps import ErrorRegion, PathSteps
+from divergraph.ask.facts import Facts
 from divergraph.ask.role_table import RoleTable
 from divergraph.ask.trace_answers import ErrorPath, Trace, TraceStep
 from divergraph.cli.ask.propagation_text import show_origins_answer, show_roles, show_trace
 from divergraph.cli.text import show_run, show_steps
+from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import RunData
 from graphstore.model import Guilt, OpState, Side
 from graphstore.op_row import OpRow
+from graphstore.traverse.arrays import arrays_from_edges
 
 
 @pytest.fixture
@@ -90,6 +95,9 @@ def test_runs_judged_by_thresholds_name_the_command_that_goes_further(printed):
 )
 def test_other_ends_say_how_bad_they_are(printed, error, said):
     step = OpRow(0, "a", "a", "Add", Side.DEVICE, "", "", None, "", 1, ())
-    paths = tuple(ErrorPath(to, (), number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
+    facts = Facts(Side.DEVICE, arrays_from_edges(["a"], ([], [])), OpColumns.of([step]))
+    region = ErrorRegion(facts, 0, np.array([True]), np.zeros(0, np.int32), np.zeros(1))
+    steps = PathSteps(region, np.zeros(1, np.int32), {})
+    paths = tuple(ErrorPath(to, steps, number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
     trace = Trace("a", (TraceStep(step, 0),), ("y", "z"), 0, 0, (), paths)
     assert f"another end: z{said}; --to follows it" in printed(show_trace, trace, whole=False)

@@ -101,7 +101,7 @@ def test_edges_are_kept_once_in_both_directions(case: Case) -> None:
         assert arrays.successors(number).tolist() == sorted(graph.successors(number))
         assert arrays.predecessors(number).tolist() == sorted(graph.predecessors(number))
     chosen = [number for number in range(size) if some[number]]
-    sources, targets = induced_edges(arrays, chosen)
+    sources, targets = induced_edges(arrays, np.array(some, dtype=np.bool_))
     kept = list(zip(sources.tolist(), targets.tolist(), strict=True))
     assert kept == sorted(graph.subgraph(chosen).edges)
 

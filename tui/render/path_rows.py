@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+import numpy as np
 from textual.content import Content
 
 from divergraph.ask import ErrorPath, PathStep, Trace
-from divergraph.ask.error_paths.path_compression import fold_text, folded
+from divergraph.ask.error_paths.path_compression import fold_starts, fold_text
+from divergraph.ask.error_paths.path_steps import PathSteps
 from divergraph.ask.sentences import names, step_note
 from divergraph.text.printable import printable
+from graphstore.columns.coded import Int
 from graphstore.model import Metric, OpState
-from tui.render.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style
+from tui.render.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style, widest_name
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
@@ -23,36 +26,46 @@ from tui.widgets.rows import Cell
 
 BAR = 8
 _LABEL = 9
+_LISTED = 200
+"""The most ops listed of those at which something joins, or the error ends."""
+_MEASURED = 500
+"""The most rows whose notes are made to see how wide they are."""
 
 
 @dataclass(frozen=True)
 class ErrorPathRows:
-    """One path; ops that only carry are folded unless the number of their first is in *open*."""
+    """One path; ops that only carry are folded unless the number of their first is in *open*, or
+    the path is shown *whole*."""
 
     path: ErrorPath
     glyphs: Glyphs
     open: Set[int] = frozenset()
+    whole: bool = False
 
     def __post_init__(self) -> None:
-        rows: list[tuple[int, Sequence[PathStep]]] = []
-        for number, steps in folded(self.path.steps):
-            if len(steps) > 1 and number in self.open:
-                rows += [(number + at, (step,)) for at, step in enumerate(steps)]
-            else:
-                rows.append((number, steps))
-        object.__setattr__(self, "rows", tuple(rows))
+        steps = self.path.steps
+        starts = np.arange(len(steps), dtype=np.int32) if self.whole else fold_starts(steps)
+        behind = np.append(starts[1:], len(steps))
+        opened = np.flatnonzero(np.isin(starts, list(self.open))).tolist()
+        shown = [np.arange(starts[at], behind[at], dtype=np.int32) for at in opened]
+        object.__setattr__(self, "starts", np.union1d(starts, np.concatenate([starts, *shown])))
+        object.__setattr__(self, "columns", self._columns())
 
-    rows: tuple[tuple[int, Sequence[PathStep]], ...] = ()
+    starts: Int = field(init=False)
+    """The numbers of the steps the rows begin with."""
+    columns: Sequence[ListColumn] = field(init=False)
 
-    @property
-    def columns(self) -> Sequence[ListColumn]:
+    def _columns(self) -> Sequence[ListColumn]:
         """Place, op, type, error with its bar, gain, what happens."""
         steps = self.path.steps
-        longest = max(width_of(step.row.id) + 3 * (step.row.fused > 1) for step in steps)
-        types = max(len(step.row.type) for step in steps)
-        notes = [step_note(step, first=number == 0) for number, step in enumerate(steps)]
+        ops, told = steps.region.facts.rows, steps.own
+        fused = ops.fused[told]
+        longest = widest_name(map(ops.ids.__getitem__, told.tolist()), 3 * (fused > 1))
+        types = max(len(ops.types.values[code]) for code in np.unique(ops.types.codes[told]))
+        some = np.linspace(0, len(self) - 1, min(len(self), _MEASURED)).astype(np.int64)
+        notes = (self._note(int(self.starts[row])) for row in np.unique(some).tolist())
         return (
-            ListColumn("place", "#", 5, align="right", sortable=False),
+            ListColumn("place", "#", 5, len(str(len(steps))) + 1, align="right", sortable=False),
             ListColumn("op", "op", 18, longest, cut="left", sortable=False),
             ListColumn("type", "type", 8, types, priority=7, sortable=False),
             ListColumn("cos", "cos out", 8, align="right", priority=5, sortable=False),
@@ -62,20 +75,32 @@ class ErrorPathRows:
             ListColumn("note", "note", 18, max(map(width_of, notes)), priority=2, sortable=False),
         )
 
+    def _note(self, number: int) -> str:
+        return step_note(self.path.steps[number], first=number == 0)
+
     def __len__(self) -> int:
-        return len(self.rows)
+        return len(self.starts)
 
     def op(self, index: int) -> str:
         """The op of one row; of folded ones the first."""
-        return self.rows[index][1][0].row.id
+        return self.path.steps.region.facts.rows.ids[self.number(index)]
+
+    def number(self, index: int) -> int:
+        """The number of that op, its place in execution order."""
+        return int(self.path.steps.own[self.starts[index]])
 
     def folded(self, index: int) -> bool:
         """True if the row stands for several ops."""
-        return len(self.rows[index][1]) > 1
+        return len(self.steps(index)) > 1
+
+    def steps(self, index: int) -> PathSteps:
+        """The steps one row stands for."""
+        last = len(self.path.steps) if index + 1 == len(self) else int(self.starts[index + 1])
+        return self.path.steps[int(self.starts[index]) : last]
 
     def row(self, index: int) -> Sequence[Cell]:
         """The cells of one row."""
-        number, steps = self.rows[index]
+        number, steps = int(self.starts[index]), self.steps(index)
         if len(steps) > 1:
             head, _, gains = fold_text(steps).partition(", ")
             note = f"{gains}; enter shows them" if gains else "enter shows them"
@@ -132,7 +157,8 @@ def reach(trace: Trace, path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
             f"{wording.count(path.ops, 'op')} between the ends of this path",
         ),
     ]
-    for step in path.steps[1:]:
+    met = [at for at in path.steps.met.tolist() if at > 0]
+    for step in map(path.steps.__getitem__, met[:_LISTED]):
         if step.joins:
             text = f"{step.row.id} {glyphs.from_} {names(step.joins)}"
             lines.append(_line("joins", cut_to(printable(text), width - _LABEL, glyphs.ellipsis)))
@@ -143,9 +169,13 @@ def reach(trace: Trace, path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
             text = f"{names(step.other_origins)} at {step.row.id}"
             shown = cut_to(printable(text), width - _LABEL, glyphs.ellipsis)
             lines.append(_line("joins", (shown, theme.STATE_STYLES[OpState.ORIGIN])))
-    for op in trace.healed:
+    if len(met) > _LISTED:
+        lines.append(_line("joins", f"{len(met) - _LISTED} more, further on"))
+    for op in trace.healed[:_LISTED]:
         shown = cut_to(printable(op), width - _LABEL, glyphs.ellipsis, "left")
         lines.append(_line("healed", (shown, theme.STATE_STYLES[OpState.CLEAN])))
+    if len(trace.healed) > _LISTED:
+        lines.append(_line("healed", f"{len(trace.healed) - _LISTED} more"))
     return Content("\n").join(line.truncate(width) for line in lines)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Horizontal
@@ -61,6 +63,7 @@ class PropagationScreen(ViewScreen):
         self._trace: Trace | None = None
         self._number = 0
         self._open: frozenset[int] = frozenset()
+        self._whole = False
         self._rows: ErrorPathRows | None = None
 
     def body(self) -> ComposeResult:
@@ -118,7 +121,7 @@ class PropagationScreen(ViewScreen):
         self._show_path(0)
 
     def _show_path(self, number: int) -> None:
-        self._number, self._open = number, frozenset()
+        self._number, self._open, self._whole = number, frozenset(), False
         trace, glyphs = self._trace, self.owner.settings.glyphs
         listed = self.query_one("#path", RowList)
         if trace is None or not trace.paths:
@@ -126,18 +129,18 @@ class PropagationScreen(ViewScreen):
             return
         path = trace.paths[number]
         listed.name_pane(path_rows.title(trace, number, glyphs))
-        self._draw_rows(0)
+        self._draw_rows()
         self.query_one("#reach", TextPane).show(
             lambda width: path_rows.reach(trace, path, glyphs, width)
         )
         self.query_one("#cuts", TextPane).show(lambda width: path_rows.cuts(path, glyphs, width))
         self.query_one(KeyLine).draw()
 
-    def _draw_rows(self, cursor: int) -> None:
+    def _draw_rows(self, cursor: Callable[[ErrorPathRows], int] = lambda _: 0) -> None:
         assert self._trace is not None
-        path = self._trace.paths[self._number]
-        self._rows = ErrorPathRows(path, self.owner.settings.glyphs, self._open)
-        self.query_one("#path", RowList).show(self._rows, cursor=cursor)
+        path, glyphs = self._trace.paths[self._number], self.owner.settings.glyphs
+        self._rows = ErrorPathRows(path, glyphs, self._open, self._whole)
+        self.query_one("#path", RowList).show(self._rows, cursor=cursor(self._rows))
 
     @on(RowList.Opened, "#path")
     def _opened(self, event: RowList.Opened) -> None:
@@ -145,8 +148,8 @@ class PropagationScreen(ViewScreen):
         if rows is None:
             return
         if rows.folded(event.index):
-            self._open |= {rows.rows[event.index][0]}
-            self._draw_rows(event.index)
+            self._open |= {int(rows.starts[event.index])}
+            self._draw_rows(lambda _: event.index)
         else:
             self.post_message(OpenOp(rows.op(event.index)))
 
@@ -166,13 +169,10 @@ class PropagationScreen(ViewScreen):
         """Show all ops of the path, or only those where something happens."""
         if self._rows is None:
             return
-        some = any(self._rows.folded(index) for index in range(len(self._rows)))
-        number = self._rows.rows[self.query_one("#path", RowList).cursor][0]
-        steps = range(len(self._rows.path.steps))
-        self._open = frozenset(steps) if some else frozenset()
-        self._draw_rows(0)
-        at = [place for place, (first, _) in enumerate(self._rows.rows) if first <= number]
-        self._draw_rows(at[-1])
+        rows, cursor = self._rows, self.query_one("#path", RowList).cursor
+        number = int(rows.starts[cursor]) if len(rows) else 0
+        self._open, self._whole = frozenset(), len(rows) < len(rows.path.steps)
+        self._draw_rows(lambda shown: int(np.searchsorted(shown.starts, number, "right")) - 1)
 
     def current_op(self) -> str:
         """The op under the cursor."""
@@ -184,7 +184,7 @@ class PropagationScreen(ViewScreen):
         if self._rows is None or not len(self._rows):
             return -1
         index = self.query_one("#path", RowList).cursor
-        return self._rows.rows[index][1][0].row.topo
+        return self._rows.number(index)
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of this view does nothing at present."""

@@ -2,47 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 
-from divergraph.ask.sentences import step_note
-from divergraph.ask.trace_answers import PathStep
+import numpy as np
 
-CARRIED = (0.8, 1.25)
-"""The range of gains at which an op only carries the error."""
+from divergraph.ask.error_paths.path_steps import PathSteps
+from graphstore.columns.coded import Int
+
 FEWEST = 3
 """The fewest consecutive ops that are folded."""
 
 
-def folded(steps: Sequence[PathStep]) -> Iterable[tuple[int, Sequence[PathStep]]]:
+def folded(steps: PathSteps) -> Iterator[tuple[int, PathSteps]]:
     """(number of the first, steps): single steps, and sequences of ops that only carry."""
-    plain: list[PathStep] = []
-    last = len(steps) - 1
-    for number, step in enumerate(steps):
-        if 0 < number < last and _only_carries(step):
-            plain.append(step)
-            continue
-        yield from _together(number - len(plain), plain)
-        plain = []
-        yield number, (step,)
+    starts = fold_starts(steps)
+    ends = np.append(starts, len(steps))[1:]
+    for first, last in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield first, steps[first:last]
 
 
-def _together(first: int, plain: list[PathStep]) -> Iterable[tuple[int, Sequence[PathStep]]]:
-    if len(plain) >= FEWEST:
-        yield first, plain
-    else:
-        yield from ((first + at, (step,)) for at, step in enumerate(plain))
+def fold_starts(steps: PathSteps) -> Int:
+    """The numbers of the steps at which a line begins."""
+    if not len(steps):
+        return np.zeros(0, dtype=np.int32)
+    plain = steps.only_carry.copy()
+    plain[[0, -1]] = False  # the ends are always told
+    edges = np.flatnonzero(np.diff(plain))  # plain stretches begin and end behind these
+    first, last = edges[::2] + 1, edges[1::2] + 1
+    begins = np.ones(len(plain), dtype=np.int32)
+    long = last - first >= FEWEST
+    inner = np.zeros(len(plain) + 1, dtype=np.int32)
+    np.add.at(inner, first[long] + 1, 1)
+    np.add.at(inner, last[long], -1)
+    begins[np.cumsum(inner[:-1]) > 0] = 0
+    return np.flatnonzero(begins).astype(np.int32)
 
 
-def _only_carries(step: PathStep) -> bool:
-    gain = step.row.gain
-    kept = gain is None or CARRIED[0] <= gain <= CARRIED[1]
-    return kept and not step_note(replace(step, joins=()))
-
-
-def fold_text(steps: Sequence[PathStep]) -> str:
+def fold_text(steps: PathSteps) -> str:
     """``17 ops, gain 0.93 to 1.04``."""
-    gains = [step.row.gain for step in steps if step.row.gain is not None]
-    if not gains:
+    gains = steps.gains[~np.isnan(steps.gains)]
+    if not len(gains):
         return f"{len(steps)} ops"
-    return f"{len(steps)} ops, gain {min(gains):.2f} to {max(gains):.2f}"
+    return f"{len(steps)} ops, gain {gains.min():.2f} to {gains.max():.2f}"

@@ -9,11 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from divergraph.ask.error_paths.path_steps import PathSteps
 from divergraph.ask.facts import Facts
 from divergraph.ask.rows import relative_error
-from divergraph.ask.trace_answers import ErrorPath, PathStep
+from divergraph.ask.trace_answers import ErrorPath
 from graphstore.contract import GraphStore
 from graphstore.model import Comparison, Op, TensorIO, TensorRef
+from graphstore.op_row import OpRow
 from graphstore.traverse.arrays import Bool
 
 _Errors = Mapping[TensorRef, Comparison]
@@ -25,19 +27,14 @@ def with_gains(
     """*paths* with error and gain of the output each goes through, where an op, or one that feeds
     it, has several."""
     near = _near_several(facts)
-    number = facts.arrays.number
-    concerned = [
-        [near[number[step.row.id]] for step in path.steps] if np.any(near) else [] for path in paths
-    ]
-    if not any(map(any, concerned)):  # the rows of the ops say it all
+    concerned = [np.flatnonzero(near[path.steps.numbers]).tolist() for path in paths]
+    if not any(concerned):  # the rows of the ops say it all
         return tuple(paths)
     named = dict.fromkeys(
-        path.steps[each].row.id
-        for path, steps in zip(paths, concerned, strict=True)
-        for at, is_near in enumerate(steps)
-        if is_near
-        for each in (at, at + 1)
-        if each < len(steps)
+        facts.arrays.ids[number]
+        for path, places in zip(paths, concerned, strict=True)
+        for at in places
+        for number in path.steps.numbers[at : at + 2].tolist()
     )
     ops = store.ops(run, list(named))
     before = {made.op for op in ops.values() for made in op.takes}
@@ -48,8 +45,8 @@ def with_gains(
         if item.io is TensorIO.OUTPUT and item.metrics is not None
     }
     return tuple(
-        replace(path, steps=tuple(_steps(path.steps, steps, ops, measured)))
-        for path, steps in zip(paths, concerned, strict=True)
+        replace(path, steps=replace(path.steps, rows=_rows(path.steps, places, ops, measured)))
+        for path, places in zip(paths, concerned, strict=True)
     )
 
 
@@ -61,31 +58,34 @@ def _near_several(facts: Facts) -> Bool:
     return near
 
 
-def _steps(
-    steps: Sequence[PathStep], concerned: Sequence[bool], ops: Mapping[str, Op], measured: _Errors
-) -> Sequence[PathStep]:
-    found = []
-    for at, step in enumerate(steps):
-        after = ops.get(steps[at + 1].row.id) if at + 1 < len(steps) else None
-        found.append(_step(step, ops[step.row.id], after, measured) if concerned[at] else step)
+def _rows(
+    steps: PathSteps, places: Sequence[int], ops: Mapping[str, Op], measured: _Errors
+) -> dict[int, OpRow]:
+    """The rows at those *places* where they are other than those of the ops."""
+    ids, numbers = steps.region.facts.arrays.ids, steps.numbers.tolist()
+    found = {}
+    for at in places:
+        after = ops.get(ids[numbers[at + 1]]) if at + 1 < len(numbers) else None
+        row = _row(steps[at].row, ops[ids[numbers[at]]], after, measured)
+        if row is not None:
+            found[at] = row
     return found
 
 
-def _step(step: PathStep, op: Op, after: Op | None, measured: _Errors) -> PathStep:
-    row = step.row
+def _row(row: OpRow, op: Op, after: Op | None, measured: _Errors) -> OpRow | None:
     port = row.output
     if after is not None:
         read = [made.port for made in after.takes if made.op == op.id and made in measured]
         port = max(read, key=lambda each: _error(measured[TensorRef(op.id, each)]), default=port)
     item = None if port is None else measured.get(TensorRef(op.id, port))
     if item is None:
-        return step
+        return None
     given = [_error(measured[made]) for made in op.takes if made in measured]
     most = max((each for each in given if math.isfinite(each)), default=0.0)
     gain, error = row.gain, _error(item)
     if most > 0.0 and math.isfinite(error):
         gain = error / most
-    return replace(step, row=replace(row, output=port, metrics=item.metrics, gain=gain))
+    return replace(row, output=port, metrics=item.metrics, gain=gain)
 
 
 def _error(item: Comparison) -> float:

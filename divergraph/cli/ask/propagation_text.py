@@ -6,8 +6,11 @@ import math
 import shlex
 from collections.abc import Mapping
 
+import numpy as np
+
 from divergraph.ask import NextDump
 from divergraph.ask.error_paths.path_compression import fold_text, folded
+from divergraph.ask.error_paths.path_steps import PathStep
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.reckonings import NOT_KEPT, near_the_limit, reckoning_lines, reckonings_of
 from divergraph.ask.role_table import RoleRow, RoleTable
@@ -22,7 +25,7 @@ from divergraph.ask.sentences import (
     step_note,
     thresholds_text,
 )
-from divergraph.ask.trace_answers import ErrorPath, PathStep, Trace
+from divergraph.ask.trace_answers import ErrorPath, Trace
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
@@ -156,7 +159,8 @@ def _show_path(path: ErrorPath) -> None:
             say(_step_line(number, steps[0]))
         else:
             say(f"       ... {fold_text(steps)}")
-    joins = tuple(step.row.id for step in path.steps if step.joins)
+    joined = np.flatnonzero(path.steps.joined).tolist()
+    joins = tuple(path.steps.region.facts.rows.ids[path.steps.own[at]] for at in joined)
     if joins:
         say(f"other branches bring the same error at {names(joins, _SHOWN)}")
     if path.cuts:
