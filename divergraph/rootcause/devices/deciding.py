@@ -30,6 +30,7 @@ from divergraph.rootcause.devices.precision import (
 )
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.loop_state import unchanged
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.model import TensorRef
@@ -39,7 +40,7 @@ _MOVING = frozenset(
         *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten", "Identity"),
         *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Gather", "GatherV2", "GatherND"),
         *("GatherElements", "Expand", "Tile", "BroadcastTo", "TransData", "TransposeD"),
-        *("DepthToSpace", "SpaceToDepth", "Compress"),
+        *("DepthToSpace", "SpaceToDepth", "Compress", "ReverseSequence", "Reverse", "ReverseV2"),
     )
 )
 """Ops that only move values: their outputs say nothing of what the device computes in."""
@@ -57,7 +58,12 @@ class Deciding:
         tell are left out."""
         found: dict[TensorRef, Precision] = {}
         values = self.run.values
-        computed = [ref for ref in self.run.compared if self._type(ref) not in _MOVING]
+        handed_on = unchanged(self.run.device.graph)
+        computed = [
+            ref
+            for ref in self.run.compared
+            if self._type(ref) not in _MOVING and ref not in handed_on
+        ]
         for ref in computed or self.run.compared:
             value = values.device(ref)
             kind = None if value is None else precision_of(value, values.pairs[ref].device.dtype)

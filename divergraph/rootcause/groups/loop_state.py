@@ -7,7 +7,7 @@ shows that dependence.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from graphstore.model import InputRef, ModelGraph, Op, TensorRef
 from graphstore.traverse.reach import reached
@@ -38,6 +38,34 @@ def flows(graph: ModelGraph) -> frozenset[TensorRef]:
 
 def _outputs(op: Op) -> Iterator[TensorRef]:
     return (TensorRef(op.id, port) for port in range(len(op.outputs)))
+
+
+def unchanged(graph: ModelGraph) -> frozenset[TensorRef]:
+    """The outputs of ops with bodies that no body makes: each of them hands on what it was given,
+    as loops do with weights."""
+    ops = graph.op_index()
+    made: dict[str, set[int]] = {}
+    for body in graph.subgraphs:
+        made.setdefault(body.owner, set()).update(
+            port for port, ref in body.outputs if not _hands_on(ops, ops.get(ref.op))
+        )
+    owners = (ops[owner] for owner in made if owner in ops)
+    return frozenset(
+        TensorRef(owner.id, port)
+        for owner in owners
+        for port in range(len(owner.outputs))
+        if port not in made[owner.id]
+    )
+
+
+def _hands_on(ops: Mapping[str, Op], op: Op | None) -> bool:
+    """Whether *op* only hands on what its body was given."""
+    while op is not None and op.type == "Identity" and op.inputs and op.inputs[0] is not None:
+        made = op.inputs[0].producer
+        if made is None:
+            return True
+        op = ops.get(made.op)
+    return False
 
 
 def inside_loops(graph: ModelGraph) -> frozenset[str]:

@@ -19,6 +19,7 @@ class Holding:
     cut: bool = False
     biases: bool = False
     scale: DynamicScale | None = None
+    inverse: bool = False
 
     def __str__(self) -> str:
         return "float16" if self.grid is None else str(self.grid)

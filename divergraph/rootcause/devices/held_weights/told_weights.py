@@ -45,6 +45,7 @@ _TRIED = 5
 that all ways are tried on. Bounds cost."""
 _BATCH_NORM, _BATCH_NORM_INPUTS = "BatchNormalization", 5
 _EPSILON = 1e-5
+_DIVIDING = frozenset(("Div", "RealDiv"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +187,11 @@ class ToldWeights:
         own = {each.output: each for each in self._products(groups, weights=False)}
         for sample in self.run.runs.run([each.group for each in own.values()]):
             one = own[sample.group.output]
-            if self._share(sample, one, way) >= calibration.DYNAMIC_ALIKE:
-                found |= dict.fromkeys(one.ops, way)
+            divides = any(self.golden.ops[op_id].type in _DIVIDING for op_id in one.ops)
+            for each in (way, replace(way, inverse=True)) if divides else (way,):
+                if self._share(sample, one, each) >= calibration.DYNAMIC_ALIKE:
+                    found |= dict.fromkeys(one.ops, each)
+                    break
         return found
 
     def quantisers(self, found: Mapping[str, Holding]) -> Quantisers:
@@ -270,7 +274,8 @@ class ToldWeights:
     def _held(self, op: Op, holding: Holding) -> Iterator[tuple[str, Quantiser]]:
         """The constants of a product that are rounded, or all of another op, with quantisers."""
         if not is_one_product(op):
-            yield from ((name, half(holding.cut)) for name in self._floats(op))
+            inverse = holding.inverse and op.type in _DIVIDING
+            yield from ((name, half(holding.cut, inverse=inverse)) for name in self._floats(op))
             return
         weight = self._weight(op)
         value = None if weight is None else self._constant(weight.tensor)

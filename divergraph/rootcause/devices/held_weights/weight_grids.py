@@ -34,6 +34,7 @@ class SharedScale(StrEnum):
 
     CHANNEL = "output channel"
     INPUT = "input channel"
+    PIECE = "piece of memory, of which there are as many as output channels"
     TENSOR = "tensor"
     BLOCK_32 = "block of 32"
     BLOCK_64 = "block of 64"
@@ -59,6 +60,8 @@ class WeightGrid:
     def fits(self, shape: tuple[int, ...], axes: tuple[int, int]) -> bool:
         """Whether a weight whose output and input channels are along *axes* can be held so."""
         block = self.shared.block
+        if self.shared is SharedScale.PIECE:  # a channel that lies first is a piece of memory
+            return len(shape) > len(axes) and axes[0] % len(shape) != 0
         return not block or (shape[axes[1]] > block and shape[axes[1]] % block == 0)
 
     def quantiser(self, axes: tuple[int, int], factor: Array = _ONE) -> HeldWeight:
@@ -85,11 +88,15 @@ class HeldWeight(Quantiser):
         order = (out, inner, *others)
         if self.grid.shared is SharedScale.INPUT:
             order = (inner, out, *others)
+        elif self.grid.shared is SharedScale.PIECE:
+            order = tuple(range(value.ndim))
         rows = np.transpose(np.asarray(value, np.float64) * self.factor, order)
         turned = rows.shape
         block = self.grid.shared.block
         if self.grid.shared is SharedScale.TENSOR:
             rows = rows.reshape(1, -1)
+        elif self.grid.shared is SharedScale.PIECE:
+            rows = rows.reshape(value.shape[out], -1)
         elif block and turned[1] % block == 0:
             rows = rows.reshape(turned[0] * (turned[1] // block), -1)
         else:
@@ -120,29 +127,34 @@ class HeldWeight(Quantiser):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeldHalf(Quantiser):
     """Rounds a constant to float16, or has its last digits ``cut`` off, after it was multiplied by
-    ``factor`` and ``added`` to, arrays that fit its shape: what was folded into it."""
+    ``factor`` and ``added`` to, arrays that fit its shape: what was folded into it. Of what is
+    divided by, the ``inverse`` may be held."""
 
     factor: Array
     added: Array
     cut: bool
+    inverse: bool = False
 
     def __call__(self, value: Array, moved: float = 0.0) -> Array:
         """*value* (float) rounded, in its dtype, after it was *moved* by so many units of its last
         place in float32: what is folded in was multiplied in that."""
         with np.errstate(all="ignore"):
             folded = np.asarray(value, np.float64) * self.factor + self.added
-            folded = folded * (1.0 + moved * 2.0**-24)
+            folded = (1.0 / folded if self.inverse else folded) * (1.0 + moved * 2.0**-24)
             half = folded.astype(np.float16)
             if self.cut:
                 beyond = np.abs(np.asarray(half, np.float64)) > np.abs(folded)
                 half = np.where(beyond, np.nextafter(half, np.float16(0)), half)
-            found = (np.asarray(half, np.float64) - self.added) / self.factor
+            wide = np.asarray(half, np.float64)
+            found = ((1.0 / wide if self.inverse else wide) - self.added) / self.factor
         return np.asarray(np.where(np.isfinite(found), found, value), value.dtype)
 
 
-def half(cut: bool, factor: Array = _ONE, added: Array = 0 * _ONE) -> HeldHalf:
+def half(
+    cut: bool, factor: Array = _ONE, added: Array = 0 * _ONE, *, inverse: bool = False
+) -> HeldHalf:
     """The quantiser of a constant that is held in float16, with what was folded into it."""
-    return HeldHalf(_ONE, 0 * _ONE, 0, 0, factor=factor, added=added, cut=cut)
+    return HeldHalf(_ONE, 0 * _ONE, 0, 0, factor=factor, added=added, cut=cut, inverse=inverse)
 
 
 def along(values: Array, axis: int, ndim: int) -> Array:
