@@ -116,7 +116,7 @@ def test_one_product_with_a_coarse_weight_among_exact_ones_is_a_fault(tmp_path: 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=str)
 def test_a_grid_is_as_coarse_as_its_bits(grid: WeightGrid) -> None:
-    value = RNG.standard_normal((256, 96)).astype(np.float32)
+    value = RNG.standard_normal((256, 96, 1)).astype(np.float32)
     assert grid.fits(value.shape, (1, 0)), "all grids have whole blocks of these"
     made = grid.quantiser((1, 0))(value)
     steps = 2.0**grid.bits - 1
@@ -125,6 +125,48 @@ def test_a_grid_is_as_coarse_as_its_bits(grid: WeightGrid) -> None:
     assert np.array_equal(grid.quantiser((1, 0))(made.astype(np.float32)), made) or (
         np.abs(grid.quantiser((1, 0))(made) - made).max() < 0.51 * widest / steps
     )
+
+
+def test_pieces_of_memory_are_as_many_as_output_channels() -> None:
+    """Of a transposed convolution, whose weight has its output channels behind."""
+    grid = WeightGrid(8, SharedScale.PIECE, Lies.FROM_LEAST)
+    value = RNG.standard_normal((6, 4, 2, 2)).astype(np.float32)
+    assert grid.fits(value.shape, (1, 0))
+    assert not grid.fits(value.shape, (0, 1)), "channels that lie first are those pieces"
+    pieces = WeightGrid(8, SharedScale.CHANNEL, Lies.FROM_LEAST).quantiser((0, 1))
+    expected = pieces(value.reshape(4, -1)).reshape(value.shape)
+    assert np.array_equal(grid.quantiser((1, 0))(value), expected)
+
+
+@pytest.mark.parametrize("held", ["divisor", "inverse"])
+def test_what_is_divided_by_may_be_held_as_its_inverse(tmp_path: Path, held: str) -> None:
+    divisor = np.array(np.sqrt(12), np.float32)
+    nodes = []
+    for n in range(LAYERS):
+        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"m{n}"], f"product{n}"))
+        nodes.append(helper.make_node("Div", [f"m{n}", "d"], [f"x{n + 1}"], f"divide{n}"))
+    weights = {f"w{n}": weight for n, weight in enumerate(WEIGHTS)}
+    cut = half(cut=True, inverse=held == "inverse")
+    for side in ("golden", "device"):
+        kept = {"d": divisor, **weights}
+        if side == "device":
+            kept = {"d": cut(divisor), **{name: half(cut=True)(w) for name, w in weights.items()}}
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x0", TensorProto.FLOAT, X.shape)],
+            [helper.make_tensor_value_info(f"x{LAYERS}", TensorProto.FLOAT, X.shape)],
+            [numpy_helper.from_array(np.asarray(value), name) for name, value in kept.items()],
+        )
+        opset = [helper.make_opsetid("", 17)]
+        path = tmp_path / f"{side}.onnx"
+        onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
+        np.save(tmp_path / "x0.npy", X)
+        capture(CaptureRequest(path, tmp_path / side, {"x0": tmp_path / "x0.npy"}))
+    golden = tmp_path / "golden.onnx"
+    found = compare(CompareRequest(golden, tmp_path / "golden", golden, tmp_path / "device"))
+    assert found.run.verdict is not Verdict.DIVERGED
+    assert not found.suspects
 
 
 def test_a_factor_moves_a_grid_that_is_not_by_output_channel() -> None:

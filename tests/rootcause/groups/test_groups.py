@@ -8,6 +8,7 @@ import numpy as np
 
 from divergraph.rootcause.groups.group_state import GroupState
 from divergraph.rootcause.groups.groups import Feed, GroupCutter
+from divergraph.rootcause.groups.loop_state import unchanged
 from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
 from graphstore.model import (
     DType,
@@ -229,3 +230,13 @@ def test_ops_that_run_with_their_readers_are_walked_once():
     piece = state.piece("k", {})
     assert piece.inputs == ("x",)
     assert piece.outputs == ("y",)
+
+
+def test_what_a_loop_hands_on_unchanged_is_made_by_nothing() -> None:
+    """Its weight, which the body has as an input or hands on by Identity."""
+    held = op("held", "Identity", "=weight", subgraph="turn")
+    step = op("step", "Tanh", "=state", subgraph="turn")
+    loop = op("loop", "Loop", "=x", outputs=3)
+    body = Subgraph("turn", "loop", outputs=((0, TensorRef("step", 0)), (1, TensorRef("held", 0))))
+    found = unchanged(graph(loop, held, step, subgraphs=(body,)))
+    assert found == {TensorRef("loop", 1), TensorRef("loop", 2)}
