@@ -73,8 +73,13 @@ def _largest(p: Piece, held: Images) -> tuple[str, str]:
 @ROWS.row("MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad", source=NN)
 def max_pool_grad(p: Piece) -> Sequence[str]:
     """The gradient of each window put to its largest element, the first one of equal ones
-    (``SpatialMaxPoolWithArgMaxHelper`` of core/kernels/maxpooling_op.cc)."""
+    (``SpatialMaxPoolWithArgMaxHelper`` of core/kernels/maxpooling_op.cc, and oneDNN).
+
+    By ``equal_elements``, an attribute of ours, "all" of them get it (as from
+    ``LaunchMaxPooling3dGradOp`` of core/kernels/pooling_ops_3d.cc) or "none"."""
     held = images(p, _spatial(p))
+    if (which := p.attr("equal_elements", "first")) != "first":
+        return [held.from_first(p, _put_to_equal_ones(p, held, only_alone=which == "none"))]
     _, places = _largest(p, held)
     gradient = held.to_first(p, p.name(2))
     n, channels, sizes = p.shape(0)[0], p.shape(0)[held.axis], held.sizes(p.shape(0))
@@ -83,6 +88,51 @@ def max_pool_grad(p: Piece) -> Sequence[str]:
     flat = p.reshape(gradient, (-1,)) if count else gradient
     put = p.add("ScatterElements", zeros, p.reshape(places, (-1,)), flat, axis=0, reduction="add")
     return [held.from_first(p, p.reshape(put, (n, channels, *sizes)))]
+
+
+def _put_to_equal_ones(p: Piece, held: Images, *, only_alone: bool) -> str:
+    """The gradient of each window put to all elements of it that equal its largest one, or to that
+    only if it is *alone*; channels first."""
+    over = _windows(p, held, p.shape(0))
+    nothing = (0, 0)
+    padded = p.add(
+        *("Pad", held.to_first(p, p.name(0)), p.ints(*nothing, *over.begin, *nothing, *over.end))
+    )
+    n, channels, sizes = p.shape(0)[0], p.shape(0)[held.axis], held.sizes(p.shape(0))
+    whole = tuple(map(sum, zip(over.begin, sizes, over.end, strict=True)))
+    many = n * channels
+
+    def by_place(tensor: str, *places: int) -> str:
+        return p.transpose(p.reshape(tensor, (many, int(np.prod(places, dtype=np.int64)))), 1, 0)
+
+    # Rows are the elements of the padded images; each window reads them at these places.
+    numbers = np.arange(np.prod(whole, dtype=np.int64)).reshape(whole)
+    read = np.stack([numbers[at].ravel() for at in _inside(over)])
+    seen = p.add("Gather", by_place(padded, *whole), read, axis=0)
+    largest = by_place(held.to_first(p, p.name(1)), *over.out)
+    gradient = by_place(held.to_first(p, p.name(2)), *over.out)
+    chosen = p.add("Equal", seen, largest)
+    if only_alone:
+        count = p.add("ReduceSum", p.cast(chosen, np.int64), p.ints(0))
+        chosen = p.add("And", chosen, p.add("Equal", count, p.ints(1)))
+    given = p.add("Where", chosen, gradient, p.number(0, 2))
+    zeros = p.const(np.zeros((numbers.size, many), p.dtype(2)))
+    put = p.add("ScatterND", zeros, read[..., None], given, reduction="add")
+    back = p.reshape(p.transpose(put, 1, 0), (n, channels, *whole))
+    stop = [begin + size for begin, size in zip(over.begin, sizes, strict=True)]
+    axes = p.ints(*range(2, 2 + held.spatial))
+    return p.add("Slice", back, p.ints(*over.begin), p.ints(*stop), axes)
+
+
+def _inside(over: SlidingWindows) -> list[tuple[slice, ...]]:
+    """For each place inside of a window, that element of all windows over the padded images."""
+    return [
+        tuple(
+            slice(first, first + (count - 1) * step + 1, step)
+            for first, count, step in zip(place, over.out, over.strides, strict=True)
+        )
+        for place in product(*map(range, over.size))
+    ]
 
 
 @ROWS.row("MaxPoolGradGrad", "MaxPoolGradGradV2", source=NN)
