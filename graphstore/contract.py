@@ -26,6 +26,7 @@ from graphstore.model import (
 
 if TYPE_CHECKING:
     from graphstore.cancellation import Cancellation
+    from graphstore.columns.graph_columns import GraphColumns
     from graphstore.columns.link_columns import LinkColumns
     from graphstore.columns.listed_ops import ListedOps
     from graphstore.traverse.arrays import GraphArrays
@@ -183,6 +184,11 @@ class GraphStore(ABC):
     @abstractmethod
     def graph(self, target: str, side: Side = Side.DEVICE) -> ModelGraph:
         """A whole graph, equal to the one saved."""
+
+    @abstractmethod
+    def graph_columns(self, target: str, side: Side = Side.DEVICE) -> GraphColumns:
+        """A graph without its ops, and of all of these names, types and edges; read from what
+        :meth:`arrays` keeps."""
 
     @abstractmethod
     def ops(self, target: str, ids: Sequence[str], side: Side = Side.DEVICE) -> dict[str, Op]:

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
         Minimized,
         PartCheck,
         Refusal,
-        RunData,
         Selection,
         Suggestion,
     )
+    from divergraph.api.runs.model_parts import ModelParts
     from tui.stages import Stages
 
 
@@ -110,22 +110,18 @@ class PartChooser:
     """Chooses parts of one run: by structure at once, with what the dumps hold once they
     are opened."""
 
-    def __init__(self, data: RunData, rows: OpColumns) -> None:
-        from divergraph.api.runs.model_parts import ModelParts
-
-        self.data = data
+    def __init__(self, parts: ModelParts, run: str, rows: OpColumns) -> None:
+        self.run = run
         self.structure_only = ""
         """Why the dumps could not be opened."""
         self.opened = False
-        self._parts = ModelParts(data)
+        self._parts = parts
         self._lock = threading.Lock()
         self._rows = rows
         self._ops: dict[Side, PartOps] = {}
 
     def open_sources(self, progress: Progress) -> None:
         """Find models and dumps of the run; what is missing is said in ``structure_only``."""
-        with self._lock:
-            self._parts.prepare()
         try:
             parts = self._parts.opened_apart(progress)
         except DivergraphError as error:
@@ -144,12 +140,9 @@ class PartChooser:
             return self._ops[side]
 
     def _golden_ops(self) -> PartOps:
-        parts, number = self._parts, self._rows.number
-        types = parts.golden_types
-        standing = (parts.stands_for.get(name, ()) for name in types)
-        last = [next((number[op] for op in ops[::-1] if op in number), -1) for ops in standing]
-        device, alone = np.asarray(last, dtype=np.int32), np.ones(len(last), dtype=np.int32)
-        return PartOps(tuple(types), Coded.of(types.values()), self._rows, device, alone)
+        ids, types = self._parts.golden_ops
+        alone = np.ones(len(ids), dtype=np.int32)
+        return PartOps(ids, types, self._rows, self._parts.last_standing, alone)
 
     def choose(self, marks: Marks) -> Answer:
         """The part between *marks*."""
@@ -195,6 +188,10 @@ class PartChooser:
             ends = [op for one in marks.ends if known.get(one) for op in self._end(one, True)]
             return Marks(Side.GOLDEN, tuple(dict.fromkeys(starts)), tuple(dict.fromkeys(ends)))
         return Marks(Side.DEVICE, parts.device_ops(marks.starts), parts.device_ops(marks.ends))
+
+    def first_original(self, op: str) -> str:
+        """The first golden op the device op stands for; empty if it stands for none."""
+        return self._parts.first_original(op)
 
     def _end(self, op: str, last: bool) -> tuple[str, ...]:
         with self._lock:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from graphstore.errors import DivergraphError, StoreError
 from graphstore.model import Side
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tui.part_chooser import PartChooser
     from tui.tensors import TensorLook
 
+T = TypeVar("T")
 JUMPS_KEPT = 200
 DETAILS_KEPT = 256
 TRACES_KEPT = 16
@@ -182,16 +183,22 @@ class Session:
 
     def chooser(self) -> PartChooser:
         """What chooses parts of the run; that of the last run only is kept."""
+        from divergraph.api.runs.model_parts import ModelParts
         from tui.part_chooser import PartChooser
 
         with self._lock:
             if self.target not in self._choosers:
-                rows = self.rows()
-                self._choosers = {
-                    self.target: PartChooser(self._open().run_data(self.target), rows)
-                }
+                parts = ModelParts.stored(self.asked, self.target)
+                parts.prepare()
+                chooser = PartChooser(parts, self.target, self.rows())
+                self._choosers = {self.target: chooser}
                 self._settle()
             return self._choosers[self.target]
+
+    def asked(self, question: Callable[[GraphStore], T]) -> T:
+        """The store's answer to a question."""
+        with self._lock:
+            return question(self._open())
 
     def ladders(self) -> Ladders:
         """Both graphs of the run and the links between them; those of the last target are kept."""

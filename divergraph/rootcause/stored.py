@@ -45,6 +45,16 @@ def dumps_written_since(run: Run, pairs: Sequence[Pair]) -> Iterator[str]:
         )
 
 
+def check_there(run: Run) -> None:
+    """Return if the models and dumps of a stored run lie where it says.
+
+    Raises:
+        InputError: one of them is gone.
+    """
+    for what in ("golden", "device", "golden_dump", "device_dump"):
+        kept_path(run, what)
+
+
 def sources_of(data: RunData, progress: Progress, memory: int = DEFAULT_MEMORY) -> RunSources:
     """The files a stored run was made of, opened; matching holds about *memory* bytes at once.
 

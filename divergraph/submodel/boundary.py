@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 
-from divergraph.submodel.arguments import argument_values
-from divergraph.submodel.constants import READS, constant_ops, feeds_the_model, is_another_each_run
+from divergraph.submodel.constants import (
+    READS,
+    feeds_the_model,
+    fetches,
+    is_another_each_run,
+    may_be_fed,
+)
+from divergraph.submodel.part_graph import PartGraph
 from divergraph.submodel.selection import BoundaryTensor, Facts, Refusal, RefusalRule, with_facts
-from graphstore.model import ModelGraph, Op, Tensor, TensorRef
-from graphstore.traverse.arrays import GraphArrays
+from graphstore.columns.coded import Bool, any_in
+from graphstore.model import Op, Tensor, TensorRef
 from graphstore.traverse.reach import reached
 
 _NO_TENSOR = frozenset(
@@ -19,25 +26,21 @@ _NO_TENSOR = frozenset(
     )
 )
 """ONNX ops whose results are not tensors."""
+_FEW = 10_000
+"""For fewer ops it is faster to look at each than at columns of all."""
 _SHAPE_TELLERS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
 
 
 class Boundaries:
     """Finds boundaries in one graph."""
 
-    def __init__(self, graph: ModelGraph, arrays: GraphArrays, facts: Facts) -> None:
-        self._arrays = arrays
-        self._ops = graph.op_index()
-        self._facts = facts
-        self.constants = constant_ops(graph)
-        self._initializers = {constant.tensor.name for constant in graph.constants}
-        self._inputs = {tensor.name: tensor for tensor in graph.inputs}
-        self._outputs = set(graph.outputs)
-        self._arguments = argument_values(graph)
-        self._bodies: dict[str, list[Op]] = {}
-        for op in graph.ops:
-            if op.subgraph:
-                self._bodies.setdefault(op.subgraph, []).append(op)
+    def __init__(self, graph: PartGraph, facts: Facts) -> None:
+        self._graph, self._facts = graph, facts
+        self._arrays, self._ops = graph.arrays, graph.ops
+        self.constants = graph.constants
+        self._initializers = {constant.tensor.name for constant in graph.header.constants}
+        self._inputs = {tensor.name: tensor for tensor in graph.header.inputs}
+        self._outputs = set(graph.header.outputs)
 
     def in_order(self, ops: Iterable[str]) -> tuple[str, ...]:
         """Op ids in execution order."""
@@ -55,7 +58,13 @@ class Boundaries:
 
     def fed(self, chosen: set[str]) -> set[str]:
         """Those of *chosen* that only stand for inputs of the model."""
-        return {op for op in chosen if feeds_the_model(self._ops[op])}
+        perhaps = [op for op in chosen if self._may_feed[self._arrays.number[op]]]
+        self._graph.fetch(perhaps)
+        return {op for op in perhaps if feeds_the_model(self._ops[op])}
+
+    @cached_property
+    def _may_feed(self) -> Bool:
+        return self._graph.kinds.where(lambda kind: may_be_fed(kind) or fetches(kind))
 
     def feeding_constants(self, chosen: set[str]) -> set[str]:
         """Ops that only make constants and feed the part: a cut there changes what a
@@ -67,7 +76,7 @@ class Boundaries:
     ) -> Iterable[BoundaryTensor]:
         """The tensors that enter *chosen*; *starts* are where they are expected to."""
         users: dict[TensorRef | str, list[str]] = {}
-        for op in self.in_order(chosen | constants):
+        for op in self._taking_from_outside(chosen | constants):
             for ref, name in self._taken(self._ops[op]):
                 key: TensorRef | str = ref or name
                 inside = ref is not None and (ref.op in chosen or ref.op in constants)
@@ -77,6 +86,22 @@ class Boundaries:
             frozen = isinstance(key, TensorRef) and self._tells_shape(key)
             side = not starts & set(by)
             yield replace(self._at_boundary(key, dict.fromkeys(by)), side=side, frozen=frozen)
+
+    def _taking_from_outside(self, inside: set[str]) -> tuple[str, ...]:
+        """Those of *inside* that may take a tensor of no op of it, in execution order, read."""
+        if self._graph.bodies:
+            return self.in_order(inside)  # what their bodies read counts, too
+        given, number = self._graph.is_given, self._arrays.number
+        if len(inside) < _FEW:
+            found = self.in_order(
+                op for op in inside if given[number[op]] or not self.parents(op) <= inside
+            )
+        else:
+            mask = self._graph.mask(inside)
+            fed = any_in(self._arrays.predecessor_start, ~mask[self._arrays.predecessor_ops])
+            found = self._graph.ids(mask & (fed | given))
+        self._graph.fetch(found)
+        return found
 
     def _at_boundary(self, key: TensorRef | str, users: Iterable[str]) -> BoundaryTensor:
         tensor, facts = self._tensor(key), self._facts(key)
@@ -89,16 +114,16 @@ class Boundaries:
         """The inputs of an op, including what its bodies read from outside."""
         for taken in op.inputs if op.type != READS else ():  # its value is a constant's
             if taken is not None:
-                yield taken.producer or self._arguments.get(taken.tensor), taken.tensor
+                yield taken.producer or self._graph.arguments.get(taken.tensor), taken.tensor
         for body in op.owns:
-            for inner in self._bodies.get(body, ()):
+            for inner in self._graph.bodies.get(body, ()):
                 for ref, name in self._taken(inner):
                     around = ref is None and (name in self._inputs or name in self._initializers)
                     if around or (ref is not None and self._is_around(ref, op)):
                         yield ref, name
 
     def _is_around(self, ref: TensorRef, owner: Op) -> bool:
-        return ref.op in self._ops and self._ops[ref.op].subgraph == owner.subgraph
+        return ref.op in self._ops and self._graph.subgraph(ref.op) == owner.subgraph
 
     def _tells_shape(self, ref: TensorRef) -> bool:
         """Whether a tensor depends on shapes alone, so that its value is fixed with them."""
@@ -106,27 +131,36 @@ class Boundaries:
         if ref.op in self.constants:
             return False
         while waiting:
-            op = self._ops[waiting.pop()]
-            if op.type in _SHAPE_TELLERS:
+            op = waiting.pop()
+            kind = self._graph.type(op)
+            if kind in _SHAPE_TELLERS:
                 continue
-            if is_another_each_run(op):
+            if is_another_each_run(kind):
                 return False
-            parents = op.takes
-            fed = any(one is not None and one.tensor in self._inputs for one in op.inputs)
-            if fed or not (parents or op.id in self.constants):
+            parents = self._makers(op)
+            fed = any(name in self._inputs for name in self._graph.given(op))
+            if fed or not (parents or op in self.constants):
                 return False
             for parent in parents:
-                if parent.op not in seen and parent.op not in self.constants:
-                    seen.add(parent.op)
-                    waiting.append(parent.op)
+                if parent not in seen and parent not in self.constants:
+                    seen.add(parent)
+                    waiting.append(parent)
         return True
+
+    def _makers(self, op: str) -> Iterable[str]:
+        """The ops that make inputs of an op; with bodies, calls are other edges."""
+        if self._graph.bodies:
+            return [made.op for made in self._ops[op].takes]
+        return self.parents(op)
 
     def coming_out(
         self, chosen: set[str], ends: set[str], *, all_of_them: bool
     ) -> Iterable[BoundaryTensor]:
         """The outputs of *ends*, or every tensor that is used outside *chosen*."""
-        users = self._users_outside(chosen)
-        for op in self.in_order(chosen):
+        makers = chosen if all_of_them else ends & chosen
+        users = self._users_outside(makers, chosen)
+        self._graph.fetch(makers)
+        for op in self.in_order(makers):
             made = self._ops[op].makes
             taken = [ref in users or ref in self._outputs for ref in made]
             for ref, used in zip(made, taken, strict=True):
@@ -136,11 +170,14 @@ class Boundaries:
                     continue  # a second output nobody takes
                 yield self._at_boundary(ref, users.get(ref, ()))
 
-    def _users_outside(self, chosen: set[str]) -> dict[TensorRef, list[str]]:
+    def _users_outside(self, makers: set[str], chosen: set[str]) -> dict[TensorRef, list[str]]:
+        """The ops outside of *chosen* that take each output of *makers*, which are of it."""
         users: dict[TensorRef, list[str]] = {}
-        for op in self.in_order(self.children(chosen) - chosen):
+        outside = self.in_order(self.children(makers) - chosen)
+        self._graph.fetch(outside)
+        for op in outside:
             for ref, _ in self._taken(self._ops[op]):
-                if ref is not None and ref.op in chosen:
+                if ref is not None and ref.op in makers:
                     users.setdefault(ref, []).append(op)
         return users
 
@@ -152,7 +189,12 @@ class Boundaries:
 
     def weights(self, ops: set[str]) -> tuple[str, ...]:
         """Names of constants that are no ops and that *ops* take."""
-        taken = (name for op in ops for _, name in self._taken(self._ops[op]))
+        if not self._initializers:
+            return ()
+        if self._graph.bodies:
+            taken = (name for op in ops for _, name in self._taken(self._ops[op]))
+        else:
+            taken = (name for op in ops for name in self._graph.given(op))
         return tuple(sorted({name for name in taken if name in self._initializers}))
 
     def without_form(
@@ -174,7 +216,7 @@ class Boundaries:
             if not self._is_tensor(tensor.ref):
                 sentence = f"{tensor.name} is not a tensor but a sequence or optional value"
             if tensor in outputs:
-                below = tuple(op for op in tensor.users if not self._ops[op].subgraph)
+                below = tuple(op for op in tensor.users if not self._graph.subgraph(op))
                 above: tuple[str, ...] = ()
                 if tensor.ref is not None and below:
                     below = (*(op for op in ends if op != tensor.ref.op), *below)
@@ -188,7 +230,7 @@ class Boundaries:
         return dtype is not None and shape is not None and of_tensor
 
     def _is_tensor(self, ref: TensorRef | None) -> bool:
-        return ref is None or self._ops[ref.op].type not in _NO_TENSOR
+        return ref is None or self._graph.type(ref.op) not in _NO_TENSOR
 
     def _is_dumped(self, key: TensorRef | str) -> bool:
         return self._facts(key).dumped
@@ -211,22 +253,24 @@ class Boundaries:
             return ()
         waiting, seen, found = [tensor.ref.op], {tensor.ref.op}, []
         while waiting:
-            op = waiting.pop()
-            open_inputs = [
-                ref
-                for ref, name in self._taken(self._ops[op])
-                if not (ref and ref.op in self.constants)
-                and name not in self._initializers
-                and not good(ref or name)
-            ]
-            if not open_inputs:
-                found.append(op)
-            for ref in open_inputs:
-                if ref is None:
-                    return ()
-                if ref.op not in seen:
-                    seen.add(ref.op)
-                    waiting.append(ref.op)
+            level, waiting = waiting, []
+            self._graph.fetch(level)
+            for op in level:
+                open_inputs = [
+                    ref
+                    for ref, name in self._taken(self._ops[op])
+                    if not (ref and ref.op in self.constants)
+                    and name not in self._initializers
+                    and not good(ref or name)
+                ]
+                if not open_inputs:
+                    found.append(op)
+                for ref in open_inputs:
+                    if ref is None:
+                        return ()
+                    if ref.op not in seen:
+                        seen.add(ref.op)
+                        waiting.append(ref.op)
         return self.in_order(found)
 
     def notes(self, inputs: Sequence[BoundaryTensor], added: set[str]) -> Iterable[str]:

@@ -29,19 +29,29 @@ _DRAWS = ("Random", "Stateless", "TruncatedNormal", "ParameterizedTruncatedNorma
 
 def feeds_the_model(op: Op) -> bool:
     """Whether an op only stands for an input of the model, or fetches one."""
-    return (not op.inputs and _is_fed(op)) or op.type.startswith(_FETCHES)
+    return (not op.inputs and stands_for_an_input(op)) or fetches(op.type)
 
 
-def _is_fed(op: Op) -> bool:
+def stands_for_an_input(op: Op) -> bool:
+    """Whether an op is of those that stand for an input of the model."""
     made_by = str(op.attrs.get("parentOpType", ""))
     return op.type in _FED or (op.type == _PLACE and not made_by.startswith("Const"))
 
 
-def is_another_each_run(op: Op) -> bool:
-    """Whether an op draws numbers or fetches data."""
-    return op.type.startswith(_FETCHES) or (
-        op.type.startswith(_DRAWS) and not op.type.startswith(("StatelessIf", "StatelessWhile"))
-    )
+def may_be_fed(kind: str) -> bool:
+    """Whether ops of this type may stand for an input of the model."""
+    return kind in _FED or kind == _PLACE
+
+
+def fetches(kind: str) -> bool:
+    """Whether ops of this type fetch data."""
+    return kind.startswith(_FETCHES)
+
+
+def is_another_each_run(kind: str) -> bool:
+    """Whether ops of this type draw numbers or fetch data."""
+    drawn = kind.startswith(_DRAWS) and not kind.startswith(("StatelessIf", "StatelessWhile"))
+    return drawn or fetches(kind)
 
 
 def constant_ops(graph: ModelGraph) -> frozenset[str]:
@@ -54,7 +64,12 @@ def constant_ops(graph: ModelGraph) -> frozenset[str]:
     inner = graph.framework is Framework.TENSORFLOW
 
     def taken(op: Op) -> list[InputRef] | None:
-        if op.owns or _is_fed(op) or is_another_each_run(op) or (op.subgraph and not inner):
+        if (
+            op.owns
+            or stands_for_an_input(op)
+            or is_another_each_run(op.type)
+            or (op.subgraph and not inner)
+        ):
             return None
         if op.type == READS:
             return []
@@ -80,7 +95,7 @@ def values_of_the_run(
         maker = None if first is None else ops.get(first.op)
         of_variable = maker is not None and maker.type in VARIABLES
         reads = op.type == READS or (op.type == "Identity" and of_variable)
-        if not (reads or op.type in VARIABLES or is_another_each_run(op)):
+        if not (reads or op.type in VARIABLES or is_another_each_run(op.type)):
             continue
         for ref, tensor in zip(op.makes, op.outputs, strict=True):
             made = value(ref)

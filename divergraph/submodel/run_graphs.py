@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
+
+import numpy as np
 
 from divergraph.submodel.select import JUST_SO, Selector
 from divergraph.submodel.selection import Selection, SelectionRequest
+from graphstore.columns.coded import Int
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import LineageLink, Side
+from graphstore.model import LineageLink, ModelGraph, Side
 
 
 class LinkedGraphs:
@@ -17,8 +20,8 @@ class LinkedGraphs:
 
     def __init__(self, data: RunData) -> None:
         self.data = data
-        self.golden = data.golden
-        self.device = data.device
+        self.golden: ModelGraph = data.golden
+        self.device: ModelGraph = data.device
 
     @cached_property
     def selector(self) -> Selector:
@@ -44,16 +47,37 @@ class LinkedGraphs:
     def fused(self) -> Mapping[str, Sequence[str]]:
         """The originals of each fused device op; originals split over several device ops are left
         out."""
+        return self.whole_groups(self.originals)
+
+    def whole_groups(
+        self, originals: Mapping[str, tuple[str, ...]]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Those of these groups of several originals that stand for one device op alone."""
         return {
             op: group
-            for op, group in self.originals.items()
+            for op, group in originals.items()
             if len(group) > 1 and all(len(self.stands_for[one]) == 1 for one in group)
         }
 
-    @cached_property
-    def device_ids(self) -> frozenset[str]:
+    @property
+    def device_ids(self) -> Container[str]:
         """Ids of the device's ops."""
-        return frozenset(op.id for op in self.device.ops)
+        return self.device_selector.ops
+
+    def last_standing(self) -> Int:
+        """For each golden op the number of the last device op that stands for it, -1 for none."""
+        number, stands_for = self.device_selector.arrays.number, self.stands_for
+        standing = (stands_for.get(name, ()) for name in self.selector.arrays.ids)
+        last = [next((number[op] for op in ops[::-1] if op in number), -1) for ops in standing]
+        return np.asarray(last, dtype=np.int32)
+
+    def first_original(self, device: str) -> str:
+        """The first golden op that a device op stands for, in execution order, but for constants;
+        empty if it stands for none."""
+        number, constants = self.selector.arrays.number, self.selector.constants
+        known = [op for op in self.originals.get(device, ()) if op in number]
+        computed = [op for op in known if op not in constants]
+        return min(computed or known, key=number.__getitem__, default="")
 
     def select(
         self,

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.submodel.boundary import Boundaries
+from divergraph.submodel.part_graph import PartGraph, WholeGraph
 from divergraph.submodel.selection import (
     BoundaryTensor,
     Facts,
@@ -18,12 +19,11 @@ from divergraph.submodel.selection import (
     SelectionRequest,
     nothing_known,
 )
+from graphstore.columns.coded import Coded
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from graphstore.traverse.algorithms import ancestors, descendants
-from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.components import components
-from graphstore.traverse.topological_order import graph_arrays
 
 _MAX_NAMED = 3
 _MAX_OFFERS = 8
@@ -33,15 +33,22 @@ JUST_SO = SelectionRequest()
 class Selector:
     """Selects parts of one graph; creating it takes one pass over the graph."""
 
-    def __init__(
-        self, graph: ModelGraph, facts: Facts = nothing_known, arrays: GraphArrays | None = None
-    ) -> None:
-        self.graph = graph
-        self.arrays = arrays or graph_arrays(graph)
-        self.ops = graph.op_index()
-        self._boundaries = Boundaries(graph, self.arrays, facts)
-        self._owner = {body.name: body.owner for body in graph.subgraphs}
+    def __init__(self, graph: ModelGraph | PartGraph, facts: Facts = nothing_known) -> None:
+        self._graph = WholeGraph(graph) if isinstance(graph, ModelGraph) else graph
+        self.arrays, self.ops = self._graph.arrays, self._graph.ops
+        self._boundaries = Boundaries(self._graph, facts)
+        self._owner = {body.name: body.owner for body in self._graph.header.subgraphs}
         self._loops: tuple[frozenset[str], ...] | None = None
+
+    @property
+    def constants(self) -> frozenset[str]:
+        """The ops that only make constants."""
+        return self._boundaries.constants
+
+    @property
+    def types(self) -> Coded[str]:
+        """The types of the ops, in execution order."""
+        return self._graph.kinds
 
     def between(
         self, starts: Sequence[str], ends: Sequence[str], wish: SelectionRequest = JUST_SO
@@ -90,6 +97,10 @@ class Selector:
         chosen = self._lying_between(tuple(wanted), tuple(wanted))
         return self.closed(*self._edges_of(chosen), chosen, wish)
 
+    def fetch(self, ops: Iterable[str]) -> None:
+        """Read *ops* at once that are going to be looked at."""
+        self._graph.fetch(ops)
+
     def taken(self, op: str) -> tuple[BoundaryTensor, ...]:
         """The inputs of one op, from other ops or the model's inputs, without constants."""
         constants = self._boundaries.feeding_constants({op})
@@ -97,7 +108,7 @@ class Selector:
 
     def at_root(self, op: str) -> str:
         """The op of the root graph that owns the body *op* is in; itself if it is in none."""
-        while (body := self.ops[op].subgraph) and self._owner.get(body):
+        while (body := self._graph.subgraph(op)) and self._owner.get(body):
             op = self._owner[body]
         return op
 
@@ -189,7 +200,7 @@ class Selector:
     def _id_of(self, name: str) -> str:
         if name in self.ops:
             return name
-        named = [op.id for op in self.graph.ops if op.name == name]
+        named = self._graph.named(name)
         if len(named) == 1:
             return named[0]
         if named:
@@ -201,16 +212,18 @@ class Selector:
         raise InputError(f"the graph has no op {name!r}", hint=hint)
 
     def _in_one_body(self, starts: Sequence[str], ends: Sequence[str]) -> list[Refusal]:
-        bodies = {self.ops[op].subgraph for op in (*starts, *ends)}
-        alone = self.graph.framework is not Framework.ONNX  # only there bodies are no models
+        bodies = {self._graph.subgraph(op) for op in (*starts, *ends)}
+        alone = (
+            self._graph.header.framework is not Framework.ONNX
+        )  # only there bodies are no models
         if len(bodies) == 1 and (alone or "" in bodies):
             return []
         root = [self.at_root(op) for op in starts]
         last = [self.at_root(op) for op in ends]
-        inner = next(op for op in (*starts, *ends) if self.ops[op].subgraph)
+        inner = next(op for op in (*starts, *ends) if self._graph.subgraph(op))
         why = "but another start or end is outside it" if len(bodies) > 1 else "not to be run alone"
         sentence = (
-            f"{inner} is in the body {self.ops[inner].subgraph!r} of {self.at_root(inner)}, "
+            f"{inner} is in the body {self._graph.subgraph(inner)!r} of {self.at_root(inner)}, "
             f"{why}: a body goes whole"
         )
         offer = tuple(dict.fromkeys(root)), tuple(dict.fromkeys(last))
@@ -264,10 +277,10 @@ class Selector:
 
     def _lying_between(self, starts: Sequence[str], ends: Sequence[str]) -> set[str]:
         """Ops of one body on paths from starts to ends; the bodies they own go with them."""
-        body = self.ops[starts[0]].subgraph
+        body = self._graph.subgraph(starts[0])
         numbers = self._down(starts) & self._up(ends)
         found = {self.arrays.ids[number] for number in numbers}
-        return {op for op in found if self.ops[op].subgraph == body}
+        return {op for op in found if self._graph.subgraph(op) == body}
 
     # what must stay together
 
@@ -276,35 +289,26 @@ class Selector:
             yield RefusalRule.LOOP_CUT, loop, min(loop, key=self.arrays.number.__getitem__)
         for name, group in dict(wish.groups).items():
             # Constants of a fused op go along with whatever takes them.
-            known = frozenset(group) & self.ops.keys() - self._boundaries.constants
+            constants = self._boundaries.constants
+            known = frozenset(op for op in group if op in self.ops and op not in constants)
             if len(known) > 1:
                 yield RefusalRule.FUSED_CUT, known, name
 
     def _all_loops(self) -> tuple[frozenset[str], ...]:
         if self._loops is None:
-            arrays = self.arrays
-            of = np.asarray(
-                components(arrays.successor_start.tolist(), arrays.successor_ops.tolist())
-            )
-            sizes = np.bincount(of, minlength=1) if len(of) else np.zeros(1, np.int64)
-            self._loops = (
-                *(
-                    frozenset(arrays.ids[number] for number in np.flatnonzero(of == loop).tolist())
-                    for loop in np.flatnonzero(sizes > 1).tolist()
-                ),
-                *self._frames(),
-            )
+            self._loops = (*self._cycles(), *self._graph.frames())
         return self._loops
 
-    def _frames(self) -> Iterable[frozenset[str]]:
-        """The ops of each outermost loop of TensorFlow's old kind, with what opens and leaves
-        it: a value cannot be put into its frame from outside."""
-        frames: dict[tuple[str, str], set[str]] = {}
-        for op in self.graph.ops:
-            frame = op.attrs.get("frame")
-            if isinstance(frame, str) and self.graph.framework is Framework.TENSORFLOW:
-                frames.setdefault((op.subgraph, frame.partition("/")[0]), set()).add(op.id)
-        return [frozenset(ops) for ops in frames.values()]
+    def _cycles(self) -> Iterable[frozenset[str]]:
+        """The ops that feed each other in a loop."""
+        arrays = self.arrays
+        targets = np.repeat(np.arange(len(arrays.ids)), np.diff(arrays.predecessor_start))
+        if np.all(arrays.predecessor_ops < targets):
+            return
+        of = np.asarray(components(arrays.successor_start.tolist(), arrays.successor_ops.tolist()))
+        sizes = np.bincount(of, minlength=1) if len(of) else np.zeros(1, np.int64)
+        for loop in np.flatnonzero(sizes > 1).tolist():
+            yield frozenset(arrays.ids[number] for number in np.flatnonzero(of == loop).tolist())
 
     def _with_wholes(self, chosen: set[str], wholes: Sequence[frozenset[str]]) -> set[str]:
         while True:

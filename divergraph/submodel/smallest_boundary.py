@@ -55,6 +55,7 @@ def _grown(selector: Selector, part: Selection) -> set[str]:
     import networkx as nx
 
     near = _upstream(selector, part)
+    selector.fetch(near)
     flow: nx.DiGraph[Any] = nx.DiGraph()
     flow.add_nodes_from((_SOURCE, _SINK))
     chosen = set(part.chosen)
@@ -85,6 +86,7 @@ def _upstream(selector: Selector, part: Selection) -> set[str]:
     found: set[str] = set()
     front = set(part.chosen)
     for _ in range(LEVELS):
+        selector.fetch(front)
         front = {
             tensor.ref.op
             for op in front

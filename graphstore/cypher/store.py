@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
+from graphstore.columns.graph_columns import GraphColumns
 from graphstore.columns.link_columns import LinkColumns
 from graphstore.columns.listed_ops import ListedOps
 from graphstore.contract import GraphInfo, QueryResult, RunData
@@ -115,6 +116,15 @@ class CypherStore(CypherQueries):
         """The graph as arrays for traversal; cached by content."""
         place = self._place(target)
         return self._arrays_of(place, *place.graph(side))
+
+    def graph_columns(self, target: str, side: Side = Side.DEVICE) -> GraphColumns:
+        """The graph without its ops, and of all of these names, types and edges."""
+        place = self._place(target)
+        key, content = place.graph(side)
+        loaded = self._load(place, key, content)
+        header, index = self._header(place, key)[0], loaded.index
+        known = (loaded.arrays, loaded.given, loaded.exact)
+        return GraphColumns(header, index.names, index.kinds, *known)
 
     def ops(self, target: str, ids: Sequence[str], side: Side = Side.DEVICE) -> dict[str, Op]:
         """The ops with these ids that there are, equal to those saved, by id."""

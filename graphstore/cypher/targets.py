@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
+from graphstore.columns.coded import Lists
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.cypher.arrow_columns import table_of
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
@@ -68,6 +69,8 @@ class LoadedGraph:
 
     index: OpIndex
     arrays: GraphArrays
+    given: Lists
+    exact: bool
 
 
 class CypherTargets(GraphStore):
@@ -193,18 +196,21 @@ class CypherTargets(GraphStore):
             raise StoreError(f"the run {place.name!r} is damaged: its record is missing")
         return rows[0]
 
-    def _packed(self, place: TargetKeys, key: str) -> tuple[ModelGraph, list[bytes]]:
-        """A graph without its ops, and these in blocks."""
+    def _header(self, place: TargetKeys, key: str) -> tuple[ModelGraph, int]:
+        """A graph without its ops, and how many these are."""
         header = self._rows(place, "graph_header", {"graph": key})
         if not header:
             raise StoreError(f"{place.name!r} is damaged: its graph {key!r} is missing")
+        return codec.record_of(ModelGraph, header[0]["header"]), header[0]["ops"]
+
+    def _packed(self, place: TargetKeys, key: str) -> tuple[ModelGraph, list[bytes]]:
+        """A graph without its ops, and these in blocks."""
         blocks: dict[int, bytes] = {}
-        count = header[0]["ops"]
+        graph, count = self._header(place, key)
         for first in range(0, count, _SLICE):
             part = {"graph": key, "first": first, "until": first + _SLICE}
             rows = self._rows(place, "graph_blocks", part)
             blocks.update((row["first"], row["data"]) for row in rows)
-        graph = codec.record_of(ModelGraph, header[0]["header"])
         return graph, [blocks[first] for first in range(0, count, BLOCK)]
 
     def _read_graph(self, place: TargetKeys, key: str) -> ModelGraph:
@@ -215,7 +221,7 @@ class CypherTargets(GraphStore):
         def read() -> LoadedGraph:
             outline = graph_outline(*self._packed(place, key))
             rows = zip(outline.arrays.ids, outline.names, outline.types, strict=True)
-            return LoadedGraph(OpIndex.of(rows), outline.arrays)
+            return LoadedGraph(OpIndex.of(rows), outline.arrays, outline.given, outline.exact)
 
         return self._loaded.get(content, read)
 

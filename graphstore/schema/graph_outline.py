@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from graphstore.columns.coded import Lists, starts
 from graphstore.model import ModelGraph
 from graphstore.schema.codec import plain_texts
 from graphstore.schema.op_blocks import ops_of_blocks
@@ -25,11 +26,17 @@ from graphstore.traverse.topological_order import arrays_in_order, topo_places
 
 @dataclass(frozen=True, slots=True)
 class GraphOutline:
-    """Names as the file says them and types of ops in topo order, with ids and edges."""
+    """Names as the file says them and types of ops in topo order, with ids, edges and the names of
+    inputs that no op makes (of ops outside of bodies).
+
+    Unless ``exact``, ids, names or types are not quite those of the file.
+    """
 
     names: Sequence[str]
     types: Sequence[str]
     arrays: GraphArrays
+    given: Lists
+    exact: bool
 
 
 def graph_outline(header: ModelGraph, blocks: Sequence[bytes]) -> GraphOutline:
@@ -51,6 +58,8 @@ def graph_outline(header: ModelGraph, blocks: Sequence[bytes]) -> GraphOutline:
         [ids[place] if (own := names[place]) is None else own for place in listed],
         [types[place] for place in listed],
         arrays_in_order(ids, edges, order),
+        columns.given(order),
+        ids == columns.ids and types == columns.types and names == columns.names,
     )
 
 
@@ -65,6 +74,8 @@ class _Columns:
     _sources: array[int] = field(default_factory=lambda: array("i"))
     _targets: array[int] = field(default_factory=lambda: array("i"))
     _named: list[tuple[str, int]] = field(default_factory=list)
+    _given: list[str] = field(default_factory=list)
+    _given_to: array[int] = field(default_factory=lambda: array("i"))
     _control: list[tuple[str, int]] = field(default_factory=list)
 
     def add(self, block: bytes) -> None:
@@ -84,6 +95,9 @@ class _Columns:
                     self._targets.append(number)
                 elif distance is not None and len(ref) > 1:  # by name: another name or output
                     self._named.append((ref[1], number))
+                elif distance is not None:
+                    self._given.append(distance)
+                    self._given_to.append(number)
         self._control += [
             (name, number) for number, names in enumerate(control, first) for name in names or ()
         ]
@@ -102,6 +116,16 @@ class _Columns:
             control_sources=_numbers([source for source, _ in control]),
             control_targets=_numbers([target for _, target in control]),
         )
+
+    def given(self, order: Int32) -> Lists:
+        """The names of inputs no op makes, by the ops of this *order*."""
+        number = np.empty(len(order), dtype=np.int32)
+        number[order] = np.arange(len(order), dtype=np.int32)
+        ops = number[_numbers(self._given_to)]
+        known: dict[str, int] = {}
+        names = _numbers([known.setdefault(name, len(known)) for name in self._given])
+        counts = np.bincount(ops, minlength=len(order))
+        return Lists(starts(counts), names[np.argsort(ops, kind="stable")], tuple(known))
 
 
 def _numbers(values: Sequence[int] | array[int]) -> Int32:

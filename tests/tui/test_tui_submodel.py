@@ -6,6 +6,7 @@ import pytest
 from browsing import SIZE, said, text_of
 from whole_run import PartBrowser
 
+from divergraph.api.runs.model_parts import ModelParts
 from divergraph.ask import open_store
 from graphstore.model import Side
 from tui.address import parse_address
@@ -265,7 +266,7 @@ async def test_the_cursor_goes_to_the_origin_without_leaving_the_view(browse, wh
 
 def test_a_search_stops_at_the_next_answer(whole_store):
     with open_store(whole_store) as store:
-        chooser = PartChooser(store.run_data("whole"), ())
+        chooser = PartChooser(ModelParts.of(store.run_data("whole")), "whole", ())
     told = []
     stages = Stages(told.append)
     assert not stages.stoppable

@@ -175,7 +175,7 @@ class PartJobs(ViewScreen):
         except DivergraphError as error:
             self.post_message(self.NotDone("not searched", error))
         else:
-            session, run = self.owner.session, chooser.data.run.name
+            session, run = self.owner.session, chooser.run
             lost = "" if result.clean else session.keep_search(run, result)
             self.post_message(self.Minimal(result, chooser, lost))
 

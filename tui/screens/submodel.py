@@ -71,6 +71,13 @@ class SubmodelScreen(PartJobs):
             super().__init__()
             self.answer, self.rows = answer, rows
 
+    class Turned(Message):
+        """The marks on the other side, and what stands there for the op under the cursor."""
+
+        def __init__(self, before: Marks, marks: Marks, op: str) -> None:
+            super().__init__()
+            self.before, self.marks, self.op = before, marks, op
+
     def __init__(self) -> None:
         super().__init__()
         self._listed: OpsOfSide | None = None
@@ -302,12 +309,26 @@ class SubmodelScreen(PartJobs):
         """Show the ops of the other graph, with the marks on what stands for them."""
         if not self.allowed("part.side") or self._chooser is None:
             return
+        self._turn(self._chooser, self.owner.session.marks.now, self._cursor_op())
+
+    @work(thread=True, exclusive=True, group="part-side", exit_on_error=False, description="turn")
+    def _turn(self, chooser: PartChooser, marks: Marks, here: str) -> None:
+        worker = get_current_worker()
+
+        def ask() -> None:
+            other = chooser.on_other_side(replace(marks, starts=(here,), ends=(here,)))
+            turned = chooser.on_other_side(marks)
+            if not worker.is_cancelled:
+                self.post_message(self.Turned(marks, turned, next(iter(other.starts), "")))
+
+        self.answer(ask)
+
+    @on(Turned)
+    def _got_turned(self, event: Turned) -> None:
         marks = self.owner.session.marks
-        here = self._cursor_op()
-        other = self._chooser.on_other_side(replace(marks.now, starts=(here,), ends=(here,)))
-        marks.set(self._chooser.on_other_side(marks.now))
-        self._goal = next(iter(other.starts), "")
-        self.show_marks()
+        if event.before == marks.now:
+            marks.set(event.marks)
+            self.show_marks(event.op)
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of this view does nothing at present."""
@@ -338,8 +359,7 @@ class SubmodelScreen(PartJobs):
             return
         op = self.owner.session.origin_from(self.current_topo(), direction)
         if op is not None and self._listed.side is Side.GOLDEN:
-            other = self._chooser.on_other_side(Marks(Side.DEVICE, (op,)))
-            op = next(iter(other.starts), None)
+            op = self._chooser.first_original(op)
         if op is None or op not in self._listed.place:
             self.notify("no origin there", severity="warning")
         else:

@@ -121,7 +121,7 @@ class ComparedRun(RunAnswers):
         """What chooses and writes parts of the golden model, step by step."""
         from divergraph.api.runs.model_parts import ModelParts
 
-        return ModelParts(self.data)
+        return ModelParts.of(self.data)
 
     def submodel(
         self,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from divergraph.api.arguments import at_least_one, word
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.present.json.minimize import minimized_json
+from divergraph.rootcause.stored import check_there
 from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
 from divergraph.submodel.check import PartCheck, check_bundle
 from divergraph.submodel.device_parts import select_device
@@ -26,6 +27,8 @@ from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.run_parts import RunParts, opened
 from divergraph.submodel.selection import Refusal, Selection, SelectionRequest
 from divergraph.submodel.smallest_boundary import Suggestion, smallest_boundary
+from divergraph.submodel.stored_graphs import AskStore, StoredGraphs
+from graphstore.columns.coded import Coded, Int
 from graphstore.contract import RunData
 from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Side
@@ -66,10 +69,29 @@ class ModelParts:
     Not thread-safe.
     """
 
-    def __init__(self, data: RunData) -> None:
+    def __init__(self, graphs: LinkedGraphs, data: Callable[[], RunData]) -> None:
         self._data = data
-        self._graphs: LinkedGraphs = LinkedGraphs(data)
+        self._graphs = graphs
         self._parts: RunParts | None = None
+
+    @classmethod
+    def of(cls, data: RunData) -> ModelParts:
+        """Those of a run that is whole in memory."""
+        return cls(LinkedGraphs(data), lambda: data)
+
+    @classmethod
+    def stored(cls, ask: AskStore, run: str) -> ModelParts:
+        """Those of a run in a store, read as far as choosing needs them; whole once it is opened.
+
+        Raises:
+            UnknownNameError: there is no such run.
+        """
+
+        def data() -> RunData:
+            check_there(ask(lambda store: store.run(run)))  # or all would be read for nothing
+            return ask(lambda store: store.run_data(run))
+
+        return cls(StoredGraphs(ask, run), data)
 
     @property
     def is_open(self) -> bool:
@@ -82,7 +104,7 @@ class ModelParts:
         Raises:
             InputError: a model or dump is gone, or another one than was compared.
         """
-        self._graphs = self._parts = opened(self._data, progress, model=model)
+        self._graphs = self._parts = opened(self._data(), progress, model=model)
 
     def prepare(self) -> None:
         """Build what the first selection would otherwise have to wait for."""
@@ -95,7 +117,8 @@ class ModelParts:
         Raises:
             InputError: a model or dump is gone, or another one than was compared.
         """
-        found = ModelParts(self._data)
+        data = self._data()
+        found = ModelParts(LinkedGraphs(data), lambda: data)
         found.open(progress)
         found.prepare()
         return found
@@ -127,10 +150,20 @@ class ModelParts:
         return ""
 
     @property
-    def golden_types(self) -> Mapping[str, str]:
-        """The types of the golden ops by id, in execution order."""
+    def golden_ops(self) -> tuple[Sequence[str], Coded[str]]:
+        """Ids and types of the golden ops, in execution order."""
         selector = self._graphs.selector
-        return {name: selector.ops[name].type for name in selector.arrays.ids}
+        return selector.arrays.ids, selector.types
+
+    @property
+    def last_standing(self) -> Int:
+        """For each of them the number of the last device op that stands for it, -1 for none."""
+        return self._graphs.last_standing()
+
+    def first_original(self, device: str) -> str:
+        """The first golden op that a device op stands for, in execution order, but for constants;
+        empty if it stands for none."""
+        return self._graphs.first_original(device)
 
     @property
     def originals(self) -> Mapping[str, tuple[str, ...]]:

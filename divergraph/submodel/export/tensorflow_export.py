@@ -119,7 +119,7 @@ class _Part:
         if op.type in VARIABLES or op.type == READS:
             return True
         known = any(tensor.name in self._values for tensor in op.outputs)
-        drawn = is_another_each_run(op)
+        drawn = is_another_each_run(op.type)
         return known and (drawn or op.type == "Identity")
 
     def _check(self, op: Op) -> None:
