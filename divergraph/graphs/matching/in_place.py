@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.graphs.lineage import Lineage
-from divergraph.values.closeness import AS_IT_LIES
 from divergraph.values.dumped_values import DumpedValues
 from graphstore.model import (
     Comparison,
@@ -26,8 +25,12 @@ from graphstore.model import (
 )
 from importers.dumps.index import DumpIndex
 
-_NEARER = 0.5
-"""How much of its distance from its own original is left to that of the reader."""
+_NEARER = 0.9
+"""How much of its distance from its own original is at most left to that of the reader: the noise
+of fewer bits is in both, and may be more than what the reader changed."""
+_ROUNDED = 1e-5
+"""Distances up to this are of rounding in float32, whatever lies behind. Not more: the Tanh of small
+values is next to them."""
 _MOST = 16
 """Ops behind a tensor that are looked at: those that work in place one after the other, and the
 parts of what is computed as one (Gelu has five). Bounds cost."""
@@ -38,7 +41,7 @@ def overwritten(
     lineage: Lineage, device: ModelGraph, comparisons: Iterable[Comparison], dump: DumpIndex
 ) -> dict[TensorRef, TensorMatch]:
     """By device output that was overwritten with what was computed of it, the match with what that
-    should have been. Values are read only of outputs that are far off though one behind is not."""
+    should have been. Values are read only of outputs that are off where one behind is far less."""
     apart = {
         TensorRef(item.op, item.port): item.metrics.relative_euclidean_distance
         for item in comparisons
@@ -48,7 +51,7 @@ def overwritten(
     values = DumpedValues(dump, _MEMORY)
     found: dict[TensorRef, TensorMatch] = {}
     for ref, distance in apart.items():
-        if not distance > AS_IT_LIES or ref in ends:
+        if not distance > _ROUNDED or ref in ends:
             continue
         behind = (each for each in _behind(ref, readers, dump) if each in apart)
         nearer = (each for each in behind if apart[each] < _NEARER * distance)

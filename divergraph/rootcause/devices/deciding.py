@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from divergraph.rootcause import calibration
@@ -29,6 +29,7 @@ from divergraph.rootcause.devices.precision import (
     precisions,
 )
 from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.loop_state import unchanged
 from divergraph.rootcause.prepared import PreparedRun
@@ -132,10 +133,19 @@ class Deciding:
 
     def _functions(self, groups: Sequence[Group], operands: ShortOperands) -> Approximated:
         """The functions that *groups* in float32 approximate."""
+        exact = replace(self._floors(FP32, operands), plain=True)
+
+        def seen(sample: GroupSample) -> GroupSample:
+            """*sample* with what weights in fewer bits give: they hide what a function adds."""
+            (made,) = exact.emulated([sample.group], [sample.given])
+            fits = made is not None and made.shape == sample.reference.shape
+            return replace(sample, reference=made) if made is not None and fits else sample
+
+        runs, held = self.run.runs, self.run.quantisers.by_tensor
         return find_functions(
             self.run.golden,
             groups,
-            self.run.runs.samples,
+            (lambda asked: runs.samples(asked, seen)) if held else runs.samples,
             lambda functions: self._floors(FP32, operands, functions),
         )
 

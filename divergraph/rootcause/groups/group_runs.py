@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 
@@ -33,6 +33,9 @@ class GroupSample:
     def nbytes(self) -> int:
         """Bytes of all its arrays."""
         return sum(each.nbytes for each in (self.reference, self.device, *self.given.values()))
+
+
+Seen = Callable[[GroupSample], GroupSample]
 
 
 @dataclass
@@ -146,9 +149,9 @@ class GroupRuns:
             return None
         return GroupSample(group, {self.golden.name(group.golden): value}, value, device)
 
-    def samples(self, groups: Sequence[Group]) -> Samples:
-        """The samples of *groups*, to be gone through any number of times."""
-        return Samples(self, groups)
+    def samples(self, groups: Sequence[Group], seen: Seen = lambda sample: sample) -> Samples:
+        """The samples of *groups*, each as it is *seen*, to be gone through any number of times."""
+        return Samples(self, groups, seen)
 
     def run(self, groups: Sequence[Group]) -> Iterator[GroupSample]:
         """The samples of those groups that can be run, for one pass: no chunk is kept."""
@@ -171,16 +174,19 @@ class Samples:
 
     runs: GroupRuns
     groups: Sequence[Group]
+    seen: Seen = lambda sample: sample
     _held: list[GroupSample] | None = None
 
     def __iter__(self) -> Iterator[GroupSample]:
         if self._held is None and self.runs.fit(self.groups):
-            self._held = list(self.runs.run(self.groups))
-        return iter(self._held) if self._held is not None else self.runs.run(self.groups)
+            self._held = list(map(self.seen, self.runs.run(self.groups)))
+        return (
+            map(self.seen, self.runs.run(self.groups)) if self._held is None else iter(self._held)
+        )
 
     def of(self, groups: Sequence[Group]) -> Samples:
         """The samples of a subset of the groups."""
         wanted = {group.output for group in groups}
         held = self._held
         found = None if held is None else [each for each in held if each.group.output in wanted]
-        return Samples(self.runs, groups, found)
+        return Samples(self.runs, groups, self.seen, found)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import math
 
+from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.floors import least_floor
-from divergraph.rootcause.devices.quantised_ops import healthy_ratio
+from divergraph.rootcause.devices.floors import floor_of, least_floor
+from divergraph.rootcause.devices.quantised_ops import QuantisedKind, healthy_ratio
+from divergraph.rootcause.devices.tiles.told_tiles import told_tiles
 from divergraph.rootcause.tolerances.contract import (
     Action,
     Narrow,
@@ -36,12 +38,29 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     (expected,) = ops.expected([context.group], [context.given], [device])
     if expected is None or expected.ratio <= ops.suspect:
         return None
-    floor = max(introduced / expected.ratio, calibration.QUANTISED_LEAST_FLOOR)
+    ratio = min(expected.ratio, _over_tiles(context, estimate, expected.value))
+    if ratio <= ops.suspect:
+        return None
+    floor = max(introduced / ratio, calibration.QUANTISED_LEAST_FLOOR)
     return (
         None
         if floor >= estimate.floor
-        else Narrow(floor, expected=expected.value, numbers={"over_exact": expected.ratio})
+        else Narrow(floor, expected=expected.value, numbers={"over_exact": ratio})
     )
+
+
+def _over_tiles(context: OpContext, estimate: ToleranceEstimate, expected: Array) -> float:
+    """The device's error against what is *expected* over that of a convolution over tiles, where
+    it was computed so; infinite where it was not."""
+    quantised = context.quantised
+    if quantised.kind(context.group) is not QuantisedKind.WEIGHTS:
+        return math.inf
+    floors, expected = quantised.floors, expected.reshape(estimate.reference.shape)
+    told = told_tiles(floors, context.group, context.given, estimate.device, expected)
+    if told is None:
+        return math.inf
+    floor = floor_of(expected, told.made, floors.precision, context.ops)
+    return relative(estimate.device, expected) / floor
 
 
 TOLERANCE = Tolerance(

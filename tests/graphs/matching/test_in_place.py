@@ -79,6 +79,37 @@ def test_a_chain_of_ops_in_place(run: Callable[..., RunData]) -> None:
     assert found.run.verdict is Verdict.CLEAN
 
 
+@pytest.mark.parametrize("noise", [0.0, 0.005], ids=["exact", "in fewer bits"])
+def test_an_op_in_place_that_hardly_changes_anything(tmp_path: Path, noise: float) -> None:
+    """The Tanh of small values is next to them, nearer than eight bits can tell."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"], "product"),
+        helper.make_node("Tanh", ["a"], ["t"], "squash"),
+        helper.make_node("MatMul", ["t", "v"], ["y"], "end"),
+    ]
+    x = RNG.standard_normal((64, 30)).astype(np.float32)
+    for side, off in (("golden", 0.0), ("device", noise)):
+        w = WEIGHTS["w"] * np.float32(0.03)
+        held = {"w": w + np.float32(off * 0.03) * WEIGHTS["w"][::-1], "v": WEIGHTS["v"]}
+        graph = helper.make_graph(
+            nodes,
+            "g",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [64, 30])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [64, 5])],
+            [numpy_helper.from_array(value, name) for name, value in held.items()],
+        )
+        opset = [helper.make_opsetid("", 17)]
+        onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), tmp_path / "m.onnx")
+        np.save(tmp_path / "x.npy", x)
+        capture(CaptureRequest(tmp_path / "m.onnx", tmp_path / side, {"x": tmp_path / "x.npy"}))
+        if side == "golden":
+            (tmp_path / "m.onnx").rename(tmp_path / "golden.onnx")
+    dumps = {each.name.partition(".")[0]: each for each in (tmp_path / "device").glob("*.npy")}
+    np.save(dumps["product"], np.load(dumps["squash"]))
+    sides = tmp_path / "golden.onnx", tmp_path / "golden", tmp_path / "m.onnx", tmp_path / "device"
+    assert golden_of(compare(CompareRequest(*sides)), "product") == TensorRef("squash", 0)
+
+
 def test_an_op_that_was_not_computed_is_no_work_in_place(run: Callable[..., RunData]) -> None:
     """The two hold the same values as well, but those of the first."""
     found = run(

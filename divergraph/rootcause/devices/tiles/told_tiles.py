@@ -59,9 +59,13 @@ def told_tiles(
 ) -> ToldTiles | None:
     """The tiles that *group* was computed over in float32, None where its errors show none.
 
-    *given* are its feeds by name, *device* and *reference* its outputs, of one shape.
+    *given* are its feeds by name, *device* and *reference* its outputs, of one shape; where the
+    device holds weights in fewer bits, the reference is what those give.
     """
-    if arithmetic.precision.rounds or arithmetic.quantisers.by_tensor or device.dtype.kind != "f":
+    quantisers = arithmetic.quantisers
+    if arithmetic.precision.rounds or device.dtype.kind != "f":
+        return None
+    if any(quantisers.met_by(op) is not None for op in group.ops):
         return None
     tiled = [op for each in group.ops if can_be_tiled(op := arithmetic.golden.ops[each])]
     if not tiled:
