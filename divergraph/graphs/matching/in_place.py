@@ -29,8 +29,8 @@ _NEARER = 0.9
 """How much of its distance from its own original is at most left to that of the reader: the noise
 of fewer bits is in both, and may be more than what the reader changed."""
 _ROUNDED = 1e-5
-"""Distances up to this are of rounding in float32, whatever lies behind. Not more: the Tanh of small
-values is next to them."""
+"""Distances up to this are of rounding in float32, whatever lies behind. Not more: the Tanh of
+small values is next to them."""
 _MOST = 16
 """Ops behind a tensor that are looked at: those that work in place one after the other, and the
 parts of what is computed as one (Gelu has five). Bounds cost."""
