@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
+from textual._compositor import CompositorUpdate
 from textual.app import App
-from textual.events import Event, Key
+from textual.events import Event, Key, Resize
 from textual.message import Message
+from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError, InputError
 from graphstore.private_folder import private_folder
 from tui.address import ScreenAddress, parse_address
-from tui.keys import KeyScope, remapped
+from tui.changed_cells import TerminalCells
+from tui.keys import KeyScope, bindings, remapped
 from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
 from tui.only_text import OnlyText
@@ -40,15 +45,22 @@ from tui.typed_ahead import TypedAhead
 from tui.widgets.text_pane import Build
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from textual.filter import LineFilter
     from textual.notifications import SeverityLevel
+    from textual.screen import Screen
 
     from graphstore.contract import GraphStore
+
+
+_STEP = 0.01
+"""Seconds between two looks whether a view is complete."""
 
 
 class DivergraphApp(Owner):
     """Browses the runs and graphs of one store."""
 
+    BINDINGS = bindings(KeyScope.WINDOWS)
     CSS_PATH = "app.tcss"
     TITLE = "divergraph"
     MODES: ClassVar[dict[str, Callable[[], ViewScreen]]] = {  # type: ignore[assignment]
@@ -79,7 +91,9 @@ class DivergraphApp(Owner):
         self.keys = remapped(dict(settings.keymap))
         self._start = start
         self._told: set[str] = set()
+        self._left = False
         self._only_text = OnlyText()
+        self._terminal = TerminalCells()
         self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
 
@@ -87,8 +101,20 @@ class DivergraphApp(Owner):
         """What all lines of all widgets pass: the framework's own filters, then ours."""
         return [*super().get_line_filters(), self._only_text]
 
+    def _display(self, screen: Screen[Any], renderable: RenderableType | None) -> None:
+        """Write what *renderable* changes on the terminal.
+
+        The framework has no public way to stand between a screen and the terminal; a test in a
+        real one fails if this is no longer called.
+        """
+        if isinstance(renderable, CompositorUpdate):
+            renderable = self._terminal.only_changes(renderable)
+        super()._display(screen, renderable)
+
     async def on_event(self, event: Event) -> None:
         """Handle *event*, unless it is a key that has to wait."""
+        if isinstance(event, Resize):
+            self._terminal.forget()
         if not self.typed_ahead.holds(event):
             await super().on_event(event)
 
@@ -110,6 +136,7 @@ class DivergraphApp(Owner):
         self.register_theme(theme.CONTRAST)
         self.theme = THEMES[self.settings.theme]
         self.set_keymap(dict(self.settings.keymap))
+        self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self._find_start()
 
     def on_unmount(self) -> None:
@@ -136,6 +163,24 @@ class DivergraphApp(Owner):
         else:
             self.go(event.address)
 
+    def exit(
+        self, result: None = None, return_code: int = 0, message: RenderableType | None = None
+    ) -> None:
+        """Leave, once all views and windows are complete.
+
+        The framework gives a view that it builds while the app ends none of its panes, and the
+        view ends in an error where it looks for them.
+        """
+        self._left = True
+        screens = {screen for stack in self._screen_stacks.values() for screen in stack}
+        nodes = (node for screen in screens for node in screen.walk_children(with_self=True))
+        if all(isinstance(node, Widget) and node.is_mounted for node in nodes):
+            super().exit(result, return_code, message)
+        else:
+            # No timer of the app: a signal has none of what those need.
+            again = partial(self.exit, result, return_code, message)
+            asyncio.get_running_loop().call_later(_STEP, again)
+
     def go(self, address: ScreenAddress) -> None:
         """Go to *address* and remember it in the jump list."""
         self.session.jumps.visit(address)
@@ -153,6 +198,8 @@ class DivergraphApp(Owner):
         self.call_later(self._show, address, address.view)
 
     async def _show(self, address: ScreenAddress, view: str) -> None:
+        if self._left:
+            return
         await self.switch_mode(view)
         screen = self.screen
         if isinstance(screen, ViewScreen):
@@ -231,6 +278,11 @@ class DivergraphApp(Owner):
             self.notify(f"{name}; not kept: {error.strerror}", severity="warning")
         else:
             self.notify(f"colours: {name}")
+
+    def action_redraw(self) -> None:
+        """Write the whole screen anew: something else wrote to the terminal."""
+        self._terminal.forget()
+        self.refresh(layout=True)
 
     def show_log(self) -> None:
         """Show the shell commands equal to what was on screen."""

@@ -17,6 +17,7 @@ class KeyScope(StrEnum):
     """Where a key works; the value is its heading on the help page."""
 
     EVERYWHERE = "everywhere"
+    WINDOWS = "in every view and every window"
     LIST = "in every list"
     TEXT = "in a text"
     RUNS = "in the list of runs"
@@ -112,6 +113,7 @@ TABLE: tuple[Key, ...] = (
     Key("help", "question_mark", "help", ALL, "this page", "help"),
     Key("close", "escape", "close", ALL, "close, restore, or clear the filter"),
     Key("quit", "q,ctrl+c", "quit", ALL, "leave", "quit"),
+    Key("redraw", "ctrl+l", "redraw", KeyScope.WINDOWS, "draw the whole screen anew"),
     Key("list.down", "j,down", "move(1)", ROWS, "one row down"),
     Key("list.up", "k,up", "move(-1)", ROWS, "one row up"),
     Key("list.page_down", "ctrl+d,pagedown", "page(1)", ROWS, "one page down"),
@@ -207,8 +209,10 @@ BY_ID = {key.id: key for key in TABLE}
 
 def bindings(*scopes: KeyScope) -> list[BindingType]:
     """The bindings of *scopes* for a widget, screen or app class."""
+    # The framework asks the app's own keys while a window is open only if they go first.
+    first = KeyScope.WINDOWS
     return [
-        Binding(key.keys, key.action, key.help, id=key.id, show=False)
+        Binding(key.keys, key.action, key.help, id=key.id, show=False, priority=key.scope is first)
         for key in TABLE
         if key.scope in scopes
     ]
