@@ -27,7 +27,8 @@ class Slice:
 _S = TypeVar("_S", bound=Slice)
 _Batch = Sequence[tuple[_S, Mapping[str, Array]]]
 _Run = Callable[[Sequence[_S], Sequence[Mapping[str, Array]]], Iterable[Any]]
-"""Gives the outputs of slices on what is given for each, slice by slice."""
+"""Gives the outputs of slices on what is given for each, slice by slice; the error in place of
+those of a slice that does not run, or raises it if that may be any of them."""
 
 
 def run_in_batches(
@@ -71,7 +72,7 @@ def run_in_batches(
 
 def _side_by_side(batch: _Batch[_S], run: _Run[_S]) -> Iterator[SubgraphResult]:
     try:
-        values = iter(run([part for part, _ in batch], [given for _, given in batch]))
+        values = list(run([part for part, _ in batch], [given for _, given in batch]))
     except ExecutionError as error:
         if len(batch) == 1:
             yield SubgraphResult(batch[0][0].piece.key, {}, str(error))
@@ -80,9 +81,17 @@ def _side_by_side(batch: _Batch[_S], run: _Run[_S]) -> Iterator[SubgraphResult]:
         yield from _side_by_side(batch[:middle], run)
         yield from _side_by_side(batch[middle:], run)
         return
+    values.reverse()  # what is told is let go of
     for part, _ in batch:
-        made = {name: next(values) for name in part.made}
-        arrays = {name: value for name, value in made.items() if isinstance(value, np.ndarray)}
-        other = next((name for name in made if name not in arrays), None)
-        why = "" if other is None else f"{other!r} is a sequence, map or optional value"
-        yield SubgraphResult(part.piece.key, arrays, why)
+        yield _told(part, {name: values.pop() for name in part.made})
+
+
+def _told(part: Slice, made: Mapping[str, Any]) -> SubgraphResult:
+    arrays = {name: value for name, value in made.items() if isinstance(value, np.ndarray)}
+    other = next((name for name in made if name not in arrays), None)
+    if other is None:
+        return SubgraphResult(part.piece.key, arrays)
+    if isinstance(made[other], ExecutionError):
+        return SubgraphResult(part.piece.key, {}, str(made[other]))
+    why = f"{other!r} is a sequence, map or optional value"
+    return SubgraphResult(part.piece.key, arrays, why)

@@ -28,7 +28,12 @@ from divergraph.execute.onnx.session import open_session, plain_options
 from divergraph.execute.side_by_side import run_in_batches
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.program import Program, TranslatedSlice, slice_of
-from divergraph.execute.translate.run import ProgramRun, give_values, run_translation
+from divergraph.execute.translate.run import (
+    ProgramRun,
+    give_values,
+    require_made,
+    run_translation,
+)
 from divergraph.execute.translate.translation import Translation
 from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Op, Tensor
@@ -187,23 +192,46 @@ class TranslatedExecutor:
 
     def _side_by_side(
         self, slices: Sequence[TranslatedSlice], given: Sequence[Mapping[str, Array]]
-    ) -> list[Array]:
-        """The outputs of slices run in one session, slice by slice."""
-        if len(slices) == 1:
-            return self._run_slice(slices[0], given[0])
-        made = self._program.translation()
+    ) -> Iterator[Array | ExecutionError]:
+        """The outputs of slices run in one session, slice by slice. One that cannot be translated
+        beside the others is run alone, and fails alone."""
+        made = self._program.translation() if len(slices) > 1 else None
         feeds: dict[str, Array] = {}
-        names: list[str] = []
+        together: dict[int, list[str]] = {}
         for number, (part, values) in enumerate(zip(slices, given, strict=True)):
-            scope = f"{number}\n"
-            feeds.update(give_values(made, values, scope))
-            try:
-                for op in part.ops:
-                    made.add(op, scope)
-            except (NeedsValueError, NotTranslatedError) as error:
-                raise ExecutionError(str(error)) from error
-            names += [made.named(name, scope) for name in part.made]
-        return run_translation(made, names, feeds)
+            names = None if made is None else self._beside(made, part, values, f"{number}\n")
+            if names is not None:
+                together[number] = names
+                feeds.update((f"{number}\n{name}", value) for name, value in values.items())
+        names = [name for each in together.values() for name in each]
+        found = iter(run_translation(made, names, feeds) if made is not None else ())
+        for number, (part, values) in enumerate(zip(slices, given, strict=True)):
+            if number in together:
+                yield from (next(found) for _ in part.made)
+            else:
+                yield from self._alone(part, values)
+
+    def _beside(
+        self, made: Translation, part: TranslatedSlice, values: Mapping[str, Array], scope: str
+    ) -> list[str] | None:
+        """Translate a slice beside others; what its outputs are called, None if that cannot be."""
+        give_values(made, values, scope)
+        try:
+            for op in part.ops:
+                made.add(op, scope)
+            names = [made.named(name, scope) for name in part.made]
+            require_made(made, names)
+        except (ExecutionError, NeedsValueError, NotTranslatedError):
+            return None
+        return names
+
+    def _alone(
+        self, part: TranslatedSlice, values: Mapping[str, Array]
+    ) -> list[Array] | list[ExecutionError]:
+        try:
+            return self._run_slice(part, values)
+        except ExecutionError as error:
+            return [error for _ in part.made]
 
     def _run_slice(self, part: TranslatedSlice, values: Mapping[str, Array]) -> list[Array]:
         """The outputs of one slice; what shapes it is run for on the way."""

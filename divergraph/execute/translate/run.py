@@ -37,12 +37,7 @@ def run_translation(
     Raises:
         ExecutionError: ONNX Runtime does not run it, or a tensor is of a branch not taken.
     """
-    dead = next((name for name in names if name in made.dead), None)
-    if dead is not None:
-        raise ExecutionError(f"{dead!r}: {_NOT_TAKEN}")
-    gone = next((name for name in map(made.named, names) if name not in made.known), None)
-    if gone is not None:
-        raise ExecutionError(f"{gone!r} is no tensor that an op fills")
+    require_made(made, names)
     fixed = {name: value for name in names if (value := made.constant(name)) is not None}
     wanted = [name for name in dict.fromkeys(names) if name not in fixed]
     found: dict[str, Array] = {}
@@ -58,6 +53,24 @@ def run_translation(
         if made.double and rounded:
             found = {name: as_own(value, made.known[name].dtype) for name, value in found.items()}
     return [fixed[name] if name in fixed else found[name] for name in names]
+
+
+def require_made(made: Translation, names: Sequence[str]) -> None:
+    """Check that ops of a translation make these tensors.
+
+    Raises:
+        ExecutionError: of one they do not.
+    """
+    for name in names:
+        if name in made.dead:
+            raise ExecutionError(f"{_said(name)!r}: {_NOT_TAKEN}")
+        if made.named(name) not in made.known:
+            raise ExecutionError(f"{_said(name)!r} is no tensor that an op fills")
+
+
+def _said(name: str) -> str:
+    """A tensor as its model calls it: what stands before is our number of the piece."""
+    return name.rpartition("\n")[2]
 
 
 def as_own(value: Array, dtype: np.dtype[Any]) -> Array:

@@ -157,7 +157,7 @@ def _sharpnesses(values: Floats, frequencies: Floats) -> Floats:
     within = frequencies[:_BLOCK] - frequencies[0]
     turns = np.exp(2j * np.pi * np.outer(within, values))
     starts = np.exp(2j * np.pi * np.outer(values, frequencies[::_BLOCK]))
-    return np.abs(turns @ starts).T.ravel()[: frequencies.size]
+    return np.asarray(np.abs(turns @ starts).T.ravel()[: frequencies.size], np.float64)
 
 
 def _sharpness(values: Floats, frequency: float) -> float:
