@@ -12,7 +12,6 @@ from graphstore.model import TensorIO
 if TYPE_CHECKING:
     from divergraph.api.answers import ErrorMap, ErrorPicture, TensorValues
     from divergraph.api.runs.tensor_values import RunTensors
-    from graphstore.contract import RunData
 
 
 @dataclass(frozen=True)
@@ -30,11 +29,10 @@ class TensorLook:
 
 
 class OpenedTensors:
-    """The dumps of one run, opened at the first question for what *data* gives of the run. Its
-    methods block."""
+    """The dumps of one run, which *opened* opens at the first question. Its methods block."""
 
-    def __init__(self, data: Callable[[], RunData]) -> None:
-        self._data = data
+    def __init__(self, opened: Callable[[], RunTensors]) -> None:
+        self._open = opened
         self._lock = threading.Lock()
         self._opened: RunTensors | None = None
         self._last: tuple[tuple[str, TensorIO, int], TensorLook] | None = None
@@ -46,15 +44,12 @@ class OpenedTensors:
             InputError: it has no counterpart, no dump or no numbers, or files are gone.
             ImportFormatError: a dump is damaged.
         """
-        from divergraph.api.runs.tensor_values import RunTensors
-        from divergraph.jobs.progress import NO_PROGRESS
-
         with self._lock:
             key = (op, io, port)
             if self._last is not None and self._last[0] == key:
                 return self._last[1]
             if self._opened is None:
-                self._opened = RunTensors(self._data(), NO_PROGRESS)
+                self._opened = self._open()
             values = self._opened.values(op, port, io is TensorIO.OUTPUT)
             self._last = key, TensorLook(values, values.picture())
             return self._last[1]

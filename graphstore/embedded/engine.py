@@ -6,6 +6,8 @@ hops, one connection a query, bulk data only by COPY from Arrow tables.
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,3 +101,18 @@ def engine_errors(path: Path) -> Iterator[None]:
             where=str(path),
             hint=DOUBT,
         ) from error
+
+
+def give_back() -> None:
+    """Give back what Arrow and the C library keep for later.
+
+    Large pieces are of different sizes; without this, at a million ops 250 MiB of them are free
+    and yet taken. Does nothing for Arrow where it was not used, nor where the C library is not
+    GNU's.
+    """
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

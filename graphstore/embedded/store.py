@@ -20,6 +20,7 @@ from graphstore.cypher.targets import TargetKeys
 from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.disk import DamagedStoreError
+from graphstore.embedded.engine import give_back
 from graphstore.embedded.entry_facts import (
     as_written,
     entry_info,
@@ -216,6 +217,7 @@ class EmbeddedStore(CypherStore):
     def rest(self) -> None:
         """Let go of the engine's buffers; what is asked next opens its file in a millisecond."""
         self._databases.rest()
+        give_back()
 
     def close(self) -> None:
         """Release all files; the store is not used afterwards."""

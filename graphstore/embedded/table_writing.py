@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
@@ -12,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from graphstore.cypher.statements import load_statements
-from graphstore.embedded.engine import engine_errors
+from graphstore.embedded.engine import engine_errors, give_back
 from graphstore.embedded.engine_writing import LEAST_POOL, CopyStep
 from graphstore.embedded.write_process import writing
 from graphstore.schema.row_slices import Absent, Records, Repeated, Row, Table, as_table
@@ -269,21 +268,6 @@ def _repeats(texts: Any) -> bool:
     """True if most of the first texts of a column are no new ones."""
     some = texts[:_SAMPLE]
     return len(some.unique()) * 2 <= len(some)
-
-
-def give_back() -> None:
-    """Give back what Arrow and the C library keep for later.
-
-    Large pieces are of different sizes; without this, at a million ops 250 MiB of them are free
-    and yet taken. Does nothing for the second where
-    the C library is not GNU's.
-    """
-    import pyarrow as pa
-
-    pa.default_memory_pool().release_unused()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 # It ends a copy that needs more, and fills what it may take with pages that are written anyway:

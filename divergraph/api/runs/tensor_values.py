@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from divergraph.jobs.progress import Progress
-from divergraph.rootcause.stored import sources_of
+from divergraph.rootcause.stored import check_there, sources_of
+from divergraph.submodel.stored_graphs import AskStore
 from divergraph.text.words import REASON_WORDS
 from divergraph.values.pairs import read_pair
 from divergraph.values.unread import or_raise
@@ -88,6 +89,12 @@ class RunTensors:
         sources = sources_of(data, progress)
         self._pairs = {(pair.op.id, pair.io, pair.port): pair for pair in sources.pairs}
         self._compared = {(item.op, item.io, item.port): item for item in data.comparisons}
+
+    @classmethod
+    def stored(cls, ask: AskStore, run: str, progress: Progress) -> RunTensors:
+        """Those of a run in a store; it is read only if its files are still there."""
+        check_there(ask(lambda store: store.run(run)))
+        return cls(ask(lambda store: store.run_data(run)), progress)
 
     def values(self, op: str, port: int, is_output: bool) -> TensorValues:
         """Both sides of one output or input of the device op *op*.
