@@ -16,17 +16,20 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
+from divergraph.jobs.background.shelf import JobShelf, store_key
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError, InputError
 from graphstore.private_folder import private_folder
 from tui.address import ScreenAddress, parse_address
 from tui.changed_cells import TerminalCells
+from tui.job_follower import JobFollower
+from tui.jobs.watched import WatchedJobs
 from tui.keys import KeyScope, bindings, remapped
 from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
 from tui.only_text import OnlyText
-from tui.owner import Owner
 from tui.screens.base import ViewScreen
+from tui.screens.jobs import JobsScreen
 from tui.screens.lineage import LineageScreen
 from tui.screens.ops import OpsScreen
 from tui.screens.overview import OverviewScreen
@@ -34,6 +37,7 @@ from tui.screens.palette import PaletteProvider
 from tui.screens.propagation import PropagationScreen
 from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
+from tui.screens.start import StartScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.tensor import TensorScreen
 from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
@@ -57,7 +61,7 @@ _STEP = 0.01
 """Seconds between two looks whether a view is complete."""
 
 
-class DivergraphApp(Owner):
+class DivergraphApp(JobFollower):
     """Browses the runs and graphs of one store."""
 
     BINDINGS = bindings(KeyScope.WINDOWS)
@@ -72,6 +76,8 @@ class DivergraphApp(Owner):
         "submodel": SubmodelScreen,
         "tensor": TensorScreen,
         "query": QueryScreen,
+        "jobs": JobsScreen,
+        "start": StartScreen,
     }
     DEFAULT_MODE = "runs"
     COMMANDS = App.COMMANDS | {PaletteProvider}
@@ -80,9 +86,9 @@ class DivergraphApp(Owner):
     class Started(Message):
         """The store said where to start."""
 
-        def __init__(self, address: ScreenAddress | None) -> None:
+        def __init__(self, address: ScreenAddress | None, *, empty: bool) -> None:
             super().__init__()
-            self.address = address
+            self.address, self.empty = address, empty
 
     def __init__(self, session: Session, settings: Settings, start: str | None = None) -> None:
         super().__init__()
@@ -96,6 +102,7 @@ class DivergraphApp(Owner):
         self._terminal = TerminalCells()
         self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
+        self.watched = WatchedJobs(JobShelf(settings.state_dir / "jobs"), store_key(session.url))
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What all lines of all widgets pass: the framework's own filters, then ours."""
@@ -138,6 +145,7 @@ class DivergraphApp(Owner):
         self.set_keymap(dict(self.settings.keymap))
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self._find_start()
+        self.follow_jobs()
 
     def on_unmount(self) -> None:
         """Let go of the store, if no question still runs."""
@@ -146,7 +154,9 @@ class DivergraphApp(Owner):
     @work(thread=True, group="start", exit_on_error=False)
     def _find_start(self) -> None:
         try:
-            self.post_message(self.Started(start_address(self.session, self._start)))
+            address = start_address(self.session, self._start)
+            empty = address is None and not any(self.session.targets())
+            self.post_message(self.Started(address, empty=empty))
         except DivergraphError as error:
             self.call_from_thread(self.screen.post_message, Failed(error))
 
@@ -159,7 +169,7 @@ class DivergraphApp(Owner):
     @on(Started)
     async def _started(self, event: Started) -> None:
         if event.address is None:
-            await self._show(ScreenAddress(""), "runs")
+            await self._show(ScreenAddress(""), "start" if event.empty else "runs")
         else:
             self.go(event.address)
 
@@ -193,7 +203,7 @@ class DivergraphApp(Owner):
             self._show_later(address)
 
     def _show_later(self, address: ScreenAddress) -> None:
-        if address.view != "runs":
+        if address.view not in ("runs", "start"):
             self.session.look_at(address.target, address.kind)
         self.call_later(self._show, address, address.view)
 

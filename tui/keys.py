@@ -34,6 +34,11 @@ class KeyScope(StrEnum):
     FORM = "in the form of an export"
     ASKED = "in a window that asks for a line"
     AROUND = "in the drawing around an op"
+    JOBS = "in the view of jobs"
+    START = "on the first screen"
+    JOB_FORM = "in the form of a job"
+    CHOICE = "on a choice in a form"
+    LEAVING = "when asked what becomes of running jobs"
     OVERLAY = "in a window over the view"
 
 
@@ -76,6 +81,7 @@ _SHOWN = {
 ALL, ROWS, TEXT = KeyScope.EVERYWHERE, KeyScope.LIST, KeyScope.TEXT
 OPS, CURVE, PATHS, PART = KeyScope.OPS, KeyScope.CURVE, KeyScope.PATHS, KeyScope.PART
 RUNS, LINEAGE, TENSOR = KeyScope.RUNS, KeyScope.LINEAGE, KeyScope.TENSOR
+JOBS, START = KeyScope.JOBS, KeyScope.START
 
 TABLE: tuple[Key, ...] = (
     Key("view.overview", "1", "view('overview')", ALL, "go to the overview"),
@@ -87,6 +93,7 @@ TABLE: tuple[Key, ...] = (
     Key("view.submodel", "5", "view('submodel')", ALL, "choose a part of the model and export it"),
     Key("view.tensor", "6", "view('tensor')", ALL, "the values of this op on both sides"),
     Key("view.query", "7", "view('query')", ALL, "ask in Cypher"),
+    Key("view.jobs", "8", "view('jobs')", ALL, "what runs and ran as a job; start one", "jobs"),
     Key("query.same", "Q", "same_as_cypher", ALL, "the same as what is shown, in Cypher"),
     Key("view.runs", "0", "view('runs')", ALL, "choose another run or graph", "runs"),
     Key("origin.first", "f", "first_origin", ALL, "jump to the first origin", "first origin"),
@@ -131,6 +138,7 @@ TABLE: tuple[Key, ...] = (
     Key("text.page_up", "ctrl+u,pageup", "page_up", TEXT, "one page up"),
     Key("text.first", "g,home", "scroll_home", TEXT, "to the top"),
     Key("text.last", "G,end", "scroll_end", TEXT, "to the bottom"),
+    Key("runs.new", "n", "new", RUNS, "the demo, or models and dumps of this folder", "new"),
     Key("runs.mark", "space", "mark", RUNS, "mark a run, again to unmark", "mark"),
     Key("runs.compare", "C", "compare", RUNS, "what changed between two marked runs", "compare"),
     Key("runs.rename", "R", "rename", RUNS, "give it another name", "rename"),
@@ -197,6 +205,27 @@ TABLE: tuple[Key, ...] = (
     Key("answer.edit", "i", "edit", KeyScope.ANSWER, "type Cypher", "edit"),
     Key("answer.filter", "F", "filter_ops", KeyScope.ANSWER, "list the ops of the answer", "ops"),
     Key("answer.export", "x", "export", KeyScope.ANSWER, "write the answer as CSV", "export"),
+    Key("jobs.new", "n", "new", JOBS, "start a command: choose it, fill in its form", "new"),
+    Key("jobs.log", "l", "log_of_job", JOBS, "what it printed", "log"),
+    Key("jobs.stop", "X", "stop_job", JOBS, "stop it; asks first", "stop"),
+    Key("jobs.go_on", "R", "go_on", JOBS, "go on with a job that was stopped or failed", "go on"),
+    Key("jobs.again", "i", "again", JOBS, "its form once more, filled in", "form"),
+    Key("jobs.clear", "D", "clear_job", JOBS, "take a job that has ended off the list", "clear"),
+    Key("start.demo", "d", "demo", START, "the demo", "demo"),
+    Key("start.compare", "n", "form('compare')", START, "a new comparison", "compare"),
+    Key("start.import", "i", "form('import')", START, "read a graph only", "import"),
+    Key("start.capture", "c", "form('capture')", START, "run a model here", "capture"),
+    Key("start.look", "r", "look", START, "look again below this folder", "look again"),
+    Key("job_form.start", "f5,ctrl+r", "start", KeyScope.JOB_FORM, "start the job"),
+    Key("job_form.complete", "ctrl+n,ctrl+@", "complete", KeyScope.JOB_FORM, "complete a path"),
+    Key("job_form.next", "down", "app.focus_next", KeyScope.JOB_FORM, "next field"),
+    Key("job_form.previous", "up", "app.focus_previous", KeyScope.JOB_FORM, "previous field"),
+    Key("job_form.close", "escape", "dismiss", KeyScope.JOB_FORM, "close the form"),
+    Key("choice.next", "right,space", "choose(1)", KeyScope.CHOICE, "the next choice"),
+    Key("choice.previous", "left", "choose(-1)", KeyScope.CHOICE, "the choice before"),
+    Key("leaving.go_on", "b", "leave('go on')", KeyScope.LEAVING, "let them go on, and leave"),
+    Key("leaving.stop", "s", "leave('stop')", KeyScope.LEAVING, "stop them, and leave"),
+    Key("leaving.stay", "escape,q", "dismiss", KeyScope.LEAVING, "stay"),
     Key("form.export", "enter", "accept", KeyScope.FORM, "write the part"),
     Key("asked.close", "escape", "dismiss", KeyScope.ASKED, "close the window"),
     Key("around.on", "right", "walk(1)", KeyScope.AROUND, "draw around the op of the row"),

@@ -12,6 +12,7 @@ from textual.reactive import reactive
 
 if TYPE_CHECKING:
     from tui.address import ScreenAddress
+    from tui.jobs.watched import JobLook, WatchedJobs
     from tui.keys import Key, KeyScope
     from tui.session import Session
     from tui.settings import Settings
@@ -19,23 +20,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class RunningJob:
-    """A job under way: the sentence that says so, and what it does now."""
+class PartJob:
+    """A job of this window, about a part of the run *target*: ``busy`` is the sentence that it is
+    under way, ``said`` what it does now or how it ended. Times are seconds since 1970."""
 
-    sentence: str
-    stage: str
+    target: str
+    busy: str
+    said: str
+    began: float
+    ended: float | None = None
+    good: bool = True
 
 
 class Owner(App[None]):
     """An app with a session; it knows the views, they know only this of it."""
 
-    job: reactive[RunningJob | None] = reactive(None)
-    """What runs in the background; every view tells of it, and asks before leaving."""
+    job: reactive[PartJob | None] = reactive(None)
+    """What runs in this window; every view tells of it, and asks before leaving."""
+    looks: reactive[tuple[JobLook, ...]] = reactive(())
+    """The jobs of the store that are processes, newest first."""
+    part_jobs: tuple[PartJob, ...] = ()
+    """Those of this window that have ended, newest first."""
     leaving = ""
     """The job that the user was told of when they asked to leave."""
+    watched: WatchedJobs
     session: Session
     settings: Settings
     keys: Sequence[Key]
+
+    @abstractmethod
+    def look_at_jobs(self) -> None:
+        """See soon what the jobs do."""
+
+    @abstractmethod
+    def start_job(self, words: Sequence[str]) -> None:
+        """Start a command as a process, and show it in the view of jobs."""
 
     @abstractmethod
     def go(self, address: ScreenAddress) -> None:

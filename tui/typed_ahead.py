@@ -18,7 +18,10 @@ from tui.keys import Key as TableKey
 from tui.screens.base import ViewScreen
 
 _FIELDS = frozenset({"filter.open", "commands"})
-_WINDOWS = frozenset({"yank", "log", "help", "words", "part.export", "part.tried"})
+_WINDOWS = frozenset(
+    "yank log help words part.export part.tried jobs.new jobs.again jobs.log jobs.stop "
+    "start.compare start.import start.capture".split()
+)
 """The keys that open a field, and those that open a window, by their ids in the table."""
 
 _LONGEST, _STEP = 0.5, 0.01

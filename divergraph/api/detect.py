@@ -6,7 +6,9 @@ from pathlib import Path
 
 from divergraph.api.arguments import AnyPath
 from divergraph.api.rows import Rows
+from divergraph.inputs import fitting_pairs as pairs
 from divergraph.inputs.detection import Findings, find_out
+from graphstore.errors import InputError
 from importers.dumps.detect import FoundDump
 from importers.dumps.detect import list_dumps as listed
 
@@ -32,3 +34,17 @@ def list_dumps(path: AnyPath) -> Rows[FoundDump]:
     ['golden']
     """
     return Rows(FoundDump, listed(Path(path)))
+
+
+def fitting_pairs(folder: AnyPath, seconds: float = pairs.SECONDS) -> pairs.FittingPairs:
+    """Graphs and dumps below *folder* that fit together as the two sides of a comparison.
+
+    One looks for about so many *seconds*.
+
+    Raises:
+        InputError: there is no such folder.
+    """
+    path = Path(folder)
+    if not path.is_dir():
+        raise InputError("no such folder", where=str(path))
+    return pairs.fitting_pairs(path, seconds)

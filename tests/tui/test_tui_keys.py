@@ -7,21 +7,26 @@ from browsing import said
 
 from tui import keys
 from tui.keys import TABLE, KeyScope
+from tui.screens.jobs import JobsScreen
 from tui.screens.lineage import LineageScreen
 from tui.screens.ops import OpsScreen
 from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
 from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
+from tui.screens.start import StartScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.tensor import TensorScreen
 from tui.screens.windows.export_form import ExportForm, FolderInput
+from tui.screens.windows.job_form import JobFormWindow
+from tui.screens.windows.leave import LeaveOverlay
 from tui.screens.windows.line_form import LineForm
 from tui.screens.windows.neighbourhood import NeighbourhoodOverlay
 from tui.screens.windows.overlays import Overlay, YankOverlay
 from tui.widgets.curve import Curve
 from tui.widgets.cypher_editor import CypherEditor
 from tui.widgets.filter_bar import FilterInput
+from tui.widgets.form_fields import ChoiceField
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
@@ -35,7 +40,14 @@ OWNERS = {
         QueryScreen,
         LineageScreen,
         TensorScreen,
+        JobsScreen,
+        StartScreen,
     ),
+    KeyScope.JOBS: (JobsScreen,),
+    KeyScope.START: (StartScreen,),
+    KeyScope.JOB_FORM: (JobFormWindow,),
+    KeyScope.CHOICE: (ChoiceField,),
+    KeyScope.LEAVING: (LeaveOverlay,),
     KeyScope.EDITOR: (CypherEditor,),
     KeyScope.ANSWER: (QueryScreen,),
     KeyScope.ASKED: (LineForm,),

@@ -19,10 +19,9 @@ from graphstore.model import Side
 from tui.address import ScreenAddress
 from tui.keys import BY_ID, Key, KeyScope, bindings
 from tui.messages import Failed
-from tui.owner import RunningJob
 from tui.render.part_marks import Marks
 from tui.render.words_page import words_page
-from tui.screens.edges import EdgeActions
+from tui.screens.job_actions import JobActions
 from tui.style import theme
 from tui.style import words as wording
 from tui.trouble import unexpected
@@ -37,11 +36,12 @@ VIEWS = (
     ("submodel", "5 Submodel"),
     ("tensor", "6 Tensor"),
     ("query", "7 Query"),
+    ("jobs", "8 Jobs"),
 )
 NO_RUN = "an imported graph has no results; compare makes them"
 
 
-class ViewScreen(EdgeActions):
+class ViewScreen(JobActions):
     """One view. Subclasses compose the body and load it; nothing here asks the store."""
 
     BINDINGS = bindings(KeyScope.EVERYWHERE)
@@ -107,10 +107,8 @@ class ViewScreen(EdgeActions):
         self.set_class(self.owner.settings.glyphs.name == "ascii", "-ascii")
         session = self.owner.session
         self.query_one(TitleLine).show(["divergraph", self.CRUMB], session.store_name)
-        self.watch(self.owner, "job", self._show_job)
-
-    def _show_job(self, job: RunningJob | None) -> None:
-        self.query_one(TitleLine).show_job(job.stage if job is not None else "")
+        self.watch(self.owner, "job", self.show_jobs)
+        self.watch(self.owner, "looks", self.show_jobs)
 
     def why_not(self, key_id: str) -> str | None:
         """Why the key does nothing at present, None if it does."""
@@ -351,15 +349,6 @@ class ViewScreen(EdgeActions):
         """Restore a maximised pane."""
         if self.maximized is not None:
             self.minimize()
-
-    def action_quit(self) -> None:
-        """Leave; while a job runs, only when asked twice for it."""
-        job = self.owner.job
-        if job is None or self.owner.leaving == job.sentence:
-            self.app.exit()
-        else:
-            self.owner.leaving = job.sentence
-            self.notify(f"{job.sentence}; q again leaves", severity="warning")
 
     def _line_keys(self) -> Sequence[Key]:
         known = {key.id: key for key in self.owner.keys}

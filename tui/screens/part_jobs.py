@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,7 @@ from textual.message import Message
 
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
-from tui.owner import RunningJob
+from tui.owner import PartJob
 from tui.part_chooser import Answer, PartChooser
 from tui.render import part_text, probe_text
 from tui.render.part_marks import Marks
@@ -72,7 +74,7 @@ class PartJobs(ViewScreen):
         super().__init__()
         self._chooser: PartChooser | None = None
         self._answer = Answer(Marks())
-        self._busy = ""
+        self._busy, self._began = "", 0.0
         self._stages = Stages(self._tell)
         self._tried: Minimized | None = None
 
@@ -224,18 +226,21 @@ class PartJobs(ViewScreen):
             self._say(event.text)
 
     def _begin(self, busy: str, text: str) -> None:
-        self._busy, self._stages = busy, Stages(self._tell)
+        self._busy, self._stages, self._began = busy, Stages(self._tell), time.time()
         self.owner.leaving = ""
         self._say(text)
         self.query_one(KeyLine).draw()
 
     def _say(self, text: str) -> None:
-        self.owner.job = RunningJob(self._busy, text)
+        self.owner.job = PartJob(self.owner.session.target, self._busy, text, self._began)
         shown = Content.styled(f" {printable(text)} ...", theme.LINKED)
         self.query_one("#status", StatusLine).show(shown.truncate)
 
     def _end(self, text: str, *, good: bool) -> None:
-        self._busy, self.owner.job = "", None
+        job, self._busy, self.owner.job = self.owner.job, "", None
+        if job is not None:
+            ended = replace(job, said=text[2:], ended=time.time(), good=good)
+            self.owner.part_jobs = (ended, *self.owner.part_jobs)
         shown = Content.styled(f" {printable(text)}", theme.LINKED if good else theme.ERROR)
         self.query_one("#status", StatusLine).show(shown.truncate)
         if good:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from graphstore.contract import GraphInfo
     from graphstore.model import Run
 
-NOTHING = "nothing is stored here yet: `divergraph demo` makes a run, `divergraph compare` yours"
+NOTHING = "nothing is stored here yet; n begins with the demo or models of yours"
 
 
 class RunsScreen(ViewScreen):
@@ -42,6 +42,7 @@ class RunsScreen(ViewScreen):
     BINDINGS = bindings(KeyScope.RUNS)
     SHOWN_KEYS = (
         "list.open",
+        "runs.new",
         "filter.open",
         "list.sort",
         "runs.mark",
@@ -178,6 +179,11 @@ class RunsScreen(ViewScreen):
             self._only = ""
             self._show()
 
+    def action_new(self) -> None:
+        """Begin something new."""
+        session = self.owner.session
+        self.owner.go(ScreenAddress(session.target, session.kind, view="start"))
+
     def action_mark(self) -> None:
         """Mark a run to be compared with another, or unmark it; the last two marked count."""
         here = self._here()
@@ -269,6 +275,8 @@ class RunsScreen(ViewScreen):
         here = self._here()
         if key_id == "filter.open":
             return None if self._entries else "nothing is listed"
+        if key_id == "runs.new":
+            return None
         if key_id.startswith("runs.") and here is None:
             return "nothing is listed"
         if key_id == "runs.mark" and here is not None and here.kind != "run":

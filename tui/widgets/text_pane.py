@@ -46,6 +46,11 @@ class TextPane(VerticalScroll, Titled, can_focus=True):
         self._draw()
         self.scroll_home(animate=False)
 
+    def renew(self, build: Build) -> None:
+        """Show this text from where the user has scrolled to."""
+        self._build = build
+        self._draw()
+
     def on_resize(self) -> None:
         """Build the text for the new width."""
         self.fit_title()

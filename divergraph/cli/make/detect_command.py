@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.outcomes import BAD_INPUT
-from divergraph.present.json.shapes import findings_json
+from divergraph.present.json.shapes import findings_json, pairs_json
 from divergraph.text.words import counted
 from importers.contract import Confidence
 
@@ -29,15 +30,30 @@ _SURE = {Confidence.SURE: "sure", Confidence.MAYBE: "maybe"}
     metavar="PATH...",
     type=click.Path(path_type=Path, readable=False),
 )
+@click.option(
+    "--pairs",
+    is_flag=True,
+    help="List graphs and dumps anywhere below each PATH that fit together for compare.",
+)
+@click.option(
+    "--seconds",
+    type=FiniteRange(min=0, min_open=True),
+    default=20.0,
+    show_default=True,
+    metavar="S",
+    help="How long to look for pairs.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def detect_command(paths: tuple[Path, ...], as_json: bool) -> int:
+def detect_command(paths: tuple[Path, ...], pairs: bool, seconds: float, as_json: bool) -> int:
     """Say what each PATH is: which graphs and dumps, how sure that is, and why.
 
     Of a folder also the graphs in the files right in it are listed, and every dump below it.
-    Names of files decide nothing. Exit code 2: a path holds neither graph nor dump.
+    Names of files decide nothing. Exit code 2: a path holds neither graph nor dump; no pair.
     """
     from divergraph.api.detect import detect
 
+    if pairs:
+        return _detect_pairs(paths, seconds, as_json=as_json)
     found = [detect(path) for path in paths]
     if as_json:
         print_json({"paths": [findings_json(each) for each in found]})
@@ -46,6 +62,26 @@ def detect_command(paths: tuple[Path, ...], as_json: bool) -> int:
             for line in _lines(each):
                 say(line)
     return BAD_INPUT.exit_code if any(each.problem for each in found) else 0
+
+
+def _detect_pairs(paths: tuple[Path, ...], seconds: float, *, as_json: bool) -> int:
+    from divergraph.api.detect import fitting_pairs
+
+    found = [fitting_pairs(path, seconds) for path in paths]
+    if as_json:
+        print_json({"paths": [pairs_json(each) for each in found]})
+    for each in () if as_json else found:
+        for pair in each.pairs:
+            say(f"{pair.shared} of {counted(pair.ops, 'op')} fit")
+            for name, side in (("golden", pair.golden), ("device", pair.device)):
+                tensors = counted(side.tensors, "tensor")
+                say(f"  --{name} {side.graph} --{name}-dump {side.dump}  ({tensors})")
+        if not each.pairs:
+            graphs, dumps = counted(len(each.graphs), "graph"), counted(len(each.dumps), "dump")
+            say(f"{each.folder}: {graphs} and {dumps}, of which no two sides fit together")
+        if each.cut:
+            say_note(f"{each.folder}: there may be more: {each.cut}")
+    return 0 if any(each.pairs for each in found) else BAD_INPUT.exit_code
 
 
 def _lines(found: Findings) -> Iterator[str]:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from divergraph.ask.answers import UnmatchedOps
     from divergraph.golden_capture import CaptureResult, Coverage
     from divergraph.inputs.detection import Findings
+    from divergraph.inputs.fitting_pairs import FittingPairs, FittingSide
     from importers.dumps.detect import FoundDump
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -251,6 +252,29 @@ def findings_json(found: Findings) -> Json:
         "problem": found.problem or None,
         "passed_over": found.passed_over,
     }
+
+
+def pairs_json(found: FittingPairs) -> Json:
+    """One entry of ``detect --pairs``."""
+    return {
+        "path": str(found.folder),
+        "pairs": [
+            {
+                "golden": _side_json(pair.golden),
+                "device": _side_json(pair.device),
+                "shared": pair.shared,
+                "ops": pair.ops,
+            }
+            for pair in found.pairs
+        ],
+        "graphs": len(found.graphs),
+        "dumps": len(found.dumps),
+        "cut": found.cut or None,
+    }
+
+
+def _side_json(side: FittingSide) -> Json:
+    return {"graph": str(side.graph), "dump": str(side.dump), "tensors": side.tensors}
 
 
 def dump_json(dump: FoundDump) -> dict[str, Json]:

@@ -12,13 +12,14 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.screen import ModalScreen
-from textual.widgets import Checkbox, Static
+from textual.widgets import Static
 
 from divergraph.text.printable import printable
 from tui.keys import KeyScope, bindings
 from tui.screens.windows.overlays import Window
 from tui.style import theme
 from tui.style.glyphs import Glyphs
+from tui.widgets.form_fields import PlainCheckbox
 from tui.widgets.plain_input import PlainInput
 
 
@@ -41,12 +42,6 @@ class FolderInput(PlainInput):
     def action_accept(self) -> None:
         """Write the part."""
         self.post_message(self.Accepted())
-
-
-class PlainCheckbox(Checkbox):
-    """A box any terminal can draw."""
-
-    BUTTON_LEFT, BUTTON_INNER, BUTTON_RIGHT = "[", "x", "]"
 
 
 class ExportForm(ModalScreen[ExportRequest | None]):

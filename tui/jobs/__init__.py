@@ -1,0 +1,1 @@
+"""Jobs without a screen: the forms of commands, the jobs of a store, and their words."""

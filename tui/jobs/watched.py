@@ -1,0 +1,79 @@
+"""The jobs of one store as the screens show them; every method reads or writes files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
+from divergraph.jobs.background.shelf import BackgroundJob, BackgroundState, JobShelf
+
+
+@dataclass(frozen=True, slots=True)
+class JobLook:
+    """A job and what it told by now."""
+
+    job: BackgroundJob
+    told: ToldProgress
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is under way."""
+        return self.job.state is BackgroundState.RUNNING
+
+    @property
+    def command(self) -> str:
+        """The name of its command."""
+        return self.job.words[0] if self.job.words else ""
+
+    @property
+    def target(self) -> tuple[str, str]:
+        """The run or graph it made, or was about: its name and kind; empty if none."""
+        if self.told.kept:
+            return self.told.kept[0], "graph" if self.command == "import" else "run"
+        about = self.job.words[1:2]
+        if self.command in _ABOUT_A_RUN and about and not about[0].startswith("-"):
+            return about[0], "run"
+        return "", ""
+
+
+_ABOUT_A_RUN = ("analyse", "minimize", "blame", "report", "export")
+
+
+class WatchedJobs:
+    """Starts, finds and stops the jobs of the store *key*, whoever started them."""
+
+    def __init__(self, shelf: JobShelf, key: str) -> None:
+        self._shelf, self._key = shelf, key
+        self._readers: dict[str, ProgressReader] = {}
+
+    def look(self) -> tuple[JobLook, ...]:
+        """All of them as they are now, newest first."""
+        found = []
+        readers = self._readers
+        self._readers = {}
+        for job in self._shelf.jobs(self._key):
+            reader = readers.get(job.id) or ProgressReader(job.progress_path)
+            self._readers[job.id] = reader
+            found.append(JobLook(job, reader.look()))
+        return tuple(found)
+
+    def start(self, words: Sequence[str]) -> BackgroundJob:
+        """Start a command."""
+        return self._shelf.start(words, self._key)
+
+    def go_on(self, job: BackgroundJob) -> None:
+        """Start it once more."""
+        self._shelf.go_on(job)
+
+    def stop(self, job: BackgroundJob) -> None:
+        """Stop it, and wait for its end."""
+        self._shelf.stop(job)
+
+    def clear(self, job: BackgroundJob) -> None:
+        """Take it off the list."""
+        self._shelf.clear(job)
+
+    def log(self, job: BackgroundJob) -> str:
+        """What it printed."""
+        return self._shelf.log(job)

@@ -1,0 +1,49 @@
+"""What every view does about jobs: it tells of those that run, and asks before leaving."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+from textual import work
+
+from tui.jobs.job_words import in_title
+from tui.jobs.watched import JobLook
+from tui.screens.edges import EdgeActions
+from tui.screens.windows.leave import GO_ON, STOP, LeaveOverlay
+from tui.widgets.lines import TitleLine
+
+
+class JobActions(EdgeActions):
+    """A view that knows of the jobs of its app."""
+
+    def show_jobs(self) -> None:
+        """Tell in the title line what runs: here, and as processes."""
+        job = self.owner.job
+        running = in_title([look for look in self.owner.looks if look.runs])
+        told = [job.said] if job is not None else []
+        self.query_one(TitleLine).show_job("; ".join([*told, *([running] if running else [])]))
+
+    def action_quit(self) -> None:
+        """Leave; while a job runs, only when asked twice for it, or told what becomes of it."""
+        job, running = self.owner.job, [look for look in self.owner.looks if look.runs]
+        if job is not None and self.owner.leaving != job.busy:
+            self.owner.leaving = job.busy
+            self.notify(f"{job.busy}; q again leaves", severity="warning")
+        elif running:
+            leaving = LeaveOverlay(self.owner.settings.glyphs, running)
+            self.app.push_screen(leaving, self._leave_so)
+        else:
+            self.app.exit()
+
+    def _leave_so(self, choice: str | None) -> None:
+        if choice == GO_ON:
+            self.app.exit()
+        elif choice == STOP:
+            self.notify("stopping what runs")
+            self._stop_and_leave([look for look in self.owner.looks if look.runs])
+
+    @work(thread=True, exclusive=True, group="leave", exit_on_error=False)
+    def _stop_and_leave(self, running: list[JobLook]) -> None:
+        with ThreadPoolExecutor(len(running)) as pool:
+            list(pool.map(self.owner.watched.stop, [look.job for look in running]))
+        self.app.call_from_thread(self.app.exit)

@@ -1,0 +1,78 @@
+"""A view from which jobs are started: it chooses a command, shows its form, starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from textual import on, work
+from textual.message import Message
+
+from graphstore.errors import DivergraphError
+from tui.jobs.forms import JobForm, form_of, form_titles
+from tui.screens.base import ViewScreen
+from tui.screens.windows.choose_command import ChooseCommandOverlay
+from tui.screens.windows.job_form import JobFormWindow
+
+
+class JobStarter(ViewScreen):
+    """A view that opens forms."""
+
+    class Titles(Message):
+        """The commands, with what each does."""
+
+        def __init__(self, titles: Mapping[str, str]) -> None:
+            super().__init__()
+            self.titles = titles
+
+    class FormMade(Message):
+        """A form, what stands in it at first, and the runs there are."""
+
+        def __init__(self, form: JobForm, texts: Mapping[str, str], runs: Sequence[str]) -> None:
+            super().__init__()
+            self.form, self.texts, self.runs = form, texts, runs
+
+    def action_new(self) -> None:
+        """Choose a command and fill in its form."""
+        self._ask_titles()
+
+    @work(thread=True, exclusive=True, group="form", exit_on_error=False)
+    def _ask_titles(self) -> None:
+        self.post_message(self.Titles(form_titles()))  # loads the commands
+
+    @on(Titles)
+    def _choose(self, event: Titles) -> None:
+        overlay = ChooseCommandOverlay(self.owner.settings.glyphs, event.titles)
+        self.app.push_screen(overlay, self._chosen)
+
+    def _chosen(self, name: str | None) -> None:
+        if name is not None:
+            self.open_form(name)
+
+    def open_form(self, name: str, texts: Mapping[str, str] | None = None) -> None:
+        """Show the form of the command *name* with *texts* in it, about the run that is open."""
+        session = self.owner.session
+        known = {"run": session.target} if session.target and session.kind == "run" else {}
+        self._make_form(name, dict(texts) if texts is not None else known)
+
+    @work(thread=True, exclusive=True, group="form", exit_on_error=False)
+    def _make_form(self, name: str, texts: Mapping[str, str]) -> None:
+        form = form_of(name)
+        known = {field.name for field in form.fields}
+        try:
+            runs = [run.name for run in self.owner.session.targets()[0]]
+        except DivergraphError:  # a store that is not there yet, or gone, has none
+            runs = []
+        given = {key: text for key, text in texts.items() if key in known}
+        self.post_message(self.FormMade(form, given, runs))
+
+    @on(FormMade)
+    def _show_form(self, event: FormMade) -> None:
+        owner = self.owner
+        window = JobFormWindow(
+            owner.settings.glyphs, event.form, owner.session.url, event.texts, event.runs
+        )
+        self.app.push_screen(window, self._filled_in)
+
+    def _filled_in(self, words: tuple[str, ...] | None) -> None:
+        if words is not None:
+            self.owner.start_job(words)

@@ -1,0 +1,272 @@
+"""View 8: jobs, which are processes: how far they are, what they met, how they ended."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from textual import on, work
+from textual.app import ComposeResult
+from textual.content import Content
+from textual.message import Message
+
+from divergraph.jobs.background.shelf import BackgroundState
+from divergraph.text.printable import printable
+from graphstore.errors import DivergraphError
+from tui.address import ScreenAddress
+from tui.jobs.forms import texts_of
+from tui.jobs.job_rows import (
+    job_columns,
+    job_row,
+    part_row,
+    present,
+    problems_text,
+    progress_text,
+)
+from tui.jobs.watched import JobLook
+from tui.keys import KeyScope, bindings
+from tui.messages import OpenTarget
+from tui.owner import PartJob
+from tui.screens.job_forms import JobStarter
+from tui.screens.windows.line_form import LineForm
+from tui.style import words as wording
+from tui.widgets.lines import KeyLine, TitleLine
+from tui.widgets.row_list import RowList
+from tui.widgets.rows import FixedRows
+from tui.widgets.text_pane import TextPane
+
+_SECOND = 1.0
+
+
+class JobsScreen(JobStarter):
+    """The list of jobs; below it the one under the cursor."""
+
+    VIEW = "jobs"
+    CRUMB = "Jobs"
+    SCOPES = (KeyScope.JOBS, KeyScope.LIST, KeyScope.EVERYWHERE)
+    BINDINGS = bindings(KeyScope.JOBS)
+    SHOWN_KEYS = (
+        "jobs.new",
+        "list.open",
+        "jobs.log",
+        "jobs.stop",
+        "jobs.go_on",
+        "jobs.again",
+        "jobs.clear",
+        "view.runs",
+        "quit",
+        "help",
+    )
+
+    class LogRead(Message):
+        """What a job printed."""
+
+        def __init__(self, look: JobLook, text: str) -> None:
+            super().__init__()
+            self.look, self.text = look, text
+
+    def body(self) -> ComposeResult:
+        """The list, the stages, the problems."""
+        glyphs = self.owner.settings.glyphs
+        yield RowList(FixedRows(()), glyphs, id="jobs", empty="no job yet; n starts one")
+        yield TextPane(id="job-progress")
+        yield TextPane(id="job-problems")
+
+    def on_mount(self) -> None:
+        """Name the panes; follow the jobs, and the clock while one runs."""
+        super().on_mount()
+        self.query_one("#jobs", RowList).name_pane("Jobs")
+        self.query_one("#job-progress", TextPane).name_pane("Progress")
+        self.query_one("#job-problems", TextPane).name_pane("Notes and problems")
+        self._shown: list[JobLook | PartJob] = []
+        self._here = ""
+        self.watch(self.owner, "looks", self._show)
+        self.watch(self.owner, "job", self._show)
+        self.set_interval(_SECOND, self._tick)
+        self.query_one(RowList).focus()
+
+    def show_address(self, address: ScreenAddress) -> None:
+        """Look anew."""
+        session = self.owner.session
+        place = f"{session.kind} {session.target}" if session.target else ""
+        crumbs = [crumb for crumb in ("divergraph", place, self.CRUMB) if crumb]
+        self.query_one(TitleLine).show(crumbs, session.store_name)
+        self.owner.look_at_jobs()
+
+    def load(self, address: ScreenAddress) -> None:
+        """Nothing of the run is shown."""
+
+    def _tick(self) -> None:
+        if self.is_current and any(self._is_running(each) for each in self._shown):
+            self._show()
+
+    def _show(self) -> None:
+        """The jobs as they are now, the cursor on the same one as before."""
+        owner, now = self.owner, present()
+        here = [owner.job] if owner.job is not None else []
+        self._shown = [*here, *owner.looks, *owner.part_jobs]
+        self._shown.sort(key=self._began, reverse=True)
+        glyphs = owner.settings.glyphs
+        rows = [
+            job_row(each, glyphs, now) if isinstance(each, JobLook) else part_row(each, glyphs, now)
+            for each in self._shown
+        ]
+        names = [self._key_of(each) for each in self._shown]
+        at = names.index(self._here) if self._here in names else 0
+        listed = self.query_one("#jobs", RowList)
+        listed.show(FixedRows(job_columns(rows), rows), cursor=at)
+        running = sum(self._is_running(each) for each in self._shown)
+        listed.border_subtitle = Content(
+            ", ".join([wording.count(len(rows), "job"), f"{running} running"])
+        )
+        self.filled()
+        self._show_one()
+
+    @on(RowList.Moved)
+    def _moved(self) -> None:
+        look = self._look()
+        name = "" if look is None else self._key_of(look)
+        if name != self._here:
+            self._here = name
+            for pane in self.query(TextPane):
+                pane.scroll_home(animate=False)
+        self._show_one()
+
+    def _show_one(self) -> None:
+        look, glyphs, now = self._look(), self.owner.settings.glyphs, present()
+        progress = self.query_one("#job-progress", TextPane)
+        progress.renew(lambda width: progress_text(look, glyphs, width, now))
+        if isinstance(look, JobLook) and look.runs and not progress.has_focus:
+            under_way = len(look.told.stages) + 1  # lines down to the stage that runs
+            progress.scroll_to(y=max(0, under_way - progress.size.height), animate=False)
+        self.query_one("#job-problems", TextPane).renew(
+            lambda width: problems_text(look, glyphs, width)
+        )
+        self.query_one(KeyLine).draw()
+
+    def _look(self) -> JobLook | PartJob | None:
+        at = self.query_one("#jobs", RowList).cursor
+        return self._shown[at] if 0 <= at < len(self._shown) else None
+
+    def _process(self, key_id: str) -> JobLook | None:
+        look = self._look()
+        return look if self.allowed(key_id) and isinstance(look, JobLook) else None
+
+    @staticmethod
+    def _key_of(each: JobLook | PartJob) -> str:
+        return each.job.id if isinstance(each, JobLook) else f"{each.target} {each.began}"
+
+    @staticmethod
+    def _began(each: JobLook | PartJob) -> float:
+        return each.job.asked if isinstance(each, JobLook) else each.began
+
+    @staticmethod
+    def _is_running(each: JobLook | PartJob) -> bool:
+        return each.runs if isinstance(each, JobLook) else each.ended is None
+
+    def why_not(self, key_id: str) -> str | None:
+        """Why a key of a job does nothing at present."""
+        if not key_id.startswith("jobs.") or key_id == "jobs.new":
+            return super().why_not(key_id)
+        look = self._look()
+        if look is None:
+            return "there is no job"
+        if isinstance(look, PartJob):
+            ended = key_id == "jobs.clear" and look.ended is not None
+            return None if ended else "it runs in this window; view 5 shows it"
+        if key_id == "jobs.stop":
+            return None if look.runs else "it does not run"
+        if key_id == "jobs.clear":
+            return "it runs; X stops it" if look.runs else None
+        if key_id == "jobs.go_on":
+            if look.runs:
+                return "it runs"
+            done = look.job.state is BackgroundState.ENDED and look.job.exit_code in (0, 1)
+            return "it is done; i starts it with other words" if done else None
+        return None
+
+    @on(RowList.Opened)
+    def _open(self) -> None:
+        look = self._look()
+        if isinstance(look, JobLook):
+            name, kind = look.target
+            if name and not look.runs:
+                self.post_message(OpenTarget(name, kind))
+            else:
+                self.action_log_of_job()
+        elif look is not None:
+            self.action_view("submodel")
+
+    def action_log_of_job(self) -> None:
+        """Show what the job printed."""
+        look = self._process("jobs.log")
+        if look is not None:
+            self._read_log(look)
+
+    @work(thread=True, exclusive=True, group="log", exit_on_error=False)
+    def _read_log(self, look: JobLook) -> None:
+        self.post_message(self.LogRead(look, self.owner.watched.log(look.job)))
+
+    @on(LogRead)
+    def _show_log(self, event: LogRead) -> None:
+        lines = [printable(line.expandtabs(2)) for line in event.text.splitlines()]
+        text = Content("\n".join(lines or ["nothing printed yet"]))
+        self.owner.show_text(f"Log of {event.look.command}", lambda _: text)
+
+    def action_stop_job(self) -> None:
+        """Ask, then stop it."""
+        look = self._process("jobs.stop")
+        if look is None:
+            return
+        note = "type yes: its process ends, nothing half done is kept"
+        form = LineForm(self.owner.settings.glyphs, f"Stop {look.command}?", note=note)
+
+        def answered(text: str | None) -> None:
+            if text == "yes":
+                self.notify("stopping it")
+                self._do(partial(self.owner.watched.stop, look.job))
+            else:
+                self.notify("it goes on")
+
+        self.app.push_screen(form, answered)
+
+    def action_go_on(self) -> None:
+        """Start its command again; in trouble with the store, try that again."""
+        look = self._process("jobs.go_on")
+        if look is not None:
+            self._do(partial(self.owner.watched.go_on, look.job))
+
+    def action_again(self) -> None:
+        """Show its form, filled in."""
+        look = self._process("jobs.again")
+        if look is not None:
+            with suppress(KeyError):
+                self.open_form(look.command, texts_of(look.job.words))
+
+    def action_clear_job(self) -> None:
+        """Take it off the list."""
+        look = self._look()
+        if not self.allowed("jobs.clear"):
+            return
+        if isinstance(look, PartJob):
+            self.owner.part_jobs = tuple(each for each in self.owner.part_jobs if each != look)
+            self._show()
+        elif look is not None:
+            self._do(partial(self.owner.watched.clear, look.job))
+
+    @work(thread=True, group="job", exit_on_error=False)
+    def _do(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except (DivergraphError, OSError) as error:
+            self.notify(str(error), severity="error")
+        self.app.call_from_thread(self.owner.look_at_jobs)
+
+    def yank_choices(self) -> dict[str, tuple[str, str]]:
+        """The command line of the job."""
+        look = self._look()
+        if not isinstance(look, JobLook):
+            return {}
+        return {"command": ("c", shlex.join(["divergraph", *look.job.words]))}
