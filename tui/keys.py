@@ -224,7 +224,7 @@ TABLE: tuple[Key, ...] = (
     Key("choice.next", "right,space", "choose(1)", KeyScope.CHOICE, "the next choice"),
     Key("choice.previous", "left", "choose(-1)", KeyScope.CHOICE, "the choice before"),
     Key("leaving.go_on", "b", "leave('go on')", KeyScope.LEAVING, "let them go on, and leave"),
-    Key("leaving.stop", "s", "leave('stop')", KeyScope.LEAVING, "stop them, and leave"),
+    Key("leaving.stop", "X", "leave('stop')", KeyScope.LEAVING, "stop them, and leave"),
     Key("leaving.stay", "escape,q", "dismiss", KeyScope.LEAVING, "stay"),
     Key("form.export", "enter", "accept", KeyScope.FORM, "write the part"),
     Key("asked.close", "escape", "dismiss", KeyScope.ASKED, "close the window"),

@@ -43,7 +43,7 @@ class LeaveOverlay(Overlay):
         )
         rows = [
             (Cell("b", "linked"), Cell("leave, let it go on"), Cell("8 finds it again", "quiet")),
-            (Cell("s", "linked"), Cell("stop it, and leave"), Cell("nothing is kept", "quiet")),
+            (Cell("X", "linked"), Cell("stop it, and leave"), Cell("nothing is kept", "quiet")),
             (Cell("esc", "linked"), Cell("stay"), Cell("")),
         ]
         return RowList(FixedRows(columns, rows), self.glyphs)
