@@ -9,7 +9,7 @@ import pytest
 
 from divergraph.cli.main import cli
 from tui.jobs.form_table import FORMS, UNSHOWN
-from tui.jobs.forms import YES, FieldKind, form_of, form_titles, texts_of
+from tui.jobs.forms import YES, FormKind, form_of, form_titles, texts_of
 from tui.widgets.form_fields import paths_that_begin
 
 
@@ -34,12 +34,12 @@ def field(command, name):
 @pytest.mark.parametrize(
     ("command", "name", "kind"),
     [
-        ("compare", "golden", FieldKind.PATH),
-        ("compare", "replace_it", FieldKind.FLAG),
-        ("compare", "method", FieldKind.CHOICE),
-        ("compare", "time", FieldKind.TEXT),
-        ("analyse", "run", FieldKind.RUN),
-        ("import", "path", FieldKind.PATH),
+        ("compare", "golden", FormKind.PATH),
+        ("compare", "replace_it", FormKind.FLAG),
+        ("compare", "method", FormKind.CHOICE),
+        ("compare", "time", FormKind.TEXT),
+        ("analyse", "run", FormKind.RUN),
+        ("import", "path", FormKind.PATH),
     ],
 )
 def test_how_a_field_is_filled_in(command, name, kind):
@@ -81,9 +81,9 @@ def test_a_command_line_comes_back_as_the_texts_it_was_made_of(name):
     form = form_of(name)
     texts = {}
     for each in form.fields:
-        if each.kind is FieldKind.FLAG:
+        if each.kind is FormKind.FLAG:
             texts[each.name] = YES
-        elif each.kind is FieldKind.CHOICE:
+        elif each.kind is FormKind.CHOICE:
             texts[each.name] = each.choices[-1]
         else:
             texts[each.name] = "'a b' c" if each.several else "5"

@@ -17,7 +17,7 @@ YES = "yes"
 """The text of a flag that is set."""
 
 
-class FieldKind(StrEnum):
+class FormKind(StrEnum):
     """How a field is filled in."""
 
     FLAG = "flag"
@@ -57,15 +57,15 @@ class FormField:
         return self.parameter.multiple or self.parameter.nargs == -1
 
     @cached_property
-    def kind(self) -> FieldKind:
+    def kind(self) -> FormKind:
         """How it is filled in."""
         if isinstance(self.parameter, click.Option) and self.parameter.is_flag:
-            return FieldKind.FLAG
+            return FormKind.FLAG
         if isinstance(self.parameter.type, click.Choice):
-            return FieldKind.CHOICE
+            return FormKind.CHOICE
         if isinstance(self.parameter.type, click.Path):
-            return FieldKind.PATH
-        return FieldKind.RUN if self.name == "run" and not self.option else FieldKind.TEXT
+            return FormKind.PATH
+        return FormKind.RUN if self.name == "run" and not self.option else FormKind.TEXT
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class FormField:
         if self.default:
             return self.default
         shown = self.parameter.metavar if isinstance(self.parameter, click.Option) else ""
-        return shown or ("" if self.kind is FieldKind.TEXT else self.kind.value.upper())
+        return shown or ("" if self.kind is FormKind.TEXT else self.kind.value.upper())
 
     @property
     def help(self) -> str:
@@ -100,7 +100,7 @@ class FormField:
         """The words of the command line for *text*."""
         if not text.strip():
             return []
-        if self.kind is FieldKind.FLAG:
+        if self.kind is FormKind.FLAG:
             return [self.option]
         found: list[str] = []
         for value in self._values(text):
@@ -114,7 +114,7 @@ class FormField:
             return ""
         if not given:
             return "this is needed"
-        if self.kind is FieldKind.FLAG:
+        if self.kind is FormKind.FLAG:
             return ""
         try:
             values = self._values(text)
@@ -128,7 +128,7 @@ class FormField:
 
     def _values(self, text: str) -> list[str]:
         values = shlex.split(text) if self.several else [text.strip()]
-        if self.kind is not FieldKind.PATH:
+        if self.kind is not FormKind.PATH:
             return values
         return [str(Path(each).expanduser()) if each.startswith("~") else each for each in values]
 
@@ -215,7 +215,7 @@ def texts_of(words: Sequence[str]) -> dict[str, str]:
         value = given.get(field.name)
         if isinstance(value, (list, tuple)):
             value = shlex.join(map(str, value))
-        if field.kind is FieldKind.FLAG:
+        if field.kind is FormKind.FLAG:
             value = YES if value else ""
         if isinstance(value, str) and value:
             found[field.name] = value

@@ -12,7 +12,7 @@ from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import print_json
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import BAD_INPUT
-from divergraph.present.json.shapes import findings_json, pairs_json
+from divergraph.present.json.found import findings_json, pairs_json
 from divergraph.text.words import counted
 from importers.contract import Confidence
 

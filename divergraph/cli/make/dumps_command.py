@@ -8,7 +8,8 @@ import click
 
 from divergraph.cli.options import print_json
 from divergraph.cli.say import say
-from divergraph.present.json.shapes import Json, dump_json
+from divergraph.present.json.found import dump_json
+from divergraph.present.json.shapes import Json
 from graphstore.errors import InputError
 
 _COLUMNS = ("time", "rank", "model", "model_id", "step", "kind", "files")

@@ -35,9 +35,6 @@ from graphstore.op_row import OpRow
 if TYPE_CHECKING:
     from divergraph.ask.answers import UnmatchedOps
     from divergraph.golden_capture import CaptureResult, Coverage
-    from divergraph.inputs.detection import Findings
-    from divergraph.inputs.fitting_pairs import FittingPairs, FittingSide
-    from importers.dumps.detect import FoundDump
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 
@@ -232,64 +229,6 @@ def coverage_json(found: Coverage) -> dict[str, Json]:
         "types": found.types,
         "translated_types": found.translated_types,
         "without": dict(found.without),
-    }
-
-
-def findings_json(found: Findings) -> Json:
-    """One entry of ``detect``."""
-    return {
-        "path": str(found.path),
-        "graphs": [
-            {
-                "path": str(graph.path),
-                "format": graph.format,
-                "sure": graph.confidence > 1,
-                "reason": graph.reason,
-            }
-            for graph in found.graphs
-        ],
-        "dumps": [dump_json(dump) for dump in found.dumps],
-        "problem": found.problem or None,
-        "passed_over": found.passed_over,
-    }
-
-
-def pairs_json(found: FittingPairs) -> Json:
-    """One entry of ``detect --pairs``."""
-    return {
-        "path": str(found.folder),
-        "pairs": [
-            {
-                "golden": _side_json(pair.golden),
-                "device": _side_json(pair.device),
-                "shared": pair.shared,
-                "ops": pair.ops,
-            }
-            for pair in found.pairs
-        ],
-        "graphs": len(found.graphs),
-        "dumps": len(found.dumps),
-        "cut": found.cut or None,
-    }
-
-
-def _side_json(side: FittingSide) -> Json:
-    return {"graph": str(side.graph), "dump": str(side.dump), "tensors": side.tensors}
-
-
-def dump_json(dump: FoundDump) -> dict[str, Json]:
-    """One entry of ``dumps``."""
-    return {
-        "path": str(dump.path),
-        "kind": dump.kind.value,
-        "sure": dump.confidence > 1,
-        "reason": dump.reason,
-        "files": dump.files,
-        "time": dump.time or None,
-        "rank": dump.rank or None,
-        "model": dump.model or None,
-        "model_id": dump.model_id or None,
-        "step": dump.step or None,
     }
 
 

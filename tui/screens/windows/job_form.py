@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from divergraph.text.printable import printable
-from tui.jobs.forms import YES, FieldKind, FormField, JobForm
+from tui.jobs.forms import YES, FormField, FormKind, JobForm
 from tui.keys import KeyScope, bindings
 from tui.query_words import longest_start
 from tui.screens.windows.overlays import Window
@@ -96,14 +96,14 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
     def _widget(self, field: FormField) -> Widget:
         text = self._given.get(field.name, "")
         name = f"field-{field.name}"
-        if field.kind is FieldKind.FLAG:
+        if field.kind is FormKind.FLAG:
             return ChoiceField(("", YES), text, "no", id=name)
-        if field.kind is FieldKind.CHOICE:
+        if field.kind is FormKind.CHOICE:
             return ChoiceField(field.choices, text or field.default, self._glyphs.dash, id=name)
         suggester: Suggester | None = None
-        if field.kind is FieldKind.PATH:
+        if field.kind is FormKind.PATH:
             suggester = PathSuggester()
-        elif field.kind is FieldKind.RUN and self._runs:
+        elif field.kind is FormKind.RUN and self._runs:
             suggester = SuggestFromList(self._runs)
         shown = PlainInput(
             text, field.example, compact=True, suggester=suggester, select_on_focus=False, id=name
@@ -176,9 +176,9 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
         """Complete the path in the field, or list those that begin so."""
         field = self._field_of(self.focused)
         if field is not None and isinstance(self.focused, Input):
-            if field.kind is FieldKind.PATH:
+            if field.kind is FormKind.PATH:
                 self._complete(field.name, self.focused.value)
-            elif field.kind is FieldKind.RUN:
+            elif field.kind is FormKind.RUN:
                 text = self.focused.value
                 found = [run for run in self._runs if run.startswith(text)]
                 self._show_completed(self.Completed(field.name, text, found))
