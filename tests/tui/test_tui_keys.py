@@ -6,6 +6,7 @@ import pytest
 from browsing import said
 
 from tui import keys
+from tui.app import DivergraphApp
 from tui.keys import TABLE, KeyScope
 from tui.screens.jobs import JobsScreen
 from tui.screens.lineage import LineageScreen
@@ -43,6 +44,7 @@ OWNERS = {
         JobsScreen,
         StartScreen,
     ),
+    KeyScope.WINDOWS: (DivergraphApp,),
     KeyScope.JOBS: (JobsScreen,),
     KeyScope.START: (StartScreen,),
     KeyScope.JOB_FORM: (JobFormWindow,),
