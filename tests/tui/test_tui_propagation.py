@@ -1,14 +1,18 @@
 """The view of an error's path, and what the views say of a run whose errors were split."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 from browsing import said, text_of
+from layered_run import analysed_run
 
 from divergraph.ask import open_store
+from graphstore.model import OutputShares
 from tui.screens.ops import OpsScreen
 from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
+from tui.screens.submodel import SubmodelScreen
 from tui.screens.windows.overlays import YankOverlay
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
@@ -161,3 +165,55 @@ async def test_the_shell_command_shows_the_same_way(browse, analysed_store):
         with open_store(analysed_store) as store:
             (found,) = trace(store, "15").paths
         assert path(b.app) == [step.row.id for step in found.steps]
+
+
+async def test_a_cut_of_the_path_becomes_a_boundary_of_a_part(browse, analysed_store):
+    async with browse(analysed_store) as b:
+        await b.press("4", "b")
+        cuts = b.app.screen.query_one("#cuts", RowList)
+        while not cuts.has_focus:
+            await b.press("tab")
+        await b.press("G")
+        last = cuts.source.path.cuts[-1]
+        assert b.app.screen.current_op() == last.op
+        await b.press("B")
+        marked = [cuts.source.row(at)[0].text for at in range(len(cuts.source))]
+        assert (marked[-1], set(marked[:-1])) == ("E", {""})
+        steps = b.app.screen.query_one("#path", RowList)
+        assert steps.source.row(0)[0].text == "S"
+        await b.press("5")
+        assert isinstance(b.app.screen, SubmodelScreen)
+        address = b.app.screen.address()
+        assert (address.starts, address.ends) == ((FIRST,), (last.op,))
+        await b.press("u", "left_square_bracket")
+        assert isinstance(b.app.screen, PropagationScreen)
+        assert cuts.source.row(len(cuts.source) - 1)[0].text == ""
+        await b.press("enter")
+        assert isinstance(b.app.screen, OpsScreen)
+        assert b.app.screen.address().op == last.op
+
+
+async def test_the_cut_that_halves_the_path_is_chosen_first(browse, analysed_store):
+    async with browse(analysed_store) as b:
+        await b.press("4")
+        cuts = b.app.screen.query_one("#cuts", RowList)
+        assert cuts.source.op(cuts.cursor) == cuts.source.path.middle.op
+        assert cuts.source.row(cuts.cursor)[1].text == UNICODE.marked
+
+
+async def test_the_path_shows_shares_of_the_error_once_blame_was_asked(browse, tmp_path):
+    data = analysed_run()
+    shares = OutputShares({FIRST: 0.75, SECOND: -0.125}, 0.1)
+    analysis = replace(data.run.analysis, blame=shares)
+    url = str(tmp_path / "store")
+    with open_store(url) as store:
+        store.save_run(replace(data, run=replace(data.run, analysis=analysis)))
+    async with browse(url) as b:
+        await b.press("4", "u")
+        rows = b.app.screen.query_one("#path", RowList).source
+        place = [column.id for column in rows.columns].index("share")
+        shown = {rows.op(at): rows.row(at)[place].text for at in range(len(rows))}
+        assert shown[FIRST] == "75%"
+        assert shown["model/layer_5/LayerNorm"] == UNICODE.dash
+        await b.press("f1")
+        assert "part of the error at the outputs" in text_of(b.app)

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import numpy as np
 from textual.content import Content
 
-from divergraph.ask import ErrorPath, PathStep, Trace
+from divergraph.ask import Cut, ErrorPath, PathStep, Trace
 from divergraph.ask.error_paths.path_compression import fold_starts, fold_text
 from divergraph.ask.error_paths.path_steps import PathSteps
 from divergraph.ask.sentences import names, step_note
 from divergraph.text.printable import printable
 from graphstore.columns.coded import Int
-from graphstore.model import Metric, OpState
+from graphstore.model import Metric, OpState, Side
 from tui.render.op_table import ERROR_DECADES, ERROR_FLOOR, state_style, value_style, widest_name
+from tui.render.part_marks import Marks
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
@@ -39,6 +40,7 @@ class ErrorPathRows:
 
     path: ErrorPath
     glyphs: Glyphs
+    marks: Marks = field(default_factory=Marks)
     open: Set[int] = frozenset()
     whole: bool = False
 
@@ -64,7 +66,9 @@ class ErrorPathRows:
         types = max(len(ops.types.values[code]) for code in np.unique(ops.types.codes[told]))
         some = np.linspace(0, len(self) - 1, min(len(self), _MEASURED)).astype(np.int64)
         notes = (self._note(int(self.starts[row])) for row in np.unique(some).tolist())
+        shares = (ListColumn("share", "share", 5, align="right", priority=3, sortable=False),)
         return (
+            ListColumn("part", "", 1, sortable=False),
             ListColumn("place", "#", 5, len(str(len(steps))) + 1, align="right", sortable=False),
             ListColumn("op", "op", 18, longest, cut="left", sortable=False),
             ListColumn("type", "type", 8, types, priority=7, sortable=False),
@@ -72,8 +76,15 @@ class ErrorPathRows:
             ListColumn("rel", "rel.err", 7, align="right", sortable=False),
             ListColumn("bar", "decades", BAR, priority=4, sortable=False),
             ListColumn("gain", "gain", 6, 7, align="right", sortable=False),
+            *(shares if self._shares else ()),
             ListColumn("note", "note", 18, max(map(width_of, notes)), priority=2, sortable=False),
         )
+
+    @property
+    def _shares(self) -> Mapping[str, float]:
+        """What part of the error of the outputs ops make, where ``blame`` was asked."""
+        run = self.path.steps.region.facts.run
+        return {} if run is None else run.analysis.blame.shares
 
     def _note(self, number: int) -> str:
         return step_note(self.path.steps[number], first=number == 0)
@@ -104,7 +115,8 @@ class ErrorPathRows:
         if len(steps) > 1:
             head, _, gains = fold_text(steps).partition(", ")
             note = f"{gains}; enter shows them" if gains else "enter shows them"
-            return (Cell(""), Cell(f"... {head}", "quiet"), *[Cell("")] * 5, Cell(note, "quiet"))
+            between = [Cell("")] * (len(self.columns) - 4)
+            return (Cell(""), Cell(""), Cell(f"... {head}", "quiet"), *between, Cell(note, "quiet"))
         return self._step(number, steps[0])
 
     def _step(self, number: int, step: PathStep) -> tuple[Cell, ...]:
@@ -112,7 +124,10 @@ class ErrorPathRows:
         style = value_style(row.state)
         error = None if row.metrics is None else row.metrics.relative_euclidean_distance
         strong = style if row.state in (OpState.ORIGIN, OpState.BROKEN) else ""
+        share = self._shares.get(row.id)
+        shares = (Cell(glyphs.dash if share is None else f"{share:.0%}"),)
         return (
+            Cell(mark_of(self.marks, row.id), "linked"),
             Cell(f"{number}{glyphs.state(row.state)}", state_style(row.state)),
             Cell(row.id, strong, f" {glyphs.fused}{row.fused}" if row.fused > 1 else "", "fused"),
             Cell(row.type),
@@ -120,6 +135,7 @@ class ErrorPathRows:
             Cell(wording.small(error, glyphs), strong),
             Cell(_bar(error, glyphs), style),
             Cell(wording.gain(row.gain, glyphs)),
+            *(shares if self._shares else ()),
             Cell(step_note(step, first=number == 0), "quiet"),
         )
 
@@ -132,6 +148,57 @@ def _bar(error: float | None, glyphs: Glyphs) -> str:
         return full * BAR
     decades = 1 + math.log10(max(error, ERROR_FLOOR)) / ERROR_DECADES
     return full * min(BAR, max(1, round(decades * BAR)))
+
+
+@dataclass(frozen=True)
+class CutRows:
+    """The ops every path passes, with how many lie on either side; the one that halves the path
+    best is marked."""
+
+    path: ErrorPath
+    glyphs: Glyphs
+    marks: Marks = field(default_factory=Marks)
+    columns: Sequence[ListColumn] = field(init=False)
+
+    def __post_init__(self) -> None:
+        names = widest_name(cut.op for cut in self.path.cuts)
+        columns = (
+            ListColumn("part", "", 1, sortable=False),
+            ListColumn("best", "", 1, sortable=False),
+            ListColumn("op", "op", 18, names, cut="left", sortable=False),
+            ListColumn("above", "before", 7, align="right", sortable=False),
+            ListColumn("below", "behind", 7, align="right", sortable=False),
+        )
+        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "best", self.path.middle)
+
+    best: Cut | None = field(init=False)
+
+    def __len__(self) -> int:
+        return len(self.path.cuts)
+
+    def op(self, index: int) -> str:
+        """The op of one row."""
+        return self.path.cuts[index].op
+
+    def row(self, index: int) -> Sequence[Cell]:
+        """The cells of one row."""
+        cut = self.path.cuts[index]
+        best = cut == self.best
+        return (
+            Cell(mark_of(self.marks, cut.op), "linked"),
+            Cell(self.glyphs.marked if best else "", "linked"),
+            Cell(cut.op, "linked" if best else ""),
+            Cell(str(cut.above), "quiet"),
+            Cell(str(cut.below), "quiet"),
+        )
+
+
+def mark_of(marks: Marks, op: str) -> str:
+    """S for a start of the part that is being chosen, E for an end; no mark for others."""
+    if marks.side is not Side.DEVICE:
+        return ""
+    return "S" if op in marks.starts else "E" if op in marks.ends else ""
 
 
 def title(trace: Trace, number: int, glyphs: Glyphs) -> str:
@@ -177,29 +244,6 @@ def reach(trace: Trace, path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
     if len(trace.healed) > _LISTED:
         lines.append(_line("healed", f"{len(trace.healed) - _LISTED} more"))
     return Content("\n").join(line.truncate(width) for line in lines)
-
-
-def cuts(path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
-    """The ops every path passes, with how many lie on either side."""
-    if not path.cuts:
-        return Content.styled(
-            "no op lies on every path: the model cannot be cut by one", theme.QUIET
-        )
-    middle = path.middle
-    lines = []
-    for cut in path.cuts:
-        tail = f"  {cut.above} above, {cut.below} below"
-        best = cut == middle
-        room = width - len(tail) - 2
-        name = fit(printable(cut.op), room, glyphs.ellipsis, "left", "left")
-        mark = f"{glyphs.marked} " if best else "  "
-        lines.append(
-            Content.assemble(
-                (mark, theme.LINKED), (name, theme.LINKED if best else ""), (tail, theme.QUIET)
-            )
-        )
-    head = Content.styled(f"{glyphs.marked} halves the path best: cut here to bisect", theme.QUIET)
-    return Content("\n").join([*lines, head])
 
 
 def _line(label: str, *parts: str | tuple[str, str]) -> Content:

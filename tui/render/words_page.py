@@ -31,6 +31,13 @@ _OWN = {
     "gain": "the relative error coming out over the worst one going in",
     "#": "its rank, and the mark of its state",
     "mark": "whether the row is marked",
+    "part": "S where the part starts that is being chosen, E where it ends",
+    "place": "its place on the path, and the mark of its state",
+    "bar": "the size of the relative error, a cell for each few powers of ten",
+    "share": "its part of the error at the outputs, as `blame` found it",
+    "best": "the cut that halves the path best: to bisect, take it as an end",
+    "above": "the ops between the start of the path and this one",
+    "below": "the ops between this one and the end of the path",
 }
 _LEVELS = {
     Level.PASS: "within every limit and warning level",

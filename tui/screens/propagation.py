@@ -17,7 +17,8 @@ from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenOp
 from tui.render import path_rows
-from tui.render.path_rows import ErrorPathRows
+from tui.render.part_marks import Marks
+from tui.render.path_rows import CutRows, ErrorPathRows
 from tui.screens.base import ViewScreen
 from tui.widgets.lines import KeyLine
 from tui.widgets.row_list import RowList
@@ -40,6 +41,8 @@ class PropagationScreen(ViewScreen):
         "paths.next",
         "paths.previous",
         "paths.unfold",
+        "part.start",
+        "part.end",
         "origin.first",
         "origin.next",
         "yank",
@@ -72,7 +75,7 @@ class PropagationScreen(ViewScreen):
         yield RowList(FixedRows(()), glyphs, id="path", empty="loading")
         with Horizontal(id="around"):
             yield TextPane("Where the error goes", id="reach")
-            yield TextPane("Every path passes", id="cuts")
+            yield RowList(FixedRows(()), glyphs, id="cuts", empty="loading")
 
     def on_mount(self) -> None:
         """Put the cursor into the path."""
@@ -80,6 +83,7 @@ class PropagationScreen(ViewScreen):
         listed = self.query_one("#path", RowList)
         listed.name_pane("The path of the error")
         listed.focus()
+        self.query_one("#cuts", RowList).name_pane("Every path passes: b B take a cut into a part")
 
     def address(self) -> ScreenAddress:
         """The op the error is followed from."""
@@ -88,13 +92,16 @@ class PropagationScreen(ViewScreen):
     def load(self, address: ScreenAddress) -> None:
         """Ask for the paths from the op of *address*, or from the first origin."""
         self._trace, self._rows, self._op = None, None, address.op
-        self.query_one("#path", RowList).show(FixedRows(()), empty="loading")
+        for pane in ("#path", "#cuts"):
+            self.query_one(pane, RowList).show(FixedRows(()), empty="loading")
         self._ask(address.op)
 
     def restore(self, address: ScreenAddress) -> None:
         """Follow the error of another op of the same run."""
         if self._trace is None or address.op not in ("", self._op):
             self.load(address)
+        else:
+            self._show_marks()
 
     @work(thread=True, exclusive=True, group="paths", exit_on_error=False)
     def _ask(self, op: str) -> None:
@@ -125,7 +132,8 @@ class PropagationScreen(ViewScreen):
         trace, glyphs = self._trace, self.owner.settings.glyphs
         listed = self.query_one("#path", RowList)
         if trace is None or not trace.paths:
-            listed.show(FixedRows(()), empty="the error of this op reaches no output")
+            for each in (listed, self.query_one("#cuts", RowList)):
+                each.show(FixedRows(()), empty="the error of this op reaches no output")
             return
         path = trace.paths[number]
         listed.name_pane(path_rows.title(trace, number, glyphs))
@@ -133,14 +141,40 @@ class PropagationScreen(ViewScreen):
         self.query_one("#reach", TextPane).show(
             lambda width: path_rows.reach(trace, path, glyphs, width)
         )
-        self.query_one("#cuts", TextPane).show(lambda width: path_rows.cuts(path, glyphs, width))
+        cuts = CutRows(path, glyphs, self._marks())
+        best = path.cuts.index(path.middle) if path.middle is not None else 0
+        why = "no op lies on every path: the model cannot be cut by one"
+        self.query_one("#cuts", RowList).show(cuts, cursor=best, empty=why)
         self.query_one(KeyLine).draw()
 
     def _draw_rows(self, cursor: Callable[[ErrorPathRows], int] = lambda _: 0) -> None:
         assert self._trace is not None
         path, glyphs = self._trace.paths[self._number], self.owner.settings.glyphs
-        self._rows = ErrorPathRows(path, glyphs, self._open, self._whole)
+        self._rows = ErrorPathRows(path, glyphs, self._marks(), self._open, self._whole)
         self.query_one("#path", RowList).show(self._rows, cursor=cursor(self._rows))
+
+    def _marks(self) -> Marks:
+        return self.owner.session.marks.now
+
+    def mark_part(self, what: str, op: str) -> None:
+        """Mark an op, or a cut, as a start or an end of a part; it shows."""
+        super().mark_part(what, op)
+        self._show_marks()
+
+    def _show_marks(self) -> None:
+        for each in (self.query_one("#path", RowList), self.query_one("#cuts", RowList)):
+            rows = each.source
+            if isinstance(rows, ErrorPathRows | CutRows) and rows.marks != self._marks():
+                each.source = replace(rows, marks=self._marks())
+                each.renew()
+        shown = self.query_one("#path", RowList).source
+        self._rows = shown if isinstance(shown, ErrorPathRows) else None
+
+    @on(RowList.Opened, "#cuts")
+    def _opened_cut(self, event: RowList.Opened) -> None:
+        rows = event.rows.source
+        if isinstance(rows, CutRows):
+            self.post_message(OpenOp(rows.op(event.index)))
 
     @on(RowList.Opened, "#path")
     def _opened(self, event: RowList.Opened) -> None:
@@ -175,16 +209,17 @@ class PropagationScreen(ViewScreen):
         self._draw_rows(lambda shown: int(np.searchsorted(shown.starts, number, "right")) - 1)
 
     def current_op(self) -> str:
-        """The op under the cursor."""
+        """The op under the cursor, of the path or of the cuts, whichever the user is in."""
+        cuts = self.query_one("#cuts", RowList)
+        if cuts.has_focus and isinstance(cuts.source, CutRows) and len(cuts.source):
+            return cuts.source.op(cuts.cursor)
         index = self.query_one("#path", RowList).cursor
         return "" if self._rows is None or index >= len(self._rows) else self._rows.op(index)
 
     def current_topo(self) -> int:
         """Its place in execution order."""
-        if self._rows is None or not len(self._rows):
-            return -1
-        index = self.query_one("#path", RowList).cursor
-        return self._rows.number(index)
+        rows, op = self.owner.session.known_rows(), self.current_op()
+        return -1 if rows is None else rows.number.get(op, -1)
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of this view does nothing at present."""
