@@ -63,6 +63,14 @@ class JobFollower(Owner):
         for look in event.looks:
             if look.job.id in ran and not look.runs:
                 self.notify(f"{look.command}: {ending(look)}", timeout=10)
+                self._show_anew(look.target[0])
+
+    def _show_anew(self, name: str) -> None:
+        """Ask again for the run *name*, which a job may have changed."""
+        if name:
+            self.session.made_anew(name)
+        if name and name == self.session.target and self.current_mode not in ("jobs", "runs"):
+            self.show_again()
 
     def start_job(self, words: Sequence[str]) -> None:
         """Start a command as a process, and show it in the view of jobs."""

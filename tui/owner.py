@@ -61,6 +61,10 @@ class Owner(App[None]):
         """Go to *address* and remember it in the jump list."""
 
     @abstractmethod
+    def show_again(self) -> None:
+        """Have the view ask again for what it shows."""
+
+    @abstractmethod
     def jump(self, direction: int) -> None:
         """Go back (-1) or forward (1) in the jump list."""
 

@@ -90,6 +90,8 @@ class Session:
         self._marks: dict[str, MarkHistory] = {}
         self._wanted_query: tuple[str, str] | None = None
         self.last_op = ""
+        self.edition = 0
+        """Goes up when a job changed a run, so that views ask anew."""
 
     def targets(self) -> tuple[list[Run], list[GraphInfo]]:
         """Runs and imported graphs, newest first."""
@@ -108,6 +110,13 @@ class Session:
         with self._lock:
             self._open().rename(name, new_name)
             self._forget(name)
+
+    def made_anew(self, name: str) -> None:
+        """A job made or changed the run *name*: what is known of it is asked for again."""
+        target = self.target
+        self._forget(name)
+        self.target = target
+        self.edition += 1
 
     def _forget(self, name: str) -> None:
         for kept in (self._overviews, self._rows, self._choosers, self._ladders, self._tensors):

@@ -13,6 +13,7 @@ from tui.screens.ops import OpsScreen
 from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
 from tui.screens.submodel import SubmodelScreen
+from tui.screens.windows.job_form import JobFormWindow
 from tui.screens.windows.overlays import YankOverlay
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
@@ -201,19 +202,37 @@ async def test_the_cut_that_halves_the_path_is_chosen_first(browse, analysed_sto
         assert cuts.source.row(cuts.cursor)[1].text == UNICODE.marked
 
 
+@pytest.mark.parametrize("key", ["K", "X"])
+async def test_blame_is_asked_with_a_form(browse, analysed_store, key):
+    async with browse(analysed_store) as b:
+        await b.press("4", key)
+        assert isinstance(b.app.screen, JobFormWindow)
+        exact = f" --exact {FIRST}" if key == "X" else ""
+        assert b.app.screen.texts()["run"] == "15"
+        assert f"divergraph blame 15{exact}" in text_of(b.app)
+        await b.press("escape")
+        assert isinstance(b.app.screen, PropagationScreen)
+
+
 async def test_the_path_shows_shares_of_the_error_once_blame_was_asked(browse, tmp_path):
     data = analysed_run()
     shares = OutputShares({FIRST: 0.75, SECOND: -0.125}, 0.1)
     analysis = replace(data.run.analysis, blame=shares)
     url = str(tmp_path / "store")
     with open_store(url) as store:
-        store.save_run(replace(data, run=replace(data.run, analysis=analysis)))
+        store.save_run(data)
     async with browse(url) as b:
         await b.press("4", "u")
-        rows = b.app.screen.query_one("#path", RowList).source
-        place = [column.id for column in rows.columns].index("share")
-        shown = {rows.op(at): rows.row(at)[place].text for at in range(len(rows))}
-        assert shown[FIRST] == "75%"
-        assert shown["model/layer_5/LayerNorm"] == UNICODE.dash
+        rows = b.app.screen.query_one("#path", RowList)
+        assert "share" not in [column.id for column in rows.source.columns]
+        with open_store(url) as store:  # as a job does, in its own process
+            store.save_run(replace(data, run=replace(data.run, analysis=analysis)), replace=True)
+        b.app._show_anew("15")
+        await b.press("u")
+        place = [column.id for column in rows.source.columns].index("share")
+        shown = {
+            rows.source.op(at): rows.source.row(at)[place].text for at in range(len(rows.source))
+        }
+        assert (shown[FIRST], shown["model/layer_5/LayerNorm"]) == ("75%", UNICODE.dash)
         await b.press("f1")
         assert "part of the error at the outputs" in text_of(b.app)

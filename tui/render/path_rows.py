@@ -65,7 +65,7 @@ class ErrorPathRows:
         longest = widest_name(map(ops.ids.__getitem__, told.tolist()), 3 * (fused > 1))
         types = max(len(ops.types.values[code]) for code in np.unique(ops.types.codes[told]))
         some = np.linspace(0, len(self) - 1, min(len(self), _MEASURED)).astype(np.int64)
-        notes = (self._note(int(self.starts[row])) for row in np.unique(some).tolist())
+        notes = map(self._note, np.unique(some).tolist())
         shares = (ListColumn("share", "share", 5, align="right", priority=3, sortable=False),)
         return (
             ListColumn("part", "", 1, sortable=False),
@@ -86,8 +86,13 @@ class ErrorPathRows:
         run = self.path.steps.region.facts.run
         return {} if run is None else run.analysis.blame.shares
 
-    def _note(self, number: int) -> str:
-        return step_note(self.path.steps[number], first=number == 0)
+    def _note(self, index: int) -> str:
+        """What is said of a row."""
+        steps = self.steps(index)
+        if len(steps) == 1:
+            return step_note(steps[0], first=index == 0)
+        gains = fold_text(steps).partition(", ")[2]
+        return f"{gains}; enter shows them" if gains else "enter shows them"
 
     def __len__(self) -> int:
         return len(self.starts)
@@ -113,8 +118,7 @@ class ErrorPathRows:
         """The cells of one row."""
         number, steps = int(self.starts[index]), self.steps(index)
         if len(steps) > 1:
-            head, _, gains = fold_text(steps).partition(", ")
-            note = f"{gains}; enter shows them" if gains else "enter shows them"
+            head, note = fold_text(steps).partition(", ")[0], self._note(index)
             between = [Cell("")] * (len(self.columns) - 4)
             return (Cell(""), Cell(""), Cell(f"... {head}", "quiet"), *between, Cell(note, "quiet"))
         return self._step(number, steps[0])

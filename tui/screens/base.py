@@ -59,6 +59,7 @@ class ViewScreen(JobActions):
     def __init__(self) -> None:
         super().__init__()
         self._at = ""
+        self._edition = 0
         self._filled = False
 
     def compose(self) -> ComposeResult:
@@ -93,8 +94,8 @@ class ViewScreen(JobActions):
         place = f"{session.kind} {session.target}" if session.target else ""
         crumbs = [crumb for crumb in ("divergraph", place, self.CRUMB) if crumb]
         self.query_one(TitleLine).show(crumbs, session.store_name)
-        if self._at != session.target:
-            self._at = session.target
+        if (self._at, self._edition) != (session.target, session.edition):
+            self._at, self._edition = session.target, session.edition
             self._filled = False
             self._forget_problem()
             self.load(address)

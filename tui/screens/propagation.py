@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from tui.messages import OpenOp
 from tui.render import path_rows
 from tui.render.part_marks import Marks
 from tui.render.path_rows import CutRows, ErrorPathRows
-from tui.screens.base import ViewScreen
+from tui.screens.job_forms import JobStarter
 from tui.widgets.lines import KeyLine
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from divergraph.ask import Trace
 
 
-class PropagationScreen(ViewScreen):
+class PropagationScreen(JobStarter):
     """A path op by op, what the error reaches, the ops every path passes."""
 
     VIEW = "propagation"
@@ -41,6 +42,8 @@ class PropagationScreen(ViewScreen):
         "paths.next",
         "paths.previous",
         "paths.unfold",
+        "paths.keep",
+        "paths.exact",
         "part.start",
         "part.end",
         "origin.first",
@@ -208,6 +211,17 @@ class PropagationScreen(ViewScreen):
         self._open, self._whole = frozenset(), len(rows) < len(rows.path.steps)
         self._draw_rows(lambda shown: int(np.searchsorted(shown.starts, number, "right")) - 1)
 
+    def action_blame(self) -> None:
+        """Fill in the form of ``blame``: shares of the error, and the ops to keep exact."""
+        if self.allowed("paths.keep"):
+            self.open_form("blame")
+
+    def action_what_if(self) -> None:
+        """Fill in the same form with what is asked of the op under the cursor."""
+        if self.allowed("paths.exact"):
+            exact = shlex.join([self.current_op()])
+            self.open_form("blame", {"run": self.owner.session.target, "exact": exact})
+
     def current_op(self) -> str:
         """The op under the cursor, of the path or of the cuts, whichever the user is in."""
         cuts = self.query_one("#cuts", RowList)
@@ -226,6 +240,8 @@ class PropagationScreen(ViewScreen):
         if key_id in {"paths.next", "paths.previous"}:
             several = self._trace is not None and len(self._trace.paths) > 1
             return None if several else "there is one path only"
+        if key_id == "paths.exact" and not self.current_op():
+            return "no op is chosen here"
         return super().why_not(key_id)
 
     def yank_choices(self) -> dict[str, tuple[str, str]]:
