@@ -100,6 +100,7 @@ TABLE: tuple[Key, ...] = (
     Key("origin.next", "e", "next_origin", ALL, "next origin in execution order", "next"),
     Key("origin.previous", "E", "previous_origin", ALL, "previous origin", "prev"),
     Key("propagation.follow", "p", "follow", ALL, "follow the error of this op", "follow"),
+    Key("why", "W", "why", ALL, "what to do next, and why this op is judged so", "why"),
     Key("edge.before", "less_than_sign", "edge(-1)", ALL, "to what makes an input of this op"),
     Key("edge.behind", "greater_than_sign", "edge(1)", ALL, "to what reads an output of this op"),
     Key("edge.around", "L", "around", ALL, "draw what is around this op"),

@@ -22,6 +22,7 @@ from tui.tensors import OpenedTensors
 if TYPE_CHECKING:
     from divergraph.api.answers import Minimized
     from divergraph.ask import OpDetail, Overview, RunChanges, Trace
+    from divergraph.ask.advisor.advisor import Advice
     from graphstore.cancellation import Cancellation
     from graphstore.columns.op_columns import OpColumns
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
@@ -81,6 +82,7 @@ class Session:
         self._closed = False
         self._lock = threading.RLock()
         self._overviews: dict[str, Overview] = {}
+        self._advice: dict[str, Advice] = {}
         self._rows: dict[str, OpColumns] = {}
         self._details: dict[tuple[str, str], OpDetail] = {}
         self._traces: dict[tuple[str, str], Trace] = {}
@@ -119,7 +121,8 @@ class Session:
         self.edition += 1
 
     def _forget(self, name: str) -> None:
-        for kept in (self._overviews, self._rows, self._choosers, self._ladders, self._tensors):
+        views = (self._choosers, self._ladders, self._tensors)
+        for kept in (self._overviews, self._advice, self._rows, *views):
             kept.pop(name, None)
         for by_op in (self._details, self._traces):
             for place in [place for place in by_op if place[0] == name]:
@@ -155,6 +158,16 @@ class Session:
                 self._overviews[self.target] = answer
                 self._settle()
             return self._overviews[self.target]
+
+    def advice(self) -> Advice:
+        """What to do about the run; reads all of it."""
+        from divergraph.ask.advisor.advisor import advise
+
+        with self._lock:
+            if self.target not in self._advice:
+                self._advice = {self.target: advise(self._open().run_data(self.target))}
+                self._settle()
+            return self._advice[self.target]
 
     def rows(self) -> OpColumns:
         """All ops of the device graph of the run, or of the imported graph, in topo order."""

@@ -19,7 +19,7 @@ from tui.screens.base import ViewScreen
 
 _FIELDS = frozenset({"filter.open", "commands"})
 _WINDOWS = frozenset(
-    "yank log help words part.export part.tried jobs.new jobs.again jobs.log jobs.stop "
+    "yank log help words why part.export part.tried jobs.new jobs.again jobs.log jobs.stop "
     "start.compare start.import start.capture".split()
 )
 """The keys that open a field, and those that open a window, by their ids in the table."""

@@ -48,6 +48,7 @@ def lines_of(app) -> list[str]:
         ("4", "o", "enter", "escape"),
         ("2", "f", "b", "j", "B", "5", "o", "enter", "escape"),
         ("at",),
+        ("1", "W", "escape", "2", "j", "W"),
         ("colon", "c", "o", "n", "v"),
         ("2", "slash", "c", "o", "n", "v", "escape"),
     ],

@@ -4,7 +4,7 @@ import csv
 import threading
 
 import pytest
-from browsing import op_under_cursor, said, shown_ops, table, text_of
+from browsing import Browser, op_under_cursor, said, shown_ops, table, text_of
 from textual.widgets import Static
 
 from tui.address import parse_address
@@ -356,3 +356,26 @@ async def test_the_words_of_the_screen_are_explained_in_place(browse):
         assert "the op's place in execution order" in shown
         await b.press("G")
         assert "within every limit and warning level" in text_of(b.app)
+
+
+async def test_what_to_do_next_and_why(make_app, analysed_store, settle):
+    """On the overview at once, with the reckoning behind a key, which works in any view."""
+    async with Browser(make_app(analysed_store, "15"), settle, (120, 60)) as b:
+        overview = b.app.screen.query_one("#verdict", TextPane)
+        shown = overview.query_one(Static).render().plain
+        assert "next      " in shown
+        await b.press("W")
+        why = text_of(b.app)
+        origin = b.app.screen_stack[-2].current_op()
+        assert "What to do next" in why
+        assert f"Why {origin} is judged so" in why
+        assert "suspect above 6" in why
+        await b.press("escape", "2", "g", "W")
+        assert f"Why {b.app.screen_stack[-2].current_op()} is judged so" in text_of(b.app)
+        assert b.app.session.commands[-2].startswith("divergraph advise 15")
+
+
+async def test_limits_have_no_reckoning(browse):
+    async with browse as b:
+        await b.press("W")
+        assert "divergraph analyse" in text_of(b.app)

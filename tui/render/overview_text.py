@@ -12,6 +12,7 @@ from divergraph.ask.sentences import limits_text, mismatch_sentence
 from divergraph.text.printable import printable
 from divergraph.text.words import observed_text, reserve_text
 from graphstore.model import Method, Metric, OpState, Verdict
+from tui.render.hanging import hung
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
@@ -29,13 +30,16 @@ _VERDICT_STYLES = {
 }
 
 
-def verdict(overview: Overview, glyphs: Glyphs, width: int, accused: int = 0) -> Content:
-    """The verdict, what was compared with what, and how many tensors have which level; then the
-    origin or suspect at place *accused*."""
+def verdict(
+    overview: Overview, glyphs: Glyphs, width: int, accused: int = 0, remedy: str = ""
+) -> Content:
+    """The verdict, the origin or suspect at place *accused* and what to do about it, what was
+    compared with what, and how many tensors have which level."""
     run, counts = overview.run, overview.run.counts
     lines = [
         headline(overview, glyphs, width),
         *_said(overview, glyphs, width, accused),
+        *(hung(fit("next", _LABEL, ""), remedy, width, theme.HEADING) if remedy else ()),
         Content(""),
     ]
     sides = (

@@ -22,6 +22,7 @@ from tui.messages import Failed
 from tui.render.part_marks import Marks
 from tui.render.words_page import words_page
 from tui.screens.job_actions import JobActions
+from tui.screens.windows.why import WhyOverlay
 from tui.style import theme
 from tui.style import words as wording
 from tui.trouble import unexpected
@@ -127,6 +128,7 @@ class ViewScreen(JobActions):
             "view.query": no_target,
             "query.same": no_target or self._no_query(),
             "propagation.follow": no_target or no_run,
+            "why": no_target or no_run,
             "part.start": no_target or no_run,
             "filter.open": no_target,
             "origin.first": no_target or no_run or self._no_origin(),
@@ -341,6 +343,14 @@ class ViewScreen(JobActions):
         glyphs, focused = self.owner.settings.glyphs, self.focused
         columns = tuple(focused.source.columns) if isinstance(focused, RowList) else ()
         self.owner.show_text("Words", lambda width: words_page(glyphs, columns, width))
+
+    def action_why(self) -> None:
+        """Say what to do about the run, and why the op under the cursor is judged so."""
+        if self.allowed("why"):
+            session, op = self.owner.session, self.current_op()
+            session.note("advise", session.target)
+            session.note("origins", session.target, "--explain")
+            self.app.push_screen(WhyOverlay(self.owner.settings.glyphs, session, op))
 
     def action_help(self) -> None:
         """Explain the keys."""

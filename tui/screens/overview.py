@@ -15,6 +15,7 @@ from tui.address import ScreenAddress
 from tui.keys import KeyScope
 from tui.messages import OpenFilter, OpenOp
 from tui.render import overview_rows, overview_text
+from tui.render.why_text import remedy_of
 from tui.screens.base import ViewScreen
 from tui.widgets.curve import Curve, CurveOps, parts_of
 from tui.widgets.lines import KeyLine, StatusLine
@@ -23,8 +24,12 @@ from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 from tui.widgets.titled import Titled
 
+_ADVISED = 50_000
+"""Up to so many ops the advice is asked for without a key; it reads the whole run."""
+
 if TYPE_CHECKING:
     from divergraph.ask import CurvePoints, Overview
+    from divergraph.ask.advisor.advisor import Advice
     from graphstore.op_row import OpRow
 
 
@@ -38,8 +43,8 @@ class OverviewScreen(ViewScreen):
         "list.open",
         "origin.first",
         "origin.next",
-        "origin.previous",
         "propagation.follow",
+        "why",
         "filter.open",
         "yank",
         "jump.back",
@@ -58,9 +63,17 @@ class OverviewScreen(ViewScreen):
             self.overview = overview
             self.curve = curve
 
+    class Advised(Message):
+        """The advice on the run is there."""
+
+        def __init__(self, advice: Advice) -> None:
+            super().__init__()
+            self.advice = advice
+
     def __init__(self) -> None:
         super().__init__()
         self._overview: Overview | None = None
+        self._advice: Advice | None = None
         self._origins: Sequence[OpRow] = ()
         self._modules: Sequence[str] = ()
         self._reasons: Sequence[str] = ()
@@ -94,6 +107,7 @@ class OverviewScreen(ViewScreen):
     def load(self, address: ScreenAddress) -> None:
         """Ask for the overview."""
         self.owner.session.note("origins", address.target)
+        self._advice = None
         self._ask()
 
     @work(thread=True, exclusive=True, group="overview", exit_on_error=False)
@@ -109,6 +123,8 @@ class OverviewScreen(ViewScreen):
             curve = curve_ops(overview.curve)
             if not worker.is_cancelled:
                 self.post_message(self.Loaded(overview, curve))
+            if overview.device_ops <= _ADVISED and not worker.is_cancelled:
+                self.post_message(self.Advised(self.owner.session.advice()))
 
         self.answer(ask)
 
@@ -137,13 +153,19 @@ class OverviewScreen(ViewScreen):
         reasons.show(overview_rows.reasons(overview), empty="every tensor was compared")
         self.query_one(KeyLine).draw()
 
+    @on(Advised)
+    def _show_advice(self, event: Advised) -> None:
+        self._advice = event.advice
+        self._show_verdict()
+
     def _show_verdict(self) -> None:
         overview, glyphs = self._overview, self.owner.settings.glyphs
         if overview is None:
             return
-        accused = self.query_one("#origins", RowList).cursor
+        accused, advice = self.query_one("#origins", RowList).cursor, self._advice
+        remedy = remedy_of(advice, self.current_op()) if advice is not None else ""
         self.query_one("#verdict", TextPane).show(
-            lambda width: overview_text.verdict(overview, glyphs, width, accused)
+            lambda width: overview_text.verdict(overview, glyphs, width, accused, remedy)
         )
 
     @on(RowList.Moved, "#origins")

@@ -146,7 +146,7 @@ def _overflows(view: RunView, fed: Sequence[str]) -> Iterator[Finding]:
 def _overflow(view: RunView, item: Comparison) -> Finding:
     figures, metrics = item.figures, item.metrics
     assert metrics is not None
-    reach = ""
+    reach, remedy = "", against_overflow(view, item)
     if figures is not None:
         reach = f", golden goes up to {max(abs(figures.golden.low), abs(figures.golden.high)):.6g}"
     broken = metrics.device_nonfinite
@@ -157,12 +157,17 @@ def _overflow(view: RunView, item: Comparison) -> Finding:
         FindingKind.ADVICE,
         OVERFLOW,
         f"{item.op} ({view.type_of(item.op)}) overflows: output {item.port} has {what}{reach}. "
-        f"{against_overflow(view, item)}",
+        + remedy,
         item.op,
         item.io,
         item.port,
         0.9,
-        {**_numbers(view, item), "device_nonfinite": broken, "detail": item.detail},
+        {
+            **_numbers(view, item),
+            "device_nonfinite": broken,
+            "detail": item.detail,
+            "remedy": remedy,
+        },
     )
 
 
@@ -229,7 +234,11 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
         evidence["cause"] = causes[0].label
     elif origin is not None and origin.cause:
         evidence["cause"] = origin.cause
-    sentence += ". " + (_remedy(view, item, spoilt, causes) if spoilt else _mild(reached))
+    if spoilt:
+        evidence["remedy"] = remedy(view, item, causes)
+        sentence += f". {_reach(view, spoilt)}. {evidence['remedy']}"
+    else:
+        sentence += f". {_mild(reached)}"
     return Finding(
         FindingKind.ADVICE, label, sentence, item.op, item.io, item.port, confidence, evidence
     )
@@ -250,13 +259,10 @@ def _seen(item: Comparison) -> str:
     return f"{said} in output {item.port}{f', bad in {where}' if where else ''}"
 
 
-def _remedy(
-    view: RunView, item: Comparison, spoilt: Sequence[Comparison], causes: list[Finding]
-) -> str:
+def _reach(view: RunView, spoilt: Sequence[Comparison]) -> str:
     worst_end = worst(spoilt)
     assert worst_end is not None
-    said = f"It reaches {len(spoilt)} of {len(view.ends)} results ({worst_end.op} is worst). "
-    return said + remedy(view, item, causes)
+    return f"It reaches {len(spoilt)} of {len(view.ends)} results ({worst_end.op} is worst)"
 
 
 def _mild(reached: Sequence[Comparison]) -> str:

@@ -1,0 +1,61 @@
+"""Why an op is judged as it is, and what to do about the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from divergraph.ask.reckonings import NOT_KEPT, reckoning_lines, reckonings_of
+from divergraph.ask.sentences import limits_text
+from graphstore.model import Method
+from tui.render.hanging import hung
+from tui.style import theme
+
+if TYPE_CHECKING:
+    from divergraph.ask.advisor.advisor import Advice
+    from graphstore.model import Finding, Run
+
+_BY_LIMITS = (
+    "an op is an origin if an output is over a limit and all it reads is within; "
+    "`divergraph analyse` runs the original ops, and says what each adds by itself"
+)
+
+
+def why_text(run: Run, advice: Advice, op: str, width: int) -> Content:
+    """What to do about the run, most important first; then how *op* was judged, if one is named."""
+    lines = [Content.styled("What to do next", theme.HEADING)]
+    for number, finding in enumerate(advice.findings, 1):
+        head = f"  {number}  " if len(advice.findings) > 1 else "  "
+        lines += hung(head, f"{finding.sentence}.", width)
+    if op:
+        lines += [Content(""), Content.styled(f"Why {op} is judged so", theme.HEADING)]
+        for line in _judged(run, op):
+            lines += hung("  ", line, width)
+    return Content("\n").join(lines)
+
+
+def remedy_of(advice: Advice, op: str) -> str:
+    """What to do about *op*; empty if the advice says nothing of it."""
+    told = (_remedy(finding) for finding in advice.findings if finding.op == op)
+    return next(filter(None, told), "")
+
+
+def _remedy(finding: Finding) -> str:
+    found = finding.evidence.get("remedy")
+    return found if isinstance(found, str) else ""
+
+
+def _judged(run: Run, op: str) -> Iterator[str]:
+    if run.method is not Method.ROOT_CAUSE:
+        yield _BY_LIMITS
+        return
+    found = [each for (name, _), each in reckonings_of(run).items() if name == op]
+    if not found:
+        yield NOT_KEPT
+    for each in found:
+        if len(found) > 1:
+            yield f"output {each.port}:"
+        yield from reckoning_lines(each)
+    yield limits_text(run.analysis)
