@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 OPSET, IR_VERSION = 21, 10
 """What pieces are written in: the newest every supported ONNX Runtime and onnx knows."""
+MICROSOFT = "com.microsoft"
+"""The domain of ops that ONNX Runtime has beside those of the standard."""
 _FOLDED = 1 << 12
 """Elements up to which what follows from constants is computed at once: shapes, axes, indices."""
 
@@ -28,9 +30,8 @@ def new_model(nodes: Sequence[NodeProto]) -> ModelProto:
     from onnx import helper
 
     graph = helper.make_graph(list(nodes), "pieces", [], [])
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION
-    )
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(MICROSOFT, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
 def tensor_info(name: str, known: KnownTensor) -> ValueInfoProto:

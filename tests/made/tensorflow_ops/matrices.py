@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from tests.made.tensorflow_ops.drawing import SIZES, Draw, case, numbers, seed_of
@@ -29,3 +30,26 @@ def _batch(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
     if not first and not second:
         found.append(ops.Einsum(inputs=[x, ops.Squeeze(input=y, axis=[0])], equation="bik,kj->bij"))
     return found
+
+
+@case(
+    *("MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "Cholesky"),
+    *("MatrixDeterminant", "LogMatrixDeterminant"),
+)
+def _solved(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    many, size, columns = (draw(SIZES) for _ in range(3))
+    kind = draw(st.sampled_from(["f4", "f8"]))
+    x = numbers((many, size, size), seed_of(draw), kind)
+    x = x + (4 + size) * np.eye(size, dtype=kind)  # far from a singular one
+    matrix, right = feed(x), feed(numbers((many, size, columns), seed_of(draw), kind))
+    adjoint = draw(st.booleans())
+    return [
+        ops.MatrixInverse(input=matrix, adjoint=adjoint),
+        ops.MatrixSolve(matrix=matrix, rhs=right, adjoint=adjoint),
+        ops.MatrixTriangularSolve(
+            matrix=matrix, rhs=right, lower=draw(st.booleans()), adjoint=adjoint
+        ),
+        ops.Cholesky(input=feed(x @ x.transpose(0, 2, 1))),
+        ops.MatrixDeterminant(input=matrix),
+        *ops.LogMatrixDeterminant(input=matrix),
+    ]

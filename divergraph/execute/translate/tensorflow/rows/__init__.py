@@ -12,6 +12,7 @@ from divergraph.execute.translate.tensorflow.rows import (  # noqa: F401 - each 
     convolutions,
     elementwise,
     gradients,
+    linear_algebra,
     lists,
     losses,
     matrices,
