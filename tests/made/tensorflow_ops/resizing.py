@@ -41,3 +41,21 @@ def _smoothed(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
         ops.ResizeBicubicGrad(grads=bent, original_image=x, **how),
         ops.ResizeArea(images=x, size=wanted, **aligned),
     ]
+
+
+KERNELS = ("lanczos1", "lanczos3", "lanczos5", "gaussian", "box", "triangle")
+
+
+@case("ScaleAndTranslate", "ScaleAndTranslateGrad")
+def _sampled(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
+    image = an_image(draw, 2)
+    x = feed(image)
+    wanted = [draw(st.integers(1, 15)) for _ in range(2)]
+    said = {
+        "scale": [draw(st.sampled_from([0.3, 1.0, 1.7, 4.0])) for _ in range(2)],
+        "translation": [draw(st.sampled_from([-1.5, 0.0, 0.6])) for _ in range(2)],
+        "kernel_type": draw(st.sampled_from([*KERNELS, "keyscubic", "mitchellcubic"])),
+        "antialias": draw(st.booleans()),
+    }
+    made = ops.ScaleAndTranslate(images=x, size=wanted, **said)
+    return [made, ops.ScaleAndTranslateGrad(grads=made, original_image=x, **said)]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from divergraph.execute.translate.contract import NotTranslatedError
 from divergraph.execute.translate.piece import Piece
 from divergraph.execute.translate.tensorflow.rows.table import IMAGE, ROWS
 from divergraph.values.array_types import Array
@@ -169,3 +170,76 @@ def resize_nearest_grad(p: Piece) -> Sequence[str]:
         copies[_nearest(p, size, wanted), np.arange(wanted)] = 1
         matrices.append(copies)
     return [_by_matrices(p, p.name(0), *matrices)]
+
+
+def _lanczos(radius: int) -> Callable[[Array], Array]:
+    def weights(away: Array) -> Array:
+        turned = np.pi * np.where(away <= 1e-3, 1, away)
+        found = radius * np.sin(turned) * np.sin(turned / radius) / turned**2
+        return np.where(away <= 1e-3, 1, np.where(away > radius, 0, found))
+
+    return weights
+
+
+def _keys(away: Array) -> Array:
+    near = (1.5 * away - 2.5) * away * away + 1
+    far = ((-0.5 * away + 2.5) * away - 4) * away + 2
+    return np.where(away < 1, near, np.where(away < 2, far, 0))
+
+
+def _mitchell(away: Array) -> Array:
+    near = (7 / 6 * away - 2) * away * away + 8 / 9
+    far = ((-7 / 18 * away + 2) * away - 10 / 3) * away + 16 / 9
+    return np.where(away < 1, near, np.where(away < 2, far, 0))
+
+
+_KERNELS: Mapping[str, tuple[float, Callable[[Array], Array]]] = {
+    **{f"lanczos{radius}": (radius, _lanczos(radius)) for radius in (1, 3, 5)},
+    "gaussian": (1.5, lambda away: np.where(away < 1.5, np.exp(-2 * away**2), 0)),
+    "box": (1, lambda away: np.where(away < 0.5, 1, np.where(away == 0.5, 0.5, 0))),
+    "triangle": (1, lambda away: np.clip(1 - away, 0, None)),
+    "keyscubic": (2, _keys),
+    "mitchellcubic": (2, _mitchell),
+}
+"""How far each kernel reaches, and its weights (core/kernels/image/sampling_kernels.h)."""
+
+
+def _sampled(p: Piece, axis: int, size: int, wanted: int, scale: Array, moved: Array) -> Array:
+    """The matrix that takes *size* pixels to *wanted* ones, scaled and moved
+    (``ComputeSpansCore`` of core/kernels/image/scale_and_translate_op.cc)."""
+    said = str(p.attr("kernel_type", "lanczos3"))
+    if said not in _KERNELS:
+        raise NotTranslatedError(f"{p.op.type} by a kernel {said!r}")
+    reach, kernel = _KERNELS[said]
+    step = np.float32(1) / np.float32(scale[axis])
+    wide = max(step, np.float32(1)) if p.attr("antialias", True) else np.float32(1)
+    centres = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * step
+    centres += -step * np.float32(moved[axis])
+    pixels = np.arange(size, dtype=np.float32) + np.float32(0.5)
+    away = np.abs(pixels - centres[:, None]) / wide
+    found = np.where(away <= reach, kernel(away), 0)
+    sums = found.sum(axis=1, keepdims=True)
+    found = found / np.where(np.abs(sums) >= 1000 * np.finfo(np.float32).tiny, sums, 1)
+    inside = (centres >= 0) & (centres <= size)
+    return np.asarray(np.where(inside[:, None], found, 0), np.float32)
+
+
+@ROWS.row("ScaleAndTranslate", source=IMAGE)
+def scale_and_translate(p: Piece) -> Sequence[str]:
+    """Each pixel out of all that a kernel reaches."""
+    wanted, scale, moved = p.integers(1), p.value(2), p.value(3)
+    high, wide = (
+        _sampled(p, axis, p.shape(0)[1 + axis], wanted[axis], scale, moved) for axis in (0, 1)
+    )
+    return [_by_matrices(p, p.cast(p.name(0), np.float32), high, wide)]
+
+
+@ROWS.row("ScaleAndTranslateGrad", source=IMAGE)
+def scale_and_translate_grad(p: Piece) -> Sequence[str]:
+    """The gradient given back to all that a kernel reached."""
+    scale, moved = p.value(2), p.value(3)
+    high, wide = (
+        _sampled(p, axis, p.shape(1)[1 + axis], p.shape(0)[1 + axis], scale, moved)
+        for axis in (0, 1)
+    )
+    return [p.cast(_by_matrices(p, p.name(0), high.T.copy(), wide.T.copy()), p.dtype(1))]
