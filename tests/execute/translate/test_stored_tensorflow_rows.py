@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -66,10 +67,13 @@ def graph(rows: StoredRows, tmp_path_factory: pytest.TempPathFactory) -> ModelGr
     return read_graph(path)
 
 
-@pytest.fixture(scope="module")
-def found(rows: StoredRows, graph: ModelGraph) -> Mapping[str, Array]:
+@pytest.fixture(scope="module", params=[False, True], ids=["as it is", "in float64"])
+def found(
+    rows: StoredRows, graph: ModelGraph, request: pytest.FixtureRequest
+) -> Mapping[str, Array]:
     ends = [op.id for op in graph.ops if op.type not in GIVEN]
-    executor = TranslatedExecutor(tensorflow_program(graph, "", {}, ends, ()))
+    program = tensorflow_program(graph, "", {}, ends, ())
+    executor = TranslatedExecutor(replace(program, double=request.param))
     return dict(executor.run({each.name: rows.feeds[each.name] for each in executor.inputs}))
 
 

@@ -32,6 +32,13 @@ def _batch(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
     return found
 
 
+def _determinants(ops: Any, matrix: Any, kind: str) -> list[Any]:
+    """ONNX Runtime has them in single precision alone."""
+    if kind == "f8":
+        return []
+    return [ops.MatrixDeterminant(input=matrix), *ops.LogMatrixDeterminant(input=matrix)]
+
+
 @case(
     *("MatrixInverse", "MatrixSolve", "MatrixTriangularSolve", "Cholesky"),
     *("MatrixDeterminant", "LogMatrixDeterminant"),
@@ -50,6 +57,5 @@ def _solved(ops: Any, draw: Draw, feed: Callable[..., Any]) -> Any:
             matrix=matrix, rhs=right, lower=draw(st.booleans()), adjoint=adjoint
         ),
         ops.Cholesky(input=feed(x @ x.transpose(0, 2, 1))),
-        ops.MatrixDeterminant(input=matrix),
-        *ops.LogMatrixDeterminant(input=matrix),
+        *_determinants(ops, matrix, kind),
     ]

@@ -1,7 +1,7 @@
 """Inverses, solutions, determinants and factors of matrices (core/ops/linalg_ops.cc).
 
-All are computed in double precision and rounded once: what a factorisation loses in float32 hangs
-on its order, and each library has its own.
+All but determinants are computed in double precision and rounded once: what a factorisation loses
+in float32 hangs on its order, and each library has its own.
 """
 
 from __future__ import annotations
@@ -41,21 +41,21 @@ def _own(p: Piece, tensor: str) -> str:
     return p.cast(tensor, p.dtype(0))
 
 
-@ROWS.row("MatrixInverse", "BatchMatrixInverse", source=LINALG)
+@ROWS.row("MatrixInverse", source=LINALG)
 def matrix_inverse(p: Piece) -> Sequence[str]:
     """The inverse, transposed if ``adjoint``."""
     wide = _turned(p, _wide(p), p.rank()) if p.attr("adjoint", False) else _wide(p)
     return [_own(p, _inverse(p, wide, p.shape()))]
 
 
-@ROWS.row("MatrixSolve", "BatchMatrixSolve", source=LINALG)
+@ROWS.row("MatrixSolve", source=LINALG)
 def matrix_solve(p: Piece) -> Sequence[str]:
     """What the matrix, transposed if ``adjoint``, takes to the second input."""
     wide = _turned(p, _wide(p), p.rank()) if p.attr("adjoint", False) else _wide(p)
     return [_own(p, p.add("MatMul", _inverse(p, wide, p.shape()), _wide(p, 1)))]
 
 
-@ROWS.row("MatrixTriangularSolve", "BatchMatrixTriangularSolve", source=LINALG)
+@ROWS.row("MatrixTriangularSolve", source=LINALG)
 def triangular_solve(p: Piece) -> Sequence[str]:
     """As of the whole matrix, of one triangle of it; the other one is not looked at."""
     triangle = p.add("Trilu", _wide(p), upper=int(not p.attr("lower", True)))
@@ -64,7 +64,7 @@ def triangular_solve(p: Piece) -> Sequence[str]:
     return [_own(p, p.add("MatMul", _inverse(p, triangle, p.shape()), _wide(p, 1)))]
 
 
-@ROWS.row("Cholesky", "BatchCholesky", source=LINALG)
+@ROWS.row("Cholesky", source=LINALG)
 def cholesky(p: Piece) -> Sequence[str]:
     """The lower triangle that times itself transposed gives the matrix, column by column. The upper
     triangle of the matrix is not looked at."""
@@ -94,14 +94,21 @@ def _rows(p: Piece, tensor: str, begin: int, end: int) -> str:
     return p.add("Slice", tensor, p.ints(begin), p.ints(end), p.ints(-2))
 
 
-@ROWS.row("MatrixDeterminant", "BatchMatrixDeterminant", source=LINALG)
+def _determinant(p: Piece) -> str:
+    """Of each matrix, in float32 as ONNX Runtime has it."""
+    if p.dtype() != np.float32:
+        raise NotTranslatedError(f"{p.op.type} of {p.dtype()}")
+    return p.add("Det", p.name())
+
+
+@ROWS.row("MatrixDeterminant", source=LINALG)
 def determinant(p: Piece) -> Sequence[str]:
     """One number of each matrix."""
-    return [p.add("Det", p.name())]
+    return [_determinant(p)]
 
 
 @ROWS.row("LogMatrixDeterminant", source=LINALG)
 def log_determinant(p: Piece) -> Sequence[str]:
     """The sign of the determinant, and the logarithm of its size."""
-    found = p.add("Det", p.name())
+    found = _determinant(p)
     return [p.add("Sign", found), p.add("Log", p.add("Abs", found))]
