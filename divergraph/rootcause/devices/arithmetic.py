@@ -6,6 +6,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -134,6 +135,20 @@ def _agreement(sample: GroupSample, floors: Emulation) -> float:
         return 1.0
     found = agreement(device, emulated, sample.reference)
     return 1.0 if found is None else found
+
+
+def is_of_operands(sample: GroupSample, floors: Emulation) -> bool:
+    """Whether the errors of a product are those of operands in 16 bits: then it shows nothing of
+    how its weight is held. *floors* emulate it in float32."""
+    device = same_shape(sample.device, sample.reference.shape)
+    for kind in CANDIDATES:
+        rounding = replace(floors, operands=dict.fromkeys(Family, kind), plain=True)
+        (made,) = rounding.emulated([sample.group], [sample.given])
+        if device is None or made is None or made.shape != device.shape:
+            return False
+        if (agreement(device, made, sample.reference) or 0.0) >= calibration.OPERANDS_SEEN:
+            return True
+    return False
 
 
 def agreement(device: Array, emulated: Array, reference: Array) -> float | None:

@@ -47,6 +47,17 @@ def test_slices_that_are_alike_are_moved_not_copied() -> None:
     assert label(on_device(device), reference) == "reordered"
 
 
+def test_slices_next_to_others_but_for_noise_are_exchanged_not_copied() -> None:
+    """One of the two is as near to a third slice as to its own place."""
+    reference = expected(4, (20, 12))
+    reference[:, 7] = reference[:, 2] + 1e-3
+    device = reference.copy()
+    device[:, [2, 9]] = device[:, [9, 2]]
+    device[:, 9] += 8e-4
+
+    assert label(device, reference) == "reordered"
+
+
 def test_slices_of_one_value_are_no_copies_of_those_with_the_same() -> None:
     reference = expected()
     reference[:, 9] = -0.25

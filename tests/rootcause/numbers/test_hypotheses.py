@@ -149,6 +149,27 @@ def operands_alike() -> None:
     assert math.isinf(ratio(0.1))
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """Emulates a product whose operands are rounded."""
+
+    operands: object = None
+    plain: bool = False
+
+    def emulated(self, groups: object, feeds: object) -> list[np.ndarray]:
+        return [2 * V]
+
+
+def operands_seen() -> None:
+    def seen(cosine: float) -> bool:
+        return arithmetic.is_of_operands(
+            sample(cosine * V + math.sqrt(1 - cosine**2) * W), Rounding()
+        )
+
+    assert seen(0.97)
+    assert not seen(0.7)
+
+
 def alike(cosine: float, values: int) -> bool:
     """Whether errors of this cosine in each of four channels are those of tiles."""
     one, other = (RNG.standard_normal((1, 4, values)) for _ in range(2))
@@ -298,6 +319,7 @@ CASES: dict[str, Callable[[], None]] = {
     "OPERANDS_LIKELY_FEW": operands_likely_few,
     "OPERANDS_SAME": operands_same,
     "OPERANDS_ALIKE": operands_alike,
+    "OPERANDS_SEEN": operands_seen,
     "TILES_ALIKE": tiles_alike,
     "TILES_BY_CHANCE": tiles_by_chance,
     "TILES_GROW_ALIKE": tiles_grow_alike,

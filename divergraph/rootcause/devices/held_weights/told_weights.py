@@ -20,13 +20,10 @@ import numpy as np
 
 from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import ratio_of
+from divergraph.rootcause.devices.arithmetic import is_of_operands, ratio_of
 from divergraph.rootcause.devices.dynamic_choice import share_alike
 from divergraph.rootcause.devices.held_weights.holdings import MORE, SCALES, STATIC, USUAL, Holding
-from divergraph.rootcause.devices.held_weights.weight_grids import (
-    along,
-    half,
-)
+from divergraph.rootcause.devices.held_weights.weight_grids import along, half
 from divergraph.rootcause.devices.operand_precision import bias_of, is_one_product
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
@@ -115,6 +112,8 @@ class ToldWeights:
         smallest = sorted(enough, key=lambda each: each.nbytes)[:_TRIED]
         for sample in self.run.runs.run([each.group for each in smallest]):
             own = products[sample.group.output]
+            if is_of_operands(sample, self._floors({})):
+                continue
             first = [each for each, _ in shown.most_common()]
             dynamic = [Holding(grid, scale=scale) for scale in SCALES for grid in USUAL]
             for each in dict.fromkeys((*first, *STATIC, *dynamic, *MORE)):
