@@ -139,14 +139,19 @@ def _agreement(sample: GroupSample, floors: Emulation) -> float:
 
 def is_of_operands(sample: GroupSample, floors: Emulation) -> bool:
     """Whether the errors of a product are those of operands in 16 bits: then it shows nothing of
-    how its weight is held. *floors* emulate it in float32."""
+    how its weight is held. *floors* emulate it in float32. Operands that are cut off make the
+    output smaller, as cut weights do, but twice as much: so the errors must be of one size."""
     device = same_shape(sample.device, sample.reference.shape)
     for kind in CANDIDATES:
         rounding = replace(floors, operands=dict.fromkeys(Family, kind), plain=True)
         (made,) = rounding.emulated([sample.group], [sample.given])
         if device is None or made is None or made.shape != device.shape:
             return False
-        if (agreement(device, made, sample.reference) or 0.0) >= calibration.OPERANDS_SEEN:
+        alike = agreement(device, made, sample.reference) or 0.0
+        if alike < calibration.OPERANDS_SEEN:
+            continue
+        size = relative(device, sample.reference) / relative(made, sample.reference)
+        if calibration.OPERANDS_SEEN <= alike * size <= 1.0 / calibration.OPERANDS_SEEN:
             return True
     return False
 

@@ -115,6 +115,8 @@ class Quantisers:
     dynamic: frozenset[str] = frozenset()
     dynamic_ops: frozenset[str] = frozenset()
     scales: Mapping[str, DynamicScale] = field(default_factory=dict)
+    attributes: Mapping[str, Quantiser] = field(default_factory=dict)
+    """How numbers in attributes of golden ops are held, which became constants."""
     silent: bool = False
     """The device's graph says nothing of it, its outputs show it: so there may be more of it in
     what shows no products, such as bodies and recurrent layers."""

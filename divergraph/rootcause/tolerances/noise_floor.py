@@ -19,6 +19,7 @@ from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
 from divergraph.rootcause.devices.formulas import Approximated, Approximation, fused
+from divergraph.rootcause.devices.held_weights.held_attributes import with_held_attributes
 from divergraph.rootcause.devices.long_sums import terms
 from divergraph.rootcause.devices.operand_precision import (
     ShortOperands,
@@ -245,7 +246,11 @@ class Emulation:
     def _by_formula(
         self, op: Op | None, state: GroupState, made: Mapping[str, Array]
     ) -> Mapping[str, Array]:
-        """What *op* has *made*, by the formula that stands for its function here."""
+        """What *op* has *made*, by the formula that stands for its function here, or with numbers
+        of its attributes as they are held."""
+        if op is not None and len(made) == 1 and (held := self.quantisers.attributes.get(op.id)):
+            found = with_held_attributes(op, state.values, held)
+            return made if found is None else dict.fromkeys(made, found)
         known = None if op is None else self._approximation(op, state.group)
         if op is None or known is None or known.formula is None or len(made) != 1:
             return made

@@ -138,19 +138,22 @@ def test_pieces_of_memory_are_as_many_as_output_channels() -> None:
     assert np.array_equal(grid.quantiser((1, 0))(value), expected)
 
 
-@pytest.mark.parametrize("held", ["divisor", "inverse"])
-def test_what_is_divided_by_may_be_held_as_its_inverse(tmp_path: Path, held: str) -> None:
-    divisor = np.array(np.sqrt(12), np.float32)
-    nodes = []
-    for n in range(LAYERS):
-        nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"m{n}"], f"product{n}"))
-        nodes.append(helper.make_node("Div", [f"m{n}", "d"], [f"x{n + 1}"], f"divide{n}"))
-    weights = {f"w{n}": weight for n, weight in enumerate(WEIGHTS)}
-    cut = half(cut=True, inverse=held == "inverse")
+def of_halves(folder: Path, ops: Callable[[Array], list[onnx.NodeProto]], divisor: Held) -> RunData:
+    """A device that cuts its weights to halves; *ops* stand behind each product and are made of its
+    slope, of which they are given the halves as well, and *divisor* changes what they divide by."""
+    cut = half(cut=True)
     for side in ("golden", "device"):
-        kept = {"d": divisor, **weights}
-        if side == "device":
-            kept = {"d": cut(divisor), **{name: half(cut=True)(w) for name, w in weights.items()}}
+        on_device = side == "device"
+        slope, by = np.array(1 / 6, np.float32), np.array(np.sqrt(12), np.float32)
+        weights = [cut(each) if on_device else each for each in WEIGHTS]
+        kept = {"d": divisor(by) if on_device else by}
+        kept |= {f"w{n}": weight for n, weight in enumerate(weights)}
+        nodes = []
+        for n in range(LAYERS):
+            nodes.append(helper.make_node("MatMul", [f"x{n}", f"w{n}"], [f"m{n}"], f"product{n}"))
+            for node in ops(cut(slope) if on_device else slope):
+                node.input[0], node.output[0], node.name = f"m{n}", f"x{n + 1}", f"behind{n}"
+                nodes.append(node)
         graph = helper.make_graph(
             nodes,
             "g",
@@ -159,12 +162,30 @@ def test_what_is_divided_by_may_be_held_as_its_inverse(tmp_path: Path, held: str
             [numpy_helper.from_array(np.asarray(value), name) for name, value in kept.items()],
         )
         opset = [helper.make_opsetid("", 17)]
-        path = tmp_path / f"{side}.onnx"
+        path = folder / f"{side}.onnx"
         onnx.save_model(helper.make_model(graph, opset_imports=opset, ir_version=8), path)
-        np.save(tmp_path / "x0.npy", X)
-        capture(CaptureRequest(path, tmp_path / side, {"x0": tmp_path / "x0.npy"}))
-    golden = tmp_path / "golden.onnx"
-    found = compare(CompareRequest(golden, tmp_path / "golden", golden, tmp_path / "device"))
+        np.save(folder / "x0.npy", X)
+        capture(CaptureRequest(path, folder / side, {"x0": folder / "x0.npy"}))
+    golden = folder / "golden.onnx"
+    return compare(CompareRequest(golden, folder / "golden", golden, folder / "device"))
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_what_is_divided_by_may_be_held_as_its_inverse(tmp_path: Path, inverse: bool) -> None:
+    found = of_halves(
+        tmp_path,
+        lambda _: [helper.make_node("Div", ["", "d"], [""])],
+        half(cut=True, inverse=inverse),
+    )
+    assert found.run.verdict is not Verdict.DIVERGED
+    assert not found.suspects
+
+
+def test_numbers_in_attributes_may_be_held_as_weights_are(tmp_path: Path) -> None:
+    def hard(slope: Array) -> list[onnx.NodeProto]:
+        return [helper.make_node("HardSigmoid", [""], [""], alpha=float(slope), beta=0.0)]
+
+    found = of_halves(tmp_path, hard, half(cut=True))
     assert found.run.verdict is not Verdict.DIVERGED
     assert not found.suspects
 

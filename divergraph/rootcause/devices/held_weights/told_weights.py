@@ -22,6 +22,7 @@ from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import is_of_operands, ratio_of
 from divergraph.rootcause.devices.dynamic_choice import share_alike
+from divergraph.rootcause.devices.held_weights.held_attributes import has_attributes
 from divergraph.rootcause.devices.held_weights.holdings import MORE, SCALES, STATIC, USUAL, Holding
 from divergraph.rootcause.devices.held_weights.weight_grids import along, half
 from divergraph.rootcause.devices.operand_precision import bias_of, is_one_product
@@ -208,6 +209,11 @@ class ToldWeights:
             readers=readers,
             dynamic=frozenset(scales),
             scales=scales,
+            attributes={
+                op_id: half(each.cut)
+                for op_id, each in found.items()
+                if has_attributes(self.golden.ops[op_id])
+            },
             silent=True,
         )
 
@@ -245,7 +251,7 @@ class ToldWeights:
             ops = [self.golden.ops[op_id] for op_id in group.ops]
             found = tuple(op.id for op in ops if is_one_product(op) and self._weight(op))
             if not weights:
-                others = tuple(op.id for op in ops if any(self._floats(op)))
+                others = tuple(op.id for op in ops if has_attributes(op) or any(self._floats(op)))
                 found = () if found else others
             if found:
                 yield _Products(group, found)
