@@ -116,10 +116,13 @@ class Ladders:
         """The links of an op of *side*."""
         return self.links.of(side, self.of(side).number[op], op)
 
-    def fused(self, side: Side) -> frozenset[str]:
-        """The ops of *side* that are linked to more than one of the other graph."""
-        ids = self.of(side).ids
-        return frozenset(ids[number] for number in self.links.several(side).tolist())
+    @cached_property
+    def fused(self) -> Mapping[Side, frozenset[str]]:
+        """By side the ops that are linked to more than one of the other graph."""
+        return {
+            side: frozenset(map(self.of(side).ids.__getitem__, self.links.several(side).tolist()))
+            for side in Side
+        }
 
     def linked(self, side: Side, op: str) -> tuple[str, ...]:
         """The ops of the other graph linked to an op of *side*, in execution order."""
@@ -155,8 +158,11 @@ def ladders_of(store: GraphStore, target: str, kind: str, ops: OpColumns) -> Lad
 
         golden = load_facts(store, target, Side.GOLDEN).rows
         original = Ladder(golden, store.arrays(target, Side.GOLDEN))
-        return Ladders(Ladder(ops, arrays), original, store.link_columns(target))
-    names = Ladder.of_names(ops.originals.names)
-    devices = np.repeat(np.arange(len(ops), dtype=np.int32), np.diff(ops.originals.start))
-    links = LinkColumns.by_name(ops.ids, names.ids, (devices, ops.originals.numbers))
-    return Ladders(Ladder(ops, arrays), names, links)
+        found = Ladders(Ladder(ops, arrays), original, store.link_columns(target))
+    else:
+        names = Ladder.of_names(ops.originals.names)
+        devices = np.repeat(np.arange(len(ops), dtype=np.int32), np.diff(ops.originals.start))
+        links = LinkColumns.by_name(ops.ids, names.ids, (devices, ops.originals.numbers))
+        found = Ladders(Ladder(ops, arrays), names, links)
+    found.fused  # noqa: B018 - found here, where nobody waits for a key
+    return found

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
+import numpy as np
+
 from divergraph.submodel.constants import (
     READS,
     feeds_the_model,
@@ -69,7 +71,15 @@ class Boundaries:
     def feeding_constants(self, chosen: set[str]) -> set[str]:
         """Ops that only make constants and feed the part: a cut there changes what a
         compiler does with them."""
-        return reached(chosen, lambda op: self.parents(op) & self.constants).keys() - chosen
+        if len(chosen) < _FEW:
+            first: Iterable[str] = chosen
+        else:
+            arrays, inside = self._arrays, self._graph.mask(chosen)
+            read = arrays.predecessor_ops[np.repeat(inside, np.diff(arrays.predecessor_start))]
+            beside = np.zeros_like(inside)
+            beside[read] = True
+            first = set(self._graph.ids(beside & ~inside)) & self.constants
+        return reached(first, lambda op: self.parents(op) & self.constants).keys() - chosen
 
     def going_in(
         self, chosen: set[str], constants: set[str], starts: set[str]

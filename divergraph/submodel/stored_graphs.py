@@ -77,6 +77,19 @@ class StoredGraphs(LinkedGraphs):
         several += [link.device for _, link in self._links.loose]
         return self.whole_groups({op: self.originals[op] for op in dict.fromkeys(several)})
 
+    def device_ops(self, golden: Sequence[str]) -> tuple[str, ...]:
+        """The device ops that stand for any of the ops *golden*, in execution order."""
+        links, number = self._links, self._golden.arrays.number
+        asked = np.zeros(len(self._golden.arrays.ids), dtype=np.bool_)
+        asked[[number[op] for op in golden if op in number]] = True
+        found = np.zeros(len(self._device.arrays.ids), dtype=np.bool_)
+        found[links.devices[asked[links.originals]]] = True
+        if links.loose:
+            wanted, known = set(golden), self._device.arrays.number
+            loose = (link.device for _, link in links.loose if link.original in wanted)
+            found[[known[op] for op in loose if op in known]] = True
+        return self._device.ids(found)
+
     def last_standing(self) -> Int32:
         """For each golden op the number of the last device op that stands for it, -1 for none."""
         links, size = self._links, len(self._golden.arrays.ids)

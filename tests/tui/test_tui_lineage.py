@@ -232,4 +232,4 @@ async def test_all_views_keep_their_key_in_a_narrow_terminal(make_app, made_stor
     async with Browser(make_app(made_store, "14"), settle, size=(60, 20)) as b:
         await b.press("3")
         line = text_of(b.app).splitlines()[1]
-        assert line.split() == ["1", "2", "[3", "Lineage]", "4", "5", "6", "7"]
+        assert line.split() == ["1", "2", "[3", "Lineage]", "4", "5", "6", "7", "8"]

@@ -10,6 +10,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from graphstore.columns.coded import Coded, Int
 from graphstore.model import OpState, Side
 from tui.ladder import Ladder, Ladders
 from tui.render.lanes import Lanes, draw_lanes, near_edges
@@ -37,29 +38,30 @@ class LadderSteps:
     def __init__(self, ladders: Ladders, side: Side, folding: Folding, glyphs: Glyphs) -> None:
         self.ladder = ladders.of(side)
         self.side, self.folding = side, folding
-        kept = _kept(ladders, side) if folding.linked_only else range(len(self.ladder))
+        linked = np.flatnonzero(ladders.links.linked(side)).astype(np.int32)
+        kept = linked if folding.linked_only else np.arange(len(self.ladder), dtype=np.int32)
         self.first, self.last = _folded(self.ladder, kept, folding)
         self.lanes = self._lanes(glyphs)
-        self.longest = widest_name(map(self.ladder.ids.__getitem__, self.first))
+        self.longest = widest_name(map(self.ladder.ids.__getitem__, self.first.tolist()))
 
     def __len__(self) -> int:
         return len(self.first)
 
     def row_of(self, number: int) -> int:
         """The row an op is in, or the one before where it is not shown; -1 if there is none."""
-        return bisect_right(self.first, number) - 1
+        return int(np.searchsorted(self.first, number, "right")) - 1
 
     def shows(self, number: int) -> bool:
         """True if an op is in some row."""
         row = self.row_of(number)
-        return row >= 0 and number <= self.last[row]
+        return row >= 0 and number <= int(self.last[row])
 
     def _lanes(self, glyphs: Glyphs) -> Lanes:
-        first = np.asarray(self.first, dtype=np.int32)
-        last = np.asarray(self.last, dtype=np.int32)
+        first, last = self.first, self.last
         sources, targets = self.ladder.edges()
         if not len(first) or not len(sources):
-            return Lanes([""] * len(first), [""] * len(first))
+            nothing = Coded.same("", len(first))
+            return Lanes(nothing, nothing)
         rows = []
         shown = np.ones(len(sources), dtype=np.bool_)
         for ends in (sources, targets):
@@ -69,20 +71,15 @@ class LadderSteps:
         return draw_lanes(near_edges(rows[0][shown], rows[1][shown], len(first)), glyphs)
 
 
-def _kept(ladders: Ladders, side: Side) -> list[int]:
-    kept: list[int] = np.flatnonzero(ladders.links.linked(side)).tolist()
-    return kept
-
-
-def _folded(ladder: Ladder, kept: Sequence[int], folding: Folding) -> tuple[list[int], list[int]]:
+def _folded(ladder: Ladder, kept: Int, folding: Folding) -> tuple[Int, Int]:
     """First and last op of each row: neighbours of one name space are one row."""
     if folding.depth is None:
-        return list(kept), list(kept)
+        return kept, kept
     scopes = ladder.scopes(folding.depth)
     first: list[int] = []
     last: list[int] = []
     start, before = -1, -2
-    for number in kept:
+    for number in kept.tolist():
         scope = scopes[number]
         if not scope or before != number - 1 or scopes[start] != scope:
             start = number
@@ -92,7 +89,7 @@ def _folded(ladder: Ladder, kept: Sequence[int], folding: Folding) -> tuple[list
         else:
             last[-1] = number
         before = number
-    return first, last
+    return np.asarray(first, dtype=np.int32), np.asarray(last, dtype=np.int32)
 
 
 class LadderRows:
@@ -158,10 +155,10 @@ class LadderRows:
     def is_group(self, index: int) -> bool:
         """True for a folded name space."""
         row, below = self.place(index)
-        return not below and self.steps.first[row] < self.steps.last[row]
+        return not below and bool(self.steps.first[row] < self.steps.last[row])
 
     def _id(self, row: int) -> str:
-        return self.steps.ladder.ids[self.steps.first[row]]
+        return self.steps.ladder.ids[int(self.steps.first[row])]
 
     def row(self, index: int) -> Sequence[Cell]:
         """The cells of one row."""
@@ -172,7 +169,7 @@ class LadderRows:
 
     def _op_row(self, row: int) -> tuple[Cell, ...]:
         side, glyphs = self.steps.side, self.glyphs
-        op = self.steps.ladder.op(self.steps.first[row])
+        op = self.steps.ladder.op(int(self.steps.first[row]))
         linked = self.ladders.linked(side, op.id)
         tail = f" {glyphs.fused}{len(linked)}" if len(linked) > 1 else ""
         strong = value_style(op.state) if op.state in (OpState.ORIGIN, OpState.BROKEN) else ""
@@ -202,7 +199,7 @@ class LadderRows:
         return Cell(self.glyphs.marked if op in self._marked else "", "linked")
 
     def _group_row(self, row: int) -> tuple[Cell, ...]:
-        first, last = self.steps.first[row], self.steps.last[row]
+        first, last = int(self.steps.first[row]), int(self.steps.last[row])
         ops = [self.steps.ladder.op(number) for number in range(first, last + 1)]
         marked = any(op.id in self._marked for op in ops)
         states = [op.state for op in ops if op.state is not None]

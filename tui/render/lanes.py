@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import pairwise
+from typing import TypeAlias, overload
 
 import numpy as np
 
+from graphstore.columns.coded import Coded, Int, small
 from graphstore.traverse.arrays import Int32
 from tui.style.glyphs import Glyphs
 
 NEAR = 16
 """Rows an edge may span and still be drawn: more would cross than anybody can follow."""
+_CHUNK = 8192
 MOST = 4
 """Lanes side by side; edges beyond are not drawn."""
 
@@ -21,25 +24,52 @@ MOST = 4
 class Lanes:
     """For each row what is drawn beside it, and beside what is shown below it before the next."""
 
-    beside: Sequence[str]
-    below: Sequence[str]
+    beside: Coded[str]
+    below: Coded[str]
 
     @property
     def width(self) -> int:
         """Cells the widest needs."""
-        return max(map(len, {*self.beside, *self.below}), default=1)
+        return max(map(len, (*self.beside.values, *self.below.values)), default=1)
 
 
-def near_edges(sources: Int32, targets: Int32, rows: int) -> list[tuple[int, ...]]:
+@dataclass(frozen=True, slots=True, eq=False)
+class FeedingRows(Sequence[tuple[int, ...]]):
+    """For row n the rows ``rows[start[n]:start[n + 1]]`` that feed it."""
+
+    start: Int
+    rows: Int
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[tuple[int, ...]]: ...
+    def __getitem__(self, index: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
+        if isinstance(index, slice):
+            return [self[at] for at in range(len(self))[index]]
+        at = range(len(self))[index]
+        return tuple(self.rows[self.start[at] : self.start[at + 1]].tolist())
+
+    def __iter__(self) -> Iterator[tuple[int, ...]]:
+        for first in range(0, len(self), _CHUNK):  # or a million tuples would be there at once
+            start = self.start[first : first + _CHUNK + 1]
+            rows, places = self.rows[start[0] : start[-1]].tolist(), (start - start[0]).tolist()
+            for low, high in pairwise(places):
+                yield tuple(rows[low:high])
+
+
+def near_edges(sources: Int32, targets: Int32, rows: int) -> FeedingRows:
     """For each of *rows* rows the rows at most ``NEAR`` above that feed it, ascending."""
     span = targets - sources
     kept = (span > 0) & (span <= NEAR)
     edges = targets[kept].astype(np.int64) * rows + sources[kept]
     edges.sort()  # several times as fast as np.unique, which hashes
     edges = edges[np.append(True, edges[1:] != edges[:-1])[: len(edges)]]
-    starts = np.searchsorted(edges, np.arange(rows + 1, dtype=np.int64) * rows).tolist()
-    feeding = (edges % max(rows, 1)).tolist()
-    return [tuple(feeding[starts[at] : starts[at + 1]]) for at in range(rows)]
+    start = np.searchsorted(edges, np.arange(rows + 1, dtype=np.int64) * rows)
+    return FeedingRows(start.astype(np.int32), (edges % max(rows, 1)).astype(np.int32))
 
 
 def draw_lanes(feeds: Sequence[Sequence[int]], glyphs: Glyphs) -> Lanes:
@@ -54,18 +84,21 @@ def draw_lanes(feeds: Sequence[Sequence[int]], glyphs: Glyphs) -> Lanes:
         for source in sources:
             last[source] = row
     held: tuple[int, ...] = (0,) * MOST
-    known: dict[_Place, tuple[str, str, tuple[int, ...]]] = {}
-    beside, below = [], []
+    known: dict[_Place, tuple[int, tuple[int, ...]]] = {}
+    drawings: list[tuple[str, str]] = []
+    codes = np.zeros(len(feeds), dtype=np.int32)
     for row, sources in enumerate(feeds):
         back = tuple([row - source for source in sources])
         ending = tuple([back for back in held if back and last[row - back] == row])
         place = (held, back, ending, last[row] > row)
         drawn = known.get(place)
         if drawn is None:
-            drawn = known[place] = _drawn(*place, glyphs)
-        beside.append(drawn[0])
-        below.append(drawn[1])
-        held = drawn[2]
+            own, under, after = _drawn(*place, glyphs)
+            drawn = known[place] = len(drawings), after
+            drawings.append((own, under))
+        codes[row], held = drawn
+    columns = zip(*drawings, strict=True) if drawings else ((), ())
+    beside, below = (Coded(small(codes, len(drawings)), tuple(each)) for each in columns)
     return Lanes(beside, below)
 
 

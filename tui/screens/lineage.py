@@ -50,7 +50,7 @@ class LineageScreen(LadderPanes):
             self._go_to(Side.GOLDEN if side is Side.DEVICE else Side.DEVICE, below)
         elif rows.is_group(event.index):
             folding = self._folding[side]
-            opened = folding.opened | {rows.steps.first[row]}
+            opened = folding.opened | {int(rows.steps.first[row])}
             self._folding[side] = replace(folding, opened=opened)
             self._fold(self._op, side)
         else:
@@ -62,7 +62,7 @@ class LineageScreen(LadderPanes):
         ladders, side = self._ladders, self._side
         if not self.allowed("lineage.unfold") or ladders is None:
             return
-        several = ladders.fused(side)
+        several = ladders.fused[side]
         self._unfolded[side] = frozenset() if self._unfolded[side] else several
         if not several:
             self.notify("every op here has one counterpart at most", severity="warning")
