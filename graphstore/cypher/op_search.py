@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
@@ -25,12 +25,16 @@ class OpIndex:
     @classmethod
     def of(cls, rows: Iterable[tuple[str, str, str]]) -> OpIndex:
         """The index of (id, name, type) rows in topo order."""
-        kept = list(rows)
-        return cls(
-            tuple([row[0] for row in kept]),
-            tuple([row[1] for row in kept]),
-            tuple([sys.intern(row[2]) for row in kept]),
-        )
+        ids, names, kinds = zip(*rows, strict=True)
+        return cls.of_columns(ids, names, kinds)
+
+    @classmethod
+    def of_columns(
+        cls, ids: tuple[str, ...], names: Sequence[str], kinds: Sequence[str]
+    ) -> OpIndex:
+        """The index of ids, names and types in topo order."""
+        own = tuple(names)
+        return cls(ids, ids if own == ids else own, tuple(map(sys.intern, kinds)))
 
     def find(self, text: str, limit: int) -> list[str]:
         """At most *limit* ids that fit *text*, best first, ties in topo order.

@@ -219,9 +219,12 @@ class CypherTargets(GraphStore):
 
     def _load(self, place: TargetKeys, key: str, content: str) -> LoadedGraph:
         def read() -> LoadedGraph:
-            outline = graph_outline(*self._packed(place, key))
-            rows = zip(outline.arrays.ids, outline.names, outline.types, strict=True)
-            return LoadedGraph(OpIndex.of(rows), outline.arrays, outline.given, outline.exact)
+            last = self._loaded.last()
+            near = None if last is None else last.arrays
+            outline = graph_outline(*self._packed(place, key), near)
+            arrays = outline.arrays
+            index = OpIndex.of_columns(arrays.ids, outline.names, outline.types)
+            return LoadedGraph(index, arrays, outline.given, outline.exact)
 
         return self._loaded.get(content, read)
 
@@ -275,6 +278,11 @@ class Recent(Generic[_T]):
         """The value, if it is here."""
         with self._lock:
             return self._values.get(key)
+
+    def last(self) -> _T | None:
+        """The value asked for last, if there is any."""
+        with self._lock:
+            return next(reversed(self._values.values()), None)
 
     def get(self, key: str, make: Callable[[], _T]) -> _T:
         """The value; made if it is not here."""

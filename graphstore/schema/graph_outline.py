@@ -39,9 +39,15 @@ class GraphOutline:
     exact: bool
 
 
-def graph_outline(header: ModelGraph, blocks: Sequence[bytes]) -> GraphOutline:
-    """The outline of the graph *header* whose ops are in *blocks*, in file order."""
-    columns = _Columns()
+def graph_outline(
+    header: ModelGraph, blocks: Sequence[bytes], near: GraphArrays | None = None
+) -> GraphOutline:
+    """The outline of the graph *header* whose ops are in *blocks*, in file order.
+
+    Ids that are those of the graph *near*, too, are the same texts in memory: both sides of a run
+    share most of them.
+    """
+    columns = _Columns(near)
     for block in blocks:
         columns.add(block)
     edges: EdgeEnds = columns.edges()
@@ -67,6 +73,7 @@ def graph_outline(header: ModelGraph, blocks: Sequence[bytes]) -> GraphOutline:
 class _Columns:
     """The columns of all blocks so far; see :func:`graphstore.schema.op_blocks.op_blocks`."""
 
+    near: GraphArrays | None = None
     ids: list[str] = field(default_factory=list)
     names: list[str | None] = field(default_factory=list)
     types: list[str] = field(default_factory=list)
@@ -83,7 +90,7 @@ class _Columns:
         text = zlib.decompress(block)
         ids, names, types, inputs, control, *_, sequence = json.loads(text[: text.index(b"\n")])
         first = len(self.ids)
-        self.ids += ids
+        self.ids += ids if self.near is None else [_shared(op, self.near) for op in ids]
         self.names += names
         self.types += types
         self.sequence += [own + number for number, own in enumerate(sequence, start=first)]
@@ -126,6 +133,11 @@ class _Columns:
         names = _numbers([known.setdefault(name, len(known)) for name in self._given])
         counts = np.bincount(ops, minlength=len(order))
         return Lists(starts(counts), names[np.argsort(ops, kind="stable")], tuple(known))
+
+
+def _shared(op: str, near: GraphArrays) -> str:
+    number = near.number.get(op)
+    return op if number is None else near.ids[number]
 
 
 def _numbers(values: Sequence[int] | array[int]) -> Int32:
