@@ -202,12 +202,6 @@ class DivergraphApp(JobFollower):
         if address is not None:
             self._show_later(address)
 
-    def show_again(self) -> None:
-        """Have the view ask again for what it shows."""
-        screen = self.screen_stack[0]
-        if isinstance(screen, ViewScreen):
-            screen.show_address(screen.address())
-
     def _show_later(self, address: ScreenAddress) -> None:
         if address.view not in ("runs", "start"):
             self.session.look_at(address.target, address.kind)

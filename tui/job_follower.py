@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from textual import on, work
 from textual.message import Message
@@ -12,7 +12,9 @@ from tui.address import ScreenAddress
 from tui.jobs.job_words import ending
 from tui.jobs.watched import JobLook
 from tui.owner import Owner
+from tui.screens.job_actions import JobActions
 
+_WRITES_GRAPHS = ("import", "compare", "demo")
 _SECONDS = 0.5
 """So often one looks at jobs, while any runs or they are on screen."""
 
@@ -32,11 +34,19 @@ class JobFollower(Owner):
             return isinstance(message, JobFollower.Looked)
 
     class JobStarted(Message):
-        """A process runs, or could not be started, for which there is a sentence."""
+        """The job of this id runs, or could not be started, for which there is a sentence."""
 
-        def __init__(self, trouble: str) -> None:
+        def __init__(self, id: str, trouble: str = "") -> None:  # noqa: A002 - its name
             super().__init__()
-            self.trouble = trouble
+            self.id, self.trouble = id, trouble
+
+    class Renewed(Message):
+        """Jobs have written these runs and graphs, perhaps with *other_ops*; nothing older is
+        kept of them."""
+
+        def __init__(self, names: Collection[str], *, other_ops: bool) -> None:
+            super().__init__()
+            self.names, self.other_ops = names, other_ops
 
     def follow_jobs(self) -> None:
         """Look now, and again and again while there is something to see."""
@@ -60,17 +70,24 @@ class JobFollower(Owner):
         ran = {look.job.id for look in self.looks if look.runs}
         if event.looks != self.looks:
             self.looks = event.looks
-        for look in event.looks:
-            if look.job.id in ran and not look.runs:
-                self.notify(f"{look.command}: {ending(look)}", timeout=10)
-                self._show_anew(look.target[0])
+        ended = [look for look in event.looks if look.job.id in ran and not look.runs]
+        for look in ended:
+            self.notify(f"{look.command}: {ending(look)}", timeout=10)
+        if made := {name for look in ended for name in (*look.told.kept, look.target[0]) if name}:
+            whole = any(look.command in _WRITES_GRAPHS for look in ended)
+            self._forget_old(made, other_ops=whole)
 
-    def _show_anew(self, name: str) -> None:
-        """Ask again for the run *name*, which a job may have changed."""
-        if name:
-            self.session.made_anew(name)
-        if name and name == self.session.target and self.current_mode not in ("jobs", "runs"):
-            self.show_again()
+    @work(thread=True, group="renew", exit_on_error=False)
+    def _forget_old(self, names: Collection[str], *, other_ops: bool) -> None:
+        for name in names:
+            self.session.renewed(name)  # waits for a question that is being answered
+        self.post_message(self.Renewed(names, other_ops=other_ops))
+
+    @on(Renewed)
+    def _renewed(self, event: Renewed) -> None:
+        screen = self.screen_stack[0]  # below any window
+        if isinstance(screen, JobActions):
+            screen.jobs_made(event.names, other_ops=event.other_ops)
 
     def start_job(self, words: Sequence[str]) -> None:
         """Start a command as a process, and show it in the view of jobs."""
@@ -81,17 +98,18 @@ class JobFollower(Owner):
     @work(thread=True, group="start-job", exit_on_error=False)
     def _start_process(self, words: Sequence[str]) -> None:
         try:
-            self.watched.start(words)
+            job = self.watched.start(words)
         except (DivergraphError, OSError) as error:
-            self.post_message(self.JobStarted(str(error)))
+            self.post_message(self.JobStarted("", str(error)))
         else:
-            self.post_message(self.JobStarted(""))
+            self.post_message(self.JobStarted(job.id))
 
     @on(JobStarted)
     def _job_started(self, event: JobStarted) -> None:
         if event.trouble:
             self.notify(f"not started: {event.trouble}", severity="error")
             return
+        self.fresh_job = event.id
         self.look_at_jobs()
         if self.current_mode != "jobs":
             session = self.session

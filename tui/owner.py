@@ -41,6 +41,8 @@ class Owner(App[None]):
     """The jobs of the store that are processes, newest first."""
     part_jobs: tuple[PartJob, ...] = ()
     """Those of this window that have ended, newest first."""
+    fresh_job = ""
+    """The job that was just started, until its row is under the cursor."""
     leaving = ""
     """The job that the user was told of when they asked to leave."""
     watched: WatchedJobs
@@ -59,10 +61,6 @@ class Owner(App[None]):
     @abstractmethod
     def go(self, address: ScreenAddress) -> None:
         """Go to *address* and remember it in the jump list."""
-
-    @abstractmethod
-    def show_again(self) -> None:
-        """Have the view ask again for what it shows."""
 
     @abstractmethod
     def jump(self, direction: int) -> None:

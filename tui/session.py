@@ -90,10 +90,9 @@ class Session:
         self._ladders: dict[str, Ladders] = {}
         self._tensors: dict[str, OpenedTensors] = {}
         self._marks: dict[str, MarkHistory] = {}
+        self._writings: dict[str, int] = {}
         self._wanted_query: tuple[str, str] | None = None
         self.last_op = ""
-        self.edition = 0
-        """Goes up when a job changed a run, so that views ask anew."""
 
     def targets(self) -> tuple[list[Run], list[GraphInfo]]:
         """Runs and imported graphs, newest first."""
@@ -113,22 +112,30 @@ class Session:
             self._open().rename(name, new_name)
             self._forget(name)
 
-    def made_anew(self, name: str) -> None:
-        """A job made or changed the run *name*: what is known of it is asked for again."""
-        target = self.target
-        self._forget(name)
-        self.target = target
-        self.edition += 1
+    def renewed(self, name: str) -> None:
+        """A run or graph was written anew, by another process: nothing known of it holds."""
+        with self._lock:
+            self.reopen()  # the store keeps what it has read of a graph, too
+            self._drop(name)
+            self._writings[name] = self._writings.get(name, 0) + 1
+
+    @property
+    def stamp(self) -> str:
+        """What is looked at, and in which of its writings; empty for nothing."""
+        return f"{self.target} {self._writings.get(self.target, 0)}" if self.target else ""
 
     def _forget(self, name: str) -> None:
+        self._drop(name)
+        if self.target == name:
+            self.target = ""
+
+    def _drop(self, name: str) -> None:
         views = (self._choosers, self._ladders, self._tensors)
         for kept in (self._overviews, self._advice, self._rows, *views):
             kept.pop(name, None)
         for by_op in (self._details, self._traces):
             for place in [place for place in by_op if place[0] == name]:
                 by_op.pop(place, None)
-        if self.target == name:
-            self.target = ""
 
     def changes(self, old: str, new: str) -> RunChanges:
         """What changed from one run to another."""

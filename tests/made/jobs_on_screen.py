@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from browsing import Browser
@@ -41,11 +41,17 @@ def shelf_of(folder: Path) -> JobShelf:
     return JobShelf(folder / "state" / "jobs")
 
 
-def one_op_model(path: Path) -> Path:
-    """An ONNX model of one op."""
-    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"], "relu")], "net", [x], [y])
-    save(helper.make_model(graph), path)
+def one_op_model(path: Path, ops: Sequence[str] = ("relu",)) -> Path:
+    """An ONNX model of one op, or of a few in a row."""
+    tensors = ["x", *(f"after_{op}" for op in ops)]
+    nodes = [
+        helper.make_node("Relu", [tensors[n]], [tensors[n + 1]], op) for n, op in enumerate(ops)
+    ]
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [2])
+        for name in (tensors[0], tensors[-1])
+    )
+    save(helper.make_model(helper.make_graph(nodes, "net", [x], [y])), path)
     return path
 
 
@@ -82,7 +88,12 @@ def states(folder: Path) -> list[BackgroundState]:
 
 
 def past_job(
-    folder: Path, number: int, words: list[str], lines: list[dict[str, object]], code: int | None
+    folder: Path,
+    number: int,
+    words: list[str],
+    lines: list[dict[str, object]],
+    code: int | None,
+    store: str | Path = ".divergraph",
 ) -> Path:
     """A job as files, begun *number* minutes ago; without *code* its process left no word."""
     asked = NOW - 60 * number
@@ -90,7 +101,7 @@ def past_job(
     place.mkdir(parents=True)
     request = {
         "words": words,
-        "store": store_key(".divergraph"),
+        "store": store_key(str(store)),
         "directory": "/models",
         "asked": asked,
     }
@@ -112,15 +123,15 @@ STAGES: list[dict[str, object]] = [
 ]
 
 
-def jobs_of_the_past(folder: Path) -> None:
+def jobs_of_the_past(folder: Path, store: str | Path = ".divergraph") -> None:
     """One that runs if its lock is held, one that found something, a failed and a lost one."""
     sides = ["--golden", "bert.onnx", "--golden-dump", "golden", "--device", "graph"]
     words = ["compare", *sides, "--device-dump", "dump", "--run"]
     slow = [*STAGES, *({"done": 90 * n, "note": "214 MB/s"} for n in range(1, 5))]
     slow += [{"problem": "conv_77:0: dump file is damaged (12 bytes short)"}]
-    past_job(folder, 1, [*words, "bert"], slow, None)
+    past_job(folder, 1, [*words, "bert"], slow, None, store)
     done = [*STAGES, {"done": 612, "note": ""}, {"stage": "writing the run", "total": None}]
-    past_job(folder, 20, [*words, "bert-1"], [*done, {"kept": "bert-1"}], 1)
+    past_job(folder, 20, [*words, "bert-1"], [*done, {"kept": "bert-1"}], 1, store)
     failed = "bert.onnx: no such file; check --golden"
-    past_job(folder, 25, ["import", "bert.onnx"], [{"failed": failed}], 2)
-    past_job(folder, 40, ["minimize", "bert-1"], STAGES[:2], None)
+    past_job(folder, 25, ["import", "bert.onnx"], [{"failed": failed}], 2, store)
+    past_job(folder, 40, ["minimize", "bert-1"], STAGES[:2], None, store)

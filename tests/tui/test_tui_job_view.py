@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import sys
+import time
 from pathlib import Path
 
+import pexpect
 import pytest
-from browsing import SIZE, Browser, said, text_of
+from browsing import SIZE, Browser, said, shown_ops, text_of
 from jobs_on_screen import (
+    PATIENCE,
     STAGES,
     demo_words,
     jobs_app,
@@ -23,7 +29,7 @@ from jobs_on_screen import (
 
 from divergraph.api.demo import demo_data
 from divergraph.ask import open_store
-from divergraph.jobs.background.shelf import BackgroundState, store_key
+from divergraph.jobs.background.shelf import BackgroundState, JobShelf, store_key
 from tui.jobs.forms import YES
 from tui.screens.jobs import JobsScreen
 from tui.screens.ops import OpsScreen
@@ -104,7 +110,7 @@ async def test_looking_below_the_folder_is_stopped_by_esc(open_app):
 async def test_what_fits_together_is_compared_and_opened(open_app, tmp_path):
     shutil.copytree(demo_data().folder, tmp_path / "lenet")
     async with open_app() as b:
-        assert "149 of 164 ops" in text_of(b.app)
+        assert "149 of 164" in text_of(b.app)
         await b.press("j", "enter")
         assert isinstance(b.app.screen, JobFormWindow)
         assert value(b, "golden").endswith("lenet/model.ckpt.meta")
@@ -290,3 +296,61 @@ async def test_a_question_that_is_asked_in_a_small_window(open_app, running):
         assert isinstance(b.app.screen, LineForm)
         await b.press("escape", "q")
         assert "stop it, and leave" in text_of(b.app)
+
+
+async def test_what_a_job_writes_anew_is_loaded_anew(open_app, tmp_path, url):
+    one_op_model(tmp_path / "old.onnx")
+    one_op_model(tmp_path / "new.onnx", ops=("first", "second"))
+    words = ("import", str(tmp_path / "old.onnx"), "--name", "net", "--store", url)
+    async with open_app() as b:
+        b.app.start_job(words)
+        await until_ended(b)
+        await b.press("enter")
+        assert isinstance(b.app.screen, OpsScreen)
+        assert shown_ops(b.app) == ["relu"]
+        b.app.start_job(
+            ("import", str(tmp_path / "new.onnx"), *words[2:4], "--replace", *words[4:])
+        )
+        await until(b, lambda: len(b.app.looks) == 2)
+        await b.press("2")
+        await until_ended(b)
+        await until(b, lambda: shown_ops(b.app) == ["first", "second"])
+
+
+async def test_commands_and_words_of_the_view(settle, tmp_path):
+    jobs_of_the_past(tmp_path)
+    async with Browser(jobs_app(".divergraph", tmp_path), settle) as b:
+        await b.press("8", "f1")
+        assert "its process ended without a word" in text_of(b.app)
+        await b.press("escape", "question_mark")
+        assert "go on with a job that was stopped or failed" in text_of(b.app)
+        await b.press("escape", "colon", *"fill in its form", "enter")
+        assert isinstance(b.app.screen, ChooseCommandOverlay)
+
+
+def test_a_job_goes_on_when_the_app_is_killed(tmp_path, url):
+    home = tmp_path / "home"
+    environment = {**os.environ, "XDG_STATE_HOME": str(home), "TERM": "xterm-256color"}
+    words = ["-m", "divergraph", "tui", "--store", url]
+    terminal = pexpect.spawn(
+        sys.executable, words, env=environment, cwd=tmp_path, dimensions=(40, 120), timeout=60
+    )
+    terminal.expect("Nothing is stored here yet")
+    terminal.send("d")
+    shelf = JobShelf(home / "divergraph" / "jobs")
+    wait(lambda: bool(shelf.jobs()))
+    terminal.kill(signal.SIGKILL)
+    terminal.close()
+    (job,) = shelf.jobs(store_key(url))
+    assert job.state is BackgroundState.RUNNING
+    wait(lambda: shelf.jobs()[0].state is not BackgroundState.RUNNING)
+    assert shelf.jobs()[0].exit_code == 0
+    with open_store(url) as store:
+        assert [run.name for run in store.runs()] == ["demo"]
+
+
+def wait(condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never comes"
+        time.sleep(0.1)

@@ -60,7 +60,7 @@ def job_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
     """The columns that *rows* need."""
     widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(6)]
     return (
-        ListColumn("state", "state", 9, sortable=False),
+        ListColumn("job", "state", 9, sortable=False),
         ListColumn("command", "command", 8, widest[1], sortable=False),
         ListColumn("what", "what", 10, widest[2], sortable=False),
         ListColumn("began", "began", 8, sortable=False, priority=2),
@@ -185,12 +185,18 @@ def _running(stage: ToldStage, glyphs: Glyphs, width: int, at: float) -> list[Co
     head = Content.styled(
         cut_to(f"{glyphs.running} {printable(stage.text)}", width, glyphs.ellipsis), theme.LINKED
     )
-    told = [f"{wording.thousands(stage.done)} of {wording.thousands(stage.total)}"
-            if stage.total else wording.thousands(stage.done) if stage.done else "",
-            f"{100 * share:.0f} %" if share is not None else "",
-            printable(stage.note),
-            f"{clock(at - stage.began)}",
-            f"about {clock(left)} left" if left is not None else ""]  # fmt: skip
+    done, note = wording.thousands(stage.done), printable(stage.note)
+    told = [
+        f"{done} of {wording.thousands(stage.total)}"
+        if stage.total
+        else done
+        if stage.done
+        else "",
+        f"{100 * share:.0f} %" if share is not None else "",
+        f"about {clock(left)} left" if left is not None else "",
+        clock(at - stage.began),
+        note,
+    ]
     figures = f" {glyphs.separator} ".join(part for part in told if part)
     if share is None:
         return [head, Content.styled(cut_to(f"  {figures}", width, glyphs.ellipsis), theme.QUIET)]

@@ -22,13 +22,13 @@ def pair_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
     return (
         ListColumn("golden", "golden model", 16, widest[0], sortable=False, cut="left"),
         ListColumn("device", "device graph", 16, widest[1], sortable=False, cut="left"),
-        ListColumn("fits", "fits", 10, widest[2], align="right", sortable=False),
+        ListColumn("fits", "ops that fit", 12, widest[2], align="right", sortable=False),
     )
 
 
 def pair_row(pair: NearbyPair) -> tuple[Cell, ...]:
     """The cells of one pair."""
-    fits = f"{wording.thousands(pair.shared)} of {wording.count(pair.ops, 'op')}"
+    fits = f"{wording.thousands(pair.shared)} of {wording.thousands(pair.ops)}"
     return Cell(pair.golden.graph), Cell(pair.device.graph), Cell(fits, "clean")
 
 

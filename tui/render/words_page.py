@@ -38,6 +38,13 @@ _OWN = {
     "best": "the cut that halves the path best: to bisect, take it as an end",
     "above": "the ops between the start of the path and this one",
     "below": "the ops between this one and the end of the path",
+    "job": "running, done, failed, stopped, or lost: its process ended without a word",
+    "command": "the command of the shell that does the same",
+    "what": "the run or graph it makes or is about, else the first file it was given",
+    "began": "when the first of its processes began",
+    "took": "how long it took, or runs by now",
+    "said": "the stage it is at, with what is done of how much; or how it ended",
+    "fits": "of the device graph's ops those that are golden ops or made of them",
 }
 _LEVELS = {
     Level.PASS: "within every limit and warning level",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from textual import on, work
@@ -60,7 +61,6 @@ class ViewScreen(JobActions):
     def __init__(self) -> None:
         super().__init__()
         self._at = ""
-        self._edition = 0
         self._filled = False
 
     def compose(self) -> ComposeResult:
@@ -95,14 +95,20 @@ class ViewScreen(JobActions):
         place = f"{session.kind} {session.target}" if session.target else ""
         crumbs = [crumb for crumb in ("divergraph", place, self.CRUMB) if crumb]
         self.query_one(TitleLine).show(crumbs, session.store_name)
-        if (self._at, self._edition) != (session.target, session.edition):
-            self._at, self._edition = session.target, session.edition
+        if self._at != session.stamp:
+            self._at = session.stamp
             self._filled = False
             self._forget_problem()
             self.load(address)
         else:
             self.restore(address)
         self.query_one(KeyLine).draw()
+
+    def jobs_made(self, names: Collection[str], *, other_ops: bool) -> None:
+        """Load what is shown again if a job has written it."""
+        if self.owner.session.target in names:
+            here = self.address()
+            self.show_address(replace(here, op="") if other_ops else here)
 
     def on_mount(self) -> None:
         """Draw with the chosen set of marks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 
 from textual import work
@@ -22,6 +23,9 @@ class JobActions(EdgeActions):
         running = in_title([look for look in self.owner.looks if look.runs])
         told = [job.said] if job is not None else []
         self.query_one(TitleLine).show_job("; ".join([*told, *([running] if running else [])]))
+
+    def jobs_made(self, names: Collection[str], *, other_ops: bool) -> None:
+        """Jobs have written these runs and graphs, perhaps with *other_ops* than before."""
 
     def action_quit(self) -> None:
         """Leave; while a job runs, only when asked twice for it, or told what becomes of it."""

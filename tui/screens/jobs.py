@@ -114,6 +114,8 @@ class JobsScreen(JobStarter):
             for each in self._shown
         ]
         names = [self._key_of(each) for each in self._shown]
+        if owner.fresh_job in names:
+            self._here, owner.fresh_job = owner.fresh_job, ""
         at = names.index(self._here) if self._here in names else 0
         listed = self.query_one("#jobs", RowList)
         listed.show(FixedRows(job_columns(rows), rows), cursor=at)

@@ -16,6 +16,7 @@ from tui.owner import Owner
 
 SHOWN_OPS = 30
 _SCOPES = (KeyScope.EVERYWHERE, KeyScope.OPS, KeyScope.PATHS, KeyScope.PART)
+_OF_ONE_VIEW = (KeyScope.JOBS, KeyScope.START)
 
 
 class PaletteProvider(Provider):
@@ -48,8 +49,12 @@ class PaletteProvider(Provider):
         return [
             (key.help[:1].upper() + key.help[1:], key.action, f"key {key.shown}")
             for key in self._owner.keys
-            if key.scope in _SCOPES and self._runs_here(key.action)
+            if self._is_meant(key.scope) and self._runs_here(key.action)
         ]
+
+    def _is_meant(self, scope: KeyScope) -> bool:
+        of_view = getattr(self.screen, "SCOPES", ())
+        return scope in _SCOPES or (scope in _OF_ONE_VIEW and scope in of_view)
 
     def _runs_here(self, action: str) -> bool:
         name = action.partition("(")[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -96,6 +96,10 @@ class RunsScreen(ViewScreen):
     def show_address(self, address: ScreenAddress) -> None:
         """List anew: something may have been added since."""
         self.load(address)
+
+    def jobs_made(self, names: Collection[str], *, other_ops: bool) -> None:
+        """List anew."""
+        self._ask()
 
     def load(self, address: ScreenAddress) -> None:
         """Ask the store what it holds."""

@@ -80,7 +80,7 @@ class StartScreen(JobStarter):
         self.query_one("#pairs", RowList).name_pane("Found below this folder")
         about = self.query_one("#pair-about", TextPane)
         about.name_pane("Both sides")
-        about.display = False
+        about.add_class("-nothing")
         known = {key.id: key for key in self.owner.keys}
         rows = [
             (Cell(known[name].shown, "linked"), Cell(BY_ID[name].help), Cell(said, "quiet"))
@@ -153,7 +153,7 @@ class StartScreen(JobStarter):
         listed.show(FixedRows(pair_columns(rows), rows), empty="nothing here fits together")
         listed.border_subtitle = Content(wording.count(len(rows), "pair"))
         self._say(event.trouble or separator.join(told))
-        self.query_one("#pair-about", TextPane).display = bool(rows)
+        self.query_one("#pair-about", TextPane).set_class(not rows, "-nothing")
         if rows and self.query_one("#choices", RowList).has_focus:
             listed.focus()
 
