@@ -227,7 +227,7 @@ async def test_the_path_shows_shares_of_the_error_once_blame_was_asked(browse, t
         assert "share" not in [column.id for column in rows.source.columns]
         with open_store(url) as store:  # as a job does, in its own process
             store.save_run(replace(data, run=replace(data.run, analysis=analysis)), replace=True)
-        b.app._show_anew("15")
+        b.app._forget_old({"15"}, other_ops=False)
         await b.press("u")
         place = [column.id for column in rows.source.columns].index("share")
         shown = {
