@@ -119,7 +119,7 @@ class LinkedGraphs:
         """The device ops that stand for any of the ops *golden*, in execution order."""
         found = {op for one in golden for op in self.stands_for.get(one, ())}
         number = self.device_selector.arrays.number
-        return tuple(sorted(found, key=number.__getitem__))
+        return tuple(sorted(found & number.keys(), key=number.__getitem__))
 
 
 def _joined(links: Sequence[LineageLink], *, device_first: bool) -> dict[str, tuple[str, ...]]:

@@ -17,6 +17,8 @@ from graphstore.model import LineageLink, Op, Side
 from graphstore.traverse.arrays import Int32
 
 T = TypeVar("T")
+_FEW = 1000
+"""For fewer ops it is faster to look at each than at columns of all."""
 
 
 class AskStore(Protocol):
@@ -79,6 +81,8 @@ class StoredGraphs(LinkedGraphs):
 
     def device_ops(self, golden: Sequence[str]) -> tuple[str, ...]:
         """The device ops that stand for any of the ops *golden*, in execution order."""
+        if len(golden) < _FEW:
+            return super().device_ops(golden)
         links, number = self._links, self._golden.arrays.number
         asked = np.zeros(len(self._golden.arrays.ids), dtype=np.bool_)
         asked[[number[op] for op in golden if op in number]] = True
