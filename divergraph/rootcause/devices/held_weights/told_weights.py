@@ -92,12 +92,14 @@ class ToldWeights:
         seen = [(_Seen.of(each), ratio_of(each, plain)) for each in self.run.runs.run(asked)]
         known = [ratio for _, ratio in seen if ratio is not None]
         suspect = self.run.options.suspect
-        if not known or statistics.median_low(known) <= suspect:
+        off = [one for one, ratio in seen if ratio and ratio > suspect]
+        most_are_off = bool(known) and statistics.median_low(known) > suspect
+        # Compilers may leave most as they are; what a few show alike is no fault of one of them.
+        enough = 1 if most_are_off else calibration.ENOUGH_OPS
+        shown = self._shown(off, products) if len(off) >= enough else Counter()
+        if not shown or max(shown.values()) < enough:
             return {}
-        shown = self._shown([one for one, ratio in seen if ratio and ratio > suspect], products)
-        if not shown:
-            return {}
-        held = self._of_all(list(products.values()), shown)
+        held = self._of_all(list(products.values()), shown, likely=most_are_off)
         ((most, _),) = shown.most_common(1)
         if most.grid is not None:
             return held
@@ -123,8 +125,10 @@ class ToldWeights:
                     break
         return shown
 
-    def _of_all(self, products: Sequence[_Products], shown: Counter[Holding]) -> dict[str, Holding]:
-        """What each product shows, or else the likeliest."""
+    def _of_all(
+        self, products: Sequence[_Products], shown: Counter[Holding], *, likely: bool
+    ) -> dict[str, Holding]:
+        """What each product shows, or else the likeliest way if any is *likely*."""
         ways = dict.fromkeys(each for each, _ in shown.most_common())
         for each in list(ways):  # what is multiplied in integers here may be in floats there
             ways.setdefault(replace(each, scale=None))
@@ -151,7 +155,7 @@ class ToldWeights:
             ways.setdefault(told)
             shown[told] += 1
             found |= dict.fromkeys(own.ops, told)
-        for own in open_ones:
+        for own in open_ones if likely else ():
             found |= dict.fromkeys(own.ops, shown.most_common(1)[0][0])
         return found
 
