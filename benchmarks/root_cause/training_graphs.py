@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from training_nets import cells, mobilenet, resized, resnet20, volumes
 
 FEEDS = "feeds.json"
 """The file by tensor name, written beside the model."""
@@ -268,6 +269,11 @@ STEPS: Mapping[str, tuple[Callable[[Sheet], Any], bool, bool]] = {
     "autoencoder": (autoencoder, False, False),
     "segmenter": (segmenter, False, False),
     "encoder": (encoder, True, False),
+    "resnet20": (resnet20, True, False),
+    "mobilenet": (mobilenet, True, False),
+    "volumes": (volumes, True, False),
+    "resized": (resized, False, False),
+    "cells": (cells, True, False),
 }
 """What writes a step; whether variables are resources, and loops functions."""
 
