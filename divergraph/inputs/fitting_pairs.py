@@ -15,7 +15,6 @@ from graphstore.errors import DivergraphError
 from graphstore.model import GraphKind, ModelGraph
 from importers.dumps.detect import detect_dumps
 from importers.dumps.folder import is_dump_name
-from importers.ge_proto.importer import candidates
 from importers.registry import detect
 
 SECONDS = 20.0
@@ -81,7 +80,7 @@ class _Search:
                 (side, graph) for side in sides
             )
         device += golden  # a stand-in for a device, or the same model run by another program
-        pairs = list(_pairs(golden, device))
+        pairs = _best(_pairs(golden, device))
         pairs.sort(key=lambda each: (-each.shared / each.ops, str(each.device.dump)))
         if len(pairs) > _PAIRS:
             self._cut = self._cut or f"{len(pairs) - _PAIRS} more fit"
@@ -95,8 +94,13 @@ class _Search:
         return True
 
     def _places(self) -> tuple[list[Path], list[Path]]:
-        """The graphs and the dumps below the folder."""
-        graphs: list[Path] = []
+        """The graphs and the dumps below the folder.
+
+        A folder of a graph (a SavedModel, phases of one graph, a run of msprobe) is taken whole;
+        of several in each other, as an importer also looks into folders, the innermost.
+        """
+        whole: list[Path] = []
+        single: list[Path] = []
         dumps: list[Path] = []
         for folder, files in self._folders():
             if self._late():
@@ -105,13 +109,11 @@ class _Search:
             with suppress(DivergraphError, OSError):
                 if detect_dumps(folder):
                     dumps.append(folder)
-            named = [each for each in files if each.name.startswith("ge_proto")]
-            if named and candidates(folder):
-                graphs.append(folder)
-            else:
-                named = []
-            graphs += [each for each in files if each not in named and self._is_graph(each)]
-        return graphs, dumps
+            if self._is_graph(folder):
+                whole.append(folder)
+            single += [each for each in files if self._is_graph(each)]
+        inner = {each for each in whole if not any(each in other.parents for other in whole)}
+        return [*inner, *(each for each in single if each.parent not in inner)], dumps
 
     def _folders(self) -> Iterator[tuple[Path, list[Path]]]:
         """Each folder with those of its files that may be graphs, the nearest folders first."""
@@ -187,6 +189,16 @@ def _pairs(
         shared, ops = _shared(golden_graph, device_graph)
         if ops and shared / ops >= _SHARED:
             yield FittingPair(one, other, shared, ops)
+
+
+def _best(pairs: Iterable[FittingPair]) -> list[FittingPair]:
+    """Each device side with the golden side that fits it best."""
+    best: dict[FittingSide, FittingPair] = {}
+    for pair in pairs:
+        known = best.setdefault(pair.device, pair)
+        if (-pair.shared, _rank(pair.golden)) < (-known.shared, _rank(known.golden)):
+            best[pair.device] = pair
+    return list(best.values())
 
 
 def _rank(side: FittingSide) -> tuple[bool, str, str]:

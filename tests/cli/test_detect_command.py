@@ -8,6 +8,8 @@ import os
 import numpy as np
 import pytest
 
+from divergraph.api.demo import demo_data
+
 
 @pytest.fixture
 def model(tmp_path):
@@ -95,3 +97,48 @@ def test_a_damaged_tensor_file_is_none(divergraph, tmp_path):
     path = tmp_path / "conv.0.1700000000.npy"
     path.write_bytes(b"\x93NUMPY cut")
     assert divergraph("detect", path).code == 2
+
+
+PAIR = {"golden", "device", "shared", "ops"}
+SIDE = {"graph", "dump", "tensors"}
+
+
+def test_pairs_of_a_training_step_on_a_device(divergraph):
+    folder = demo_data().folder
+    (found,) = divergraph("detect", "--pairs", folder, "--json").json["paths"]
+    assert [set(pair) for pair in found["pairs"]] == [PAIR, PAIR]
+    for pair, device in zip(found["pairs"], ("npu_clean", "npu_fault"), strict=True):
+        assert (pair["shared"], pair["ops"]) == (149, 164)
+        assert set(pair["golden"]) == set(pair["device"]) == SIDE
+        assert pair["golden"]["graph"] == str(folder / "model.ckpt.meta")
+        assert pair["golden"]["dump"] == str(folder / "golden")
+        assert pair["device"]["graph"] == str(folder / device / "graph")
+        assert pair["device"]["dump"].startswith(str(folder / device / "dump"))
+    assert (found["graphs"], found["dumps"], found["cut"]) == (3, 3, None)
+    text = divergraph("detect", "--pairs", folder).out
+    assert text.startswith("149 of 164 ops fit\n  --golden ")
+
+
+def test_pairs_of_a_model_and_its_stand_in(divergraph, model):
+    root = model.parent
+    for device in ("fp32", "fp16"):
+        words = ("--random", 1, "-o", root / device, "--device", device)
+        assert divergraph("capture", model, *words).code == 0
+    (root / "broken.onnx").write_bytes(b"\x08\x07" + bytes(50))
+    (root / ".hidden").mkdir()
+    (root / "loop").symlink_to(root)
+    (found,) = divergraph("detect", "--pairs", root, "--json").json["paths"]
+    (pair,) = found["pairs"]
+    assert pair["golden"]["graph"] == str(model)
+    assert pair["golden"]["dump"] == str(root / "fp32")
+    assert pair["device"]["dump"] == str(root / "fp16")
+
+
+def test_where_nothing_fits_and_where_the_time_is_over(divergraph, model):
+    done = divergraph("detect", "--pairs", model.parent)
+    assert done.code == 2
+    assert "1 graph and 0 dumps, of which no two sides fit together" in done.out
+    done = divergraph("detect", "--pairs", demo_data().folder, "--seconds", "1e-6")
+    assert done.code == 2
+    assert "there may be more: the time was over" in done.err
+    assert divergraph("detect", "--pairs", model).code == 2, "a file is no folder"
