@@ -52,7 +52,7 @@ def test_view(picture, place, size, glyphs):
 def analysed_picture(make_app, analysed_store, settle, snap_compare):
     """The same for the run whose errors were split."""
 
-    def compare(keys, size, glyphs="unicode"):
+    def compare(keys, size, glyphs="unicode", theme="dark"):
         async def run_before(pilot):
             await settle(pilot)
             await settle(pilot)
@@ -60,7 +60,7 @@ def analysed_picture(make_app, analysed_store, settle, snap_compare):
                 await pilot.press(key)
                 await settle(pilot)
 
-        app = make_app(analysed_store, "15", glyphs)
+        app = make_app(analysed_store, "15", glyphs, theme)
         return snap_compare(app, run_before=run_before, terminal_size=size)
 
     return compare
@@ -127,9 +127,36 @@ def test_window(picture, place):
     assert picture(PLACES[place])
 
 
-@pytest.mark.parametrize("place", ["overview", "ops"])
-def test_light(picture, place):
-    assert picture(PLACES[place], theme="light")
+WINDOWS = {
+    "help": ("2", "question_mark"),
+    "detail": ("2", "f", "enter"),
+    "words": ("2", "f1"),
+    "why": ("W",),
+    "copy": ("2", "f", "y"),
+    "around": ("2", "f", "L"),
+}
+
+
+@pytest.mark.parametrize("place", WINDOWS)
+def test_a_window_in_a_small_terminal(analysed_picture, place):
+    assert analysed_picture(WINDOWS[place], (80, 24), "ascii" if place == "around" else "unicode")
+
+
+VIEWS = {
+    "overview": (),
+    "ops": ("2", "f"),
+    "lineage": ("3", "u"),
+    "propagation": ("4",),
+    "query": ("7",),
+    "runs": ("0",),
+    "why": ("W",),
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "contrast"])
+@pytest.mark.parametrize("place", VIEWS)
+def test_themes(analysed_picture, place, theme):
+    assert analysed_picture(VIEWS[place], (120, 40), theme=theme)
 
 
 def test_a_wrong_filter(make_app, made_store, settle, snap_compare):
