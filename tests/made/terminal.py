@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 import pyte
 
+_ROUND = 0.05
 PATIENCE = 60
 """Seconds; only a failing test waits so long."""
 
@@ -98,11 +99,18 @@ class Terminal:
             self._rest = b""
         return data
 
-    def settle(self, quiet: float = 0.4) -> None:
-        """Read until nothing was written for *quiet* seconds."""
+    def settle(self, quiet: float = 0.3) -> None:
+        """Read until nothing was written for *quiet* seconds, in which the process did nothing."""
         end = time.monotonic() + PATIENCE
-        while self.read(quiet):
-            assert time.monotonic() < end, "it never stops writing"
+        rounds = 0
+        while rounds * _ROUND < quiet:
+            rounds = 0 if self.read(_ROUND) or self.at_work() else rounds + 1
+            assert time.monotonic() < end, "it never comes to rest"
+
+    def at_work(self) -> bool:
+        """Whether a thread of the process runs or would, were a processor free (Linux)."""
+        states = (_state(task) for task in Path(f"/proc/{self.pid}/task").glob("*/stat"))
+        return any(state in ("R", "D") for state in states)
 
     def until(self, done: Callable[[], bool]) -> None:
         """Read until *done*."""
@@ -149,6 +157,13 @@ class Terminal:
             os.kill(self.pid, 9)
             os.waitpid(self.pid, 0)
         os.close(self.descriptor)
+
+
+def _state(task: Path) -> str:
+    try:
+        return task.read_text().rpartition(")")[2].split()[0]
+    except OSError:  # it has ended
+        return ""
 
 
 def cells_of(screen: pyte.Screen) -> Shown:
