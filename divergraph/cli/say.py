@@ -32,6 +32,13 @@ def say_note(text: str) -> None:
         own.problem(text)
 
 
+def say_doubt(text: str) -> None:
+    """Say in bold, before whatever else there is to say, why the answer may mean nothing."""
+    say(f"doubt: {text}", err=True, bold=True)
+    if (own := own_progress()) is not None:
+        own.problem(f"doubt: {text}")
+
+
 def tell_kept(name: str) -> None:
     """Tell the job, if this process does one, that a run or graph of this name is in the store."""
     if (own := own_progress()) is not None:

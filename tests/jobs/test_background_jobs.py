@@ -215,3 +215,11 @@ def test_lines_that_are_none_of_ours_change_nothing(tmp_path):
     path = tmp_path / PROGRESS
     path.write_text('{"stage": 3}\n[1]\nno json\n{"done": 1, "note": ""}\n{"stage": "a"}\n')
     assert ProgressReader(path).look().stages == ()
+
+
+def test_a_folder_that_is_gone_does_not_keep_a_command_from_its_work(tmp_path, model):
+    environment = {**os.environ, "DIVERGRAPH_JOB": str(tmp_path / "gone")}
+    words = [sys.executable, "-m", "divergraph", "detect", str(model)]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "graph, onnx" in done.stdout

@@ -134,6 +134,8 @@ async def test_the_demo_by_its_key(open_app, tmp_path):
         await b.press("d")
         await until(b, lambda: bool(b.app.looks))
         assert isinstance(b.app.screen, JobsScreen)
+        await b.press("i")
+        assert "it has no form" in said(b.app)
         await b.press("X", *"no", "enter")
         assert "it goes on" in said(b.app)
         await b.press("X", *"yes", "enter")

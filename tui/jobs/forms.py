@@ -166,7 +166,7 @@ class JobForm:
 
 def form_of(name: str) -> JobForm:
     """The form of a command of the table."""
-    command, plan = _command(name), FORMS[name]
+    plan, command = FORMS[name], _command(name)
     open_ = {param.name or "": param for param in command.params}
     takes_store = "store" in open_
     for each in (*plan.hidden, *UNSHOWN):
@@ -205,9 +205,7 @@ def texts_of(words: Sequence[str]) -> dict[str, str]:
     Raises:
         KeyError: it is no command of the table.
     """
-    form = form_of(words[0]) if words[0] in FORMS else None
-    if form is None:
-        raise KeyError(words[0])
+    form = form_of(words[0])
     parser = form.command.make_parser(click.Context(form.command, resilient_parsing=True))
     given, _, _ = parser.parse_args(list(words[1:]))
     found: dict[str, str] = {}

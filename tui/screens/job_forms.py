@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from textual import on, work
 from textual.message import Message
 
 from graphstore.errors import DivergraphError
-from tui.jobs.forms import JobForm, form_of, form_titles
+from tui.jobs.forms import JobForm, form_of, form_titles, texts_of
 from tui.screens.base import ViewScreen
 from tui.screens.windows.choose_command import ChooseCommandOverlay
 from tui.screens.windows.job_form import JobFormWindow
@@ -51,18 +51,23 @@ class JobStarter(ViewScreen):
     def open_form(self, name: str, texts: Mapping[str, str] | None = None) -> None:
         """Show the form of the command *name* with *texts* in it, about the run that is open."""
         session = self.owner.session
-        known = {"run": session.target} if session.target and session.kind == "run" else {}
-        self._make_form(name, dict(texts) if texts is not None else known)
+        is_meant = session.kind == "run" or name == "export"  # which takes a graph, too
+        known = {"run": session.target} if session.target and is_meant else {}
+        self._make_form(name, lambda: dict(texts) if texts is not None else known)
+
+    def open_form_again(self, words: Sequence[str]) -> None:
+        """Show the form of the command line *words*, as it was filled in for it."""
+        self._make_form(words[0], lambda: texts_of(words))
 
     @work(thread=True, exclusive=True, group="form", exit_on_error=False)
-    def _make_form(self, name: str, texts: Mapping[str, str]) -> None:
+    def _make_form(self, name: str, texts: Callable[[], Mapping[str, str]]) -> None:
         form = form_of(name)
         known = {field.name for field in form.fields}
         try:
             runs = [run.name for run in self.owner.session.targets()[0]]
         except DivergraphError:  # a store that is not there yet, or gone, has none
             runs = []
-        given = {key: text for key, text in texts.items() if key in known}
+        given = {key: text for key, text in texts().items() if key in known}
         self.post_message(self.FormMade(form, given, runs))
 
     @on(FormMade)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 
 from textual import on, work
@@ -16,7 +15,7 @@ from divergraph.jobs.background.shelf import BackgroundState
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
-from tui.jobs.forms import texts_of
+from tui.jobs.form_table import FORMS
 from tui.jobs.job_rows import (
     job_columns,
     job_row,
@@ -182,11 +181,13 @@ class JobsScreen(JobStarter):
             return None if look.runs else "it does not run"
         if key_id == "jobs.clear":
             return "it runs; X stops it" if look.runs else None
+        if key_id == "jobs.again":
+            return None if look.command in FORMS else "it has no form"
         if key_id == "jobs.go_on":
             if look.runs:
                 return "it runs"
             done = look.job.state is BackgroundState.ENDED and look.job.exit_code in (0, 1)
-            return "it is done; i starts it with other words" if done else None
+            return "it is done; i shows its form again" if done else None
         return None
 
     @on(RowList.Opened)
@@ -244,8 +245,7 @@ class JobsScreen(JobStarter):
         """Show its form, filled in."""
         look = self._process("jobs.again")
         if look is not None:
-            with suppress(KeyError):
-                self.open_form(look.command, texts_of(look.job.words))
+            self.open_form_again(look.job.words)
 
     def action_clear_job(self) -> None:
         """Take it off the list."""

@@ -16,7 +16,7 @@ from divergraph.cli.options import (
     root_cause_options,
     store_url,
 )
-from divergraph.cli.say import say, say_note, tell_kept
+from divergraph.cli.say import say, say_doubt, say_note, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.present.json.shapes import run_json
@@ -181,7 +181,7 @@ def compare_command(
             )
             places.write(report, lambda: data)
     if doubt := data.run.analysis.doubt:
-        say(f"doubt: {doubt}", err=True, bold=True)  # before whatever else there is to say
+        say_doubt(doubt)
     for warning in data.run.warnings:
         say_note(warning)
     _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)

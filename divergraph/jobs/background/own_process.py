@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -44,11 +44,11 @@ def as_job() -> Iterator[Ending]:
         yield ending
         return
     folder = Path(named)
-    attempt = (read_json(folder / PROCESS).get("attempt") or 0) + 1
-    pid = os.getpid()
-    write_json(folder / PROCESS, {"pid": pid, "start": process_start(pid), "attempt": attempt})
-    progress = ProgressFile(folder / PROGRESS)
-    progress.attempt(attempt)
+    try:
+        progress = _told_in(folder)
+    except OSError:  # a full disk, no such folder: the work may do without, and is seen as lost
+        yield ending
+        return
     _own.append(progress)
     signal.signal(signal.SIGTERM, _stop)
     try:
@@ -57,7 +57,17 @@ def as_job() -> Iterator[Ending]:
         _own.remove(progress)
         progress.close()
         if ending.exit_code is not None:
-            write_json(folder / ENDED, {"exit_code": ending.exit_code, "at": time.time()})
+            with suppress(OSError):
+                write_json(folder / ENDED, {"exit_code": ending.exit_code, "at": time.time()})
+
+
+def _told_in(folder: Path) -> ProgressFile:
+    attempt = (read_json(folder / PROCESS).get("attempt") or 0) + 1
+    pid = os.getpid()
+    write_json(folder / PROCESS, {"pid": pid, "start": process_start(pid), "attempt": attempt})
+    progress = ProgressFile(folder / PROGRESS)
+    progress.attempt(attempt)
+    return progress
 
 
 def _stop(number: int, _frame: FrameType | None) -> None:
