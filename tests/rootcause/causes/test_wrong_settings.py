@@ -83,6 +83,21 @@ def test_another_choice_of_an_attribute_is_named(tmp_path: Path, kind: str) -> N
     assert f"with {name} {changed[name]} in place of" in found.sentence
 
 
+def test_a_factor_next_to_nothing_is_a_missing_operand(tmp_path: Path) -> None:
+    """Rounding of the device makes a beta of 1e-6 fit best, of all that are tried."""
+    draw = np.random.default_rng(9)
+    operands = {
+        name: draw.standard_normal(shape).astype(np.float32)
+        for name, shape in {"w": (32, 400), "c": (400,)}.items()
+    }
+    operands["c"] *= np.float32(0.05)
+    lost = {**operands, "c": np.float32(1e-6) * operands["c"]}
+    right = ran(tmp_path / "right", node("Gemm", operands, beta=1.0), operands, [2, 32])
+    wrong = ran(tmp_path / "wrong", node("Gemm", lost, beta=1.0), lost, [2, 32])
+
+    assert cause(tmp_path, right, wrong).label == "lost_bias"
+
+
 def test_another_epsilon_is_found_with_its_value(tmp_path: Path) -> None:
     operands = {"scale": np.ones(6, np.float32)}
     paths = [

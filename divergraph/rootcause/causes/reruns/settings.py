@@ -23,6 +23,8 @@ _LARGEST = 1 << 24
 """Elements of the largest output for which ops are run many times. Bounds cost."""
 _PROMISING = 0.7
 """The share of the error that the best of a few values may leave for more to be tried."""
+_NOTHING = 1e-3
+"""A factor that is best next to nothing is no other setting: what it multiplies is missing."""
 _SLOPE = 1 / 64
 """By which share of itself a value is moved to see how the output moves with it."""
 
@@ -309,7 +311,7 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
         else:
             low = first
     value = _refined(view, outcome, own * 10.0 ** float((low + high) / 2))
-    if abs(value / own - 1.0) < 1e-3:
+    if abs(value / own - 1.0) < 1e-3 or abs(value / own) < _NOTHING:
         return None
     made = rerun(op, {name: value})
     words = f"with {name} {value:.3g} in place of {own:.3g}"
