@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from divergraph.comparison.dump_remarks import dump_remarks, statistics_remark, with_overflows
+from divergraph.comparison.found_so_far import Tally
 from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.comparison.observed_run import NOTHING_UNDUMPED, Undumped, observed
 from divergraph.consistency.repeat import NOT_DETERMINISTIC
@@ -123,10 +124,15 @@ def compare_all(
     pairs = [item for item in items if isinstance(item, Pair)]
     progress.stage("comparing tensors", len(pairs))
     tensors = [pair.tensors for pair in pairs]
-    found = measure_all(tensors, progress, workers)
-    compared = [
-        judged(pair, measured, thresholds) for pair, measured in zip(pairs, found, strict=True)
-    ]
+    tally = Tally(progress)
+    judged_pairs: dict[int, Comparison] = {}
+
+    def hear(number: int, measured: Measurement) -> None:
+        judged_pairs[number] = judged(pairs[number], measured, thresholds)
+        tally.add(number, judged_pairs[number])
+
+    found = measure_all(tensors, progress, workers, heard=hear)
+    compared = [judged_pairs[number] for number in range(len(pairs))]
     over = (
         (number, tensors[number], found[number])
         for number, comparison in enumerate(compared)

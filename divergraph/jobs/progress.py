@@ -30,6 +30,14 @@ def tell_problem(progress: Progress, text: str) -> None:
         progress.problem(text)
 
 
+@runtime_checkable
+class FindingListener(Protocol):
+    """A progress that also hears what was found so far."""
+
+    def found(self, text: str) -> None:
+        """What the work has found by now, in a phrase that replaces the one before."""
+
+
 class Silent:
     """Shows nothing."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -115,6 +116,11 @@ def test_a_tensor_that_does_not_fit_is_told_while_the_comparison_goes_on(shelf, 
     told = ProgressReader(ended.progress_path).look()
     (at,) = (at for at, text in told.problems if "Conv2DRelu:0: shapes differ" in text)
     assert at <= next(stage.began for stage in told.stages if stage.text == "finding origins")
+    counts = {words: int(number) for number, words in re.findall(r"(\d+) ([a-z ]+)", told.found)}
+    assert sum(counts.values()) == 126
+    assert counts["not compared"] >= 1
+    assert counts["over a limit"] > 50
+    assert "; first over a limit: LeNet/" in told.found
 
 
 @pytest.mark.slow

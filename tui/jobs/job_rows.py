@@ -140,6 +140,8 @@ def progress_text(look: JobLook | PartJob | None, glyphs: Glyphs, width: int, at
         until = _ended(look, at) if last else stages[number + 1].began
         if last and look.runs:
             lines += _running(stage, glyphs, width, until)
+            if look.told.found:
+                lines += hung("  ", f"so far: {look.told.found}", width, "", "")
         else:
             lines.append(_done(stage, look, glyphs, width, until, last=last))
     if look.runs and not stages:

@@ -5,6 +5,7 @@ Each line is an object with the time ``at`` (seconds since 1970) and one of
 - ``attempt``: a process begins, the first (1) or one that goes on with the job;
 - ``stage`` and ``total`` (null: not known): a stage of the work begins;
 - ``done`` and ``note``: so many steps of the stage are done;
+- ``found``: what was found so far, in place of what was told before;
 - ``problem``: something the user should know of; the work goes on;
 - ``kept``: the name of a run or graph that is in the store now;
 - ``failed``: the sentence with which the work ended.
@@ -30,6 +31,7 @@ class ProgressFile:
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._done, self._note, self._untold, self._told = 0, "", False, 0.0
+        self._found = ""
 
     def stage(self, text: str, total: int | None = None) -> None:
         """A new stage begins."""
@@ -48,6 +50,10 @@ class ProgressFile:
         """Something the user should know of; the work goes on."""
         self._tell(problem=text)
 
+    def found(self, text: str) -> None:
+        """What was found so far; told with the next step."""
+        self._found, self._untold = text, True
+
     def kept(self, name: str) -> None:
         """A run or graph is in the store now."""
         self._tell(kept=name)
@@ -65,6 +71,9 @@ class ProgressFile:
         if self._untold:
             self._untold, self._told = False, time.monotonic()
             self._tell(done=self._done, note=self._note)
+            if self._found:
+                self._tell(found=self._found)
+                self._found = ""
 
     def close(self) -> None:
         """Tell the rest; no more follows."""
@@ -106,6 +115,7 @@ class ToldProgress:
     more_problems: int = 0
     kept: tuple[str, ...] = ()
     failed: str = ""
+    found: str = ""
 
 
 @dataclass
@@ -153,6 +163,8 @@ def _with(known: ToldProgress, told: dict[str, Any]) -> ToldProgress:
             return replace(known, problems=(*known.problems, (at, text)))
         case {"kept": str(name)}:
             return replace(known, kept=(*known.kept, name))
+        case {"found": str(text)}:
+            return replace(known, found=text)
         case {"failed": str(text)}:
             return replace(known, failed=text)
     return known

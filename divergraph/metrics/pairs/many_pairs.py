@@ -26,6 +26,8 @@ from divergraph.values.pairs import read_pair
 from divergraph.values.tensor_pair import TensorPair
 from divergraph.values.unread import or_raise
 
+Heard: TypeAlias = Callable[[int, Measurement], None]
+
 LEAST_BYTES = 256 << 20
 """Bytes below which a pair is not measured in parts."""
 
@@ -51,9 +53,10 @@ def measure_all(
     workers: Workers = DEFAULT_WORKERS,
     work: MeasureWork | None = None,
     sizes: Sequence[int] | None = None,
+    heard: Heard | None = None,
 ) -> list[Measurement]:
     """The measurement of each pair, in order. *sizes* are the bytes of the pairs if these are
-    already known."""
+    already known; *heard* is called with each, and the number of its pair, as it is made."""
     work = work or MeasureWork()
     sizes = [pair.nbytes for pair in pairs] if sizes is None else sizes
     with ExitStack() as stack:
@@ -67,7 +70,7 @@ def measure_all(
             )
             stack.callback(executor.close)
         if not huge or executor.workers == 1:
-            return _measured(pairs, work, sizes, executor, progress, workers.resume)
+            return _measured(pairs, work, sizes, executor, progress, workers.resume, heard=heard)
 
         # Huge pairs one after the other, each by all workers: else one process would still be at a
         found: dict[int, Measurement] = {}
@@ -77,7 +80,8 @@ def measure_all(
             some = [pairs[number] for number in numbers]
             theirs = [sizes[number] for number in numbers]
             if some:
-                done = _measured(some, work, theirs, who, progress, workers.resume, how)
+                hear = None if heard is None else _of_these(heard, numbers)
+                done = _measured(some, work, theirs, who, progress, workers.resume, how, hear)
                 found.update(zip(numbers, done, strict=True))
         return [found[number] for number in range(len(pairs))]
 
@@ -90,6 +94,7 @@ def _measured(
     progress: Progress,
     resume: bool,
     parted: Work[AnyPair, Measurement] | None = None,
+    heard: Heard | None = None,
 ) -> list[Measurement]:
     def told(state: JobProgress, done: int) -> None:
         progress.step(done, state.rate_text())
@@ -99,12 +104,19 @@ def _measured(
     found: dict[int, Measurement] = {}
     for number, measurement in job.results():
         found[number] = measurement
+        if heard is not None:
+            heard(number, measurement)
         if measurement.reason is not None:
             said = f"{_name(pairs[number])}: {REASON_WORDS[measurement.reason]}"
             detail = measurement.detail
             tell_problem(progress, f"{said} ({detail})" if detail else said)
     job.forget()
     return [found[number] for number in range(len(pairs))]
+
+
+def _of_these(heard: Heard, numbers: Sequence[int]) -> Heard:
+    """*heard* for some of the pairs, whose numbers among all are *numbers*."""
+    return lambda number, found: heard(numbers[number], found)
 
 
 def _name(pair: AnyPair) -> str:
