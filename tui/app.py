@@ -21,13 +21,11 @@ from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError, InputError
 from graphstore.private_folder import private_folder
 from tui.address import ScreenAddress, parse_address
-from tui.changed_cells import TerminalCells
 from tui.job_follower import JobFollower
 from tui.jobs.watched import WatchedJobs
 from tui.keys import KeyScope, bindings, remapped
 from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
-from tui.only_text import OnlyText
 from tui.screens.base import ViewScreen
 from tui.screens.jobs import JobsScreen
 from tui.screens.lineage import LineageScreen
@@ -39,11 +37,13 @@ from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.start import StartScreen
 from tui.screens.submodel import SubmodelScreen
-from tui.screens.tensor import TensorScreen
+from tui.screens.tensor_view.screen import TensorScreen
 from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.session import Session
 from tui.settings import THEMES, Settings, keep_theme, load_settings
 from tui.style import theme
+from tui.terminal.changed_cells import TerminalCells
+from tui.terminal.only_text import OnlyText
 from tui.trouble import unexpected
 from tui.typed_ahead import TypedAhead
 from tui.widgets.text_pane import Build
@@ -100,6 +100,7 @@ class DivergraphApp(JobFollower):
         self._left = False
         self._only_text = OnlyText()
         self._terminal = TerminalCells()
+        self._terminal.pixels = settings.pixels
         self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
         self.watched = WatchedJobs(JobShelf(settings.state_dir / "jobs"), store_key(session.url))
@@ -115,6 +116,9 @@ class DivergraphApp(JobFollower):
         real one fails if this is no longer called.
         """
         if isinstance(renderable, CompositorUpdate):
+            pictures = screen.pictures() if isinstance(screen, ViewScreen) else ()
+            if screen is self.screen and self._terminal.place(pictures):
+                screen.refresh()
             renderable = self._terminal.only_changes(renderable)
         super()._display(screen, renderable)
 

@@ -13,12 +13,15 @@ from graphstore.errors import ConfigError
 from graphstore.private_folder import private_folder
 from tui.keys import BY_ID
 from tui.style.glyphs import ENVIRONMENT_SWITCH, SETS, UNICODE, Glyphs
+from tui.terminal.pixels import ENVIRONMENT_SWITCH as PIXELS_SWITCH
+from tui.terminal.pixels import PixelProtocol, PixelTerminal, pixel_terminal
 
 THEMES = {
     "dark": "divergraph-dark",
     "light": "divergraph-light",
     "contrast": "divergraph-contrast",
 }
+_AUTO = "auto"
 _CHOSEN = "theme"
 """The file in the state folder with the theme that was chosen on screen."""
 
@@ -30,6 +33,7 @@ class Settings:
 
     glyphs: Glyphs = UNICODE
     theme: str = "dark"
+    pixels: PixelTerminal | None = None
     keymap: Mapping[str, str] = field(default_factory=dict)
     path: Path | None = None
     export_dir: Path = Path()
@@ -46,17 +50,20 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     path = platformdirs.user_config_path("divergraph") / "divergraph.toml"
     table = _read(path)
     ui = _table(path, table, "tui")
-    _known(path, ui, ("glyphs", "theme"), "setting")
+    _known(path, ui, ("glyphs", "theme", "pixels"), "setting")
     name = environment.get(ENVIRONMENT_SWITCH) or str(ui.get("glyphs", UNICODE.name))
     state = platformdirs.user_state_path("divergraph")
     theme = str(ui.get("theme") or chosen_theme(state))
     _known(path, [name], SETS, "set of glyphs")
+    pixels = environment.get(PIXELS_SWITCH) or str(ui.get("pixels", _AUTO))
     _known(path, [theme], THEMES, "theme")
+    _known(path, [pixels], (_AUTO, *PixelProtocol), "way to send pictures")
     keymap = _table(path, table, "keys")
     _known(path, keymap, BY_ID, "key id")
     return Settings(
         glyphs=SETS[name],
         theme=theme,
+        pixels=pixel_terminal(environment, pixels),
         keymap={key: str(value) for key, value in keymap.items()},
         path=path,
         export_dir=Path.cwd(),

@@ -23,7 +23,9 @@ PATIENCE = 60
 ENTER_SCREEN, LEAVE_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 
 # Questions to a terminal and settings of its keyboard, which the emulator would draw.
-_UNKNOWN_HERE = re.compile(rb"\x1b\[[?>=<][0-9;]*(?:\$p|u|c|q)|\x1b\[[0-9;]+t")
+_UNKNOWN_HERE = re.compile(
+    rb"\x1b_[^\x1b]*\x1b\\|\x1b\[[?>=<][0-9;]*(?:\$p|u|c|q)|\x1b\[[0-9;]+t"
+)
 
 KEYS = {
     "enter": "\r",
@@ -56,6 +58,7 @@ class Terminal:
         size: tuple[int, int] = (120, 40),
         environment: Mapping[str, str] | None = None,
         folder: Path | None = None,
+        cell: tuple[int, int] = (0, 0),
     ) -> None:
         known = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor"}
         known |= environment or {}
@@ -72,13 +75,16 @@ class Terminal:
         self._rest = b""
         self.output = b""
         self.ended = False
+        self._cell = cell
         self.resize(size)
 
     def resize(self, size: tuple[int, int]) -> None:
         """Give the terminal *size*, (columns, lines)."""
         columns, lines = size
         self.screen.resize(lines, columns)
-        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        width, height = self._cell
+        told = struct.pack("HHHH", lines, columns, columns * width, lines * height)
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, told)
 
     def read(self, patience: float = 0.1) -> bytes:
         """What was written until now, or nothing if nothing comes for *patience* seconds."""

@@ -14,7 +14,7 @@ from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
-from tui.changed_cells import TerminalCells
+from tui.terminal.changed_cells import TerminalCells
 
 WIDTH, HEIGHT = 24, 3
 STYLES = (

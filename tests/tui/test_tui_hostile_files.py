@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widgets import Static
 
 from divergraph.ask import open_store
-from tui.only_text import OnlyText, only_text
+from tui.terminal.only_text import OnlyText, only_text
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.start import StartScreen
 from tui.screens.submodel import SubmodelScreen
-from tui.screens.tensor import TensorScreen
+from tui.screens.tensor_view.screen import TensorScreen
 from tui.screens.windows.export_form import ExportForm, FolderInput
 from tui.screens.windows.job_form import JobFormWindow
 from tui.screens.windows.leave import LeaveOverlay

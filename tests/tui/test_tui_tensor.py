@@ -10,7 +10,7 @@ from divergraph.ask import open_store
 from divergraph.dump_diff.error_picture import error_map, error_picture
 from tui.render import tensor_plots
 from tui.screens.ops import OpsScreen
-from tui.screens.tensor import TensorScreen
+from tui.screens.tensor_view.screen import TensorScreen
 from tui.style.glyphs import ASCII, UNICODE
 from tui.widgets.row_list import RowList
 

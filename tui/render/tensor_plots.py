@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 LABEL = 9
 """Cells at the left of a drawing, with the numbers of its scale."""
-_FEET = 2
+FEET = 2
 """Lines below: the axis, and what stands on it."""
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """Bits of a Braille sign by line and column of its dots."""
@@ -31,7 +31,7 @@ _Part = tuple[str, str]
 
 def scatter(plot: ValueScatter, glyphs: Glyphs, width: int, height: int) -> Content:
     """Golden to the right, device upwards, in one scale: what is equal lies on the diagonal."""
-    rows, columns = height - _FEET, width - LABEL
+    rows, columns = height - FEET, width - LABEL
     if rows < 2 or columns < 4:
         return Content("")
     per_row, per_column = (4, 2) if glyphs.dots else (1, 1)
@@ -90,7 +90,7 @@ def profile(
 ) -> Content:
     """The mean error along one axis as columns; those of *marked* indices are what the cause
     names."""
-    rows, room = height - _FEET, width - LABEL
+    rows, room = height - FEET, width - LABEL
     if rows < 1 or room < 2:
         return Content("")
     step, means = _fewer(made, room)
@@ -134,7 +134,7 @@ def heat(made: ErrorMap, glyphs: Glyphs, width: int, height: int) -> Content:
     most = made.most
     lines = []
     cells = max(1, (width - LABEL) // columns)
-    for row in range(min(rows, height - _FEET)):
+    for row in range(min(rows, height - FEET)):
         parts = [_label(row * made.steps[0], glyphs, whole=True)]
         for mean in made.means[row].tolist():
             if math.isfinite(mean):
@@ -149,7 +149,7 @@ def heat(made: ErrorMap, glyphs: Glyphs, width: int, height: int) -> Content:
 
 def heat_cells(width: int, height: int) -> tuple[int, int]:
     """How many cells downwards and across a drawing of this size has for a map."""
-    return max(1, height - _FEET), max(1, width - LABEL)
+    return max(1, height - FEET), max(1, width - LABEL)
 
 
 def _label(value: float | None, glyphs: Glyphs, *, whole: bool = False) -> _Part:

@@ -26,6 +26,7 @@ from tui.screens.job_actions import JobActions
 from tui.screens.windows.why import WhyOverlay
 from tui.style import theme
 from tui.style import words as wording
+from tui.terminal.pixels import PlacedPicture
 from tui.trouble import unexpected
 from tui.widgets.lines import KeyLine, Tab, TabLine, TitleLine
 from tui.widgets.row_list import RowList
@@ -357,6 +358,10 @@ class ViewScreen(JobActions):
             session.note("advise", session.target)
             session.note("origins", session.target, "--explain")
             self.app.push_screen(WhyOverlay(self.owner.settings.glyphs, session, op))
+
+    def pictures(self) -> tuple[PlacedPicture, ...]:
+        """What is drawn in pixels over the cells of the view, where the terminal can."""
+        return ()
 
     def action_help(self) -> None:
         """Explain the keys."""

@@ -11,7 +11,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Selection
 
 from tui.keys import KeyScope, bindings
-from tui.only_text import only_text
+from tui.terminal.only_text import only_text
 from tui.widgets.titled import Titled
 
 

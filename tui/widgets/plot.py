@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from textual.content import Content
+from textual.geometry import Size
 
+from tui.terminal.pixels import Picture, PlacedPicture
 from tui.widgets.titled import Titled
 
 Draw = Callable[[int, int], Content]
+Paint = Callable[[int, int], Picture | None]
 
 
 class Plot(Titled, can_focus=True):
@@ -20,11 +23,33 @@ class Plot(Titled, can_focus=True):
         super().__init__(id=id)
         self.full_title = title
         self._draw: Draw = lambda _width, _height: Content("")
+        self._paint: Paint | None = None
+        self._painted: tuple[Size, Picture | None] | None = None
 
-    def show(self, draw: Draw) -> None:
-        """Show this drawing."""
-        self._draw = draw
+    def show(self, draw: Draw, paint: Paint | None = None) -> None:
+        """Show this drawing, and over it, where the terminal can, the picture ``paint(width,
+        height)`` returns, whose place is in cells of the pane."""
+        self._draw, self._paint, self._painted = draw, paint, None
         self.refresh()
+
+    def placed_picture(self) -> PlacedPicture | None:
+        """The picture where it stands on the screen; None if there is none, or not all of it
+        would be seen."""
+        if self._paint is None or not self.is_attached or not self.size:
+            return None
+        if self._painted is None or self._painted[0] != self.size:
+            self._painted = self.size, self._paint(*self.size)
+        picture = self._painted[1]
+        if picture is None or not picture.place.area:
+            return None
+        region = picture.place.translate(self.content_region.offset)
+        seen = self.screen.find_widget(self).visible_region
+        return PlacedPicture(picture, region) if seen.contains_region(region) else None
+
+    def notify_style_update(self) -> None:
+        """Paint anew in other colours."""
+        super().notify_style_update()
+        self._painted = None
 
     def on_resize(self) -> None:
         """Fit the title; the drawing is made anew with the frame."""

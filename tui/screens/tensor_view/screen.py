@@ -14,7 +14,6 @@ from textual.message import Message
 from textual.widgets import Static
 from textual.worker import get_current_worker
 
-from divergraph.text.numbers import small_number
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Finding, FindingKind, TensorIO
@@ -22,8 +21,8 @@ from tui.address import ScreenAddress
 from tui.export import write_arrays
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenOp
-from tui.render import tensor_plots, tensor_text
-from tui.screens.base import ViewScreen
+from tui.render import tensor_pictures, tensor_plots, tensor_text
+from tui.screens.tensor_view.error_maps import ErrorMapScreen
 from tui.style import theme
 from tui.widgets.lines import KeyLine
 from tui.widgets.plot import Plot
@@ -32,13 +31,12 @@ from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import ErrorMap
     from divergraph.ask import OpDetail
     from divergraph.ask.answers import TensorRow
     from tui.tensors import TensorLook
 
 
-class TensorScreen(ViewScreen):
+class TensorScreen(ErrorMapScreen):
     """The outputs and inputs of one op, one at a time."""
 
     VIEW = "tensor"
@@ -70,13 +68,6 @@ class TensorScreen(ViewScreen):
         def __init__(self, look: TensorLook | DivergraphError) -> None:
             super().__init__()
             self.look = look
-
-    class Mapped(Message):
-        """The errors over two axes."""
-
-        def __init__(self, made: ErrorMap) -> None:
-            super().__init__()
-            self.made = made
 
     class Saved(Message):
         """Both sides are in files."""
@@ -245,21 +236,22 @@ class TensorScreen(ViewScreen):
         if picture.scatter is not None:
             plot = picture.scatter
             self.query_one("#scatter", Plot).show(
-                lambda width, height: tensor_plots.scatter(plot, glyphs, width, height)
+                lambda width, height: tensor_plots.scatter(plot, glyphs, width, height),
+                lambda *size: tensor_pictures.scatter_picture(plot, self._colors(), *size),
             )
         elements = tensor_text.WorstElements(
             [each for each in picture.table.worst_absolute if each.absolute > 0]
         )
         self.query_one("#worst", RowList).show(elements, empty="no element differs")
-        cause = self._cause()
+        cause = self.found_cause()
         axes = picture.axes
         named = [each for each in axes if cause and each == (cause.evidence.get("axis"),)]
-        self._show_along(next(iter(named or axes), ()))
+        self.show_along(next(iter(named or axes), ()))
         said = "" if cause is None else f"cause: {cause.sentence}"
         self.query_one("#why", Static).update(Content.styled(printable(said), theme.LINKED))
         self.query_one(KeyLine).draw()
 
-    def _cause(self) -> Finding | None:
+    def found_cause(self) -> Finding | None:
         """What was found about the output shown."""
         shown = self._shown()
         if self._detail is None or shown is None or shown[0] is not TensorIO.OUTPUT:
@@ -268,70 +260,10 @@ class TensorScreen(ViewScreen):
         found = [one for one in self._detail.findings if one.kind is FindingKind.CAUSE]
         return next((one for one in found if one.port in ports), None)
 
-    def _show_along(self, axes: tuple[int, ...]) -> None:
-        """Show the errors along *axes*."""
-        look, pane = self._look, self.query_one("#where", Plot)
-        self._axes = axes
-        if look is None:
-            return
-        if not axes:
-            pane.show(lambda _width, _height: Content("the tensor has one element only"))
-            return
-        layout = look.values.layout or ""
-        letters = layout if len(layout) == look.values.golden.ndim else ""
-        names = [f"{axis} ({letters[axis]})" if letters else str(axis) for axis in axes]
-        word = "axis" if len(axes) == 1 else "axes"
-        delta = self.owner.settings.glyphs.delta
-        pane.name_pane(f"Mean |{delta}| along {word} {' and '.join(names)}")
-        pane.border_subtitle = Content(self._place_of_axes())
-        pane.show(lambda _width, _height: Content("loading"))
-        if len(axes) == 2:
-            self._ask_map(look, axes, tensor_plots.heat_cells(*pane.size))
-            return
-        glyphs, made = self.owner.settings.glyphs, look.map(axes, ())
-        marked = self._marked(axes[0])
-        pane.show(lambda width, height: tensor_plots.profile(made, marked, glyphs, width, height))
-
-    def _marked(self, axis: int) -> Sequence[int]:
-        cause = self._cause()
-        if cause is None or cause.evidence.get("axis") != axis:
-            return ()
-        slices = cause.evidence.get("slices")
-        return (
-            [each for each in slices if isinstance(each, int)] if isinstance(slices, list) else ()
-        )
-
-    @work(thread=True, exclusive=True, group="map", exit_on_error=False)
-    def _ask_map(self, look: TensorLook, axes: Sequence[int], cells: Sequence[int]) -> None:
-        worker = get_current_worker()
-        made = look.map(axes, cells)
-        if not worker.is_cancelled:
-            self.post_message(self.Mapped(made))
-
-    @on(Mapped)
-    def _got_map(self, event: Mapped) -> None:
-        glyphs, made = self.owner.settings.glyphs, event.made
-        if made.axes == self._axes:
-            pane = self.query_one("#where", Plot)
-            pane.border_subtitle = Content(
-                f"at most {small_number(made.most)}, {self._place_of_axes()}"
-            )
-            pane.show(lambda width, height: tensor_plots.heat(made, glyphs, width, height))
-
-    def _place_of_axes(self) -> str:
-        choices = () if self._look is None else self._look.picture.axes
-        return f"{choices.index(self._axes) + 1} of {len(choices)}"
-
     def action_tensor(self, direction: int) -> None:
         """Show the next output or input of the op, or the one before."""
         if self.allowed("tensor.next"):
             self._choose((self._number + direction) % len(self._tensors))
-
-    def action_axes(self, direction: int) -> None:
-        """Show the errors along the next axis or pair of axes, or the one before."""
-        if self.allowed("tensor.axes") and self._look is not None:
-            choices = self._look.picture.axes
-            self._show_along(choices[(choices.index(self._axes) + direction) % len(choices)])
 
     def action_details(self) -> None:
         """Show the op in the list of ops."""

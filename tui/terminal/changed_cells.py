@@ -19,6 +19,8 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
 
+from tui.terminal.pixels import PixelTerminal, PlacedPicture, drawn, removed
+
 GAP = 6
 """Unchanged cells that are rather written again than jumped over; a jump takes 6 to 9 bytes."""
 
@@ -57,10 +59,23 @@ class TerminalCells:
     def __init__(self) -> None:
         self._shown: dict[int, dict[int, Cell]] = {}
         self._region = Region()
+        self._pictures: tuple[PlacedPicture, ...] = ()
+        self._taken_away = False
+        self.pixels: PixelTerminal | None = None
 
     def forget(self) -> None:
         """Know nothing: the terminal was cleared, resized or written to by others."""
         self._shown.clear()
+
+    def place(self, pictures: tuple[PlacedPicture, ...]) -> bool:
+        """Have *pictures* over the cells from the next update on; True if there are others now,
+        for which the whole screen must be written."""
+        if self.pixels is None or pictures == self._pictures:
+            return False
+        self._pictures = pictures
+        self._taken_away = True
+        self.forget()
+        return True
 
     def only_changes(self, update: CompositorUpdate) -> CompositorUpdate:
         """*update*, that writes what differs from the terminal at the moment it is written."""
@@ -73,12 +88,19 @@ class TerminalCells:
             self.forget()
             self._region = update.region
         written: list[str] = []
+        covered = set()
+        if self._taken_away and self.pixels is not None:
+            written.append(removed(self.pixels))
+            self._taken_away = False
         for piece in pieces_of(update, colors):
             shown = self._shown.setdefault(piece.y, {})
             for start, stop in changed_spans(shown, piece):
                 written.append(f"\x1b[{piece.y + 1};{piece.x + start + 1}H")
                 written.append(painted(piece.cells[start:stop]))
+                span = Region(piece.x + start, piece.y, stop - start, 1)
+                covered |= {each for each in self._pictures if each.region.overlaps(span)}
             shown.update(enumerate(piece.cells, piece.x))
+        written += [drawn(each, self.pixels) for each in covered if self.pixels is not None]
         return "".join(written)
 
 

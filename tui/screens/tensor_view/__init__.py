@@ -1,0 +1,1 @@
+"""View 6: one tensor of both sides."""
