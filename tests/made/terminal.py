@@ -23,9 +23,7 @@ PATIENCE = 60
 ENTER_SCREEN, LEAVE_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 
 # Questions to a terminal and settings of its keyboard, which the emulator would draw.
-_UNKNOWN_HERE = re.compile(
-    rb"\x1b_[^\x1b]*\x1b\\|\x1b\[[?>=<][0-9;]*(?:\$p|u|c|q)|\x1b\[[0-9;]+t"
-)
+_UNKNOWN_HERE = re.compile(rb"\x1b_[^\x1b]*\x1b\\|\x1b\[[?>=<][0-9;]*(?:\$p|u|c|q)|\x1b\[[0-9;]+t")
 
 KEYS = {
     "enter": "\r",
