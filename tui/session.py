@@ -208,6 +208,7 @@ class Session:
                 if len(self._traces) >= TRACES_KEPT:
                     self._traces.pop(next(iter(self._traces)))
                 self._traces[place] = questions.trace(self._open(), self.target, op or None)
+                self.rest()
             return self._traces[place]
 
     def chooser(self) -> PartChooser:
@@ -256,9 +257,14 @@ class Session:
             opened = self._tensors[self.target]
         return opened.look(op, io, port)
 
+    def rest(self) -> None:
+        """After much was done: let go of what only that needed."""
+        with self._lock:
+            self._open().rest()
+
     def _settle(self) -> None:
         """After much was read: let go of what only the reading needed."""
-        self._open().rest()
+        self.rest()
         gc.freeze()  # or the collector walks all that was read again and again while keys wait
 
     def cypher(

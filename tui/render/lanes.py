@@ -9,7 +9,7 @@ from typing import TypeAlias, overload
 
 import numpy as np
 
-from graphstore.columns.coded import Coded, Int, small
+from graphstore.columns.coded import Coded, Int, small, starts
 from graphstore.traverse.arrays import Int32
 from tui.style.glyphs import Glyphs
 
@@ -39,6 +39,21 @@ class FeedingRows(Sequence[tuple[int, ...]]):
 
     start: Int
     rows: Int
+
+    @classmethod
+    def of(cls, feeds: Sequence[Sequence[int]]) -> FeedingRows:
+        """Those of these rows."""
+        rows = [row for each in feeds for row in each]
+        return cls(starts(list(map(len, feeds))), np.asarray(rows, dtype=np.int32))
+
+    @property
+    def last(self) -> list[int]:
+        """For each row the last one it feeds, -1 if there is none."""
+        last = np.full(len(self), -1, dtype=np.int32)
+        fed = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.start))
+        last[self.rows] = fed  # the last one written stays
+        found: list[int] = last.tolist()
+        return found
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -79,15 +94,13 @@ def draw_lanes(feeds: Sequence[Sequence[int]], glyphs: Glyphs) -> Lanes:
     Models repeat themselves, so what is drawn for the lanes there are, and the rows that feed one,
     is worked out once.
     """
-    last = [-1] * len(feeds)
-    for row, sources in enumerate(feeds):
-        for source in sources:
-            last[source] = row
+    rows = feeds if isinstance(feeds, FeedingRows) else FeedingRows.of(feeds)
+    last = rows.last
     held: tuple[int, ...] = (0,) * MOST
     known: dict[_Place, tuple[int, tuple[int, ...]]] = {}
     drawings: list[tuple[str, str]] = []
-    codes = np.zeros(len(feeds), dtype=np.int32)
-    for row, sources in enumerate(feeds):
+    codes: list[int] = []
+    for row, sources in enumerate(rows):
         back = tuple([row - source for source in sources])
         ending = tuple([back for back in held if back and last[row - back] == row])
         place = (held, back, ending, last[row] > row)
@@ -96,9 +109,11 @@ def draw_lanes(feeds: Sequence[Sequence[int]], glyphs: Glyphs) -> Lanes:
             own, under, after = _drawn(*place, glyphs)
             drawn = known[place] = len(drawings), after
             drawings.append((own, under))
-        codes[row], held = drawn
+        codes.append(drawn[0])
+        held = drawn[1]
     columns = zip(*drawings, strict=True) if drawings else ((), ())
-    beside, below = (Coded(small(codes, len(drawings)), tuple(each)) for each in columns)
+    places = small(np.asarray(codes, dtype=np.int32), len(drawings))
+    beside, below = (Coded(places, tuple(each)) for each in columns)
     return Lanes(beside, below)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Protocol
 
 import numpy as np
@@ -27,6 +28,7 @@ from tui.widgets.rows import Cell
 ERROR_FLOOR, ERROR_DECADES = 1e-6, 6.0
 """The small bars run from a relative error of 1e-6 (lowest) to 1 (full), by decade."""
 NEIGHBOURS = 3
+_BATCH = 8192
 
 
 class RowFilter(Protocol):
@@ -59,14 +61,22 @@ _STYLES = {
 
 def widest_name(names: Iterable[str], more: Int | None = None) -> int:
     """The cells the widest of *names* takes, with *more* cells behind each."""
-    widths = np.fromiter(map(_width, names), dtype=np.int32)
+    widths = np.asarray(list(chain.from_iterable(map(_widths, _batches(names)))), dtype=np.int32)
     if more is not None:
         widths = widths + more
     return int(widths.max()) if len(widths) else 0
 
 
-def _width(name: str) -> int:
-    return len(name) if name.isascii() and name.isprintable() else width_of(name)
+def _batches(names: Iterable[str]) -> Iterator[list[str]]:
+    waiting = iter(names)
+    while batch := list(islice(waiting, _BATCH)):
+        yield batch
+
+
+def _widths(names: Sequence[str]) -> Iterable[int]:
+    """The cells each name takes; most are plain, which is seen of many at once."""
+    together = "".join(names)
+    return map(len if together.isascii() and together.isprintable() else width_of, names)
 
 
 def widest(column: Coded[str]) -> int:

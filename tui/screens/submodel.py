@@ -25,6 +25,8 @@ from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
+_MANY = 100_000
+"""A part of more ops takes so much memory to find that it is given back at once."""
 TITLES = {Side.DEVICE: "Ops on the device", Side.GOLDEN: "Original ops"}
 
 
@@ -216,6 +218,8 @@ class SubmodelScreen(PartJobs):
     def _find_part(self, chooser: PartChooser, listed: OpsOfSide, marks: Marks) -> None:
         worker, glyphs = get_current_worker(), self.owner.settings.glyphs
         answer = chooser.choose(marks)
+        if len(answer.inside) > _MANY:
+            self.answer(self.owner.session.rest)
         if not worker.is_cancelled:
             rows = PartRows(listed, marks, glyphs, answer)
             self.post_message(self.Chosen(answer, rows))
