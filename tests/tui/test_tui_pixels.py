@@ -20,7 +20,7 @@ from textual.strip import Strip
 
 from divergraph.dump_diff.error_picture import ErrorMap, ValueScatter
 from graphstore.errors import ConfigError
-from tui.render.tensor_pictures import heat_picture, scatter_picture
+from tui.render.tensors.pictures import heat_picture, scatter_picture
 from tui.settings import load_settings
 from tui.style.theme import DARK
 from tui.terminal.changed_cells import TerminalCells

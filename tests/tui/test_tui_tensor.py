@@ -8,7 +8,7 @@ from browsing import op_under_cursor, said, text_of
 
 from divergraph.ask import open_store
 from divergraph.dump_diff.error_picture import error_map, error_picture
-from tui.render import tensor_plots
+from tui.render.tensors import plots
 from tui.screens.ops import OpsScreen
 from tui.screens.tensor_view.screen import TensorScreen
 from tui.style.glyphs import ASCII, UNICODE
@@ -108,11 +108,11 @@ def test_drawings_fit_and_show_the_channel(shifted, glyphs, size):
     device, golden = shifted
     width, height = size
     found = error_picture(device, golden, atol=0, rtol=0)
-    heat = error_map(device, golden, (1, 2), tensor_plots.heat_cells(width, height))
+    heat = error_map(device, golden, (1, 2), plots.heat_cells(width, height))
     drawn = [
-        tensor_plots.scatter(found.scatter, glyphs, width, height),
-        tensor_plots.profile(found.by_axis[0], [5], glyphs, width, height),
-        tensor_plots.heat(heat, glyphs, width, height),
+        plots.scatter(found.scatter, glyphs, width, height),
+        plots.profile(found.by_axis[0], [5], glyphs, width, height),
+        plots.heat(heat, glyphs, width, height),
     ]
     for each in drawn:
         lines = each.plain.splitlines()
@@ -121,8 +121,8 @@ def test_drawings_fit_and_show_the_channel(shifted, glyphs, size):
         assert glyphs is UNICODE or each.plain.isascii()
     full = [line for line in drawn[1].plain.splitlines() if glyphs.bars[-1] in line]
     starts = {line.index(glyphs.bars[-1]) for line in full}
-    cells = max(1, (width - tensor_plots.LABEL) // 8)
-    assert starts == {tensor_plots.LABEL + 5 * cells}
+    cells = max(1, (width - plots.LABEL) // 8)
+    assert starts == {plots.LABEL + 5 * cells}
 
 
 def test_a_mean_that_is_no_number_is_drawn_as_broken():
@@ -131,9 +131,9 @@ def test_a_mean_that_is_no_number_is_drawn_as_broken():
     device[1] = np.inf
     found = error_picture(device, golden, atol=0, rtol=0)
     by_axis = next(each for each in found.by_axis if each.axes == (0,))
-    drawn = tensor_plots.profile(by_axis, (), UNICODE, 30, 8).plain
+    drawn = plots.profile(by_axis, (), UNICODE, 30, 8).plain
     assert UNICODE.broken in drawn
     assert (
         UNICODE.broken
-        in tensor_plots.heat(error_map(device, golden, (0, 1), (3, 4)), UNICODE, 30, 8).plain
+        in plots.heat(error_map(device, golden, (0, 1), (3, 4)), UNICODE, 30, 8).plain
     )

@@ -25,7 +25,7 @@ GAP = 6
 """Unchanged cells that are rather written again than jumped over; a jump takes 6 to 9 bytes."""
 
 
-class Look(NamedTuple):
+class CellLook(NamedTuple):
     """How a cell looks, in parameters of the terminal's sequence for it (ECMA-48, SGR)."""
 
     attributes: str
@@ -33,22 +33,22 @@ class Look(NamedTuple):
     background: str
 
 
-PLAIN = Look("0", "39", "49")
+PLAIN = CellLook("0", "39", "49")
 
 
-class Cell(NamedTuple):
+class TerminalCell(NamedTuple):
     """What is written into a cell, and its look."""
 
     text: str
-    look: Look
+    look: CellLook
 
 
-class Piece(NamedTuple):
+class LinePiece(NamedTuple):
     """Cells that stand side by side from column ``x`` of line ``y``."""
 
     y: int
     x: int
-    cells: list[Cell]
+    cells: list[TerminalCell]
     divisible: bool
     """Whether some of the cells can be written alone."""
 
@@ -57,7 +57,7 @@ class TerminalCells:
     """The cells that a terminal shows, as far as they were written through here."""
 
     def __init__(self) -> None:
-        self._shown: dict[int, dict[int, Cell]] = {}
+        self._shown: dict[int, dict[int, TerminalCell]] = {}
         self._region = Region()
         self._pictures: tuple[PlacedPicture, ...] = ()
         self._taken_away = False
@@ -114,7 +114,7 @@ class _Changes(CompositorUpdate):
         return self._terminal.write(self._update, colors)
 
 
-def pieces_of(update: CompositorUpdate, colors: ColorSystem) -> Iterator[Piece]:
+def pieces_of(update: CompositorUpdate, colors: ColorSystem) -> Iterator[LinePiece]:
     """The cells of *update*, in the order in which the framework writes them."""
     for y, x, strip in _strips_of(update):
         yield _piece(y, x, strip, colors)
@@ -133,15 +133,17 @@ def _strips_of(update: CompositorUpdate) -> Iterator[tuple[int, int, Strip]]:
         raise TypeError(f"an update of the screen of an unknown kind: {type(update).__name__}")
 
 
-def _piece(y: int, x: int, strip: Strip, colors: ColorSystem) -> Piece:
+def _piece(y: int, x: int, strip: Strip, colors: ColorSystem) -> LinePiece:
     segments = [(text, look_of(style, colors)) for text, style, control in strip if not control]
     if all(one_cell_each(text) for text, _ in segments):
-        return Piece(y, x, [Cell(char, look) for text, look in segments for char in text], True)
+        return LinePiece(
+            y, x, [TerminalCell(char, look) for text, look in segments for char in text], True
+        )
     # Terminals do not agree how wide such text is. Written whole, from its first cell, it is drawn
     # as if nothing had been left out.
-    blank = [Cell("", look) for text, look in segments for _ in range(cell_len(text))]
-    text = painted([Cell(text, look) for text, look in segments])
-    return Piece(y, x, [Cell(text, PLAIN), *blank[1:]], False)
+    blank = [TerminalCell("", look) for text, look in segments for _ in range(cell_len(text))]
+    text = painted([TerminalCell(text, look) for text, look in segments])
+    return LinePiece(y, x, [TerminalCell(text, PLAIN), *blank[1:]], False)
 
 
 @lru_cache(4096)
@@ -151,13 +153,13 @@ def one_cell_each(text: str) -> bool:
 
 
 @lru_cache(4096)
-def look_of(style: Style | None, colors: ColorSystem) -> Look:
+def look_of(style: Style | None, colors: ColorSystem) -> CellLook:
     """The look of *style* in a terminal that knows *colors*."""
     if style is None:
         return PLAIN
     attributes = Strip.render_ansi(style.without_color, colors)
     color, background = style.color, style.bgcolor
-    return Look(
+    return CellLook(
         f"0;{attributes}" if attributes else "0",
         ";".join(color.downgrade(colors).get_ansi_codes()) if color else "39",
         ";".join(background.downgrade(colors).get_ansi_codes(foreground=False))
@@ -166,7 +168,7 @@ def look_of(style: Style | None, colors: ColorSystem) -> Look:
     )
 
 
-def changed_spans(shown: dict[int, Cell], piece: Piece) -> Iterator[tuple[int, int]]:
+def changed_spans(shown: dict[int, TerminalCell], piece: LinePiece) -> Iterator[tuple[int, int]]:
     """From which cell of *piece* to which other one it differs from what is *shown*."""
     start = stop = -1
     for place, cell in enumerate(piece.cells):
@@ -182,10 +184,10 @@ def changed_spans(shown: dict[int, Cell], piece: Piece) -> Iterator[tuple[int, i
         yield (start, stop) if piece.divisible else (0, len(piece.cells))
 
 
-def painted(cells: list[Cell]) -> str:
+def painted(cells: list[TerminalCell]) -> str:
     """The text that writes *cells* where the terminal's cursor is."""
     written: list[str] = []
-    now: Look | None = None
+    now: CellLook | None = None
     for cell in cells:
         if cell.look != now:
             written.append(_change(now, cell.look))
@@ -194,7 +196,7 @@ def painted(cells: list[Cell]) -> str:
     return "".join(written) + "\x1b[0m" if written else ""
 
 
-def _change(now: Look | None, to: Look) -> str:
+def _change(now: CellLook | None, to: CellLook) -> str:
     if now is None or now.attributes != to.attributes:
         colors = (code for code in (to.color, to.background) if code not in ("39", "49"))
         return f"\x1b[{';'.join((to.attributes, *colors))}m"

@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from divergraph.text.numbers import small_number
-from tui.render import tensor_pictures, tensor_plots
+from tui.render.tensors import pictures, plots
 from tui.screens.base import ViewScreen
 from tui.terminal.pixels import PlacedPicture
 from tui.widgets.plot import Plot
@@ -59,12 +59,12 @@ class ErrorMapScreen(ViewScreen):
         pane.border_subtitle = Content(self._place_of_axes())
         pane.show(lambda _width, _height: Content("loading"))
         if len(axes) == 2:
-            fine = tensor_pictures.fine_cells(*pane.size) if self.owner.settings.pixels else ()
-            self._ask_map(look, axes, tensor_plots.heat_cells(*pane.size), fine)
+            fine = pictures.fine_cells(*pane.size) if self.owner.settings.pixels else ()
+            self._ask_map(look, axes, plots.heat_cells(*pane.size), fine)
             return
         glyphs, made = self.owner.settings.glyphs, look.map(axes, ())
         marked = self._marked(axes[0])
-        pane.show(lambda width, height: tensor_plots.profile(made, marked, glyphs, width, height))
+        pane.show(lambda width, height: plots.profile(made, marked, glyphs, width, height))
 
     def _marked(self, axis: int) -> Sequence[int]:
         cause = self.found_cause()
@@ -95,10 +95,10 @@ class ErrorMapScreen(ViewScreen):
             )
             fine = event.fine
             pane.show(
-                lambda width, height: tensor_plots.heat(made, glyphs, width, height),
+                lambda width, height: plots.heat(made, glyphs, width, height),
                 None
                 if fine is None
-                else lambda *size: tensor_pictures.heat_picture(
+                else lambda *size: pictures.heat_picture(
                     fine, made.means.shape, self._colors(), *size
                 ),
             )

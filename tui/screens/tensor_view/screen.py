@@ -21,7 +21,7 @@ from tui.address import ScreenAddress
 from tui.export import write_arrays
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenOp
-from tui.render import tensor_pictures, tensor_plots, tensor_text
+from tui.render.tensors import pictures, plots, text
 from tui.screens.tensor_view.error_maps import ErrorMapScreen
 from tui.style import theme
 from tui.widgets.lines import KeyLine
@@ -182,7 +182,7 @@ class TensorScreen(ErrorMapScreen):
         io, tensor = shown
         place = f"{number + 1} of {len(self._tensors)}"
         numbers.border_subtitle = Content(f"{io.value} {tensor.port}, {place}")
-        numbers.show(lambda width: tensor_text.numbers(tensor, glyphs, width))
+        numbers.show(lambda width: text.numbers(tensor, glyphs, width))
         session = self.owner.session
         session.jumps.update(self.address())
         compared = tensor.comparison
@@ -232,14 +232,14 @@ class TensorScreen(ErrorMapScreen):
         self._look = look
         glyphs, picture = self.owner.settings.glyphs, look.picture
         decades = self.query_one("#decades", TextPane)
-        decades.show(lambda width: tensor_text.decades(picture, glyphs, width))
+        decades.show(lambda width: text.decades(picture, glyphs, width))
         if picture.scatter is not None:
             plot = picture.scatter
             self.query_one("#scatter", Plot).show(
-                lambda width, height: tensor_plots.scatter(plot, glyphs, width, height),
-                lambda *size: tensor_pictures.scatter_picture(plot, self._colors(), *size),
+                lambda width, height: plots.scatter(plot, glyphs, width, height),
+                lambda *size: pictures.scatter_picture(plot, self._colors(), *size),
             )
-        elements = tensor_text.WorstElements(
+        elements = text.WorstElements(
             [each for each in picture.table.worst_absolute if each.absolute > 0]
         )
         self.query_one("#worst", RowList).show(elements, empty="no element differs")

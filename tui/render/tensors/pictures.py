@@ -9,7 +9,7 @@ import numpy as np
 from textual.color import Color
 from textual.geometry import Region
 
-from tui.render.tensor_plots import FEET, LABEL
+from tui.render.tensors.plots import FEET, LABEL
 from tui.terminal.pixels import Picture, Rgb
 
 if TYPE_CHECKING:
