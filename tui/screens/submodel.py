@@ -25,7 +25,7 @@ from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
-_MANY = 100_000
+_MANY = 20_000
 """A part of more ops takes so much memory to find that it is given back at once."""
 TITLES = {Side.DEVICE: "Ops on the device", Side.GOLDEN: "Original ops"}
 
