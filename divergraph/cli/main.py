@@ -14,6 +14,7 @@ from io import TextIOWrapper
 
 import click
 
+from divergraph.cli.command_table import COMMANDS, SECTIONS
 from divergraph.cli.say import say, say_usage
 from divergraph.jobs.background.own_process import as_job, own_progress
 from divergraph.outcomes import BAD_INPUT, TROUBLE, disk_failed, outcome_of_error
@@ -54,63 +55,6 @@ def drop_unwritten() -> None:
 # What shells show of a program whose reader went away: no verdict, and no error either.
 READER_GONE = 141
 
-_COMMANDS: dict[str, tuple[str, str]] = {
-    # command: (module below divergraph.cli, one line for --help)
-    "compare": ("make.compare_command", "Compare two dumps and say where the error starts."),
-    "analyse": ("make.analyse_command", "Find the root cause in a run compared before."),
-    "diff": ("make.diff_command", "Compare two tensors or folders of them, without any graph."),
-    "capture": ("make.capture_command", "Run a model here and dump every tensor: the golden side."),
-    "detect": ("make.detect_command", "Say what files and folders are, how sure that is, and why."),
-    "dumps": ("make.dumps_command", "List the dumps of a folder: times, ranks, models, steps."),
-    "import": ("make.import_command", "Read a graph file into the store."),
-    "runs": ("ask.listing_commands", "List the runs and imported graphs of the store."),
-    "ops": ("ask.listing_commands", "List ops with their state and metrics; --where filters."),
-    "origins": ("ask.propagation_commands", "Say where the error of a run starts, and why."),
-    "trace": ("ask.propagation_commands", "Follow an error from an op to the outputs."),
-    "roles": (
-        "ask.propagation_commands",
-        "Say which ops make, carry, increase or reduce the error.",
-    ),
-    "blame": (
-        "ask.blame_command",
-        "Say which ops made the outputs' error; list those to keep exact.",
-    ),
-    "compare-runs": ("ask.across_command", "Say what changed between two runs, op by op."),
-    "consistency": (
-        "make.consistency_command",
-        "Check a device dump by itself, or two of one model.",
-    ),
-    "verify": (
-        "make.verify_command",
-        "Run each device op on its own dumped inputs: no golden side is needed.",
-    ),
-    "advise": ("ask.advise_command", "Say what a run shows as a whole, and what to do next."),
-    "tensor": ("ask.tensor_command", "Show one tensor of both sides: how it differs, and where."),
-    "lineage": ("ask.run_commands", "Show which originals an op was made of, both ways."),
-    "between": ("ask.run_commands", "List the ops between a start and an end."),
-    "submodel": ("ask.submodel_command", "Cut a part of a model out, with its data."),
-    "replay": ("make.replay_command", "Run a part that was cut out again, from its bundle."),
-    "minimize": ("ask.minimize_command", "Find the smallest part of a model that still fails."),
-    "query": ("ask.query_command", "Ask the store in Cypher, read-only."),
-    "report": ("ask.report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."),
-    "export": ("ask.export_command", "Write a run or graph as JSON, CSV or GraphML."),
-    "convert": ("make.convert_command", "Write dumps as arrays, graphs in other tools' formats."),
-    "delete": ("ask.listing_commands", "Remove a run or imported graph from the store."),
-    "rename": ("manage.store_commands", "Give a run or imported graph another name."),
-    "copy": ("manage.store_commands", "Copy runs and graphs to another store."),
-    "backup": ("manage.store_commands", "Write runs and graphs to one portable file."),
-    "restore": ("manage.store_commands", "Read what backup wrote into the store."),
-    "store": (
-        "manage.store_commands",
-        "Say what the store holds (info), put it in order (repair).",
-    ),
-    "tui": ("manage.tui_command", "Browse runs in the terminal."),
-    "neo4j": ("manage.neo4j_command", "Run a Neo4j server of your own on this machine."),
-    "schema": ("manage.schema_command", "Print the JSON Schema of a command's --json."),
-    "doctor": ("manage.doctor_command", "Check the installation and the store."),
-    "demo": ("make.demo_command", "Run the main job on data that comes with the package."),
-}
-
 
 class _ReaderGoneError(Exception):
     """Who reads what is printed went away."""
@@ -129,12 +73,12 @@ class _LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
+        return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"divergraph.cli.{_COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"divergraph.cli.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
@@ -144,7 +88,7 @@ class _LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], _COMMANDS)
+            near = difflib.get_close_matches(args[0], COMMANDS)
             if not near:
                 raise
             words = f"{error.message} Did you mean {' or '.join(near)}?"
@@ -167,8 +111,11 @@ class _LazyGroup(click.Group):
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+        width = max(map(len, COMMANDS))
+        for heading, listed in SECTIONS.items():
+            with formatter.section(heading):
+                rows = [(name.ljust(width), command.help) for name, command in listed.items()]
+                formatter.write_dl(rows)
 
 
 @click.group(
