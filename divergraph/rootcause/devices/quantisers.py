@@ -66,16 +66,23 @@ class Quantiser:
 
     def __call__(self, value: Array, moved: float = 0.0) -> Array:
         """*value* (float) quantised and dequantised, in its dtype, after it was *moved* by so many
-        units of the last place of the whole range in float32, as formulas that divide by the range
-        do."""
+        units of the last place of its whole range in float32, as formulas that divide by the range
+        do. A bias in 32 bits uses little of its type's range, so its own is what counts."""
         scale, zero = self._shaped(self.scale, value), self._shaped(self.zero, value)
         # Divided in the dtype of the value, as on the device: it decides which way a tie goes.
         scale = scale.astype(value.dtype, copy=False)
         with np.errstate(all="ignore"):
-            place = value.dtype.type(moved * 2.0**-24 * (self.high - self.low))
-            steps = np.clip(np.rint(value / scale + place) + zero, self.low, self.high)
+            steps = value / scale
+            if moved and value.size:
+                steps += value.dtype.type(moved * 2.0**-24 * self._reach(steps))
+            steps = np.clip(np.rint(steps) + zero, self.low, self.high)
             found: Array = np.asarray((steps - zero) * scale, value.dtype)
         return found
+
+    def _reach(self, steps: Array) -> float:
+        """How many steps the values span around 0, at most those of the type."""
+        most = float(np.max(np.abs(steps), initial=0.0, where=np.isfinite(steps)))
+        return min(2.0 * most, self.high - self.low)
 
     def _shaped(self, parameter: Array, value: Array) -> Array:
         plain: Array = np.asarray(parameter, np.float64).reshape(-1)

@@ -49,3 +49,28 @@ def test_where_all_ops_are_alike_there_is_no_other() -> None:
     found, split = judged(ALMOST, EXACT, EXACT, known=context(FP32, given={"x": X}))
     assert acted(found, "other arithmetic") is None
     assert split.guilt is Guilt.GUILTY
+
+
+def test_no_other_arithmetic_explains_what_its_own_explains_better() -> None:
+    rng = np.random.default_rng(0)
+    two, wide = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 32), (32, 600)))
+    exact, imitated = two @ wide, BF16.rounded(two) @ BF16.rounded(wide)
+    device = imitated.copy()
+    device[:, 7] *= np.float32(1.06)
+    coarser = SimpleNamespace(
+        emulated=lambda _groups, _feeds: [BF16.rounded(imitated)], precision=BF16
+    )
+    found, split = judged(device, exact, imitated, known=replace(KNOWN, others=(coarser,)))
+    assert acted(found, "other arithmetic") is None
+    assert split.guilt is Guilt.GUILTY
+
+
+def test_the_nearer_of_two_arithmetics_still_explains_the_error() -> None:
+    rounded = BF16.rounded(ALMOST)
+    coarser = SimpleNamespace(
+        emulated=lambda _groups, _feeds: [BF16.rounded(COARSE)], precision=BF16
+    )
+    found, split = judged(rounded, EXACT, COARSE, known=replace(KNOWN, others=(coarser,)))
+    assert split.guilt is Guilt.NONE
+    step = acted(found, "other arithmetic")
+    assert step is None or step.numbers["cosine"] > 0.9

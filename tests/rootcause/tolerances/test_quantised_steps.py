@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.comparison import CompareRequest, compare
 from divergraph.execute.stand_ins import make_stand_in
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
+from divergraph.rootcause.devices.quantisers import Quantiser
 from divergraph.values.zero_points import with_zero_of
 from graphstore.model import Effect
 
@@ -164,3 +165,13 @@ def test_bytes_called_unsigned_and_a_moved_zero_are_the_same_numbers() -> None:
     golden = np.array([-128, -3, 0, 7, 127], np.int8)
     for dumped_as in (golden.view(np.uint8), (golden.astype(np.int16) + 128).astype(np.uint8)):
         assert np.array_equal(with_zero_of(dumped_as, golden), golden)
+
+
+def test_a_bias_in_32_bits_has_the_last_place_of_its_own_range() -> None:
+    ends = np.iinfo(np.int32)
+    bias = Quantiser(np.array([2.0**-14]), np.zeros(1), ends.min, ends.max)
+    value = np.linspace(-0.9, 0.9, 41, dtype=np.float32)
+    assert np.array_equal(bias(value, 8.0), bias(value))
+    byte = Quantiser(np.array([2.0**-7]), np.zeros(1), -128, 127)
+    tie = np.float32([-1, 10.5 * 2.0**-7, 0.9])
+    assert set(np.flatnonzero(byte(tie, 8.0) != byte(tie, -8.0))) == {1}
