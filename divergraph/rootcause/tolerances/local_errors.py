@@ -26,7 +26,7 @@ from divergraph.rootcause.tolerances.contract import (
     ToleranceEstimate,
 )
 from divergraph.rootcause.tolerances.last_place import scale_of
-from divergraph.rootcause.tolerances.slices import slice_suspicion
+from divergraph.rootcause.tolerances.slices import departing_suspicion, slice_suspicion
 from divergraph.rootcause.values import norms, relative
 
 _MOST = 1 << 19
@@ -61,6 +61,23 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     kinds = {each.dtype.kind for each in (reference, device, *noise.imitations)}
     if not noise.imitations or kinds != {"f"}:
         return 0.0
+    departing = _of_departing(reference, device, noise) if noise.alike else 0.0
+    return max(departing, _of_all_parts(reference, device, noise))
+
+
+def _of_departing(reference: Array, device: Array, noise: Noise) -> float:
+    """The suspicion of the slice that departs furthest from the imitation that explains most, of
+    those that repeat the device's errors in all others; 0 where none does."""
+    unit, step = least_floor(noise.precision, reference.size), noise.step or 0.0
+    least = max(noise.least * scale_of(reference), step / math.sqrt(12.0))
+    known = (
+        departing_suspicion(reference, device, each, unit, least, step) for each in noise.imitations
+    )
+    return min((each for each in known if each is not None), default=0.0)
+
+
+def _of_all_parts(reference: Array, device: Array, noise: Noise) -> float:
+    """As :func:`local_suspicion`, of parts by size, the worst elements, and slices."""
     step = -(-reference.size // _MOST) or 1
     right, given, *made = (
         np.asarray(each.reshape(-1)[::step], np.float64)

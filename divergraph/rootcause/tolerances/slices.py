@@ -1,7 +1,8 @@
 """Errors in one slice of a tensor: a channel, a row, a head, a step of time.
 
 One weight that is wrong spoils one channel of a hundred, and the norm of all of them hides it. So
-each slice along each axis is held against its own noise.
+each slice along each axis is held against its own noise, and where errors are known one by one,
+against what all other slices repeat.
 """
 
 from __future__ import annotations
@@ -32,11 +33,7 @@ def slice_suspicion(
     """
     if reference.ndim < 2 or reference.size < calibration.PART_LEAST_VALUES:
         return 0.0
-    axis, step = int(np.argmax(reference.shape)), -(-reference.size // _MOST)
-    places = tuple(slice(None, None, step if n == axis else 1) for n in range(reference.ndim))
-    right, given, *made = (
-        np.asarray(each[places], np.float64) for each in (reference, device, *imitations)
-    )
+    right, given, *made = _looked_at(reference, device, *imitations)
     with np.errstate(all="ignore"):
         wrong = np.square(given - right)
         usual = np.square(made[0] - right)
@@ -51,6 +48,47 @@ def slice_suspicion(
         few = right.size < norms[0].size * calibration.SLICE_LEAST_VALUES
         found = max(found, _of_axis(norms, unit, few=few))
     return found
+
+
+def departing_suspicion(
+    reference: Array, device: Array, imitation: Array, unit: float, least: float, step: float
+) -> float | None:
+    """Distance from the imitation over noise of the slice that departs furthest, where in nearly
+    all slices along its axis the imitation has the device's very errors; None where it has not.
+
+    Errors of a quantiser are no chance: what makes them in all other slices makes them in this one,
+    but for values next to a tie, which may be a *step* off. *unit* and *least* are as for
+    :func:`slice_suspicion`.
+    """
+    if reference.ndim < 2:
+        return None
+    right, given, made = _looked_at(reference, device, imitation)
+    with np.errstate(all="ignore"):
+        apart = np.square(np.maximum(np.abs(given - made) - step, 0.0))
+        energies = apart, np.square(made - right) + least**2, np.square(right)
+    if not all(math.isfinite(float(np.sum(each))) for each in energies):
+        return None
+    known = [_departing(norms, unit) for norms in _along_axes(energies)]
+    return max((each for each in known if each is not None), default=None)
+
+
+def _departing(norms: Sequence[Array], unit: float) -> float | None:
+    """As above, along one axis. The noise of a slice is at least half of what is usual: its own may
+    be small by luck."""
+    apart, usual, sizes = norms
+    explained = np.maximum(np.maximum(usual, 0.5 * np.median(usual)), unit * sizes)
+    ratios = apart / np.maximum(explained, _NOTHING)
+    if np.quantile(ratios, calibration.SLICES_REPEATED) > calibration.SLICES_ALIKE:
+        return None
+    return float(ratios.max())
+
+
+def _looked_at(*arrays: Array) -> list[Array]:
+    """The elements of arrays of one shape that are looked at."""
+    shape = arrays[0].shape
+    axis, step = int(np.argmax(shape)), -(-arrays[0].size // _MOST) or 1
+    places = tuple(slice(None, None, step if n == axis else 1) for n in range(len(shape)))
+    return [np.asarray(each[places], np.float64) for each in arrays]
 
 
 def _along_axes(energies: Sequence[Array]) -> Iterator[list[Array]]:

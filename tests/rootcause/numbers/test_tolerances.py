@@ -25,7 +25,7 @@ from divergraph.rootcause.tolerances.masks import (
     sentinel_values,
     standing_for_infinity,
 )
-from divergraph.rootcause.tolerances.slices import slice_suspicion
+from divergraph.rootcause.tolerances.slices import departing_suspicion, slice_suspicion
 from divergraph.rootcause.tolerances.standing_out import limit_of
 from divergraph.rootcause.values import relative
 
@@ -163,6 +163,17 @@ def slices_alike() -> None:
     assert uneven(2, 0.6) == 0
 
 
+def slices_repeated() -> None:
+    exact = RNG.uniform(1, 2, (20, 40)).astype(np.float32)
+    imitated = np.rint(exact * 8) / 8
+    for others, seen in ((2, True), (10, False)):
+        device = imitated.copy()
+        device[:others] = exact[:others]
+        device[0] += 4
+        found = departing_suspicion(exact[:, :1], device[:, :1], imitated[:, :1], 1e-7, 0.0, 0.0)
+        assert (found is not None) is seen
+
+
 def standing_out_ops() -> None:
     assert math.isinf(limit_of([1.0] * 30))
     assert math.isfinite(limit_of([1.0] * 100))
@@ -270,6 +281,7 @@ CASES: dict[str, Callable[[], None]] = {
     "SLICES_LEAST": slices_least,
     "SLICE_LEAST_VALUES": slice_least_values,
     "SLICES_ALIKE": slices_alike,
+    "SLICES_REPEATED": slices_repeated,
     "STANDING_OUT_OPS": standing_out_ops,
     "STANDING_OUT_CHANCE": standing_out_chance,
     "STANDING_OUT_LEAST": standing_out_least,

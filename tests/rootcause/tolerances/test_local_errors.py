@@ -147,3 +147,16 @@ def test_a_part_that_is_wrong_beside_large_values_is_guilty() -> None:
     narrowed = acted(found, "local error")
     assert narrowed.effect is Effect.NARROW
     assert narrowed.after < narrowed.before / 3
+
+
+def test_one_of_ten_quantised_values_that_is_off_by_some_steps_is_a_fault() -> None:
+    """As a tensor it is off by little more than quantising costs."""
+    step = 0.01
+    value = np.random.default_rng(4).uniform(-1.5, 1.5, (1, 10)).astype(np.float32)
+    quantised = np.rint(value / step).astype(np.float32) * np.float32(step)
+    noise = Noise((quantised,), FP32, alike=True, step=step)
+    device = quantised.copy()
+    device[0, 3] += np.float32(step)
+    assert local_suspicion(value, device, noise) < 1
+    device[0, 3] += np.float32(4 * step)
+    assert local_suspicion(value, device, noise) > 6

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divergraph.rootcause.devices.precisions.bf16 import BF16
-from divergraph.rootcause.tolerances.slices import slice_suspicion
+from divergraph.rootcause.tolerances.slices import departing_suspicion, slice_suspicion
 
 UNIT = BF16.unit / 4
 
@@ -70,3 +70,64 @@ def test_infinities_are_for_others_to_judge() -> None:
     exact, imitated, device = layer(4, 32, 32)
     device[3, 3] = np.inf
     assert slice_suspicion(exact, device, [imitated], UNIT, 0.0) == 0
+
+
+STEP = 0.05
+
+
+def quantised(seed: int, *shape: int) -> tuple[np.ndarray, np.ndarray]:
+    """A product of values and weights on a grid, and what it is exactly."""
+    rng = np.random.default_rng(seed)
+    rows, width = shape
+    x, w = rng.standard_normal((rows, 24)), rng.standard_normal((24, width))
+    exact, made = x @ w, (np.rint(x / STEP) * STEP) @ w
+    return exact.astype(np.float32), made.astype(np.float32)
+
+
+def departing(exact: np.ndarray, device: np.ndarray, made: np.ndarray) -> float | None:
+    return departing_suspicion(exact, device, made, 2.0**-22, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("shape", [(64, 32), (1, 10)], ids=["channels", "single values"])
+def test_what_departs_from_errors_that_all_others_repeat_is_seen(shape: tuple[int, int]) -> None:
+    exact, made = quantised(2, *shape)
+    device = made.copy()
+    assert departing(exact, device, made) == 0
+    device[:, 4] += np.float32(0.8) * np.sign(device[:, 4])
+    found = departing(exact, device, made)
+    assert found is not None
+    assert found > 6
+
+
+@given(st.integers(0, 2**32 - 1))
+def test_values_next_to_a_tie_depart_by_no_more_than_noise(seed: int) -> None:
+    """An input that is rounded the other way moves its row by a step of that input."""
+    rng = np.random.default_rng(seed)
+    x, w = rng.standard_normal((40, 8)), rng.standard_normal((8, 30))
+    x[3, 2] = 0.5 * STEP * (2 * rng.integers(-20, 20) + 1)
+    one, other = np.rint((x / STEP) - 1e-9) * STEP, np.rint((x / STEP) + 1e-9) * STEP
+    exact, made, device = (each.astype(np.float32) for each in (x @ w, one @ w, other @ w))
+    found = departing(exact, device, made)
+    assert found is not None
+    assert found < 6
+
+
+def test_a_step_of_the_output_never_counts() -> None:
+    exact, _ = quantised(3, 1, 12)
+    made = np.rint(exact / 0.1).astype(np.float32) * np.float32(0.1)
+    device = made.copy()
+    device[0, 5] += np.float32(0.1)
+    noise = 0.1 / 12**0.5
+    assert departing_suspicion(exact, device, made, 2.0**-22, noise, 0.1) < 0.01
+    device[0, 5] += np.float32(0.4)
+    assert departing_suspicion(exact, device, made, 2.0**-22, noise, 0.1) > 6
+
+
+def test_where_few_slices_have_the_errors_of_the_imitation_none_departs() -> None:
+    exact, made = quantised(4, 40, 24)
+    device = exact + (made - exact)[::-1]
+    device[:, 4] *= 2
+    assert departing(exact, device, made) is None
+    assert departing(exact[0], device[0], made[0]) is None
+    device[3, 3] = np.inf
+    assert departing(exact, device, made) is None
