@@ -52,9 +52,9 @@ JUDGING = (
     "tolerances/masks.py",
     "tolerances/noise_floor.py",
     "tolerances/pre_rounding.py",
-    "tolerances/quantised_steps.py",
+    "tolerances/integers/quantised_steps.py",
     "tolerances/small_numbers.py",
-    "tolerances/unseen_scales.py",
+    "tolerances/integers/unseen_scales.py",
 )
 _FLIPPED = {
     ast.Lt: ("<", ">="),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 import pytest
 
@@ -17,9 +17,9 @@ OF_CAUSES = "".join(path.read_text() for path in (HERE / "causes").glob("test_*.
 OF_DEVICES = "".join(path.read_text() for path in (HERE / "devices").glob("test_*.py"))
 LABELS = sorted({label for rule in cause_rules() for label in rule.labels})
 TOLERANCES = [
-    found.name
-    for found in iter_modules(tolerances.__path__)
-    if hasattr(import_module(f"{tolerances.__name__}.{found.name}"), "TOLERANCE")
+    found.name.rpartition(".")[2]
+    for found in walk_packages(tolerances.__path__, f"{tolerances.__name__}.")
+    if hasattr(import_module(found.name), "TOLERANCE")
 ]
 
 

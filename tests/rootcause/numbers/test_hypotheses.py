@@ -33,8 +33,8 @@ from divergraph.rootcause.devices.tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances import quantised_steps
 from divergraph.rootcause.tolerances.contract import ToleranceEstimate
+from divergraph.rootcause.tolerances.integers import quantised_steps
 from graphstore.model import DType, Guilt, TensorRef
 
 RNG = np.random.default_rng(7)
