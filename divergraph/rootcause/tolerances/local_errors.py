@@ -26,7 +26,11 @@ from divergraph.rootcause.tolerances.contract import (
     ToleranceEstimate,
 )
 from divergraph.rootcause.tolerances.last_place import scale_of
-from divergraph.rootcause.tolerances.slices import departing_suspicion, slice_suspicion
+from divergraph.rootcause.tolerances.slices import (
+    departing_suspicion,
+    flat_suspicion,
+    slice_suspicion,
+)
 from divergraph.rootcause.values import norms, relative
 
 _MOST = 1 << 19
@@ -44,7 +48,8 @@ class Noise:
     """What explains errors. ``imitations`` have the reference's shape; ``alike`` says that all
     elements have noise of one size, as quantised ones do; ``least`` is a further noise of every
     element, relative to the root mean square; ``step`` is the step of a quantised output, and
-    ``held`` the noise of every element of one held in integers."""
+    ``held`` the noise of every element of one held in integers. ``flat`` is the share of the values
+    that kernels lose which are not emulated."""
 
     imitations: tuple[Array, ...]
     precision: Precision
@@ -52,6 +57,7 @@ class Noise:
     least: float = 0.0
     step: float | None = None
     held: float = 0.0
+    flat: float = 0.0
 
 
 def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
@@ -61,8 +67,13 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     kinds = {each.dtype.kind for each in (reference, device, *noise.imitations)}
     if not noise.imitations or kinds != {"f"}:
         return 0.0
-    departing = _of_departing(reference, device, noise) if noise.alike else 0.0
-    return max(departing, _of_all_parts(reference, device, noise))
+    found = _of_all_parts(reference, device, noise)
+    if noise.alike:
+        found = max(found, _of_departing(reference, device, noise))
+        if noise.flat:
+            scale = scale_of(reference)
+            found = max(found, flat_suspicion(reference, device, noise.flat, scale))
+    return found
 
 
 def _of_departing(reference: Array, device: Array, noise: Noise) -> float:
@@ -180,7 +191,8 @@ def noise_of(context: OpContext, estimate: ToleranceEstimate) -> Noise:
     precision = context.arithmetic.precision
     least = max(estimate.unseen, last_place_noise(precision))
     held = held_noise(context)
-    return Noise(estimate.imitations, precision, context.quantises, least, step, held)
+    flat = estimate.unseen
+    return Noise(estimate.imitations, precision, context.quantises, least, step, held, flat)
 
 
 def held_noise(context: OpContext) -> float:

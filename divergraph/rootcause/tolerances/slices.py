@@ -83,6 +83,27 @@ def _departing(norms: Sequence[Array], unit: float) -> float | None:
     return float(ratios.max())
 
 
+def flat_suspicion(reference: Array, device: Array, flat: float, scale: float) -> float:
+    """Error over noise of the worst slice along any axis, where noise is a *flat* share of the
+    values: of a slice's own, or of their usual size *scale* in all of the tensor.
+
+    No allowance for chance: such a share is more than healthy kernels lose, slice by slice, and
+    what a loop makes of one wrong turn in those after it would count as a spread of errors.
+    """
+    right, given = _looked_at(reference, device) if reference.ndim > 1 else (reference, device)
+    with np.errstate(all="ignore"):
+        energies = np.square(given - right), np.square(right)
+    if reference.ndim < 2 or not all(math.isfinite(float(np.sum(each))) for each in energies):
+        return 0.0
+    found = 0.0
+    for wrong, sizes in _along_axes(energies):
+        count = right.size / sizes.size
+        if count >= calibration.SLICE_LEAST_VALUES:
+            explained = flat * np.maximum(sizes, scale * math.sqrt(count))
+            found = max(found, float(np.max(wrong / np.maximum(explained, _NOTHING))))
+    return found
+
+
 def _looked_at(*arrays: Array) -> list[Array]:
     """The elements of arrays of one shape that are looked at."""
     shape = arrays[0].shape

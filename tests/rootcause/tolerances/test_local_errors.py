@@ -160,3 +160,13 @@ def test_one_of_ten_quantised_values_that_is_off_by_some_steps_is_a_fault() -> N
     assert local_suspicion(value, device, noise) < 1
     device[0, 3] += np.float32(4 * step)
     assert local_suspicion(value, device, noise) > 6
+
+
+def test_a_flat_floor_of_all_hides_no_turn_of_a_loop() -> None:
+    value = np.random.default_rng(5).standard_normal((12, 1, 16)).astype(np.float32)
+    noise = Noise((value * np.float32(1 + 1e-7),), FP32, alike=True, least=0.02, flat=0.02)
+    device = value.copy()
+    device[5] *= np.float32(1.3)
+    assert np.linalg.norm(device - value) < 6 * 0.02 * np.linalg.norm(value)
+    assert local_suspicion(value, device, noise) > 6
+    assert local_suspicion(value, value * np.float32(1.02), noise) < 2

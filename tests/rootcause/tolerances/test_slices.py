@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from divergraph.rootcause.devices.precisions.bf16 import BF16
-from divergraph.rootcause.tolerances.slices import departing_suspicion, slice_suspicion
+from divergraph.rootcause.tolerances.slices import (
+    departing_suspicion,
+    flat_suspicion,
+    slice_suspicion,
+)
 
 UNIT = BF16.unit / 4
 
@@ -131,3 +135,25 @@ def test_where_few_slices_have_the_errors_of_the_imitation_none_departs() -> Non
     assert departing(exact[0], device[0], made[0]) is None
     device[3, 3] = np.inf
     assert departing(exact, device, made) is None
+
+
+def test_one_wrong_turn_is_seen_by_a_flat_share_although_those_after_it_are_off_as_well() -> None:
+    rng = np.random.default_rng(5)
+    exact = rng.standard_normal((12, 1, 16)).astype(np.float32)
+    device = exact + 1e-3 * rng.standard_normal(exact.shape)
+    assert flat_suspicion(exact, device, 0.02, 1.0) < 1
+    fading = 0.35 * 0.5 ** np.arange(7)
+    device[5:] += fading[:, None, None] * rng.standard_normal((7, 1, 16))
+    assert np.linalg.norm(device - exact) < 6 * 0.02 * np.linalg.norm(exact)
+    assert flat_suspicion(exact, device, 0.02, 1.0) > 10
+
+
+def test_a_flat_share_is_of_large_slices_too_and_says_nothing_of_single_values() -> None:
+    rng = np.random.default_rng(6)
+    exact = rng.standard_normal((16, 40)).astype(np.float32)
+    exact[3] *= 50
+    assert flat_suspicion(exact, exact * np.float32(1.02), 0.02, 1.0) < 1.1
+    assert flat_suspicion(exact[:1], exact[:1] * np.float32(2), 0.02, 1.0) == 0
+    assert flat_suspicion(exact[0], exact[0] * np.float32(2), 0.02, 1.0) == 0
+    exact[0, 0] = np.inf
+    assert flat_suspicion(exact, exact + 1, 0.02, 1.0) == 0
