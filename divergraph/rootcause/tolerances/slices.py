@@ -68,15 +68,16 @@ def departing_suspicion(
         energies = apart, np.square(made - right) + least**2, np.square(right)
     if not all(math.isfinite(float(np.sum(each))) for each in energies):
         return None
-    known = [_departing(norms, unit) for norms in _along_axes(energies)]
+    known = [_departing(norms, unit, right.size / norms[0].size) for norms in _along_axes(energies)]
     return max((each for each in known if each is not None), default=None)
 
 
-def _departing(norms: Sequence[Array], unit: float) -> float | None:
-    """As above, along one axis. The noise of a slice is at least half of what is usual: its own may
-    be small by luck."""
+def _departing(norms: Sequence[Array], unit: float, values: float) -> float | None:
+    """As above, along one axis whose slices have so many *values*. The noise of a slice is at least
+    half of what is usual, that of few values all of it: their own may be small by luck."""
     apart, usual, sizes = norms
-    explained = np.maximum(np.maximum(usual, 0.5 * np.median(usual)), unit * sizes)
+    share = 1.0 if values < calibration.SLICE_LEAST_VALUES else 0.5
+    explained = np.maximum(np.maximum(usual, share * np.median(usual)), unit * sizes)
     ratios = apart / np.maximum(explained, _NOTHING)
     if np.quantile(ratios, calibration.SLICES_REPEATED) > calibration.SLICES_ALIKE:
         return None

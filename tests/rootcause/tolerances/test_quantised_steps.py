@@ -15,6 +15,7 @@ from divergraph.execute.stand_ins import make_stand_in
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.rootcause.devices.quantisers import Quantiser
 from divergraph.values.zero_points import with_zero_of
+from graphstore.contract import RunData
 from graphstore.model import Effect
 
 RNG = np.random.default_rng(5)
@@ -175,3 +176,77 @@ def test_a_bias_in_32_bits_has_the_last_place_of_its_own_range() -> None:
     byte = Quantiser(np.array([2.0**-7]), np.zeros(1), -128, 127)
     tie = np.float32([-1, 10.5 * 2.0**-7, 0.9])
     assert set(np.flatnonzero(byte(tie, 8.0) != byte(tie, -8.0))) == {1}
+
+
+EPSILON, FACTOR = 1e-3, np.linspace(0.51, 1.5, 32, dtype=np.float32)
+FACTOR_STEP = np.float32(1.5 / 127)
+
+
+def norms(path: Path, *, quantised: bool) -> Path:
+    """Four normalisations one behind the other, with a quantiser in front of each."""
+
+    def rounded(read: str, step: str, name: str) -> list[onnx.NodeProto]:
+        return [
+            helper.make_node("QuantizeLinear", [read, step, "zero"], [f"q{name}"], f"q{name}"),
+            helper.make_node(
+                "DequantizeLinear", [f"q{name}", step, "zero"], [f"d{name}"], f"d{name}"
+            ),
+        ]
+
+    nodes, last, factor = [], "x", "g"
+    if quantised:
+        nodes, factor = rounded("g", "g_step", "g"), "dg"
+    for k in range(LAYERS):
+        if quantised:
+            nodes += rounded(last, "step", str(k))
+            last = f"d{k}"
+        made = "y" if k == LAYERS - 1 else f"n{k}"
+        nodes.append(
+            helper.make_node("LayerNormalization", [last, factor], [made], f"n{k}", epsilon=EPSILON)
+        )
+        last = made
+    steps = {"step": np.float32(5 / 127), "g_step": FACTOR_STEP, "zero": np.int8(0)}
+    return saved(path, nodes, {"g": FACTOR, **steps})
+
+
+def normed(value: np.ndarray) -> np.ndarray:
+    apart = value - value.mean(-1, keepdims=True)
+    return (
+        apart
+        / np.sqrt(np.mean(apart**2, -1, keepdims=True) + np.float32(EPSILON))
+        * (np.rint(FACTOR / FACTOR_STEP) * FACTOR_STEP)
+    )
+
+
+def of_norms(folder: Path, third) -> RunData:
+    """A run whose third normalisation is *third* of integers and their step."""
+    sides = norms(folder / "a.onnx", quantised=False), norms(folder / "b.onnx", quantised=True)
+    np.save(folder / "x.npy", X)
+    capture(CaptureRequest(sides[0], folder / "golden", inputs={"x": folder / "x.npy"}))
+    (folder / "npu").mkdir()
+    value, step = X, np.float32(5 / 127)
+    for k in range(LAYERS):
+        steps = np.clip(np.rint(value / step), -128, 127)
+        value = third(steps, step) if k == 2 else normed(steps * step)
+        for name, made in ((f"q{k}", steps.astype(np.int8)), (f"d{k}", steps * step)):
+            np.save(folder / "npu" / f"{name}.0.1.npy", made)
+        np.save(folder / "npu" / f"n{k}.0.1.npy", value)
+    return compare(CompareRequest(sides[0], folder / "golden", sides[1], folder / "npu"))
+
+
+def test_a_scale_may_be_moved_behind_what_does_not_change_with_it(tmp_path: Path) -> None:
+    data = of_norms(tmp_path, lambda steps, _step: normed(steps))
+    assert not data.origins
+    assert not data.suspects
+
+
+@pytest.mark.parametrize(
+    "third",
+    [
+        lambda steps, _step: normed(steps) * np.float32(1.003),
+        lambda steps, step: normed(steps * step) / step,
+    ],
+    ids=["a gain on top", "a scale not taken back"],
+)
+def test_what_is_wrong_besides_is_no_moved_scale(tmp_path: Path, third) -> None:
+    assert [origin.op for origin in of_norms(tmp_path, third).origins] == ["n2"]

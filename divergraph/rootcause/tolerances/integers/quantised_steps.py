@@ -20,6 +20,7 @@ from divergraph.rootcause.tolerances.contract import (
     Stage,
     Tolerance,
     ToleranceEstimate,
+    input_quantisers,
 )
 from divergraph.rootcause.values import relative
 
@@ -38,7 +39,8 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     (expected,) = ops.expected([context.group], [context.given], [device])
     if expected is None or expected.ratio <= ops.suspect:
         return None
-    ratio = min(expected.ratio, _over_tiles(context, estimate, expected.value))
+    otherwise = _over_tiles, _over_integers
+    ratio = min(expected.ratio, *(each(context, estimate, expected.value) for each in otherwise))
     if ratio <= ops.suspect:
         return None
     floor = max(introduced / ratio, calibration.QUANTISED_LEAST_FLOOR)
@@ -61,6 +63,21 @@ def _over_tiles(context: OpContext, estimate: ToleranceEstimate, expected: Array
         return math.inf
     floor = floor_of(expected, told.made, floors.precision, context.ops)
     return relative(estimate.device, expected) / floor
+
+
+def _over_integers(context: OpContext, estimate: ToleranceEstimate, expected: Array) -> float:
+    """The device's error over what arithmetic explains if it ran the op on the integers it was
+    given; infinite where that is another op. Compilers move a scale behind what does not change
+    with it, such as a normalisation: its epsilon then counts in steps."""
+    given = dict(context.given)
+    for name, quantiser in input_quantisers(context):
+        if quantiser.scale.size != 1:
+            return math.inf
+        given[name] = given[name] / quantiser.scale.astype(given[name].dtype).reshape(())
+    (moved,) = context.quantised.expected([context.group], [given], [estimate.device])
+    if moved is None or relative(moved.value, expected) > estimate.floor:
+        return math.inf
+    return moved.ratio
 
 
 TOLERANCE = Tolerance(
