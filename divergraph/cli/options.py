@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -15,6 +16,7 @@ from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say_json
 from divergraph.present.json.shapes import Json
 from graphstore.contract import GraphStore
+from graphstore.errors import InputError
 from graphstore.model import GUILTY, SUSPECT, Side
 
 DEFAULT_STORE = ".divergraph"
@@ -132,6 +134,22 @@ def opened(given: str | None) -> Iterator[GraphStore]:
         yield store
     finally:
         store.close()
+
+
+@contextmanager
+def opened_to_read(given: str | None) -> Iterator[GraphStore]:
+    """The store, closed at the end; a folder that somebody names must be there.
+
+    Raises:
+        InputError: it is not. Writing would make it; reading would find an empty store, as if
+            the run of which was asked were gone.
+    """
+    named = store_url(given)
+    if named != DEFAULT_STORE and "://" not in named and not Path(named).exists():
+        hint = f"named by --store or {STORE_VARIABLE}; compare and import make one"
+        raise InputError("there is no store", where=named, hint=hint)
+    with opened(given) as store:
+        yield store
 
 
 def print_json(shape: Mapping[str, Json]) -> None:

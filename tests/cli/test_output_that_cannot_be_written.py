@@ -105,6 +105,7 @@ def test_the_terminal_ui_draws_into_no_pipe(divergraph, tmp_path):
 @pytest.mark.skipif(os.name == "nt", reason="closes a file as POSIX shells do")
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_files_are_no_trouble(closed, tmp_path):
+    (tmp_path / "store").mkdir()
     command = f"{shlex.quote(sys.executable)} -m divergraph runs --store store {closed}"
     done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0

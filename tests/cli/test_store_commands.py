@@ -169,3 +169,11 @@ def test_the_url_of_info_is_that_of_the_store(divergraph, copied):
     with EmbeddedStore(copied) as store:
         assert printed["url"] == store.url
         assert printed["runs"] == len(store.runs())
+
+
+@pytest.mark.parametrize("arguments", [("runs",), ("ops", "x"), ("query", "RETURN 1 AS x")])
+def test_reading_a_store_that_is_not_there_says_so(divergraph, tmp_path, arguments):
+    """It would look like an empty store, as if its runs were gone."""
+    nowhere = tmp_path / "nowhere"
+    refused(divergraph(*arguments, "--store", nowhere), "there is no store", "nowhere", "--store")
+    assert not nowhere.exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.outcomes import DIVERGED, FINE
 
 
@@ -33,7 +33,7 @@ def compare_runs_command(old: str, new: str, times: float, store: str | None, as
     from divergraph.cli.ask.across_text import show_changes
     from divergraph.present.json.propagation import changes_json
 
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         changes = compare_runs(opened_store, old, new, times=times)
     if as_json:
         print_json(changes_json(changes))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 
@@ -38,7 +38,7 @@ def advise_command(run: str, folder: Path | None, store: str | None, as_json: bo
         write_summary,
     )
 
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         data = opened_store.run_data(run)
     advice = advise(data)
     written = None if folder is None else write_summary(folder, advice)

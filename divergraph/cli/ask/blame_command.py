@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_note
 from divergraph.text.words import counted
 
@@ -97,7 +97,7 @@ def blame_command(
         if path is not None:
             check_place(path)
     names = [name for name in dict.fromkeys(others) if name != run]
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         blamed = ComparedRun(run, store=opened_store)
         more = [ComparedRun(name, store=opened_store) for name in names]
         found = blamed.blame(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened, print_json, side_option
+from divergraph.cli.options import common, opened_to_read, print_json, side_option
 from divergraph.cli.say import say
 from graphstore.model import Side
 
@@ -27,7 +27,7 @@ def export_command(run: str, output: Path, side: str, store: str | None, as_json
     """Write RUN, a run or imported graph, to a file."""
     from divergraph.present.export_file import export
 
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         export(opened_store, run, output, Side(side))
     if as_json:
         print_json({"run": run, "path": str(output)})

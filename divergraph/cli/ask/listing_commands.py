@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from divergraph.cli.options import common, opened, print_json, side_option
+from divergraph.cli.options import common, opened_to_read, print_json, side_option
 from divergraph.cli.say import say
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.present.json.shapes import Json, graph_info_json, row_json, run_summary_json
@@ -15,7 +15,7 @@ from graphstore.model import Side
 @common
 def runs_command(store: str | None, as_json: bool) -> None:
     """List the runs and imported graphs of the store, oldest first."""
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         runs, graphs = opened_store.runs(), opened_store.graphs()
     if as_json:
         listed: dict[str, Json] = {
@@ -51,7 +51,7 @@ def ops_command(run: str, where: str | None, side: str, store: str | None, as_js
     from graphstore.filter import parse_filter
 
     wanted = parse_filter(where) if where else None
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         rows = op_rows(opened_store, run, Side(side), wanted)
     if as_json:
         print_json({"run": run, "ops": [row_json(row) for row in rows]})
@@ -64,7 +64,7 @@ def ops_command(run: str, where: str | None, side: str, store: str | None, as_js
 @common
 def delete_command(name: str, store: str | None, as_json: bool) -> None:
     """Remove a run or imported graph from the store."""
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         opened_store.delete(name)
     if as_json:
         print_json({"deleted": name})

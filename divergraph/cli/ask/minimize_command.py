@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 
@@ -115,7 +115,7 @@ def minimize_command(
     from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.present.json.minimize import minimized_json
 
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         result = ComparedRun(run, store=opened_store).minimize(
             oracle,
             output,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from graphstore.model import SPLIT_ORDERS
 
 
@@ -41,7 +41,7 @@ def origins_command(
     from divergraph.cli.ask.propagation_text import show_origins_answer
     from divergraph.present.json.propagation import origins_json
 
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         answer = origins(opened_store, run)
     if as_json:
         print_json(origins_json(answer, explain=explain))
@@ -54,7 +54,7 @@ def _recurring(store: str | None, *, as_json: bool) -> None:
     from divergraph.cli.ask.across_text import show_recurring
     from divergraph.present.json.propagation import recurring_json
 
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         answer = recurring(opened_store)
     if as_json:
         print_json(recurring_json(answer))
@@ -91,7 +91,7 @@ def trace_command(
 
     if op is not None and start is not None:
         raise click.UsageError("give the op once: as OP or with --from")
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         found = trace(opened_store, run, op or start, to=to)
     if as_json:
         print_json(trace_json(run, found))
@@ -124,7 +124,7 @@ def roles_command(
     from graphstore.filter import parse_filter
 
     wanted = parse_filter(where) if where else None
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         table = roles(opened_store, run, wanted, order=order)
     if as_json:
         print_json(roles_json(run, table))

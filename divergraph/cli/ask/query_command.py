@@ -13,7 +13,7 @@ from typing import TypeVar
 import click
 
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_cells, say_lines, say_note
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
@@ -78,7 +78,7 @@ def query_command(
     if not cypher or not cypher.strip():
         raise click.UsageError("give a Cypher text or a query's name, or --list")
     given = dict(_parameter(text) for text in params)
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         asked = CypherQuestion(cypher, target, given, limit, timeout)
         try:
             if show_plan:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.ask.report_options import report_options, report_places
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say
 from divergraph.present.json.shapes import Json
 from graphstore.errors import InputError
@@ -35,7 +35,7 @@ def report_command(
             "--json prints the list of the files written",
             hint="give at least one file, and none on standard output",
         )
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         opened_store.run(run)
         places.write(stored_report(opened_store, run), lambda: opened_store.run_data(run))
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say
 from divergraph.cli.text import (
     show_links,
@@ -36,7 +36,7 @@ def lineage_command(
 
     if is_unmatched == (op is not None):
         raise click.UsageError("give either an op or --unmatched")
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         if op is None:
             found = unmatched(opened_store, run)
             if as_json:
@@ -60,7 +60,7 @@ def between_command(run: str, start: str, end: str, store: str | None, as_json: 
     """List the ops on any path from START to END, both included, as `ops` does."""
     from divergraph.ask import ops_between
 
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         rows = ops_between(opened_store, run, start, end)
     if as_json:
         print_json({"run": run, "start": start, "end": end, "ops": [row_json(row) for row in rows]})

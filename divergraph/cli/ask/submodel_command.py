@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.printable import printable
@@ -73,7 +73,7 @@ def submodel_command(
 
     if check and output is None:
         raise InputError("--check needs something to run", hint="say where to write with -o")
-    with opened(store) as opened_store, progress_bar() as progress:
+    with opened_to_read(store) as opened_store, progress_bar() as progress:
         parts = ComparedRun(run, store=opened_store).parts()
         parts.open(progress, model=model)
         _agree_on_names(parts, yes=yes or output is None)
