@@ -191,7 +191,7 @@ async def test_a_stopped_job_goes_on(open_app, running, tmp_path):
         await b.press("R")
         await until(b, lambda: any(look.runs for look in b.app.looks))
         await until_ended(b)
-        assert "attempt 2" in text_of(b.app)
+        await until(b, lambda: "attempt 2" in text_of(b.app))
         assert states(tmp_path) == [BackgroundState.ENDED]
 
 

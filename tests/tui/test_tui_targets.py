@@ -73,7 +73,7 @@ async def test_an_empty_store_says_how_to_make_a_run(make_app, tmp_path, settled
     app = make_app(url)
     async with app.run_test(size=SIZE) as pilot:
         await settled(pilot)
-        assert "`divergraph demo` makes a run" in text_of(app)
+        assert "Nothing is stored here yet" in text_of(app)
         await pilot.press("2")
         await settled(pilot)
         assert "nothing is open yet" in said(app)

@@ -9,6 +9,7 @@ from textual.content import Content
 
 from divergraph.ask.reckonings import NOT_KEPT, reckoning_lines, reckonings_of
 from divergraph.ask.sentences import limits_text
+from divergraph.text.printable import printable
 from graphstore.model import Method
 from tui.render.hanging import hung
 from tui.style import theme
@@ -30,7 +31,7 @@ def why_text(run: Run, advice: Advice, op: str, width: int) -> Content:
         head = f"  {number}  " if len(advice.findings) > 1 else "  "
         lines += hung(head, f"{finding.sentence}.", width)
     if op:
-        lines += [Content(""), Content.styled(f"Why {op} is judged so", theme.HEADING)]
+        lines += [Content(""), Content.styled(f"Why {printable(op)} is judged so", theme.HEADING)]
         for line in _judged(run, op):
             lines += hung("  ", line, width)
     return Content("\n").join(lines)
