@@ -134,6 +134,8 @@ def progress_text(look: JobLook | PartJob | None, glyphs: Glyphs, width: int, at
         note = "of this window: it cannot go on without it; view 5 shows what it found"
         return Content("\n").join([*said, *hung("  ", note, width, theme.QUIET, theme.QUIET)])
     lines: list[Content] = []
+    if look.told.attempt > 1:  # above what a long command and folder push out of sight
+        lines.append(Content.styled(f"attempt {look.told.attempt}", theme.QUIET))
     stages = look.told.stages
     for number, stage in enumerate(stages):
         last = number == len(stages) - 1
@@ -154,8 +156,6 @@ def progress_text(look: JobLook | PartJob | None, glyphs: Glyphs, width: int, at
     command = shlex.join(["divergraph", *look.job.words])
     lines += [Content(""), *hung("$ ", command, width, theme.QUIET, theme.QUIET)]
     lines += hung("  ", f"in {look.job.directory}", width, theme.QUIET, theme.QUIET)
-    if look.told.attempt > 1:
-        lines.append(Content.styled(f"  attempt {look.told.attempt}", theme.QUIET))
     return Content("\n").join(lines)
 
 
