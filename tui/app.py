@@ -99,8 +99,7 @@ class DivergraphApp(JobFollower):
         self._told: set[str] = set()
         self._left = False
         self._only_text = OnlyText()
-        self._terminal = TerminalCells()
-        self._terminal.pixels = settings.pixels
+        self._terminal = TerminalCells(settings.pixels)
         self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
         self.watched = WatchedJobs(JobShelf(settings.state_dir / "jobs"), store_key(session.url))

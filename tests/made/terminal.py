@@ -15,6 +15,10 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pyte
+from rich.segment import Segment
+from textual._compositor import LayoutUpdate
+from textual.geometry import Region
+from textual.strip import Strip
 
 _ROUND = 0.05
 PATIENCE = 60
@@ -179,3 +183,8 @@ def cells_of(screen: pyte.Screen) -> Shown:
         ]
         for y in range(screen.lines)
     ]
+
+
+def row_of(text: str) -> LayoutUpdate:
+    """An update of a screen of one line."""
+    return LayoutUpdate([[Strip([Segment(text)])]], Region(0, 0, len(text), 1))

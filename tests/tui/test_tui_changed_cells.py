@@ -9,7 +9,7 @@ from rich.color import ColorSystem
 from rich.console import Console
 from rich.segment import Segment
 from rich.style import Style
-from terminal import cells_of
+from terminal import cells_of, row_of
 from textual._compositor import ChopsUpdate, LayoutUpdate
 from textual.geometry import Region
 from textual.strip import Strip
@@ -93,28 +93,24 @@ def test_text_of_other_widths_is_written_whole(those):
         assert cells_of(few.screen) == cells_of(all_.screen)
 
 
-def _row(text: str) -> LayoutUpdate:
-    return LayoutUpdate([[Strip([Segment(text)])]], Region(0, 0, len(text), 1))
-
-
 def test_a_second_time_nothing_is_written():
     cells = TerminalCells()
-    assert "same" in cells.write(_row("same"), ColorSystem.TRUECOLOR)
-    assert cells.write(_row("same"), ColorSystem.TRUECOLOR) == ""
-    assert cells.write(_row("sane"), ColorSystem.TRUECOLOR) == "\x1b[1;3H\x1b[0mn\x1b[0m"
+    assert "same" in cells.write(row_of("same"), ColorSystem.TRUECOLOR)
+    assert cells.write(row_of("same"), ColorSystem.TRUECOLOR) == ""
+    assert cells.write(row_of("sane"), ColorSystem.TRUECOLOR) == "\x1b[1;3H\x1b[0mn\x1b[0m"
 
 
 def test_far_apart_changes_are_jumped_to_and_near_ones_are_not():
     cells = TerminalCells()
-    cells.write(_row("0123456789abcdef"), ColorSystem.TRUECOLOR)
-    both = cells.write(_row("X123456789abcdeX"), ColorSystem.TRUECOLOR)
+    cells.write(row_of("0123456789abcdef"), ColorSystem.TRUECOLOR)
+    both = cells.write(row_of("X123456789abcdeX"), ColorSystem.TRUECOLOR)
     assert both.count("H") == 2
     assert "123" not in both
-    assert cells.write(_row("Y12Y456789abcdeX"), ColorSystem.TRUECOLOR).count("H") == 1
+    assert cells.write(row_of("Y12Y456789abcdeX"), ColorSystem.TRUECOLOR).count("H") == 1
 
 
 def test_what_is_forgotten_is_written_again():
     cells = TerminalCells()
-    cells.write(_row("same"), ColorSystem.TRUECOLOR)
+    cells.write(row_of("same"), ColorSystem.TRUECOLOR)
     cells.forget()
-    assert "same" in cells.write(_row("same"), ColorSystem.TRUECOLOR)
+    assert "same" in cells.write(row_of("same"), ColorSystem.TRUECOLOR)

@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from rich.color import ColorSystem
-from rich.segment import Segment
-from textual._compositor import LayoutUpdate
+from terminal import row_of
 from textual.geometry import Region
-from textual.strip import Strip
 
 from divergraph.dump_diff.error_picture import ErrorMap, ValueScatter
 from graphstore.errors import ConfigError
@@ -124,17 +122,12 @@ def test_an_unknown_way_is_refused(monkeypatch):
         load_settings({"DIVERGRAPH_PIXELS": "sixels"})
 
 
-def _row(text: str) -> LayoutUpdate:
-    return LayoutUpdate([[Strip([Segment(text)])]], Region(0, 0, len(text), 1))
-
-
 def test_a_picture_is_drawn_again_where_cells_below_it_are_written():
-    cells = TerminalCells()
-    cells.pixels = KITTY
+    cells = TerminalCells(KITTY)
     picture = PlacedPicture(
         Picture(np.zeros((1, 1), np.uint8), PALETTE, Region(0, 0, 2, 1)), Region(1, 0, 2, 1)
     )
-    write = lambda text: cells.write(_row(text), ColorSystem.TRUECOLOR)  # noqa: E731
+    write = lambda text: cells.write(row_of(text), ColorSystem.TRUECOLOR)  # noqa: E731
     assert "\x1b_G" not in write("abcdef")
     assert cells.place((picture,))
     assert not cells.place((picture,))

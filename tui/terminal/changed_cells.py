@@ -56,12 +56,12 @@ class LinePiece(NamedTuple):
 class TerminalCells:
     """The cells that a terminal shows, as far as they were written through here."""
 
-    def __init__(self) -> None:
+    def __init__(self, pixels: PixelTerminal | None = None) -> None:
+        self._pixels = pixels
         self._shown: dict[int, dict[int, TerminalCell]] = {}
         self._region = Region()
         self._pictures: tuple[PlacedPicture, ...] = ()
         self._taken_away = False
-        self.pixels: PixelTerminal | None = None
 
     def forget(self) -> None:
         """Know nothing: the terminal was cleared, resized or written to by others."""
@@ -70,7 +70,7 @@ class TerminalCells:
     def place(self, pictures: tuple[PlacedPicture, ...]) -> bool:
         """Have *pictures* over the cells from the next update on; True if there are others now,
         for which the whole screen must be written."""
-        if self.pixels is None or pictures == self._pictures:
+        if self._pixels is None or pictures == self._pictures:
             return False
         self._pictures = pictures
         self._taken_away = True
@@ -89,8 +89,8 @@ class TerminalCells:
             self._region = update.region
         written: list[str] = []
         covered = set()
-        if self._taken_away and self.pixels is not None:
-            written.append(removed(self.pixels))
+        if self._taken_away and self._pixels is not None:
+            written.append(removed(self._pixels))
             self._taken_away = False
         for piece in pieces_of(update, colors):
             shown = self._shown.setdefault(piece.y, {})
@@ -100,7 +100,7 @@ class TerminalCells:
                 span = Region(piece.x + start, piece.y, stop - start, 1)
                 covered |= {each for each in self._pictures if each.region.overlaps(span)}
             shown.update(enumerate(piece.cells, piece.x))
-        written += [drawn(each, self.pixels) for each in covered if self.pixels is not None]
+        written += [drawn(each, self._pixels) for each in covered if self._pixels is not None]
         return "".join(written)
 
 

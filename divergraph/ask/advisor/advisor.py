@@ -146,7 +146,7 @@ def _overflows(view: RunView, fed: Sequence[str]) -> Iterator[Finding]:
 def _overflow(view: RunView, item: Comparison) -> Finding:
     figures, metrics = item.figures, item.metrics
     assert metrics is not None
-    reach, remedy = "", against_overflow(view, item)
+    reach, cure = "", against_overflow(view, item)
     if figures is not None:
         reach = f", golden goes up to {max(abs(figures.golden.low), abs(figures.golden.high)):.6g}"
     broken = metrics.device_nonfinite
@@ -157,7 +157,7 @@ def _overflow(view: RunView, item: Comparison) -> Finding:
         FindingKind.ADVICE,
         OVERFLOW,
         f"{item.op} ({view.type_of(item.op)}) overflows: output {item.port} has {what}{reach}. "
-        + remedy,
+        + cure,
         item.op,
         item.io,
         item.port,
@@ -166,7 +166,7 @@ def _overflow(view: RunView, item: Comparison) -> Finding:
             **_numbers(view, item),
             "device_nonfinite": broken,
             "detail": item.detail,
-            "remedy": remedy,
+            "remedy": cure,
         },
     )
 
