@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from divergraph.api.arguments import precision_names
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say_json
-from divergraph.present.json.shapes import Json
+from divergraph.present.json.shapes import Json, json_text
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import GUILTY, SUSPECT, Side
 
+if TYPE_CHECKING:
+    from divergraph.questions.question import Question
+
+Answer = TypeVar("Answer")
 DEFAULT_STORE = ".divergraph"
 STORE_VARIABLE = "DIVERGRAPH_STORE"
 
@@ -154,4 +157,21 @@ def opened_to_read(given: str | None) -> Iterator[GraphStore]:
 
 def print_json(shape: Mapping[str, Json]) -> None:
     """One JSON document on standard output."""
-    say_json(json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False))
+    say_json(json_text(shape))
+
+
+def print_answer(
+    question: Question[Answer],
+    store: str | None,
+    show: Callable[[Answer], object],
+    *,
+    as_json: bool,
+) -> Answer:
+    """Ask *question*, print what was answered, as JSON or by *show*, and return it."""
+    with opened_to_read(store) as opened_store:
+        answer = question.ask(opened_store)
+    if as_json:
+        print_json(question.json(answer))
+    else:
+        show(answer)
+    return answer

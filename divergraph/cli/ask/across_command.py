@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import common, print_answer
 from divergraph.outcomes import DIVERGED, FINE
 
 
@@ -29,15 +29,10 @@ def compare_runs_command(old: str, new: str, times: float, store: str | None, as
 
     Exit code 0: no op is newly guilty, 1: some op is.
     """
-    from divergraph.ask import compare_runs
     from divergraph.cli.ask.across_text import show_changes
-    from divergraph.present.json.propagation import changes_json
+    from divergraph.questions.propagation import ChangesQuestion
 
-    with opened_to_read(store) as opened_store:
-        changes = compare_runs(opened_store, old, new, times=times)
-    if as_json:
-        print_json(changes_json(changes))
-    else:
-        show_changes(changes)
+    question = ChangesQuestion(old, new, times)
+    changes = print_answer(question, store, show_changes, as_json=as_json)
     worse = any(change.newly_guilty for change in changes.changes)
     return (DIVERGED if worse else FINE).exit_code

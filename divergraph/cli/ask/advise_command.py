@@ -30,31 +30,17 @@ def advise_command(run: str, folder: Path | None, store: str | None, as_json: bo
 
     Exit code 0: nothing to do, 1: something to look into, 2: nothing was compared.
     """
-    from divergraph.ask.advisor.advisor import NOT_COMPARED, advise
-    from divergraph.present.advice_text import (
-        detection_type,
-        operator_index,
-        summary,
-        write_summary,
-    )
+    from divergraph.ask.advisor.advisor import NOT_COMPARED
+    from divergraph.present.advice_text import summary, write_summary
+    from divergraph.questions.propagation import AdviceQuestion
 
     with opened_to_read(store) as opened_store:
-        data = opened_store.run_data(run)
-    advice = advise(data)
+        advice = AdviceQuestion(run).ask(opened_store)
     written = None if folder is None else write_summary(folder, advice)
     if as_json:
-        from divergraph.present.json.propagation import finding_json
+        from divergraph.present.json.propagation import advice_json
 
-        print_json(
-            {
-                "run": run,
-                "detection_type": detection_type(advice.first),
-                "operator_index": operator_index(advice.first),
-                "problem": not advice.quiet,
-                "findings": [finding_json(finding) for finding in advice.findings],
-                "file": None if written is None else str(written),
-            }
-        )
+        print_json(advice_json(run, advice, written))
     else:
         say_lines("\n".join(summary(finding) for finding in advice.findings))
         if written is not None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_json, side_option
+from divergraph.cli.options import common, opened_to_read, print_answer, print_json, side_option
 from divergraph.cli.say import say
 from divergraph.cli.text import show_rows, show_runs
-from divergraph.present.json.shapes import Json, graph_info_json, row_json, run_summary_json
 from graphstore.model import Side
 
 
@@ -15,18 +14,14 @@ from graphstore.model import Side
 @common
 def runs_command(store: str | None, as_json: bool) -> None:
     """List the runs and imported graphs of the store, oldest first."""
-    with opened_to_read(store) as opened_store:
-        runs, graphs = opened_store.runs(), opened_store.graphs()
-    if as_json:
-        listed: dict[str, Json] = {
-            "runs": [run_summary_json(run) for run in runs],
-            "graphs": [graph_info_json(info) for info in graphs],
-        }
-        print_json(listed)
-        return
-    if not runs and not graphs:
-        say("the store is empty; `divergraph demo` makes a first run", err=True)
-    show_runs(runs, graphs)
+    from divergraph.questions.listings import Entries, EntriesQuestion
+
+    def show(found: Entries) -> None:
+        if not found.runs and not found.graphs:
+            say("the store is empty; `divergraph demo` makes a first run", err=True)
+        show_runs(found.runs, found.graphs)
+
+    print_answer(EntriesQuestion(), store, show, as_json=as_json)
 
 
 @click.command("ops")
@@ -47,16 +42,9 @@ def ops_command(run: str, where: str | None, side: str, store: str | None, as_js
             - not compared
             * an op the compiler added     +3 made of three originals
     """
-    from divergraph.ask import op_rows
-    from graphstore.filter import parse_filter
+    from divergraph.questions.listings import OpsQuestion
 
-    wanted = parse_filter(where) if where else None
-    with opened_to_read(store) as opened_store:
-        rows = op_rows(opened_store, run, Side(side), wanted)
-    if as_json:
-        print_json({"run": run, "ops": [row_json(row) for row in rows]})
-    else:
-        show_rows(rows)
+    print_answer(OpsQuestion(run, where, Side(side)), store, show_rows, as_json=as_json)
 
 
 @click.command("delete")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import common, print_answer
 from graphstore.model import SPLIT_ORDERS
 
 
@@ -34,32 +36,15 @@ def origins_command(
         raise click.UsageError("give either a run or --all-runs")
     if run is None and explain:
         raise click.UsageError("--explain is of one run")
-    if run is None:
-        _recurring(store, as_json=as_json)
-        return
-    from divergraph.ask import origins
-    from divergraph.cli.ask.propagation_text import show_origins_answer
-    from divergraph.present.json.propagation import origins_json
-
-    with opened_to_read(store) as opened_store:
-        answer = origins(opened_store, run)
-    if as_json:
-        print_json(origins_json(answer, explain=explain))
-    else:
-        show_origins_answer(answer, explain=explain)
-
-
-def _recurring(store: str | None, *, as_json: bool) -> None:
-    from divergraph.ask import recurring
     from divergraph.cli.ask.across_text import show_recurring
-    from divergraph.present.json.propagation import recurring_json
+    from divergraph.cli.ask.propagation_text import show_origins_answer
+    from divergraph.questions.propagation import OriginsQuestion, RecurringQuestion
 
-    with opened_to_read(store) as opened_store:
-        answer = recurring(opened_store)
-    if as_json:
-        print_json(recurring_json(answer))
-    else:
-        show_recurring(answer)
+    if run is None:
+        print_answer(RecurringQuestion(), store, show_recurring, as_json=as_json)
+        return
+    show = partial(show_origins_answer, explain=explain)
+    print_answer(OriginsQuestion(run, explain), store, show, as_json=as_json)
 
 
 @click.command("trace")
@@ -85,18 +70,13 @@ def trace_command(
     and name. Runs of ops that only carry are folded. Then the ops that every path passes,
     and where the error is healed. `ops --help` explains the marks.
     """
-    from divergraph.ask import trace
     from divergraph.cli.ask.propagation_text import show_trace
-    from divergraph.present.json.propagation import trace_json
+    from divergraph.questions.propagation import TraceQuestion
 
     if op is not None and start is not None:
         raise click.UsageError("give the op once: as OP or with --from")
-    with opened_to_read(store) as opened_store:
-        found = trace(opened_store, run, op or start, to=to)
-    if as_json:
-        print_json(trace_json(run, found))
-    else:
-        show_trace(found, whole=whole)
+    show = partial(show_trace, whole=whole)
+    print_answer(TraceQuestion(run, op or start, to), store, show, as_json=as_json)
 
 
 @click.command("roles")
@@ -118,15 +98,7 @@ def roles_command(
             clean       neither makes nor carries a notable error
             unknown     no reference could be run
     """
-    from divergraph.ask import roles
     from divergraph.cli.ask.propagation_text import show_roles
-    from divergraph.present.json.propagation import roles_json
-    from graphstore.filter import parse_filter
+    from divergraph.questions.propagation import RolesQuestion
 
-    wanted = parse_filter(where) if where else None
-    with opened_to_read(store) as opened_store:
-        table = roles(opened_store, run, wanted, order=order)
-    if as_json:
-        print_json(roles_json(run, table))
-    else:
-        show_roles(table)
+    print_answer(RolesQuestion(run, where, order), store, show_roles, as_json=as_json)

@@ -17,7 +17,8 @@ from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_cells, say_lines, say_note
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
-from divergraph.present.json.shapes import query_json
+from divergraph.questions.cypher import NamedQueriesQuestion, PlanQuestion, RowsQuestion
+from divergraph.questions.question import Question
 from divergraph.text.words import counted
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
@@ -78,40 +79,38 @@ def query_command(
     if not cypher or not cypher.strip():
         raise click.UsageError("give a Cypher text or a query's name, or --list")
     given = dict(_parameter(text) for text in params)
-    with opened_to_read(store) as opened_store:
-        asked = CypherQuestion(cypher, target, given, limit, timeout)
-        try:
-            if show_plan:
-                plan = stoppable(partial(asked.plan, opened_store))
-            else:
-                result = stoppable(partial(asked.answer, opened_store))
-        except QueryError as error:
-            _point_at(cypher, error.position)
-            raise
-    if show_plan:
-        _print_plan(plan, as_json=as_json)
-    else:
-        _print_result(result, as_json=as_json)
-
-
-def _print_result(result: QueryResult, *, as_json: bool) -> None:
-    if as_json:
-        print_json(query_json(result))
-    else:
-        say_cells(result.columns)
-        for row in result.rows:
-            say_cells(map(cell_text, row))
-        if result.truncated:
-            say(f"the first {counted(len(result.rows), 'row')}; --limit gives more", err=True)
+    asked = CypherQuestion(cypher, target, given, limit, timeout)
+    try:
+        if show_plan:
+            _print_asked(PlanQuestion(asked), store, say_lines, as_json=as_json)
+            return
+        result = _print_asked(RowsQuestion(asked), store, _show_rows, as_json=as_json)
+    except QueryError as error:
+        _point_at(cypher, error.position)
+        raise
     for note in result.notes:
         say_note(note)
 
 
-def _print_plan(plan: str, *, as_json: bool) -> None:
+def _print_asked(
+    question: Question[_T], store: str | None, show: Callable[[_T], object], *, as_json: bool
+) -> _T:
+    """As :func:`print_answer`, and Ctrl-C stops the engine."""
+    with opened_to_read(store) as opened_store:
+        answer = stoppable(partial(question.ask, opened_store))
     if as_json:
-        print_json({"plan": plan})
+        print_json(question.json(answer))
     else:
-        say_lines(plan)
+        show(answer)
+    return answer
+
+
+def _show_rows(result: QueryResult) -> None:
+    say_cells(result.columns)
+    for row in result.rows:
+        say_cells(map(cell_text, row))
+    if result.truncated:
+        say(f"the first {counted(len(result.rows), 'row')}; --limit gives more", err=True)
 
 
 def _point_at(cypher: str, position: int | None) -> None:
@@ -150,22 +149,10 @@ def _file_text(path: Path) -> str:
 
 
 def _show_queries(*, as_json: bool) -> None:
-    from graphstore.cypher.queries import list_queries
-
-    queries = list_queries()
+    question = NamedQueriesQuestion()
+    queries = question.ask()
     if as_json:
-        print_json(
-            {
-                "queries": [
-                    {
-                        "name": query.name,
-                        "answers": query.answers,
-                        "parameters": list(query.parameters),
-                    }
-                    for query in queries
-                ]
-            }
-        )
+        print_json(question.json(queries))
         return
     for query in queries:
         names = " ".join(f"${name}" for name in query.parameters)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import common, print_answer
 from divergraph.cli.say import say
-from divergraph.cli.text import (
-    show_links,
-    show_rows,
-    show_unmatched,
-)
-from divergraph.present.json.shapes import (
-    link_json,
-    row_json,
-    unmatched_json,
-)
+from divergraph.cli.text import show_links, show_rows, show_unmatched
+from graphstore.op_row import OpRow
 
 
 @click.command("lineage")
@@ -32,23 +27,14 @@ def lineage_command(
     that equals the one on the other side. With --unmatched instead of OP: all ops of both
     sides that have no counterpart, and why.
     """
-    from divergraph.ask import lineage, unmatched
+    from divergraph.questions.lineages import LineageQuestion, UnmatchedQuestion
 
     if is_unmatched == (op is not None):
         raise click.UsageError("give either an op or --unmatched")
-    with opened_to_read(store) as opened_store:
-        if op is None:
-            found = unmatched(opened_store, run)
-            if as_json:
-                print_json({"run": run, **unmatched_json(found)})
-            else:
-                show_unmatched(found)
-            return
-        links = lineage(opened_store, run, op)
-    if as_json:
-        print_json({"run": run, "op": op, "links": [link_json(link) for link in links]})
+    if op is None:
+        print_answer(UnmatchedQuestion(run), store, show_unmatched, as_json=as_json)
     else:
-        show_links(op, links)
+        print_answer(LineageQuestion(run, op), store, partial(show_links, op), as_json=as_json)
 
 
 @click.command("between")
@@ -58,13 +44,11 @@ def lineage_command(
 @common
 def between_command(run: str, start: str, end: str, store: str | None, as_json: bool) -> None:
     """List the ops on any path from START to END, both included, as `ops` does."""
-    from divergraph.ask import ops_between
+    from divergraph.questions.listings import BetweenQuestion
 
-    with opened_to_read(store) as opened_store:
-        rows = ops_between(opened_store, run, start, end)
-    if as_json:
-        print_json({"run": run, "start": start, "end": end, "ops": [row_json(row) for row in rows]})
-        return
-    if not rows:
-        say(f"no path leads from {start} to {end}", err=True)
-    show_rows(rows)
+    def show(rows: Sequence[OpRow]) -> None:
+        if not rows:
+            say(f"no path leads from {start} to {end}", err=True)
+        show_rows(rows)
+
+    print_answer(BetweenQuestion(run, start, end), store, show, as_json=as_json)

@@ -9,13 +9,14 @@ import click
 
 from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.options import common, print_answer
 from divergraph.cli.say import say
 from divergraph.text.numbers import short
 from divergraph.text.words import shape_text
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import ErrorMap, ErrorPicture, TensorValues
+    from divergraph.api.answers import ErrorMap
+    from divergraph.questions.tensors import TensorPicture
 
 _ROWS, _BAR = 16, 40
 
@@ -48,21 +49,16 @@ def tensor_command(
     Reads the dumps the run was made of. Indices are those of the golden tensor. The axis shown
     is the one along which the errors differ most.
     """
-    import divergraph as dg
-    from divergraph.present.json.tensor import tensor_answer_json
+    from divergraph.questions.tensors import TensorQuestion
 
     if output is not None and input_ is not None:
         raise click.UsageError("give --output or --input, not both")
-    with dg.open_store(store_url(store), read_only=True) as opened:
-        values = opened.run(run).tensor(op, output or 0, input=input_)
-    picture = values.picture(top)
-    if as_json:
-        print_json(tensor_answer_json(run, values.comparison, values.layout, picture))
-        return
-    _show(values, picture)
+    question = TensorQuestion(run, op, output, input_, top)
+    print_answer(question, store, _show, as_json=as_json)
 
 
-def _show(values: TensorValues, picture: ErrorPicture) -> None:
+def _show(answer: TensorPicture) -> None:
+    values, picture = answer.values, answer.picture
     compared = values.comparison
     types = f"{compared.device_dtype or '?'} with {compared.golden_dtype or '?'}"
     layout = f" {values.layout}" if values.layout else ""

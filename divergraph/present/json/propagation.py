@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from divergraph.ask.advisor.advisor import Advice
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.recurring import RecurringAnswer
 from divergraph.ask.role_table import RoleTable
 from divergraph.ask.run_changes import OpChange, RunChanges
 from divergraph.ask.trace_answers import ErrorPath, Trace
+from divergraph.present.advice_text import detection_type, operator_index
 from divergraph.present.json.shapes import (
     Json,
     number,
@@ -132,6 +136,18 @@ def finding_json(finding: Finding) -> dict[str, Json]:
         "input": None if is_output else finding.port,
         "confidence": finding.confidence,
         "evidence": plain_json(finding.evidence),
+    }
+
+
+def advice_json(run: str, advice: Advice, written: Path | None) -> dict[str, Json]:
+    """What ``advise --json`` prints; *written* is the summary's file, if there is one."""
+    return {
+        "run": run,
+        "detection_type": detection_type(advice.first),
+        "operator_index": operator_index(advice.first),
+        "problem": not advice.quiet,
+        "findings": [finding_json(finding) for finding in advice.findings],
+        "file": None if written is None else str(written),
     }
 
 

@@ -6,6 +6,7 @@ unknown fields are null.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
@@ -42,6 +43,11 @@ WORST_SHOWN = 10
 
 _METRIC_NAMES = tuple(metric.value for metric in Metric)
 _metric_values = attrgetter(*_METRIC_NAMES)
+
+
+def json_text(shape: Mapping[str, Json]) -> str:
+    """A document as all front ends write it; numbers that are not finite raise ValueError."""
+    return json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def number(value: float | None) -> float | None:

@@ -1,0 +1,79 @@
+"""What a store holds, and the ops of a run or graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.ask import op_rows, ops_between
+from divergraph.present.json.shapes import Json, graph_info_json, row_json, run_summary_json
+from divergraph.questions.question import Question
+from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphInfo, GraphStore
+from graphstore.filter import parse_filter
+from graphstore.model import Run, Side
+from graphstore.op_row import OpRow
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """The runs and imported graphs of a store, oldest first."""
+
+    runs: Sequence[Run]
+    graphs: Sequence[GraphInfo]
+
+
+@dataclass(frozen=True, slots=True)
+class EntriesQuestion(Question[Entries]):
+    """Which runs and imported graphs are there?"""
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Entries:
+        """Both, oldest first."""
+        return Entries(store.runs(), store.graphs())
+
+    def json(self, answer: Entries) -> Mapping[str, Json]:
+        """What ``runs`` prints."""
+        return {
+            "runs": [run_summary_json(run) for run in answer.runs],
+            "graphs": [graph_info_json(info) for info in answer.graphs],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class OpsQuestion(Question[Sequence[OpRow]]):
+    """Which ops has a run or graph, and how do they fare?"""
+
+    run: str
+    where: str | None = None
+    side: Side = Side.DEVICE
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
+        """Those the filter ``where`` takes, in execution order.
+
+        Raises:
+            FilterError: the filter cannot be understood.
+        """
+        wanted = parse_filter(self.where) if self.where else None
+        return op_rows(store, self.run, self.side, wanted)
+
+    def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
+        """What ``ops`` prints."""
+        return {"run": self.run, "ops": [row_json(row) for row in answer]}
+
+
+@dataclass(frozen=True, slots=True)
+class BetweenQuestion(Question[Sequence[OpRow]]):
+    """Which ops lie on a path from one op to another?"""
+
+    run: str
+    start: str
+    end: str
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
+        """Both ends and all between, in execution order; none if no path leads there."""
+        return ops_between(store, self.run, self.start, self.end)
+
+    def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
+        """What ``between`` prints."""
+        ops: list[Json] = [row_json(row) for row in answer]
+        return {"run": self.run, "start": self.start, "end": self.end, "ops": ops}
