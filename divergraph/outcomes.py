@@ -1,4 +1,4 @@
-"""One table: what kind of ending means which exit code and screen title."""
+"""One table: what kind of ending means which exit code, screen title and HTTP status."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from graphstore.errors import (
     ClusterError,
     DivergraphError,
     InputError,
+    NameTakenError,
     StoreError,
     UnknownNameError,
 )
@@ -21,23 +22,26 @@ class Outcome:
 
     exit_code: int
     title: str
+    status: int = 200
 
 
 FINE = Outcome(0, "done")
 DIVERGED = Outcome(1, "diverged")
-BAD_INPUT = Outcome(2, "cannot use this input")
-NOT_FOUND = Outcome(2, "not found")
+BAD_INPUT = Outcome(2, "cannot use this input", 400)
+NAME_TAKEN = Outcome(2, "the name is taken", 409)
+NOT_FOUND = Outcome(2, "not found", 404)
 NOTHING_COMPARED = Outcome(2, "nothing could be compared")
 UNDECIDED = Outcome(2, "no answer can be right")
-TROUBLE = Outcome(3, "internal trouble")
-STORE_TROUBLE = Outcome(3, "the store cannot be used")
-CLUSTER_TROUBLE = Outcome(3, "the cluster cannot be used")
-DISK_TROUBLE = Outcome(3, "the disk is full or fails")
+TROUBLE = Outcome(3, "internal trouble", 500)
+STORE_TROUBLE = Outcome(3, "the store cannot be used", 503)
+CLUSTER_TROUBLE = Outcome(3, "the cluster cannot be used", 503)
+DISK_TROUBLE = Outcome(3, "the disk is full or fails", 507)
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _ERRORS: tuple[tuple[type[BaseException], Outcome], ...] = (
     (UnknownNameError, NOT_FOUND),
+    (NameTakenError, NAME_TAKEN),
     (InputError, BAD_INPUT),
     (StoreError, STORE_TROUBLE),
     (ClusterError, CLUSTER_TROUBLE),

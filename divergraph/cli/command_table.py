@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class ListedCommand(NamedTuple):
-    """A command: its module below ``divergraph.cli``, loaded when it is used, and what it does."""
+    """A command: its module below ``divergraph``, loaded when it is used, and what it does."""
 
     module: str
     help: str
@@ -15,115 +15,129 @@ class ListedCommand(NamedTuple):
 SECTIONS: dict[str, dict[str, ListedCommand]] = {
     "Begin": {
         "demo": ListedCommand(
-            "make.demo_command", "Run the main job on data that comes with the package."
+            "cli.make.demo_command", "Run the main job on data that comes with the package."
         ),
-        "tui": ListedCommand("manage.tui_command", "Browse runs in the terminal."),
+        "tui": ListedCommand("cli.manage.tui_command", "Browse runs in the terminal."),
+        "serve": ListedCommand(
+            "server.serve_command", "Answer a team: one address, the same answers over HTTP."
+        ),
         "compare": ListedCommand(
-            "make.compare_command", "Compare two dumps and say where the error starts."
+            "cli.make.compare_command", "Compare two dumps and say where the error starts."
         ),
         "analyse": ListedCommand(
-            "make.analyse_command", "Find the root cause in a run compared before."
+            "cli.make.analyse_command", "Find the root cause in a run compared before."
         ),
     },
     "Files and models": {
         "detect": ListedCommand(
-            "make.detect_command", "Say what files and folders are, how sure that is, and why."
+            "cli.make.detect_command", "Say what files and folders are, how sure that is, and why."
         ),
         "dumps": ListedCommand(
-            "make.dumps_command", "List the dumps of a folder: times, ranks, models, steps."
+            "cli.make.dumps_command", "List the dumps of a folder: times, ranks, models, steps."
         ),
-        "import": ListedCommand("make.import_command", "Read a graph file into the store."),
+        "import": ListedCommand("cli.make.import_command", "Read a graph file into the store."),
         "capture": ListedCommand(
-            "make.capture_command", "Run a model here and dump every tensor: the golden side."
+            "cli.make.capture_command", "Run a model here and dump every tensor: the golden side."
         ),
         "diff": ListedCommand(
-            "make.diff_command", "Compare two tensors or folders of them, without any graph."
+            "cli.make.diff_command", "Compare two tensors or folders of them, without any graph."
         ),
         "convert": ListedCommand(
-            "make.convert_command", "Write dumps as arrays, graphs in other tools' formats."
+            "cli.make.convert_command", "Write dumps as arrays, graphs in other tools' formats."
         ),
         "consistency": ListedCommand(
-            "make.consistency_command", "Check a device dump by itself, or two of one model."
+            "cli.make.consistency_command", "Check a device dump by itself, or two of one model."
         ),
         "verify": ListedCommand(
-            "make.verify_command",
+            "cli.make.verify_command",
             "Run each device op on its own dumped inputs: no golden side is needed.",
         ),
     },
     "Ask a run": {
         "runs": ListedCommand(
-            "ask.listing_commands", "List the runs and imported graphs of the store."
+            "cli.ask.listing_commands", "List the runs and imported graphs of the store."
         ),
         "ops": ListedCommand(
-            "ask.listing_commands", "List ops with their state and metrics; --where filters."
+            "cli.ask.listing_commands", "List ops with their state and metrics; --where filters."
         ),
         "origins": ListedCommand(
-            "ask.propagation_commands", "Say where the error of a run starts, and why."
+            "cli.ask.propagation_commands", "Say where the error of a run starts, and why."
         ),
         "trace": ListedCommand(
-            "ask.propagation_commands", "Follow an error from an op to the outputs."
+            "cli.ask.propagation_commands", "Follow an error from an op to the outputs."
         ),
         "roles": ListedCommand(
-            "ask.propagation_commands", "Say which ops make, carry, increase or reduce the error."
+            "cli.ask.propagation_commands",
+            "Say which ops make, carry, increase or reduce the error.",
         ),
         "blame": ListedCommand(
-            "ask.blame_command", "Say which ops made the outputs' error; list those to keep exact."
+            "cli.ask.blame_command",
+            "Say which ops made the outputs' error; list those to keep exact.",
         ),
         "advise": ListedCommand(
-            "ask.advise_command", "Say what a run shows as a whole, and what to do next."
+            "cli.ask.advise_command", "Say what a run shows as a whole, and what to do next."
         ),
         "tensor": ListedCommand(
-            "ask.tensor_command", "Show one tensor of both sides: how it differs, and where."
+            "cli.ask.tensor_command", "Show one tensor of both sides: how it differs, and where."
         ),
         "lineage": ListedCommand(
-            "ask.run_commands", "Show which originals an op was made of, both ways."
+            "cli.ask.run_commands", "Show which originals an op was made of, both ways."
         ),
-        "between": ListedCommand("ask.run_commands", "List the ops between a start and an end."),
+        "between": ListedCommand(
+            "cli.ask.run_commands", "List the ops between a start and an end."
+        ),
         "compare-runs": ListedCommand(
-            "ask.across_command", "Say what changed between two runs, op by op."
+            "cli.ask.across_command", "Say what changed between two runs, op by op."
         ),
-        "query": ListedCommand("ask.query_command", "Ask the store in Cypher, read-only."),
+        "query": ListedCommand("cli.ask.query_command", "Ask the store in Cypher, read-only."),
     },
     "Parts and reports": {
         "submodel": ListedCommand(
-            "ask.submodel_command", "Cut a part of a model out, with its data."
+            "cli.ask.submodel_command", "Cut a part of a model out, with its data."
         ),
         "minimize": ListedCommand(
-            "ask.minimize_command", "Find the smallest part of a model that still fails."
+            "cli.ask.minimize_command", "Find the smallest part of a model that still fails."
         ),
         "replay": ListedCommand(
-            "make.replay_command", "Run a part that was cut out again, from its bundle."
+            "cli.make.replay_command", "Run a part that was cut out again, from its bundle."
         ),
         "report": ListedCommand(
-            "ask.report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."
+            "cli.ask.report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."
         ),
         "export": ListedCommand(
-            "ask.export_command", "Write a run or graph as JSON, CSV or GraphML."
+            "cli.ask.export_command", "Write a run or graph as JSON, CSV or GraphML."
         ),
     },
     "The store": {
         "delete": ListedCommand(
-            "ask.listing_commands", "Remove a run or imported graph from the store."
+            "cli.ask.listing_commands", "Remove a run or imported graph from the store."
         ),
         "rename": ListedCommand(
-            "manage.store_commands", "Give a run or imported graph another name."
+            "cli.manage.store_commands", "Give a run or imported graph another name."
         ),
-        "copy": ListedCommand("manage.store_commands", "Copy runs and graphs to another store."),
+        "copy": ListedCommand(
+            "cli.manage.store_commands", "Copy runs and graphs to another store."
+        ),
         "backup": ListedCommand(
-            "manage.store_commands", "Write runs and graphs to one portable file."
+            "cli.manage.store_commands", "Write runs and graphs to one portable file."
         ),
-        "restore": ListedCommand("manage.store_commands", "Read what backup wrote into the store."),
+        "restore": ListedCommand(
+            "cli.manage.store_commands", "Read what backup wrote into the store."
+        ),
         "store": ListedCommand(
-            "manage.store_commands", "Say what the store holds (info), put it in order (repair)."
+            "cli.manage.store_commands",
+            "Say what the store holds (info), put it in order (repair).",
         ),
         "neo4j": ListedCommand(
-            "manage.neo4j_command", "Run a Neo4j server of your own on this machine."
+            "cli.manage.neo4j_command", "Run a Neo4j server of your own on this machine."
         ),
     },
     "The installation": {
-        "doctor": ListedCommand("manage.doctor_command", "Check the installation and the store."),
+        "doctor": ListedCommand(
+            "cli.manage.doctor_command", "Check the installation and the store."
+        ),
         "schema": ListedCommand(
-            "manage.schema_command", "Print the JSON Schema of a command's --json."
+            "cli.manage.schema_command", "Print the JSON Schema of a command's --json."
         ),
     },
 }

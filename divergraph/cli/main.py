@@ -78,7 +78,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"divergraph.cli.{COMMANDS[cmd_name].module}")
+        module = importlib.import_module(f"divergraph.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 

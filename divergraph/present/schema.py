@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cache
 from importlib.resources import files
@@ -98,6 +98,16 @@ def schema_text(command: str) -> str:
         "$defs": dict(sorted(found.items())),
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+def answer_schemas(names: Iterable[str]) -> tuple[dict[str, Schema], dict[str, list[Schema]]]:
+    """What an OpenAPI description says of the commands *names*: the objects by name, and by command
+    a reference to each of its answers."""
+    found: dict[str, Schema] = {}
+    roots = {name: [_schema(each, found) for each in commands()[name]] for name in names}
+    text = json.dumps([found, roots]).replace("#/$defs/", "#/components/schemas/")
+    objects, references = json.loads(text)
+    return dict(sorted(objects.items())), references
 
 
 def _schema(kind: str, found: dict[str, Schema]) -> Schema:

@@ -1,0 +1,98 @@
+"""Answers as the command line prints them with ``--json``, byte for byte."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from divergraph.present.json.shapes import Json, json_text
+from divergraph.questions.question import Question, question_of
+from divergraph.server.asking import AskingPool
+from divergraph.server.parameters import values_of
+from divergraph.server.route_table import QuestionRoute
+from divergraph.server.tokens import User, UserRole
+from divergraph.text.printable import printable_json
+from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore
+from graphstore.errors import UnknownNameError
+from graphstore.schema import codec
+
+Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+def check_role(request: Request, needed: UserRole) -> None:
+    """Return if whoever asks may.
+
+    Raises:
+        HTTPException: their role is less than *needed*.
+    """
+    user: User = request.scope["user"]
+    if not user.role.may(needed):
+        raise HTTPException(403, f"this needs the role {needed.value}")
+
+
+def document(shape: Mapping[str, Json], headers: Mapping[str, str] | None = None) -> Response:
+    """*shape* as the command line prints it."""
+    text = printable_json(json_text(shape), ascii_only=False)
+    return Response(f"{text}\n", headers=headers, media_type="application/json")
+
+
+class Answering:
+    """Answers questions about *store*, as many at once as *pool* allows."""
+
+    def __init__(self, store: GraphStore, pool: AskingPool) -> None:
+        self.store = store
+        self.pool = pool
+
+    def endpoint(self, route: QuestionRoute) -> Endpoint:
+        """What answers the address of *route*."""
+
+        async def answer(request: Request) -> Response:
+            check_role(request, route.role)
+            known = {name: str(value) for name, value in request.path_params.items()}
+            given = request.query_params.multi_items()
+            values = values_of(route.question, route.command, given, known)
+            question: Question[Any] = question_of(route.question, values)
+            return await self.answer(request, question, known.get("run"))
+
+        return answer
+
+    async def answer(
+        self, request: Request, question: Question[Any], target: str | None = None
+    ) -> Response:
+        """The answer to *question*; nothing if the client has it: the run or graph *target* that
+        it is about is as it was."""
+        work = partial(self._answer, question, target, request.headers.get("if-none-match"))
+        return await self.pool.answer(request, work)
+
+    def _answer(
+        self,
+        question: Question[Any],
+        target: str | None,
+        known: str | None,
+        cancellation: Cancellation,
+    ) -> Response:
+        headers = {}
+        if target is not None:
+            tag = self._tag(question, target)
+            if known == tag:
+                return Response(status_code=304, headers={"ETag": tag})
+            headers["ETag"] = tag
+        return document(question.json(question.ask(self.store, cancellation)), headers)
+
+    def _tag(self, question: Question[Any], target: str) -> str:
+        """Changes with what is kept under *target*, which is written once and replaced whole."""
+        try:
+            kept = codec.text_of(self.store.run(target))
+        except UnknownNameError:
+            infos = (info for info in self.store.graphs() if info.name == target)
+            if (info := next(infos, None)) is None:
+                raise
+            kept = codec.text_of(info)
+        return f'"{hashlib.sha256(f"{question!r} {kept}".encode()).hexdigest()[:32]}"'

@@ -1,0 +1,101 @@
+"""The server as an ASGI application: addresses, and what lies around all of them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from divergraph.server.access import Access
+from divergraph.server.answering import Answering, check_role
+from divergraph.server.asking import AskingPool, ClientGoneError
+from divergraph.server.changing import ChangingRoutes
+from divergraph.server.cypher_routes import CypherRoutes
+from divergraph.server.figures import MEDIA_TYPE, Figures
+from divergraph.server.openapi import openapi
+from divergraph.server.problems import problem_of
+from divergraph.server.route_table import QUESTIONS, VERSION
+from divergraph.server.settings import ServerSettings
+from divergraph.server.tokens import TokenFile, UserRole
+from graphstore.cancellation import Cancellation, CancelledError
+from graphstore.contract import GraphStore
+from graphstore.errors import DivergraphError, StoreError
+
+_CLIENT_GONE = 499
+"""What access logs show of a client that did not wait; nobody reads the answer."""
+
+
+def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
+    """The application that answers about *store*, which it closes at its end."""
+    pool = AskingPool(settings.limits.workers)
+    answering, figures = Answering(store, pool), Figures()
+    cypher = CypherRoutes(answering, settings.limits)
+    changing = ChangingRoutes(answering, settings.limits)
+
+    async def ready(request: Request) -> Response:
+        def look(_cancellation: Cancellation) -> None:
+            store.graphs()
+
+        try:
+            await pool.answer(request, look)
+        except StoreError:
+            return PlainTextResponse("the store cannot be used\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def counted(request: Request) -> Response:
+        check_role(request, UserRole.READER)
+        return PlainTextResponse(figures.text(), media_type=MEDIA_TYPE)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        yield
+        store.close()
+
+    questions = [
+        Route(VERSION + route.path, answering.endpoint(route), methods=["GET"])
+        for route in QUESTIONS
+    ]
+    changes = [
+        route
+        for kind in ("runs", "graphs")
+        for route in (
+            Route(f"{VERSION}/{kind}/{{run}}", changing.delete, methods=["DELETE"]),
+            Route(f"{VERSION}/{kind}/{{run}}/name", changing.rename, methods=["PUT"]),
+        )
+    ]
+    routes = [
+        *questions,
+        *changes,
+        Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),
+        Route(f"{VERSION}/plan", cypher.plan, methods=["POST"]),
+        Route(f"{VERSION}/queries", cypher.named),
+        Route("/openapi.json", _described),
+        Route("/healthz", _alive),
+        Route("/readyz", ready),
+        Route("/metrics", counted),
+    ]
+    kinds = (DivergraphError, HTTPException, ClientGoneError, OSError, Exception)
+    app = Starlette(
+        routes=routes, exception_handlers=dict.fromkeys(kinds, _failed), lifespan=lifespan
+    )
+    return Access(figures.counted(app), settings, TokenFile(settings.tokens))
+
+
+async def _described(_request: Request) -> Response:
+    return Response(openapi(), media_type="application/json")
+
+
+async def _alive(_request: Request) -> Response:
+    return PlainTextResponse("alive\n")
+
+
+async def _failed(_request: Request, error: Exception) -> Response:
+    if isinstance(error, ClientGoneError | CancelledError):
+        return Response(status_code=_CLIENT_GONE)
+    return problem_of(error).response()

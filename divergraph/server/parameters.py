@@ -1,0 +1,87 @@
+"""The parameters of a question in a URL: the options of its command, checked as those are."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any
+
+import click
+
+from divergraph.cli.command_table import COMMANDS
+from divergraph.questions.question import Question
+from graphstore.errors import InputError
+
+
+@cache
+def command_of(name: str) -> click.Command:
+    """The command *name*."""
+    module = importlib.import_module(f"divergraph.{COMMANDS[name].module}")
+    command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+    return command
+
+
+@cache
+def parameters_of(kind: type[Question[Any]], command: str) -> Mapping[str, click.Parameter]:
+    """The parameters of a question by field, each as its command declares it."""
+    known = {param.name: param for param in command_of(command).params}
+    return {field.name: known[field.name] for field in fields(kind)}  # type: ignore[arg-type]
+
+
+def is_required(kind: type[Question[Any]], name: str) -> bool:
+    """Whether the question cannot do without this field."""
+    field = next(each for each in fields(kind) if each.name == name)  # type: ignore[arg-type]
+    return field.default is MISSING
+
+
+def public_name(param: click.Parameter) -> str:
+    """What *param* is called in a URL: as on the command line, without dashes in front."""
+    if isinstance(param, click.Argument):
+        return str(param.name)
+    return max(param.opts, key=len).lstrip("-")
+
+
+def values_of(
+    kind: type[Question[Any]],
+    command: str,
+    given: Iterable[tuple[str, str]],
+    known: Mapping[str, str],
+) -> dict[str, Any]:
+    """The values of a question's fields: those *given* in the URL's query, and those *known*.
+
+    Raises:
+        InputError: one is unknown, given twice, missing, or not what its command takes.
+    """
+    params = parameters_of(kind, command)
+    texts = _texts(given, {public_name(params[name]) for name in params} - set(known))
+    values: dict[str, Any] = {}
+    context = click.Context(command_of(command))
+    for field, param in params.items():
+        name = public_name(param)
+        text = known.get(field, texts.get(name))
+        if text is not None:
+            values[field] = _value(param, name, text, context)
+        elif is_required(kind, field):
+            raise InputError("a parameter is missing", where=name)
+    return values
+
+
+def _texts(given: Iterable[tuple[str, str]], allowed: set[str]) -> dict[str, str]:
+    texts: dict[str, str] = {}
+    for name, text in given:
+        if name not in allowed:
+            hint = f"it has {', '.join(sorted(allowed))}" if allowed else "it has none"
+            raise InputError("there is no such parameter", where=name, hint=hint)
+        if name in texts:
+            raise InputError("a parameter is given twice", where=name)
+        texts[name] = text
+    return texts
+
+
+def _value(param: click.Parameter, name: str, text: str, context: click.Context) -> Any:
+    try:
+        return param.type.convert(text, param, context)
+    except click.UsageError as error:
+        raise InputError(error.message, where=name) from error

@@ -1,0 +1,74 @@
+"""The process that serves."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import sys
+from collections.abc import Callable
+
+import uvicorn
+
+from divergraph.server.app import make_app
+from divergraph.server.settings import ServerSettings
+from graphstore.errors import InputError
+from graphstore.open_store import open_store
+
+_HEADER_BYTES = 32 * 1024
+_GRACE_SECONDS = 10
+_IDLE_SECONDS = 30
+
+
+def serve(settings: ServerSettings, listening: Callable[[str], None]) -> None:
+    """Serve until a signal ends it; *listening* is told the address once it can be asked.
+
+    Raises:
+        InputError: the address cannot be listened at, or the certificate cannot be read.
+        StoreError: the store cannot be opened.
+    """
+    store = open_store(settings.store)
+    place = _listener(settings)
+    encrypted = settings.certificate is not None
+    config = uvicorn.Config(
+        make_app(settings, store),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=settings.behind_proxy,
+        limit_concurrency=settings.limits.connections,
+        h11_max_incomplete_event_size=_HEADER_BYTES,
+        http="h11",
+        ws="none",
+        timeout_keep_alive=_IDLE_SECONDS,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        ssl_certfile=settings.certificate,
+        ssl_keyfile=None if settings.key is None else str(settings.key),
+    )
+    try:
+        config.load()
+    except OSError as error:
+        said = f"the certificate cannot be used: {error}"
+        raise InputError(said, where=str(settings.certificate)) from error
+    _log_to_standard_error()
+    host, port = place.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    listening(f"{'https' if encrypted else 'http'}://{shown}:{port}")
+    uvicorn.Server(config).run(sockets=[place])
+
+
+def _listener(settings: ServerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    try:
+        return socket.create_server((settings.host, settings.port), family=family, backlog=2048)
+    except OSError as error:
+        where = f"{settings.host}:{settings.port}"
+        hint = "--port 0 takes any that is free"
+        raise InputError(f"cannot listen: {error.strerror}", where=where, hint=hint) from error
+
+
+def _log_to_standard_error() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+    log = logging.getLogger("divergraph.server")
+    log.setLevel(logging.INFO)
+    log.addHandler(handler)

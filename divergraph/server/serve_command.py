@@ -1,0 +1,186 @@
+"""``divergraph serve``, and the tokens of those who may ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.say import say, say_cells
+from divergraph.present.json.shapes import Json
+from divergraph.server.settings import ServerSettings, is_loopback
+from divergraph.server.tokens import TokenFile, UserRole
+from graphstore.errors import InputError
+
+_PORT = 8321
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+_file = click.Path(dir_okay=False, path_type=Path)
+
+
+def _tokens_path() -> Path:
+    from platformdirs import user_config_path
+
+    return user_config_path("divergraph") / "tokens.json"
+
+
+@click.group("serve", invoke_without_command=True)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=_PORT,
+    show_default=True,
+    metavar="N",
+    help="The port; 0: any that is free.",
+)
+@click.option(
+    "--root",
+    "roots",
+    multiple=True,
+    metavar="NAME=DIR",
+    help="Read dumps below this folder only; repeat for more.",
+)
+@click.option(
+    "--tokens",
+    type=_file,
+    metavar="FILE",
+    help="Who may ask, made by `serve token add`. Default: in your configuration folder.",
+)
+@click.option("--certificate", type=_file, help="TLS certificate, as PEM.")
+@click.option("--key", type=_file, help="Its private key, as PEM.")
+@click.option("--behind-proxy", is_flag=True, help="A proxy in front of it does TLS.")
+@click.option(
+    "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is called by, too."
+)
+@common
+@click.pass_context
+def serve_command(
+    context: click.Context,
+    host: str,
+    port: int,
+    roots: tuple[str, ...],
+    tokens: Path | None,
+    certificate: Path | None,
+    key: Path | None,
+    behind_proxy: bool,
+    hosts: tuple[str, ...],
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Answer over HTTP what the commands answer with --json, until it is stopped.
+
+    On this machine's own address (127.0.0.1) everybody on it may ask; at any other address a
+    token is needed, and TLS or a proxy that does it. /openapi.json describes all addresses;
+    docs/how-to/serve.md is the operator's page. Needs the extra server.
+    """
+    path = tokens or _tokens_path()
+    context.obj = path
+    if context.invoked_subcommand is not None:
+        return
+    settings = ServerSettings(
+        store=store_url(store),
+        host=host,
+        port=port,
+        roots=tuple(_root(text) for text in roots),
+        tokens=path,
+        hosts=hosts,
+        behind_proxy=behind_proxy,
+        certificate=certificate,
+        key=key,
+    )
+    _check(settings)
+    try:
+        from divergraph.server.running import serve
+    except ImportError as error:
+        hint = "pip install 'divergraph[server]'"
+        raise InputError("the server is not installed", hint=hint) from error
+
+    def listening(url: str) -> None:
+        if as_json:
+            print_json({"url": url, "store": settings.store})
+        else:
+            say(f"serving {settings.store} at {url}; Ctrl-C ends it", err=True)
+
+    serve(settings, listening)
+
+
+def _root(text: str) -> tuple[str, Path]:
+    name, sign, place = text.partition("=")
+    path = Path(place).expanduser()
+    if not name or not sign or not path.is_dir():
+        raise InputError(f"{text!r} names no folder", hint="--root NAME=DIR")
+    return name, path.resolve()
+
+
+def _check(settings: ServerSettings) -> None:
+    """Nobody serves strangers by accident.
+
+    Raises:
+        InputError: others could reach it without a token, or read along.
+    """
+    if (settings.certificate is None) != (settings.key is None):
+        raise InputError("give --certificate and --key together")
+    encrypted = settings.certificate is not None or settings.behind_proxy
+    if not is_loopback(settings.host) and not encrypted:
+        hint = "give --certificate and --key, or --behind-proxy; 127.0.0.1 needs neither"
+        raise InputError(f"others could read along at {settings.host}", hint=hint)
+    if settings.needs_tokens and not TokenFile(settings.tokens).all():
+        hint = "`divergraph serve token add NAME --role reader` makes one"
+        raise InputError("nobody has a token", where=str(settings.tokens), hint=hint)
+
+
+@serve_command.group("token")
+def token_command() -> None:
+    """Who may ask a server, and what."""
+
+
+@token_command.command("add")
+@click.argument("name")
+@click.option(
+    "--role",
+    type=click.Choice([role.value for role in UserRole]),
+    default=UserRole.READER.value,
+    show_default=True,
+    help="reader asks about runs, analyst also about values and renames, admin deletes, too.",
+)
+@_json
+@click.pass_obj
+def add_command(path: Path, name: str, role: str, as_json: bool) -> None:
+    """Make a token for NAME and print it, this once."""
+    token = TokenFile(path).add(name, UserRole(role))
+    if as_json:
+        print_json({"name": name, "role": role, "token": token})
+    else:
+        say(token)
+        say(f"for {name}, as {role}; only its hash is kept, in {path}", err=True)
+
+
+@token_command.command("list")
+@_json
+@click.pass_obj
+def list_command(path: Path, as_json: bool) -> None:
+    """List who has a token."""
+    known = TokenFile(path).all()
+    if as_json:
+        # not the hash, which is of use to nobody
+        shown: list[Json] = [
+            {"name": each.name, "role": each.role.value, "created": each.created} for each in known
+        ]
+        print_json({"tokens": shown})
+        return
+    for each in known:
+        say_cells((each.name, each.role.value, each.created))
+
+
+@token_command.command("remove")
+@click.argument("name")
+@_json
+@click.pass_obj
+def remove_command(path: Path, name: str, as_json: bool) -> None:
+    """Have the token of NAME mean nothing from now on."""
+    TokenFile(path).remove(name)
+    if as_json:
+        print_json({"removed": name})
+    else:
+        say(f"{name} has no token any more", err=True)
