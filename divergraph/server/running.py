@@ -11,6 +11,7 @@ import uvicorn
 
 from divergraph.server.app import make_app
 from divergraph.server.settings import ServerSettings
+from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.open_store import open_store
 
@@ -26,9 +27,21 @@ def serve(settings: ServerSettings, listening: Callable[[str], None]) -> None:
         InputError: the address cannot be listened at, or the certificate cannot be read.
         StoreError: the store cannot be opened.
     """
-    store = open_store(settings.store)
     place = _listener(settings)
-    encrypted = settings.certificate is not None
+    server = server_of(settings, open_store(settings.store))
+    _log_to_standard_error()
+    host, port = place.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    listening(f"{'http' if settings.certificate is None else 'https'}://{shown}:{port}")
+    server.run(sockets=[place])
+
+
+def server_of(settings: ServerSettings, store: GraphStore) -> uvicorn.Server:
+    """The server about *store*, which it closes at its end; it does not run yet.
+
+    Raises:
+        InputError: the certificate cannot be read.
+    """
     config = uvicorn.Config(
         make_app(settings, store),
         log_config=None,
@@ -49,11 +62,7 @@ def serve(settings: ServerSettings, listening: Callable[[str], None]) -> None:
     except OSError as error:
         said = f"the certificate cannot be used: {error}"
         raise InputError(said, where=str(settings.certificate)) from error
-    _log_to_standard_error()
-    host, port = place.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    listening(f"{'https' if encrypted else 'http'}://{shown}:{port}")
-    uvicorn.Server(config).run(sockets=[place])
+    return uvicorn.Server(config)
 
 
 def _listener(settings: ServerSettings) -> socket.socket:
