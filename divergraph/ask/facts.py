@@ -9,10 +9,11 @@ import numpy as np
 
 from divergraph.ask.answers import ReasonGroup
 from divergraph.ask.columns import read_columns, with_causes
+from divergraph.ask.op_order import IN_GRAPH, Order, arrange
 from divergraph.ask.origin_answers import OriginsAnswer, origins
 from divergraph.ask.reach import upstream_of_each
 from divergraph.ask.reasons import ReasonCounter
-from graphstore.columns.coded import Coded
+from graphstore.columns.coded import Coded, Int
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
@@ -42,6 +43,18 @@ class Facts:
     """For each op the places of the ``origins`` it can be reached from."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpPage:
+    """A part of a list of ops: those behind the op ``after``, ``limit`` at the most, of all in this
+    order."""
+
+    order: Order = IN_GRAPH
+    after: str | None = None
+    limit: int | None = None
+
+
+WHOLE = OpPage()
+
 _CACHE: WeakKeyDictionary[GraphStore, dict[tuple[str, Side], Facts]] = WeakKeyDictionary()
 
 
@@ -66,15 +79,29 @@ def op_rows(
     target: str,
     side: Side = Side.DEVICE,
     where: OpFilter | None = None,
+    page: OpPage = WHOLE,
 ) -> list[OpRow]:
-    """The ops of a run's side or of an imported graph in topo order, filtered.
+    """The ops of a run's side or of an imported graph, filtered: all, or a *page* of them.
 
     Raises:
-        UnknownNameError: no such run or graph.
+        UnknownNameError: no such run or graph, or no op that the page follows.
     """
     rows = load_facts(store, target, side).rows
+    numbers = arrange(rows, page.order)
+    if where is not None:
+        numbers = numbers[where.mask(rows)[numbers]]
+    if page.after is not None:
+        numbers = numbers[_place_of(rows, numbers, page.after) + 1 :]
     with gc_paused():
-        return list(rows) if where is None else rows.rows(np.flatnonzero(where.mask(rows)))
+        return rows.rows(numbers[: page.limit])
+
+
+def _place_of(rows: OpColumns, numbers: Int, op: str) -> int:
+    """The place of *op* among the ops *numbers*."""
+    found = np.flatnonzero(numbers == rows.number.get(op, -1))
+    if not len(found):
+        raise UnknownNameError("op in this list", op)
+    return int(found[0])
 
 
 def find_run(store: GraphStore, target: str) -> Run | None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from divergraph.ask import op_rows, ops_between
+from divergraph.ask.facts import OpPage
+from divergraph.ask.op_order import Order
 from divergraph.present.json.shapes import Json, graph_info_json, row_json, run_summary_json
 from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
@@ -41,20 +43,29 @@ class EntriesQuestion(Question[Entries]):
 
 @dataclass(frozen=True, slots=True)
 class OpsQuestion(Question[Sequence[OpRow]]):
-    """Which ops has a run or graph, and how do they fare?"""
+    """Which ops has a run or graph, and how do they fare?
+
+    ``order`` is a key of ``SORT_KEYS``, with a dash in front if the last come first; of all in
+    this order those behind ``after`` are listed, ``limit`` at the most.
+    """
 
     run: str
     where: str | None = None
     side: Side = Side.DEVICE
+    order: str = "topo"
+    after: str | None = None
+    limit: int | None = None
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
-        """Those the filter ``where`` takes, in execution order.
+        """Those the filter ``where`` takes.
 
         Raises:
             FilterError: the filter cannot be understood.
         """
         wanted = parse_filter(self.where) if self.where else None
-        return op_rows(store, self.run, self.side, wanted)
+        order = Order(self.order.removeprefix("-"), self.order.startswith("-"))
+        page = OpPage(order, self.after, self.limit)
+        return op_rows(store, self.run, self.side, wanted, page)
 
     def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
         """What ``ops`` prints."""

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from divergraph.ask import op_order
+from divergraph.ask.op_order import Order
 from divergraph.text.words import NOT_KNOWN
 from graphstore.columns.op_columns import OpColumns
 from graphstore.filter import parse_filter
 from graphstore.model import ErrorSplit, Guilt, Metric, MetricSet, OpState, Reason, Role, Side
 from graphstore.op_row import OpRow
-from tui.render import op_order
-from tui.render.op_order import Order
 from tui.render.op_table import OpList, OpTable
 from tui.style.glyphs import ASCII, UNICODE
 

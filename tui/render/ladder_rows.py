@@ -10,11 +10,11 @@ from itertools import accumulate
 
 import numpy as np
 
+from divergraph.ask.op_order import STATE_ORDER
 from graphstore.columns.coded import Coded, Int
 from graphstore.model import OpState, Side
 from tui.ladder import Ladder, Ladders
 from tui.render.lanes import Lanes, draw_lanes, near_edges
-from tui.render.op_order import STATE_ORDER
 from tui.render.op_table import state_style, value_style, widest_name
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs

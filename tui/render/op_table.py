@@ -12,13 +12,13 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from divergraph.ask.op_order import Order, arrange
 from divergraph.text.words import shape_text
 from graphstore.columns.coded import Bool, Coded, Int
 from graphstore.columns.op_columns import OpColumns, OpSelection
 from graphstore.filter import OpFilter
 from graphstore.model import Metric, OpState
 from graphstore.op_row import OpRow
-from tui.render.op_order import Order, arrange
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
 from tui.widgets.cells import width_of

@@ -13,13 +13,14 @@ from textual.message import Message
 from textual.timer import Timer
 from textual.worker import get_current_worker
 
+from divergraph.ask import op_order
+from divergraph.ask.op_order import IN_GRAPH, IN_RUN, Order
 from graphstore.errors import FilterError
 from graphstore.filter import OpFilter, parse_filter
 from graphstore.op_row import OpRow
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
-from tui.render import op_order
-from tui.render.op_order import IN_GRAPH, IN_RUN, Order
+from tui.render.op_order_words import order_words
 from tui.render.op_table import OpList, OpTable
 from tui.screens.op_detail import DetailScreen
 from tui.screens.rows_to_file import RowsToFile
@@ -253,7 +254,7 @@ class OpsScreen(RowsToFile, DetailScreen):
         shown, all_rows = len(event.table), len(event.table.ops)
         count = f"{wording.thousands(shown)} of {wording.thousands(all_rows)}"
         sep = self.owner.settings.glyphs.separator
-        words = op_order.order_words(self._order)
+        words = order_words(self._order)
         listed.name_pane(f"Ops {sep} {count} {sep} {words}")
         self._say_filtered(shown, all_rows)
         self.query_one(KeyLine).draw()

@@ -9,6 +9,9 @@ from divergraph.cli.say import say
 from divergraph.cli.text import show_rows, show_runs
 from graphstore.model import Side
 
+ORDERS = ("topo", "op", "type", "state", "cos", "max", "rel", "gain", "role", "susp", "intro")
+"""Of the keys of :mod:`divergraph.ask.op_order`, which is loaded when it is needed."""
+
 
 @click.command("runs")
 @common
@@ -28,9 +31,29 @@ def runs_command(store: str | None, as_json: bool) -> None:
 @click.argument("run")
 @click.option("--where", metavar="FILTER", help="For example: cos<0.99 type:MatMul* !ns:grad")
 @side_option
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice([sign + column for column in ORDERS for sign in ("", "-")]),
+    default="topo",
+    show_default="topo, execution order",
+    metavar="[-]COLUMN",
+    help=f"By {', '.join(ORDERS)}: the worst first; with a dash, the best.",
+)
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List N ops at most.")
+@click.option("--after", metavar="OP", help="List those behind this op only: the next page.")
 @common
-def ops_command(run: str, where: str | None, side: str, store: str | None, as_json: bool) -> None:
-    """List the ops of RUN, a run or imported graph, in execution order.
+def ops_command(
+    run: str,
+    where: str | None,
+    side: str,
+    order: str,
+    limit: int | None,
+    after: str | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """List the ops of RUN, a run or imported graph.
 
     \b
     Marks:  # origin       over a limit, and nothing measured before it is
@@ -44,7 +67,8 @@ def ops_command(run: str, where: str | None, side: str, store: str | None, as_js
     """
     from divergraph.questions.listings import OpsQuestion
 
-    print_answer(OpsQuestion(run, where, Side(side)), store, show_rows, as_json=as_json)
+    question = OpsQuestion(run, where, Side(side), order, after, limit)
+    print_answer(question, store, show_rows, as_json=as_json)
 
 
 @click.command("delete")
