@@ -16,6 +16,10 @@ def with_folder(inputs: Mapping[str, str]) -> dict[str, str]:
     return {**inputs, _FOLDER: str(Path.cwd())}
 
 
+FILES = ("golden", "golden_dump", "device", "device_dump")
+"""What every run was made of."""
+
+
 def kept_path(run: Run, what: str) -> Path:
     """The file or folder that *run* took for *what* (``golden``, ``device_dump``, ...).
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from divergraph.execute.contract import DEFAULT_MEMORY
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
-from divergraph.inputs.kept_paths import kept_path
+from divergraph.inputs.kept_paths import FILES, kept_path
 from divergraph.inputs.sources import (
     DumpSource,
     GraphSource,
@@ -51,7 +51,7 @@ def check_there(run: Run) -> None:
     Raises:
         InputError: one of them is gone.
     """
-    for what in ("golden", "device", "golden_dump", "device_dump"):
+    for what in FILES:
         kept_path(run, what)
 
 

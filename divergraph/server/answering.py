@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.present.json.shapes import Json, json_text
+from divergraph.questions.listings import OpsQuestion
 from divergraph.questions.question import Question, question_of
 from divergraph.server.asking import AskingPool
 from divergraph.server.parameters import values_of
+from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute
 from divergraph.server.tokens import User, UserRole
 from divergraph.text.printable import printable_json
@@ -46,9 +48,10 @@ def document(shape: Mapping[str, Json], headers: Mapping[str, str] | None = None
 class Answering:
     """Answers questions about *store*, as many at once as *pool* allows."""
 
-    def __init__(self, store: GraphStore, pool: AskingPool) -> None:
+    def __init__(self, store: GraphStore, pool: AskingPool, roots: Roots) -> None:
         self.store = store
         self.pool = pool
+        self._roots = roots
 
     def endpoint(self, route: QuestionRoute) -> Endpoint:
         """What answers the address of *route*."""
@@ -59,32 +62,47 @@ class Answering:
             given = request.query_params.multi_items()
             values = values_of(route.question, route.command, given, known)
             question: Question[Any] = question_of(route.question, values)
-            return await self.answer(request, question, known.get("run"))
+            return await self.answer(
+                request, question, known.get("run"), reads_files=route.reads_files
+            )
 
         return answer
 
     async def answer(
-        self, request: Request, question: Question[Any], target: str | None = None
+        self,
+        request: Request,
+        question: Question[Any],
+        target: str | None = None,
+        *,
+        reads_files: bool = False,
     ) -> Response:
         """The answer to *question*; nothing if the client has it: the run or graph *target* that
         it is about is as it was."""
-        work = partial(self._answer, question, target, request.headers.get("if-none-match"))
+
+        def work(cancellation: Cancellation) -> Response:
+            if reads_files and target is not None:
+                self._roots.check(ComparedRun(target, store=self.store).files.values())
+            return self._answer(request, question, target, cancellation)
+
         return await self.pool.answer(request, work)
 
     def _answer(
         self,
+        request: Request,
         question: Question[Any],
         target: str | None,
-        known: str | None,
         cancellation: Cancellation,
     ) -> Response:
         headers = {}
         if target is not None:
-            tag = self._tag(question, target)
-            if known == tag:
-                return Response(status_code=304, headers={"ETag": tag})
-            headers["ETag"] = tag
-        return document(question.json(question.ask(self.store, cancellation)), headers)
+            headers["ETag"] = self._tag(question, target)
+            if request.headers.get("if-none-match") == headers["ETag"]:
+                return Response(status_code=304, headers=headers)
+        answer = question.ask(self.store, cancellation)
+        if isinstance(question, OpsQuestion) and len(answer) == question.limit:
+            following = request.url.include_query_params(after=answer[-1].id)
+            headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
+        return document(question.json(answer), headers)
 
     def _tag(self, question: Question[Any], target: str) -> str:
         """Changes with what is kept under *target*, which is written once and replaced whole."""

@@ -20,6 +20,7 @@ from divergraph.server.cypher_routes import CypherRoutes
 from divergraph.server.figures import MEDIA_TYPE, Figures
 from divergraph.server.openapi import openapi
 from divergraph.server.problems import problem_of
+from divergraph.server.roots import Roots
 from divergraph.server.route_table import QUESTIONS, VERSION
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import TokenFile, UserRole
@@ -34,7 +35,7 @@ _CLIENT_GONE = 499
 def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool = AskingPool(settings.limits.workers)
-    answering, figures = Answering(store, pool), Figures()
+    answering, figures = Answering(store, pool, Roots.of(settings)), Figures()
     cypher = CypherRoutes(answering, settings.limits)
     changing = ChangingRoutes(answering, settings.limits)
 

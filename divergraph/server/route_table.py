@@ -26,13 +26,15 @@ VERSION = "/v1"
 @dataclass(frozen=True, slots=True)
 class QuestionRoute:
     """An address: its parameters are the options of ``command``, its answer is number ``answer``
-    of those whose JSON that command declares; at least ``role`` may ask."""
+    of those whose JSON that command declares; at least ``role`` may ask. The files of the run are
+    read if it ``reads_files``."""
 
     path: str
     question: type[Question[Any]]
     command: str
     answer: int = 0
     role: UserRole = UserRole.READER
+    reads_files: bool = False
 
 
 QUESTIONS = (
@@ -46,7 +48,9 @@ QUESTIONS = (
     QuestionRoute("/runs/{run}/lineage", LineageQuestion, "lineage"),
     QuestionRoute("/runs/{run}/unmatched", UnmatchedQuestion, "lineage", 1),
     QuestionRoute("/runs/{run}/between", BetweenQuestion, "between"),
-    QuestionRoute("/runs/{run}/tensor", TensorQuestion, "tensor", role=UserRole.ANALYST),
+    QuestionRoute(
+        "/runs/{run}/tensor", TensorQuestion, "tensor", 0, UserRole.ANALYST, reads_files=True
+    ),
     QuestionRoute("/graphs/{run}/ops", OpsQuestion, "ops"),
     QuestionRoute("/graphs/{run}/between", BetweenQuestion, "between"),
     QuestionRoute("/changes", ChangesQuestion, "compare-runs"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divergraph.api.arguments import AnyPath, filter_of, side_of
@@ -89,6 +90,17 @@ class RunAnswers:
     def counts(self) -> Counts:
         """How many ops and tensors there are, were compared, and are over a limit."""
         return self.record.counts
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The models and dumps it was made of: golden, golden_dump, device and device_dump.
+
+        Raises:
+            InputError: one of them is not there any more.
+        """
+        from divergraph.inputs.kept_paths import FILES, kept_path
+
+        return {what: kept_path(self.record, what) for what in FILES}
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -1,0 +1,54 @@
+"""Which folders of this machine a server reads for others."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+
+from divergraph.server.settings import ServerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    """The *folders* whose files may be read; None: all that this process may read."""
+
+    folders: tuple[Path, ...] | None
+
+    @classmethod
+    def of(cls, settings: ServerSettings) -> Roots:
+        """Those that were named; if none was, no file at all for others than this machine's
+        users."""
+        if not settings.roots and not settings.needs_tokens:
+            return cls(None)
+        return cls(tuple(path.resolve() for _, path in settings.roots))
+
+    def check(self, paths: Iterable[Path]) -> None:
+        """Return if the files and folders *paths* lie in the roots, and no link leads out of them.
+
+        Raises:
+            HTTPException: one does not; where it lies is not said.
+        """
+        if self.folders is None:
+            return
+        for path in paths:
+            if not all(self._hold(each) for each in _with_links(path)):
+                raise HTTPException(403, "the files of this run are in none of the server's roots")
+
+    def _hold(self, path: Path) -> bool:
+        real = path.resolve()
+        return any(real.is_relative_to(folder) for folder in self.folders or ())
+
+
+def _with_links(path: Path) -> Iterator[Path]:
+    """*path*, and every link below it."""
+    yield path
+    if path.is_dir():
+        for folder, folders, files in os.walk(path):
+            for name in (*folders, *files):
+                below = Path(folder, name)
+                if below.is_symlink():
+                    yield below
