@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from threading import Lock
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -21,6 +22,7 @@ from graphstore.filter import OpFilter
 from graphstore.gc_paused import gc_paused
 from graphstore.model import Origin, Run, Side
 from graphstore.op_row import OpRow
+from graphstore.recent import Recent
 from graphstore.traverse.arrays import GraphArrays
 
 
@@ -55,23 +57,27 @@ class OpPage:
 
 WHOLE = OpPage()
 
-_CACHE: WeakKeyDictionary[GraphStore, dict[tuple[str, Side], Facts]] = WeakKeyDictionary()
+_CACHE: WeakKeyDictionary[GraphStore, Recent[Facts]] = WeakKeyDictionary()
+_CACHE_LOCK = Lock()
+_FEW = 2
+"""Both sides of a run, however large."""
 
 
 def load_facts(store: GraphStore, target: str, side: Side = Side.DEVICE) -> Facts:
-    """The facts of *target*, cached while the store object lives and the run is unchanged.
+    """The facts of *target*, kept while the store object lives and the run is unchanged; those
+    asked for longest ago are forgotten if there is much.
 
     Raises:
         UnknownNameError: neither a run nor an imported graph has this name.
     """
     run = find_run(store, target)
-    kept = _CACHE.setdefault(store, {})
-    facts = kept.get((target, side))
-    if facts is None or facts.run != run:
-        with gc_paused():
-            facts = _load(store, target, side, run)
-        kept[target, side] = facts
-    return facts
+    with _CACHE_LOCK:
+        kept = _CACHE.setdefault(store, Recent(_FEW))
+    return kept.get(
+        f"{side.value} {target}",
+        lambda: _load(store, target, side, run),
+        lambda facts: facts.run == run,
+    )
 
 
 def op_rows(

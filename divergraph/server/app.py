@@ -99,4 +99,5 @@ async def _alive(_request: Request) -> Response:
 async def _failed(_request: Request, error: Exception) -> Response:
     if isinstance(error, ClientGoneError | CancelledError):
         return Response(status_code=_CLIENT_GONE)
-    return problem_of(error).response()
+    headers = error.headers if isinstance(error, HTTPException) else None
+    return problem_of(error).response(headers)

@@ -37,7 +37,7 @@ _CYPHER: Schema = {
     "required": ["cypher"],
     "additionalProperties": False,
     "properties": {
-        "cypher": {"type": "string", "description": "A text, or the name of a query."},
+        "cypher": {**_TEXT, "pattern": r"\S", "description": "A text, or the name of a query."},
         "run": {"type": ["string", "null"], "description": "The run or graph it is about."},
         "parameters": {"type": "object"},
         "limit": {"type": "number", "exclusiveMinimum": 0},
@@ -126,7 +126,9 @@ def _schema(kind: click.ParamType[Any]) -> Schema:
         if kind.max is not None:
             ends["exclusiveMaximum" if kind.max_open else "maximum"] = kind.max
         return {"type": "integer" if whole else "number", **ends}
-    return {"type": "boolean"} if kind is click.BOOL else _TEXT
+    if isinstance(kind, click.types.BoolParamType):
+        return {"type": "boolean"}
+    return _TEXT
 
 
 def _operation(summary: str, parameters: list[Schema], answer: Schema) -> Schema:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -30,7 +31,7 @@ class Problem:
     where: str = ""
     near: tuple[str, ...] = ()
 
-    def response(self, headers: dict[str, str] | None = None) -> Response:
+    def response(self, headers: Mapping[str, str] | None = None) -> Response:
         """It, as is answered."""
         shape = {
             "type": "about:blank",

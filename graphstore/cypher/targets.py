@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-import threading
 from abc import abstractmethod
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import itemgetter
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from graphstore.columns.coded import Lists
 from graphstore.contract import GraphStore, QueryResult
@@ -21,8 +19,8 @@ from graphstore.cypher.original_ids import may_be_escaped, original_ids
 from graphstore.cypher.queries import Dialect, NamedQuery, load
 from graphstore.cypher.traversals import OpErrors, op_errors
 from graphstore.errors import QueryError, StoreError, UnknownNameError
-from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Side
+from graphstore.recent import Recent
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.graph_outline import graph_outline
@@ -261,39 +259,3 @@ class CypherTargets(GraphStore):
 def stamped(place: TargetKeys) -> str:
     """A key for what is kept of a run; it changes when the run is written anew."""
     return f"{place.run} {place.content} {place.stamp}"
-
-
-_T = TypeVar("_T")
-
-
-class Recent(Generic[_T]):
-    """The few values asked for last, safe for threads."""
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[str, _T] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def known(self, key: str) -> _T | None:
-        """The value, if it is here."""
-        with self._lock:
-            return self._values.get(key)
-
-    def last(self) -> _T | None:
-        """The value asked for last, if there is any."""
-        with self._lock:
-            return next(reversed(self._values.values()), None)
-
-    def get(self, key: str, make: Callable[[], _T]) -> _T:
-        """The value; made if it is not here."""
-        with self._lock:
-            if key in self._values:
-                self._values.move_to_end(key)
-                return self._values[key]
-        with gc_paused():
-            value = make()
-        with self._lock:
-            self._values[key] = value
-            while len(self._values) > self._size:
-                self._values.popitem(last=False)
-        return value
