@@ -71,8 +71,8 @@ def serve_command(
     """Answer over HTTP what the commands answer with --json, until it is stopped.
 
     On this machine's own address (127.0.0.1) everybody on it may ask; at any other address a
-    token is needed, and TLS or a proxy that does it. /openapi.json describes all addresses;
-    docs/how-to/serve.md is the operator's page. Needs the extra server.
+    token is needed, and TLS or a proxy that does it. /openapi.json describes all addresses,
+    docs/how-to/serve.md how to run it. Needs the extra server.
     """
     path = tokens or _tokens_path()
     context.obj = path

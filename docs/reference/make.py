@@ -81,7 +81,7 @@ def _with_parts(name: str, command: click.Command) -> Iterator[tuple[str, click.
     yield name, command
     if isinstance(command, click.Group):
         for inner, part in command.commands.items():
-            yield f"{name} {inner}", part
+            yield from _with_parts(f"{name} {inner}", part)
 
 
 def filters_page() -> str:
