@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,13 +32,24 @@ class Order:
 IN_RUN = Order("cos")
 IN_GRAPH = Order("topo")
 
+_FOUND: WeakKeyDictionary[OpColumns, dict[Order, Int]] = WeakKeyDictionary()
+
 
 def arrange(ops: OpColumns, order: Order) -> Int:
     """The numbers of all *ops* sorted by *order*, equal ones by topo.
 
     Ascending by a metric means worst first, NaN worst of all. Ops without a value come
-    last in either direction.
+    last in either direction. An order is found once as long as *ops* are kept.
     """
+    kept = _FOUND.setdefault(ops, {})
+    if order not in kept:
+        kept[order] = _arranged(ops, order)
+    return kept[order]
+
+
+def _arranged(ops: OpColumns, order: Order) -> Int:
+    if order == IN_GRAPH:
+        return np.arange(len(ops), dtype=np.int32)
     keys = SORT_KEYS[order.column](ops)
     values = -keys.values if order.descending else keys.values
     known = np.flatnonzero(keys.known)

@@ -230,15 +230,12 @@ class OpList:
     def __init__(self, ops: OpColumns, glyphs: Glyphs, *, in_run: bool, marked: set[str]) -> None:
         self.ops = ops
         self._all = OpTable(ops, np.arange(len(ops), dtype=np.int32), glyphs, in_run, marked)
-        self._orders: dict[Order, Int] = {}
 
     def table(
         self, wanted: RowFilter | None, order: Order, stopped: Callable[[], bool]
     ) -> OpTable | None:
         """The rows *wanted* lets through in *order*, or None if *stopped* in between."""
-        if order not in self._orders:
-            self._orders[order] = arrange(self.ops, order)
-        numbers = self._orders[order]
+        numbers = arrange(self.ops, order)
         if wanted is not None and not stopped():
             numbers = numbers[wanted.mask(self.ops)[numbers]]
         return None if stopped() else self._all.showing(numbers)

@@ -6,12 +6,12 @@ unknown fields are null.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from json.encoder import encode_basestring as _quoted
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -46,8 +46,34 @@ _metric_values = attrgetter(*_METRIC_NAMES)
 
 
 def json_text(shape: Mapping[str, Json]) -> str:
-    """A document as all front ends write it; numbers that are not finite raise ValueError."""
-    return json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False)
+    """A document as all front ends write it; numbers that are not finite raise ValueError.
+
+    It is what ``json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False)`` gives, which
+    takes three times as long: its fast encoder knows no indentation.
+    """
+    return _text(shape, "\n")
+
+
+def _text(value: Any, line: str) -> str:
+    """*value* as JSON; *line* is a line end and the indentation of what it stands in."""
+    if isinstance(value, str):
+        return _quoted(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is no number in JSON")
+        return float.__repr__(value)
+    inner = f"{line}  "
+    if isinstance(value, dict):
+        items = [f"{_quoted(name)}: {_text(each, inner)}" for name, each in value.items()]
+        return f"{{{inner}{f',{inner}'.join(items)}{line}}}" if items else "{}"
+    items = [_text(each, inner) for each in value]
+    return f"[{inner}{f',{inner}'.join(items)}{line}]" if items else "[]"
 
 
 def number(value: float | None) -> float | None:

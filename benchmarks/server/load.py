@@ -1,0 +1,103 @@
+"""How long a server takes for a page of ops while many ask at once.
+
+    python benchmarks/server/load.py STORE --clients 200 --rate 200 --seconds 20
+
+Starts ``divergraph serve`` on the store, has so many clients ask for pages of its first run, in
+several orders and through several filters, at a fixed rate altogether, and prints how long answers
+took, from the moment they were due, and what the server used.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import subprocess
+import sys
+import time
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+
+_PAGES = (
+    "",
+    "&sort=rel",
+    "&where=state:origin",
+    "&sort=-cos&where=cos<0.9",
+    "&where=type:Conv*",
+)
+
+
+def main() -> None:
+    """Start a server, ask, print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--rate", type=float, default=200)
+    parser.add_argument("--seconds", type=float, default=20)
+    given = parser.parse_args()
+    command = [sys.executable, "-m", "divergraph", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(
+        [*command, "--store", str(given.store)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as server:
+        assert server.stdout is not None
+        said = ""
+        while not said.endswith("}\n"):
+            said += server.stdout.readline()
+        try:
+            asyncio.run(_ask(json.loads(said)["url"], given, server.pid))
+        finally:
+            server.terminate()
+
+
+async def _ask(url: str, given: argparse.Namespace, pid: int) -> None:
+    limits = httpx.Limits(max_connections=given.clients, max_keepalive_connections=given.clients)
+    async with httpx.AsyncClient(
+        base_url=url, limits=limits, timeout=60, trust_env=False
+    ) as client:
+        run = (await client.get("/v1/runs")).json()["runs"][0]["run"]
+        began = time.perf_counter()
+        first = await client.get(f"/v1/runs/{run}/ops?limit=100")
+        print(f"first page, nothing read yet: {time.perf_counter() - began:.2f} s")
+        pages = (*_PAGES, f"&after={first.json()['ops'][-1]['op']}")
+        before, start = _cpu_seconds(pid), time.perf_counter()
+        taken: list[float] = []
+        failed = 0
+        count = int(given.rate * given.seconds)
+
+        async def one(number: int) -> None:
+            nonlocal failed
+            due = start + number / given.rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
+            page = random.choice(pages)
+            answer = await client.get(f"/v1/runs/{run}/ops?limit=100{page}")
+            failed += answer.status_code != HTTPStatus.OK
+            taken.append(time.perf_counter() - due)
+
+        await asyncio.gather(*map(one, range(count)))
+        wall = time.perf_counter() - start
+    taken.sort()
+    parts = (("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("worst", 1.0))
+    shown = (f"{name} {1000 * taken[int(part * (count - 1))]:.0f} ms" for name, part in parts)
+    print(f"{count} answers, {failed} failed, {count / wall:.0f} a second: {', '.join(shown)}")
+    used = (_cpu_seconds(pid) - before) / count * 1000
+    print(f"server: {used:.2f} CPU ms an answer, {_memory(pid)} MiB")
+
+
+def _cpu_seconds(pid: int) -> float:
+    parts = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(parts[11]) + int(parts[12])) / 100
+
+
+def _memory(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024
+
+
+if __name__ == "__main__":
+    main()
