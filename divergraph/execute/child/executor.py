@@ -254,6 +254,7 @@ class ChildExecutor:
                 yield from answer["items"]
                 if "unavailable" in answer:
                     self.unavailable = _unavailable(answer)
+                if "ended" in answer:
                     return
         finally:
             process.drop(number)

@@ -25,6 +25,7 @@ from divergraph.execute.contract import (
     Quantising,
     RunnableSubgraph,
     SubgraphResult,
+    Unavailable,
 )
 from divergraph.execute.installed import open_here
 from graphstore.errors import DivergraphError
@@ -48,6 +49,7 @@ class Server:
         self._held = False
         self._objects: dict[int, Any] = {}
         self._late: dict[int, Exception] = {}
+        self._last_told: dict[int, tuple[Unavailable, ...]] = {}
 
     def serve(self) -> None:
         """Until there are no more questions."""
@@ -113,10 +115,10 @@ class Server:
         executor = open_here(factory, path, graph, options)
         self._objects[number] = executor
         return {
+            **self._news(executor),
             "name": executor.name,
             "inputs": [tensor.name for tensor in executor.inputs],
             "tensors": executor.tensors,
-            "unavailable": _unavailable(executor),
             "can": [kind.__name__ for kind in _CAPABILITIES if isinstance(executor, kind)],
         }
 
@@ -151,8 +153,7 @@ class Server:
                 item = next(running.items)
             except StopIteration:
                 self._let_go(number)
-                unavailable = _unavailable(running.executor)
-                return {"items": items, "unavailable": unavailable}
+                return {"items": items, "ended": True, **self._news(running.executor)}
             except Exception as error:
                 if not items or isinstance(error, EOFError):
                     raise
@@ -190,8 +191,18 @@ class Server:
         made = function(*given)
         return {"value": _arrays(made) if isinstance(made, Mapping) else made}
 
+    def _news(self, executor: Executor) -> Answer:
+        """The tensors that cannot be had, if they are others than were told last: of a large model
+        they would be most of what is said."""
+        now = tuple(executor.unavailable)
+        if self._last_told.get(id(executor)) == now:
+            return {}
+        self._last_told[id(executor)] = now
+        return {"unavailable": [[each.tensor, each.reason] for each in now]}
+
     def _let_go(self, number: int) -> None:
         found = self._objects.pop(number, None)
+        self._last_told.pop(id(found), None)
         self._late.pop(number, None)
         close = getattr(found.items if isinstance(found, _Running) else found, "close", None)
         if close is not None:
@@ -255,10 +266,6 @@ class _Pieces:
         if number not in self._values:
             self._values.update(self._server.asked(self._number, what="values", of=number))
         return self._values.pop(number)
-
-
-def _unavailable(executor: Executor) -> list[list[str]]:
-    return [[each.tensor, each.reason] for each in executor.unavailable]
 
 
 def _arrays(values: Mapping[str, Any]) -> dict[str, Array]:

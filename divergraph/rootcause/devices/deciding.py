@@ -101,12 +101,14 @@ class Deciding:
             return Arithmetics(usual)
         operands = self._operands(FP32, found)
         single = self._floors(FP32, operands, self._functions(found, operands))
-        borne = self._borne_out(found, single)
+        borne = self._borne_out(found, single, usual)
         if not borne:
             return Arithmetics(usual)
         return Arithmetics(usual, single, frozenset(group.output for group in borne))
 
-    def _borne_out(self, groups: Sequence[Group], single: Emulation) -> list[Group]:
+    def _borne_out(
+        self, groups: Sequence[Group], single: Emulation, usual: Emulation
+    ) -> list[Group]:
         """Those of *groups* whose kind shows errors of float32 size: a kernel computes all ops of a
         type alike, whatever other kernels do."""
         by_type: dict[str, list[Group]] = {}
@@ -116,7 +118,7 @@ class Deciding:
         return [
             group
             for alike in by_type.values()
-            if borne_out(alike, self.run.runs.run, single, suspect)
+            if borne_out(alike, self.run.runs.run, single, usual, suspect)
             for group in alike
         ]
 

@@ -25,6 +25,8 @@ from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.model import Comparison, DeviceArithmetic, DType, Op, TensorRef
 from graphstore.traverse.reach import reached
 
+_SEVERAL = 2
+"""Groups of a kind that no single fault is the reason for."""
 _LOOKED_AT = 16
 """Groups that are run to confirm the declared types. Bounds cost: a median of 16 is stable."""
 
@@ -186,13 +188,24 @@ def borne_out(
     groups: Sequence[Group],
     samples: Callable[[Sequence[Group]], Iterable[GroupSample]],
     single: Emulation,
+    usual: Emulation,
     suspect: float,
 ) -> bool:
     """Whether half of *groups* (of up to 16 that are run) have errors of float32 size: of two a
-    fault in one does not outvote the other."""
-    ratios = [ratio_of(sample, single) for sample in samples(sampled_groups(groups, _LOOKED_AT))]
-    known = [ratio for ratio in ratios if ratio is not None]
-    return bool(known) and statistics.median_low(known) <= suspect
+    fault in one does not outvote the other.
+
+    Not where the *usual* arithmetic explains what *single* leaves of several: operands in 16 bits
+    look like sums in 16 bits but where they were rounded before they were read.
+    """
+    ran = list(samples(sampled_groups(groups, _LOOKED_AT)))
+    ratios = [(sample, ratio_of(sample, single)) for sample in ran]
+    known = [(sample, ratio) for sample, ratio in ratios if ratio is not None]
+    if not known or statistics.median_low(ratio for _, ratio in known) > suspect:
+        return False
+    left = [sample for sample, ratio in known if ratio > suspect]
+    return len(left) < _SEVERAL or not all(
+        (ratio := ratio_of(sample, usual)) is not None and ratio <= suspect for sample in left
+    )
 
 
 def _is_half(kind: DType | None) -> bool:
