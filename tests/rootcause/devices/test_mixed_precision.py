@@ -267,3 +267,52 @@ def test_types_whose_errors_are_of_sixteen_bits_are_not_judged_as_the_others(tmp
     by_op = floors(data)
     assert all(by_op[f"Exp{number}"].floor > 1e-4 for number in (6, 8))
     assert all(by_op[f"Sigmoid{number}"].floor < 1e-5 for number in (7, 9, 10, 11))
+
+
+def test_sums_in_sixteen_bits_are_not_taken_for_operands_in_sixteen_bits(tmp_path):
+    """All convolutions add up in float16 and give float32 numbers. Operands of fewer bits would
+    explain those whose operands were not rounded yet, but not the three that read rounded ones."""
+    rng, count = np.random.default_rng(5), 9
+    info, proto = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    nodes, feeds, device, inputs = [], {}, {}, {}
+
+    def made(kind: str, read: Sequence[str], name: str, value: np.ndarray) -> np.ndarray:
+        nodes.append(onnx.helper.make_node(kind, read, [name], name))
+        device[name] = value
+        return value
+
+    for number in range(count):
+        kind = np.float16 if number < 3 else np.float32
+        operands = []
+        for name, shape in (("x", (1, 8, 14, 14)), ("w", (8, 8, 3, 3))):
+            value = rng.standard_normal(shape).astype(kind)
+            feeds[f"{name}{number}"] = -value.astype(np.float32)
+            operands.append(made("Neg", [f"{name}{number}"], f"{name}_read{number}", value))
+        x, w = (each.astype(np.float64) for each in operands)
+        patches = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3))
+        sums = np.einsum("nchwij,ocij->nohw", patches, w)
+        off = (1 + 7e-4 * rng.standard_normal(sums.shape)).astype(np.float32)
+        read = [f"x_read{number}", f"w_read{number}"]
+        value = made("Conv", read, f"sums{number}", (sums * off).astype(np.float32))
+        last = f"sums{number}"
+        for kind, function in (("Tanh", np.tanh), ("Sin", np.sin), ("Neg", np.negative)):
+            value = made(kind, [last], f"{kind}{number}", function(value).astype(np.float16))
+            last = f"{kind}{number}"
+    ends = [info(name, proto, value.shape) for name, value in feeds.items()]
+    outs = [info(f"Neg{number}", proto, None) for number in range(count)]
+    graph = onnx.helper.make_graph(nodes, "g", ends, outs)
+    opset = [onnx.helper.make_opsetid("", 17)]
+    path = tmp_path / "net.onnx"
+    onnx.save_model(onnx.helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    for name, value in feeds.items():
+        inputs[name] = tmp_path / f"{name}.npy"
+        np.save(inputs[name], value)
+    capture(CaptureRequest(path, tmp_path / "golden", inputs))
+    known = read_graph(path)
+    (tmp_path / "device").mkdir()
+    names = DumpFileNames(known, 1)
+    for op in known.ops:
+        write_npy(tmp_path / "device" / names.of_output(op, 0), device[op.id])
+    data = compare(CompareRequest(path, tmp_path / "golden", path, tmp_path / "device"))
+    assert str(data.run.analysis.arithmetic) == "fp16"
+    assert [origin.op for origin in data.origins] == []
