@@ -19,7 +19,7 @@ Which of the guilty ops are origins is decided for the run as a whole (``run``, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from divergraph.execute.contract import Array, Executor
@@ -78,51 +78,79 @@ def split_prepared(
     run: PreparedRun, progress: Progress = NO_PROGRESS, observer: Observer | None = None
 ) -> Splits:
     """As :func:`split_run`, of a run that is prepared already."""
-    progress.stage("finding the device's precision")
-    executor = run.executor
-    deciding = Deciding(run)
-    precision = run.options.precision or coarsest(deciding.precisions())
-    groups, held = run.groups(), ""
-    if precision is FP32:
-        run, held = with_told_weights(run, groups)
-        deciding = replace(deciding, run=run)
-    arithmetics = deciding.arithmetics(precision, groups)
-    groups, arithmetics = with_dynamic_scales(run, groups, arithmetics)
-    groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)
-    quantised = run.quantised(groups, arithmetics.usual)
-    judging = _Judging(run, arithmetics, quantised, Explaining(run), observer)
-    progress.stage("running original ops on the device's values", len(groups))
-    for chunk in run.runs.chunks(groups):
-        judging.splits.update(judging.split_all(chunk))
-        progress.step(len(chunk))
-    # Only now it is known what is usual in this run.
-    for chunk in run.runs.chunks(judging.find_standing_out(groups)):
-        judging.splits.update(judging.split_all(chunk))
-    remarks = (
-        held,
-        remark(arithmetics.usual.operands),
-        functions_remark(arithmetics.usual.approximated),
-        *_drawn_remarks(judging.drawn),
-        *run.runs.remarks(groups),
-        *judging.explaining.remarks(),
-    )
-    # Where the device did not dump its random numbers, a different draw may be the whole error:
-    # such groups count as sources, so nothing falls back to judging them by their gain.
-    drawn = [
-        replace(group, source=Source.RANDOM) for group in groups if group.output in judging.drawn
-    ]
-    return Splits(
-        judging.splits,
-        {group.output: group for group in (*groups, *drawn)},
-        arithmetics.described(precision, quantised=bool(run.quantisers.by_tensor)),
-        executor.name,
-        tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
-        tuple(judging.explaining.findings),
-        judging.nonfinite,
-        run.runs.assumed,
-        tuple(each for each in remarks if each),
-        tuple(judging.reckonings.values()),
-    )
+    return Splitting(run).split(progress, observer)
+
+
+@dataclass
+class Splitting:
+    """Splits the errors of a ``run``: of all of it, then of parts where a dump is doubted."""
+
+    run: PreparedRun
+    _decided: tuple[Arithmetics, QuantisedOps] | None = None
+
+    def split(self, progress: Progress = NO_PROGRESS, observer: Observer | None = None) -> Splits:
+        """As :func:`split_run`."""
+        progress.stage("finding the device's precision")
+        run, executor = self.run, self.run.executor
+        deciding = Deciding(run)
+        precision = run.options.precision or coarsest(deciding.precisions())
+        groups, held = run.groups(), ""
+        if precision is FP32:
+            run, held = with_told_weights(run, groups)
+            deciding = replace(deciding, run=run)
+        arithmetics = deciding.arithmetics(precision, groups)
+        groups, arithmetics = with_dynamic_scales(run, groups, arithmetics)
+        groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)
+        quantised = run.quantised(groups, arithmetics.usual)
+        self._decided = arithmetics, quantised
+        judging = _Judging(run, arithmetics, quantised, Explaining(run), observer)
+        progress.stage("running original ops on the device's values", len(groups))
+        for chunk in run.runs.chunks(groups):
+            judging.splits.update(judging.split_all(chunk))
+            progress.step(len(chunk))
+        # Only now it is known what is usual in this run.
+        for chunk in run.runs.chunks(judging.find_standing_out(groups)):
+            judging.splits.update(judging.split_all(chunk))
+        remarks = (
+            held,
+            remark(arithmetics.usual.operands),
+            functions_remark(arithmetics.usual.approximated),
+            *_drawn_remarks(judging.drawn),
+            *run.runs.remarks(groups),
+            *judging.explaining.remarks(),
+        )
+        # Where the device did not dump its random numbers, a different draw may be the whole error:
+        # such groups count as sources, so nothing falls back to judging them by their gain.
+        drawn = [
+            replace(group, source=Source.RANDOM)
+            for group in groups
+            if group.output in judging.drawn
+        ]
+        return Splits(
+            judging.splits,
+            {group.output: group for group in (*groups, *drawn)},
+            arithmetics.described(precision, quantised=bool(run.quantisers.by_tensor)),
+            executor.name,
+            tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
+            tuple(judging.explaining.findings),
+            judging.nonfinite,
+            run.runs.assumed,
+            tuple(each for each in remarks if each),
+            tuple(judging.reckonings.values()),
+        )
+
+    def without(self, outputs: Collection[TensorRef], known: Splits) -> Splits:
+        """The splits of what is not as *known* where *outputs* have no dump: as :meth:`split` finds
+        them, or milder, since of two arithmetics of a device the coarser is taken."""
+        assert self._decided is not None, "the whole run comes first"
+        arithmetics, quantised = self._decided
+        run = self.run.without(outputs)
+        groups = [group for group in run.groups() if not group.is_alike(known.groups[group.output])]
+        judging = _Judging(run, arithmetics.coarser(), quantised, Explaining(run), lambda _: None)
+        for chunk in run.runs.chunks(groups):
+            judging.splits.update(judging.split_all(chunk))
+        made = {group.output: group for group in groups}
+        return replace(known, by_output=judging.splits, groups=made)
 
 
 @dataclass

@@ -30,18 +30,33 @@ _Known = TypeVar("_Known")
 _About = TypeVar("_About", Finding, Reckoning)
 
 
-def as_read(inputs: RunInputs, found: Splits, split: Callable[[RunInputs], Splits]) -> Splits:
+def as_read(
+    inputs: RunInputs,
+    found: Splits,
+    look: Callable[[Collection[TensorRef], Splits], Splits],
+    split: Callable[[RunInputs], Splits],
+) -> Splits:
     """*found*, the splits of *inputs*, with the ops that read other values than were dumped judged
-    by what came before. *split* makes the splits of other inputs; it is called only where there is
-    reason to doubt a dump."""
+    by what came before.
+
+    *look* makes the splits that are not as found without the dumps of some outputs: no stricter
+    than *split*, which makes all splits of other inputs, and is called only where that may help.
+    """
     doubted = _doubted(inputs.data.device, found)
     while 0 < len(doubted) < calibration.GUILTY_EVERYWHERE:
-        made = split(replace(inputs, comparisons=_without(inputs.comparisons, doubted)))
-        explained = [ref for ref in doubted if all(_healthy(_covering(ref, found, made), made))]
+        explained = _explained(doubted, found, look(doubted, found))
         if len(explained) == len(doubted):
-            return _with_doubted(found, made, explained)
+            made = split(replace(inputs, comparisons=_without(inputs.comparisons, doubted)))
+            explained = _explained(doubted, found, made)
+            if len(explained) == len(doubted):
+                return _with_doubted(found, made, explained)
         doubted = explained
     return found
+
+
+def _explained(doubted: Sequence[TensorRef], found: Splits, made: Splits) -> list[TensorRef]:
+    """Those of *doubted* without whose dumps, as *made* has it, all are healthy that read them."""
+    return [ref for ref in doubted if all(_healthy(_covering(ref, found, made), made))]
 
 
 def _doubted(device: ModelGraph, found: Splits) -> list[TensorRef]:

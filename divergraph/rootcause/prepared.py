@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
@@ -77,6 +77,12 @@ class PreparedRun:
         held = with_held(told, inputs.data, inputs.comparisons)
         quantisers = with_dynamic(held, inputs.data, inputs.comparisons, inputs.device_constant)
         return cls(inputs, executor, options, golden, device, values, compared, runs, quantisers)
+
+    def without(self, outputs: Collection[TensorRef]) -> PreparedRun:
+        """The run as if the device had not dumped *outputs*."""
+        compared = {ref: item for ref, item in self.compared.items() if ref not in outputs}
+        runs = replace(self.runs, compared=compared, assumed={})
+        return replace(self, compared=compared, runs=runs)
 
     @property
     def hidden_bodies(self) -> bool:

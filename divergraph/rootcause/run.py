@@ -11,13 +11,14 @@ import numpy as np
 from divergraph.execute.installed import open_executor
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause import calibration
-from divergraph.rootcause.core import split_run
+from divergraph.rootcause.core import Splitting, split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.dumped_otherwise import as_read
 from divergraph.rootcause.fallback import with_fallback
 from divergraph.rootcause.hiding import nonfinite_ops
 from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
+from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
 from divergraph.rootcause.verdicts import (
     as_origins,
@@ -79,8 +80,13 @@ def with_root_cause(
         np.errstate(invalid="ignore"),  # dumps may hold any bits, signalling NaN among them
     ):
         inputs = RunInputs(data, sources, data.comparisons, constants.value)
-        splits = split_run(inputs, executor, options, progress)
-        splits = as_read(inputs, splits, lambda each: split_run(each, executor, options, progress))
+        splitting = Splitting(PreparedRun.of(inputs, executor, options))
+        splits = as_read(
+            inputs,
+            splitting.split(progress),
+            splitting.without,
+            lambda each: split_run(each, executor, options, progress),
+        )
     if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
         return _by_thresholds(data, f"no original op could be run on the device's values: {first}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
@@ -66,6 +66,11 @@ class Arithmetics:
         if self.other is None or group.output not in self.others:
             return self.usual
         return self.other
+
+    def coarser(self) -> Arithmetics:
+        """For all outputs the one of the two that rounds, where one does."""
+        rounding = self.usual if self.other is None or self.usual.precision.rounds else self.other
+        return replace(self, usual=rounding, other=None)
 
     def instead_of(self, floors: Emulation) -> tuple[Emulation, ...]:
         """All emulations of the run but *floors*."""

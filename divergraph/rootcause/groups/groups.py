@@ -61,6 +61,13 @@ class Group:
         """The device outputs the group is fed."""
         return tuple(feed.device for feed in self.feeds if feed.device is not None)
 
+    def is_alike(self, other: Group) -> bool:
+        """Whether *other* runs the same ops on the same values."""
+        own, others = (
+            (each.ops, each.feeds, each.is_passthrough, each.failure) for each in (self, other)
+        )
+        return own == others
+
 
 class GroupCutter:
     """Cuts groups out of *golden* for the measured outputs of *device*.
