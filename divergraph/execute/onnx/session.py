@@ -41,6 +41,8 @@ def plain_options() -> SessionOptions:
     # Sums must come out the same however many outputs are asked for.
     options.use_deterministic_compute = True
     options.enable_mem_pattern = False
+    # Sessions are many and short: threads that wait for work must not compute in the meantime.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
