@@ -215,7 +215,7 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
     where = slices_text(hit.tolist(), axis, view)
     if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:
         return _constant_slices(view, fit, axis, hit)
-    if fit.offset is None and not fit.exact and float(np.abs(gains[hit]).max()) < _NOTHING:
+    if fit.offset is None and float(np.abs(gains[hit]).max()) < _NOTHING:
         return _next_to_nothing(view, fit, axis, hit)
     both = " and a constant away" if fit.offset is not None else ""
     name = _per(axis, view)

@@ -29,6 +29,8 @@ _TELLING = 200
 _RESOLVED = 0.6
 """How sharply values must lie on a grid: 1 exactly, 0 not at all."""
 
+_CHANCE = 20
+"""Of so many values a wrong one is the largest by chance once in 20 times."""
 _FEWEST_WRAPPED = 3
 _INSIDE_RANGE = 0.02
 """How far wrapped values may lie inside the range of the others, as a share of that range."""
@@ -55,12 +57,15 @@ def saturation(view: SampledTensors) -> Cause | None:
         return None
     if low == 0.0 and under.any() and not over.any():
         return None  # only negative values are cut: that is a wrong activation
+    known = _known(high, low, over, under)
+    if count == 1 and not known and view.d.size < _CHANCE:
+        return None  # of few values one that is wrong often is the largest
     limits = " and ".join(f"{limit:.6g}" for limit, _ in cuts)
     verb = "is" if count == 1 else "are"
     return Cause(
         "saturation",
         f"{counted(count, 'value')} ({share_text(count, cut.size)}) {verb} cut off at {limits}; "
-        f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{_known(high, low, over, under)}",
+        f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{known}",
         0.95 if count >= 3 else 0.7,
         {
             "cut": count,

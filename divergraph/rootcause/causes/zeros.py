@@ -79,8 +79,9 @@ def tail_not_written(view: SampledTensors) -> Cause | None:
     before_error = float(np.sum(before[np.isfinite(before)] ** 2))
     tail_error = float(np.sum(np.square(tail[np.isfinite(tail)], dtype=np.float64)))
     share = tail_error / (tail_error + before_error) if tail_error else 0.0
-    if lost < 1 or tail.size < 2 or share < _ALL or tail.size > _LONGEST_TAIL * device.size:
+    if lost < 2 or tail.size < 2 or share < _ALL or tail.size > _LONGEST_TAIL * device.size:
         return None
+    # One value that is lost next to others that are 0 anyway may be a dead channel as well.
     if _one_channel(view, tail.size):
         return None
     exact = 0.95 if tail.size >= 8 else 0.75

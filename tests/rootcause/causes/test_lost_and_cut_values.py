@@ -44,3 +44,12 @@ def test_channels_that_lost_their_weights_and_kept_a_little_are_dead():
     assert finding.label == "dead_channels"
     assert finding.evidence["slices"] == [3, 4]
     assert "next to nothing" in finding.sentence
+
+
+def test_one_wrong_value_of_four_is_not_called_cut_off():
+    """It happens to be the largest, as one of four often is."""
+    reference = np.array([[0.3, -0.2, 0.9, 0.1]], np.float32)
+    device = reference.copy()
+    device[0, 2] = 0.5
+    finding = explain(case(device, reference))
+    assert finding is None or finding.label != "saturation"

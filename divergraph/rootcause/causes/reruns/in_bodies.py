@@ -185,6 +185,7 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
         each for each_left, each, _ in fitting if each is not guess and each_left <= left + _NEAR
     ]
     sure, how = view.told(made, _UNSURE if others else _SURE)
+    sure *= 1.0 - left  # so much of the error is noise, or of something else
     when = _turns_text(guess.change.turns)
     said = f"the device has {how} what comes out if {when} {guess.words}"
     said += "".join(f"; as well if {each.words}" for each in others)

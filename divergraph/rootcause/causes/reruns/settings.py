@@ -313,6 +313,8 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
     value = _refined(view, outcome, own * 10.0 ** float((low + high) / 2))
     if abs(value / own - 1.0) < 1e-3 or abs(value / own) < _NOTHING:
         return None
+    if label == "wrong_setting" and view.explained_by(rerun(op, {name: 0.0})):
+        return None  # within the noise of nothing, so what it multiplies is missing
     made = rerun(op, {name: value})
     words = f"with {name} {value:.3g} in place of {own:.3g}"
     trial: Trial[AttrValue] = Trial(label, words, {name: value})
