@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on, work
@@ -27,17 +28,9 @@ from tui.keys import KeyScope, bindings, remapped
 from tui.leaving import run_app
 from tui.messages import Failed, OpenFilter, OpenOp, OpenTarget
 from tui.screens.base import ViewScreen
-from tui.screens.jobs import JobsScreen
-from tui.screens.lineage import LineageScreen
-from tui.screens.ops import OpsScreen
 from tui.screens.overview import OverviewScreen
 from tui.screens.palette import PaletteProvider
-from tui.screens.propagation import PropagationScreen
-from tui.screens.query import QueryScreen
 from tui.screens.runs import RunsScreen
-from tui.screens.start import StartScreen
-from tui.screens.submodel import SubmodelScreen
-from tui.screens.tensor_view.screen import TensorScreen
 from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.session import Session
 from tui.settings import THEMES, Settings, keep_theme, load_settings
@@ -61,6 +54,16 @@ _STEP = 0.01
 """Seconds between two looks whether a view is complete."""
 
 
+def _loaded(module: str, screen: str) -> Callable[[], ViewScreen]:
+    """A view whose code is loaded when somebody goes there, not before the first frame."""
+
+    def make() -> ViewScreen:
+        made: ViewScreen = getattr(import_module(f"tui.screens.{module}"), screen)()
+        return made
+
+    return make
+
+
 class DivergraphApp(JobFollower):
     """Browses the runs and graphs of one store."""
 
@@ -70,14 +73,14 @@ class DivergraphApp(JobFollower):
     MODES: ClassVar[dict[str, Callable[[], ViewScreen]]] = {  # type: ignore[assignment]
         "runs": RunsScreen,
         "overview": OverviewScreen,
-        "ops": OpsScreen,
-        "lineage": LineageScreen,
-        "propagation": PropagationScreen,
-        "submodel": SubmodelScreen,
-        "tensor": TensorScreen,
-        "query": QueryScreen,
-        "jobs": JobsScreen,
-        "start": StartScreen,
+        "ops": _loaded("ops", "OpsScreen"),
+        "lineage": _loaded("lineage", "LineageScreen"),
+        "propagation": _loaded("propagation", "PropagationScreen"),
+        "submodel": _loaded("submodel", "SubmodelScreen"),
+        "tensor": _loaded("tensor_view.screen", "TensorScreen"),
+        "query": _loaded("query", "QueryScreen"),
+        "jobs": _loaded("jobs", "JobsScreen"),
+        "start": _loaded("start", "StartScreen"),
     }
     DEFAULT_MODE = "runs"
     COMMANDS = App.COMMANDS | {PaletteProvider}
@@ -220,6 +223,8 @@ class DivergraphApp(JobFollower):
 
     def open_op(self, op: str) -> None:
         """Show *op* in the list of ops, keeping that list's filter and order if it is open."""
+        from tui.screens.ops import OpsScreen
+
         screen = self.screen
         session = self.session
         here = screen.address() if isinstance(screen, OpsScreen) else None
@@ -228,6 +233,8 @@ class DivergraphApp(JobFollower):
 
     def open_filter(self, where: str | None) -> None:
         """Go to the list of ops, filtered by *where*, or with the cursor in its filter."""
+        from tui.screens.ops import OpsScreen
+
         if not isinstance(self.screen, OpsScreen):
             session = self.session
             self.go(ScreenAddress(session.target, session.kind, view="ops", where=where or ""))
@@ -235,6 +242,8 @@ class DivergraphApp(JobFollower):
             self.call_later(self._type_filter)
 
     def _type_filter(self) -> None:
+        from tui.screens.ops import OpsScreen
+
         if isinstance(self.screen, OpsScreen):
             self.screen.open_filter(None)
 

@@ -157,7 +157,7 @@ def _paths(root: Path) -> tuple[Path, Path, Path, Path]:
 
 def _questions(root: Path, places: int, runs: int) -> Facts:  # noqa: ARG001
     """Questions over all places, the first time and again, and those about one of many."""
-    from divergraph.ask.recurring import recurring
+    from divergraph.ask.recurring_answers import recurring
     from graphstore.contract import QueryParameters
     from graphstore.cypher.queries import list_queries
     from graphstore.embedded import EmbeddedStore

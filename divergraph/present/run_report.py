@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from divergraph.ask.facts import load_facts
 from divergraph.ask.origin_answers import OriginsAnswer
-from divergraph.ask.overview import overview
+from divergraph.ask.overview_answers import overview
 from divergraph.ask.reasons import reason_groups
 from graphstore.gc_paused import gc_paused
 from graphstore.model import Comparison, OpState, Run, Side, TensorIO

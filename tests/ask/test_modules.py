@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from divergraph.ask.overview import modules_of
+from divergraph.ask.overview_answers import modules_of
 from graphstore.columns.op_columns import OpColumns
 from graphstore.model import MetricSet, OpState, Side
 from graphstore.op_row import OpRow

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,6 @@ from divergraph.ask.op_order import Order, arrange
 from divergraph.text.words import shape_text
 from graphstore.columns.coded import Bool, Coded, Int
 from graphstore.columns.op_columns import OpColumns, OpSelection
-from graphstore.filter import OpFilter
 from graphstore.model import Metric, OpState
 from graphstore.op_row import OpRow
 from tui.style import words as wording
@@ -24,6 +23,9 @@ from tui.style.glyphs import Glyphs
 from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell
+
+if TYPE_CHECKING:
+    from graphstore.filter import OpFilter
 
 ERROR_FLOOR, ERROR_DECADES = 1e-6, 6.0
 """The small bars run from a relative error of 1e-6 (lowest) to 1 (full), by decade."""

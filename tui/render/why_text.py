@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from divergraph.ask.reckonings import NOT_KEPT, reckoning_lines, reckonings_of
-from divergraph.ask.sentences import limits_text
 from divergraph.text.printable import printable
 from graphstore.model import Method
 from tui.render.hanging import hung
@@ -49,6 +47,10 @@ def _remedy(finding: Finding) -> str:
 
 
 def _judged(run: Run, op: str) -> Iterator[str]:
+    # the overview takes the remedy from here, and its first frame needs no question answered
+    from divergraph.ask.reckonings import NOT_KEPT, reckoning_lines, reckonings_of
+    from divergraph.ask.sentences import limits_text
+
     if run.method is not Method.ROOT_CAUSE:
         yield _BY_LIMITS
         return

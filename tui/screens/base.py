@@ -21,9 +21,7 @@ from tui.address import ScreenAddress
 from tui.keys import BY_ID, Key, KeyScope, bindings
 from tui.messages import Failed
 from tui.render.part_marks import Marks
-from tui.render.words_page import words_page
 from tui.screens.job_actions import JobActions
-from tui.screens.windows.why import WhyOverlay
 from tui.style import theme
 from tui.style import words as wording
 from tui.terminal.pixels import PlacedPicture
@@ -347,12 +345,16 @@ class ViewScreen(JobActions):
 
     def action_words(self) -> None:
         """Explain the columns of the list in focus, and the words of the judgement."""
+        from tui.render.words_page import words_page
+
         glyphs, focused = self.owner.settings.glyphs, self.focused
         columns = tuple(focused.source.columns) if isinstance(focused, RowList) else ()
         self.owner.show_text("Words", lambda width: words_page(glyphs, columns, width))
 
     def action_why(self) -> None:
         """Say what to do about the run, and why the op under the cursor is judged so."""
+        from tui.screens.windows.why import WhyOverlay
+
         if self.allowed("why"):
             session, op = self.owner.session, self.current_op()
             session.note("advise", session.target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from divergraph.ask.recurring import Recurring, RecurringAnswer
+from divergraph.ask.recurring_answers import Recurring, RecurringAnswer
 from divergraph.ask.run_changes import RunChanges
 from divergraph.ask.sentences import names, times
 from divergraph.cli.say import say, say_note

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from divergraph.ask.advisor.advisor import Advice
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
-from divergraph.ask.recurring import RecurringAnswer
+from divergraph.ask.recurring_answers import RecurringAnswer
 from divergraph.ask.role_table import RoleTable
 from divergraph.ask.run_changes import OpChange, RunChanges
 from divergraph.ask.trace_answers import ErrorPath, Trace
