@@ -15,7 +15,7 @@ _WHOLE = frozenset(("gain", "global_offset", "gain_and_offset", "saturation", "w
 RIGHT: Mapping[ModelFault, frozenset[str]] = {
     ModelFault.ONE_WEIGHT: frozenset(("wrong_weights",)),
     ModelFault.CHANNEL_SCALED: _CHANNEL | {"wrong_weights", "wrong_constant"},
-    ModelFault.CHANNEL_DEAD: frozenset(("dead_channels", "all_zero")),
+    ModelFault.CHANNEL_DEAD: frozenset(("dead_channels", "all_zero", "constant_output")),
     ModelFault.CHANNEL_SHIFTED: frozenset(("channel_offset", "global_offset", "wrong_constant")),
     ModelFault.CHANNELS_SWAPPED: frozenset(("reordered", "wrong_weights")),
     ModelFault.LOST_BIAS: frozenset(("lost_bias", "missing_op")),
