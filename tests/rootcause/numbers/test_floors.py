@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -69,6 +70,13 @@ def integer_kernel() -> None:
     assert 0.01 < found.estimate.floor < 0.04
 
 
+def recurrent_kernel() -> None:
+    known = context(INT8, integers=True)
+    lstm = {op: SimpleNamespace(owns=(), type="LSTM") for op in known.group.ops}
+    found, _ = judged(V, V, V, known=replace(known, golden=SimpleNamespace(ops=lstm)))
+    assert 0.06 < found.estimate.floor < 0.12
+
+
 def _moved(value, units):
     return value * value.dtype.type(1 + units * SINGLE)
 
@@ -93,6 +101,7 @@ CASES: dict[str, Callable[[], None]] = {
     "NEXT_TO_INFINITY": next_to_infinity,
     "HIDDEN_BODIES": hidden_bodies,
     "INTEGER_KERNEL": integer_kernel,
+    "RECURRENT_KERNEL": recurrent_kernel,
     "DIVISION_UNITS": division,
 }
 

@@ -27,8 +27,15 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if not count and (count := _golden_only(context)) and _is_gain(estimate):
         count = 0  # steps of a quantiser do not point along the output
     kernels = calibration.INTEGER_KERNEL * math.sqrt(count)
+    if context.group.integers and _is_recurrent(context):
+        kernels = max(kernels, calibration.RECURRENT_KERNEL)
     bodies = calibration.HIDDEN_BODIES if _hides(context, estimate) else 0.0
     return Widen(max(kernels, bodies), numbers={"ops": context.ops}) if kernels or bodies else None
+
+
+def _is_recurrent(context: OpContext) -> bool:
+    ops = (context.golden.ops[op_id] for op_id in context.group.ops)
+    return any(family_of(op) is Family.RECURRENT for op in ops)
 
 
 def _golden_only(context: OpContext) -> int:
@@ -54,7 +61,7 @@ def _hides(context: OpContext, estimate: ToleranceEstimate) -> bool:
     if estimate.emulation is None:
         return True  # nothing was emulated, so quantising was not either
     ops = [context.golden.ops[op_id] for op_id in context.group.ops]
-    if quantisers.silent and any(family_of(op) is Family.RECURRENT for op in ops):
+    if quantisers.silent and _is_recurrent(context):
         return True
     return context.hidden_bodies and any(op.owns for op in ops)
 
