@@ -16,7 +16,15 @@ from onnx import TensorProto, helper, save
 
 from divergraph.api.demo import demo_data
 from divergraph.ask import open_store
-from divergraph.jobs.background.job_files import LOCK, PROCESS, PROGRESS, read_json
+from divergraph.jobs.background.job_files import (
+    ENDED,
+    LOCK,
+    PROCESS,
+    PROGRESS,
+    REQUEST,
+    read_json,
+    write_json,
+)
 from divergraph.jobs.background.progress_file import ProgressFile, ProgressReader
 from divergraph.jobs.background.shelf import BackgroundState, JobShelf, store_key
 from graphstore.errors import InputError
@@ -98,10 +106,29 @@ def test_a_command_that_fails_leaves_its_sentence(shelf, store, tmp_path):
     assert failed in shelf.log(ended)
 
 
-def test_a_command_line_that_is_wrong_leaves_what_click_says(shelf, store):
+def put_over(shelf, store, name, days, ended=True):
+    """A job that was over so many days ago; one that did not end is lost."""
+    folder, then = shelf.root / name, time.time() - days * 24 * 3600
+    folder.mkdir(parents=True)
+    request = {"words": ["demo"], "store": store, "directory": str(shelf.root), "asked": then}
+    write_json(folder / REQUEST, request)
+    if ended:
+        write_json(folder / ENDED, {"exit_code": 0, "at": then})
+
+
+def test_a_wrong_command_line_leaves_what_click_says_and_starting_it_forgets_old_jobs(shelf, store):
+    for place in range(50):
+        put_over(shelf, store, f"20000102-{place:02}", days=1)
+    put_over(shelf, store, "20000101-ended-before-50-others", days=2)
+    put_over(shelf, store, "20000101-may-be-taken-up", days=29, ended=False)
+    put_over(shelf, store, "20000101-lost-long-ago", days=31, ended=False)
+    put_over(shelf, store, "20000103-ended-long-ago", days=31)
     ended = wait_for_end(shelf, shelf.start(["compare", "--golden", "x"], store))
     assert ended.exit_code == 2
     assert "Missing option" in ProgressReader(ended.progress_path).look().failed
+    newest, *others, oldest = [job.id for job in shelf.jobs()]
+    assert (newest, oldest) == (ended.id, "20000101-may-be-taken-up")
+    assert others == [f"20000102-{place:02}" for place in reversed(range(1, 50))]
 
 
 @pytest.mark.slow

@@ -45,6 +45,8 @@ _LOOK = 0.05
 _STARTS = 5.0
 """Seconds a new process may take until it has said who it is."""
 _LOG_BYTES = 1 << 20
+_KEPT_JOBS = 50
+_OLDEST_SECONDS = 30 * 24 * 3600.0
 
 
 class BackgroundState(StrEnum):
@@ -103,12 +105,13 @@ class JobShelf:
     def start(
         self, words: Sequence[str], store: str, directory: Path | None = None
     ) -> BackgroundJob:
-        """Run ``divergraph WORDS`` as a process that outlives this one.
+        """Run ``divergraph WORDS`` as a process that outlives this one, and forget old ones.
 
         Raises:
             OSError: its folder cannot be made.
             StoreError: the system has no locks on files.
         """
+        self._forget_old()
         now = time.time()
         moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
         folder = self.root / f"{moment}-{f'{now % 1:.6f}'[2:]}-{secrets.token_hex(2)}"
@@ -169,6 +172,19 @@ class JobShelf:
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
+
+    def _forget_old(self) -> None:
+        """Clear what is over for 30 days, and what ended before the last 50 jobs were asked for.
+
+        One that was stopped or lost may still be taken up again, so only its age counts.
+        """
+        oldest = time.time() - _OLDEST_SECONDS
+        for place, job in enumerate(self.jobs()):
+            old = (job.ended or job.asked) < oldest
+            surplus = place >= _KEPT_JOBS and job.state is BackgroundState.ENDED
+            if job.state is not BackgroundState.RUNNING and (old or surplus):
+                with suppress(InputError):  # somebody took it up again meanwhile
+                    self.clear(job)
 
     def _known(self, folder: Path) -> BackgroundJob:
         job = self._job(folder)
