@@ -199,8 +199,9 @@ def borne_out(
     """Whether half of *groups* (of up to 16 that are run) have errors of float32 size: of two a
     fault in one does not outvote the other.
 
-    Not where the *usual* arithmetic explains what *single* leaves of several: operands in 16 bits
-    look like sums in 16 bits but where they were rounded before they were read.
+    Not where the *usual* arithmetic explains what *single* leaves of several, or of one if it takes
+    short operands to explain the others: these look like sums in 16 bits but where they were
+    rounded before they were read.
     """
     ran = list(samples(sampled_groups(groups, _LOOKED_AT)))
     ratios = [(sample, ratio_of(sample, single)) for sample in ran]
@@ -208,7 +209,8 @@ def borne_out(
     if not known or statistics.median_low(ratio for _, ratio in known) > suspect:
         return False
     left = [sample for sample, ratio in known if ratio > suspect]
-    return len(left) < _SEVERAL or not all(
+    few = 1 if single.operands else _SEVERAL
+    return len(left) < few or not all(
         (ratio := ratio_of(sample, usual)) is not None and ratio <= suspect for sample in left
     )
 

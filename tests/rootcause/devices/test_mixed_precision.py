@@ -269,9 +269,10 @@ def test_types_whose_errors_are_of_sixteen_bits_are_not_judged_as_the_others(tmp
     assert all(by_op[f"Sigmoid{number}"].floor < 1e-5 for number in (7, 9, 10, 11))
 
 
-def test_sums_in_sixteen_bits_are_not_taken_for_operands_in_sixteen_bits(tmp_path):
+@pytest.mark.parametrize("rounded", [1, 3])
+def test_sums_in_sixteen_bits_are_not_taken_for_operands_in_sixteen_bits(tmp_path, rounded):
     """All convolutions add up in float16 and give float32 numbers. Operands of fewer bits would
-    explain those whose operands were not rounded yet, but not the three that read rounded ones."""
+    explain those whose operands were not rounded yet, but not the few that read rounded ones."""
     rng, count = np.random.default_rng(5), 9
     info, proto = onnx.helper.make_tensor_value_info, onnx.TensorProto.FLOAT
     nodes, feeds, device, inputs = [], {}, {}, {}
@@ -282,7 +283,7 @@ def test_sums_in_sixteen_bits_are_not_taken_for_operands_in_sixteen_bits(tmp_pat
         return value
 
     for number in range(count):
-        kind = np.float16 if number < 3 else np.float32
+        kind = np.float16 if number < rounded else np.float32
         operands = []
         for name, shape in (("x", (1, 8, 14, 14)), ("w", (8, 8, 3, 3))):
             value = rng.standard_normal(shape).astype(kind)
