@@ -19,8 +19,9 @@ from graphstore.neo4j.passwords import DEFAULT_USER
 
 __all__ = ["LTS", "NEWEST", "LocalServer", "local_server"]
 
-# Its life is short: half the start's CPU time goes into code that would never run twice.
-_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# Its life is short: half the start's CPU time goes into code that would never run twice. Java then
+# takes 48 MB for such code, which hundreds of tests on one server fill.
+_QUICK_START = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=160m", "-XX:+UseSerialGC")
 
 
 @dataclass(frozen=True, slots=True)

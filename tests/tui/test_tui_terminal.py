@@ -114,7 +114,9 @@ def test_nothing_but_the_framework_speaks_to_the_terminal(started, tmp_path):
     assert not re.search("[\x80-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]", rest.decode())
 
 
-@pytest.mark.parametrize("size", [(60, 20), (200, 60)], ids=lambda size: f"{size[0]}")
+@pytest.mark.parametrize(
+    "size", [(60, 20), pytest.param((200, 60), marks=pytest.mark.exhaustive)], ids=["60", "200"]
+)
 def test_it_can_be_resized_at_any_moment(started, whole_store, size):
     shown = started(whole_store, "whole", (120, 40))
     shown.resize(size)
@@ -164,7 +166,7 @@ def test_two_of_them_on_one_store(started, whole_store):
     one, other = started(whole_store, "whole"), started(whole_store, "gone")
     for shown in (one, other):
         shown.until_shown("Where the error starts")
-    for view in "2467":
+    for view in "24":
         for shown in (one, other):
             opened(shown, view)
             assert "divergraph" in shown.text()
