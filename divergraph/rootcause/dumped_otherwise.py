@@ -4,21 +4,30 @@ A buffer may be used again before it is dumped, or be dumped at another moment. 
 made it looks guilty, and each op that read it as well, as it cannot have computed its output from
 that dump. Without the dump all of them are healthy: that proves that the values were right when
 they were read, since an error made there would be in what the readers made of it. Nothing is wrong
-but the dump: nobody is guilty, of the op nothing can be said, and a remark says so.
+but the dump, so only the op it is of stays guilty.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.groups.groups import Group
-from divergraph.rootcause.groups.op_graph import Source
 from divergraph.rootcause.run_inputs import RunInputs, Splits
-from graphstore.model import Comparison, ErrorSplit, Guilt, ModelGraph, Role, TensorIO, TensorRef
+from graphstore.model import (
+    Comparison,
+    Finding,
+    Guilt,
+    ModelGraph,
+    Reckoning,
+    TensorIO,
+    TensorRef,
+)
 
 _NAMED = 3
+_Known = TypeVar("_Known")
+_About = TypeVar("_About", Finding, Reckoning)
 
 
 def as_read(
@@ -87,19 +96,25 @@ def _healthy(outputs: Sequence[TensorRef], made: Splits) -> Iterator[bool]:
 
 
 def _with_doubted(found: Splits, made: Splits, doubted: Sequence[TensorRef]) -> Splits:
-    """*made*, the splits without the dumps of *doubted*; of these nothing is known."""
-    groups = {ref: replace(found.groups[ref], source=Source.DUMPED_OTHERWISE) for ref in doubted}
+    """*made*, the splits without the dumps of *doubted*, with what was *found* of these."""
     return replace(
         made,
-        by_output={**made.by_output, **{ref: _unknown(groups[ref]) for ref in doubted}},
-        groups={**made.groups, **groups},
+        by_output={**made.by_output, **_at(found.by_output, doubted)},
+        groups={**made.groups, **_at(found.groups, doubted)},
+        nonfinite={**made.nonfinite, **_at(found.nonfinite, doubted)},
+        assumed={**made.assumed, **_at(found.assumed, doubted)},
+        findings=(*made.findings, *_of(found.findings, doubted)),
+        reckonings=(*made.reckonings, *_of(found.reckonings, doubted)),
         remarks=(*made.remarks, *(_remark(ref, found, made) for ref in doubted)),
     )
 
 
-def _unknown(group: Group) -> ErrorSplit:
-    said = f"{group.golden.op} {Source.DUMPED_OTHERWISE.value}"
-    return ErrorSplit(Role.UNKNOWN, group=group.ops, failure=said)
+def _at(found: Mapping[TensorRef, _Known], outputs: Iterable[TensorRef]) -> dict[TensorRef, _Known]:
+    return {ref: found[ref] for ref in outputs if ref in found}
+
+
+def _of(items: Iterable[_About], outputs: Collection[TensorRef]) -> Iterator[_About]:
+    return (each for each in items if TensorRef(each.op, each.port) in outputs)
 
 
 def _remark(ref: TensorRef, found: Splits, made: Splits) -> str:

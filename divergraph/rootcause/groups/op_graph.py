@@ -37,7 +37,6 @@ class Source(Enum):
     VARIABLE = "is a variable"
     LATE = "reads a variable that the step has changed by then, or may have"
     EQUAL = "tests whether floats are equal, of which one is not known to the last bit"
-    DUMPED_OTHERWISE = "was dumped at another moment than it was read, or overwritten since"
     FLOW = "only orders ops or holds room for a gradient"
 
 
