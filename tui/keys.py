@@ -168,6 +168,9 @@ TABLE: tuple[Key, ...] = (
     Key("paths.previous", "N", "previous_path", PATHS, "the path to the output before", "prev"),
     Key("paths.keep", "K", "blame", PATHS, "which ops to keep in higher precision: asks", "keep"),
     Key("paths.exact", "X", "what_if", PATHS, "what is left if this op were exact", "what if"),
+    Key(
+        "paths.answer", "a", "blame_answer", PATHS, "what blame said last of this run", "answer"
+    ),
     Key("paths.unfold", "u", "unfold", PATHS, "all ops of the path, again to fold", "unfold"),
     Key("part.unmark", "minus", "unmark", PART, "take the marks off this op", "unmark"),
     Key("part.undo", "u", "undo", PART, "take the last change of marks back", "undo"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 from browsing import said, text_of
+from jobs_on_screen import past_job
 from layered_run import analysed_run
 
 from divergraph.ask import open_store
@@ -14,7 +15,7 @@ from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.windows.job_form import JobFormWindow
-from tui.screens.windows.overlays import YankOverlay
+from tui.screens.windows.overlays import TextOverlay, YankOverlay
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
@@ -210,6 +211,22 @@ async def test_blame_is_asked_with_a_form(browse, analysed_store, key):
         exact = f" --exact {FIRST}" if key == "X" else ""
         assert b.app.screen.texts()["run"] == "15"
         assert f"divergraph blame 15{exact}" in text_of(b.app)
+        await b.press("escape")
+        assert isinstance(b.app.screen, PropagationScreen)
+
+
+async def test_what_blame_said_last_is_read_where_it_was_asked(browse, analysed_store, tmp_path):
+    async with browse(analysed_store) as b:
+        await b.press("4", "a")
+        assert "blame was not asked about this run" in said(b.app)
+        words = ["blame", "15", "--exact", FIRST]
+        past_job(tmp_path, 0, ["blame", "14"], [], 0)
+        past_job(tmp_path, 1, words, [], 0)
+        b.app.look_at_jobs()
+        await b.press("a")
+        assert isinstance(b.app.screen, TextOverlay)
+        assert "what it printed" in text_of(b.app)
+        assert f"blame 15 --exact {FIRST}" in text_of(b.app)
         await b.press("escape")
         assert isinstance(b.app.screen, PropagationScreen)
 

@@ -11,6 +11,7 @@ from graphstore.errors import InputError
 from tui.query_files import QueryFiles
 from tui.query_words import completions, parse_settings
 from tui.screens.ops import OpsScreen
+from tui.screens.windows.overlays import TextOverlay
 from tui.widgets.cypher_editor import CypherEditor
 from tui.widgets.row_list import RowList
 
@@ -102,10 +103,25 @@ async def test_questions_asked_before_come_back_and_can_be_kept(browse):
         known = b.app.screen.query_one("#known", RowList)
         assert [cell.text for cell in known.source.row(0)] == ["mine", "mine"]
         editor = b.app.screen.query_one(CypherEditor)
+        await type_query(b, "RETURN 1 AS one")
         editor.text = ""
         editor.focus()
-        await b.press("ctrl+up")
+        await b.press("ctrl+up", "ctrl+up")
         assert editor.text == "MATCH (r:Run) RETURN r.name AS run"
+        await b.press("ctrl+down")
+        assert editor.text == "RETURN 1 AS one"
+
+
+@pytest.mark.slow
+async def test_how_a_question_would_be_answered(browse):
+    async with browse as b:
+        await b.press("7")
+        editor = b.app.screen.query_one(CypherEditor)
+        editor.text = "MATCH (r:Run) RETURN r.name AS run"
+        editor.focus()
+        await b.press("f8")
+        assert isinstance(b.app.screen, TextOverlay)
+        assert "SCAN_NODE_TABLE" in text_of(b.app)
 
 
 @pytest.mark.slow

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from textual import on, work
+from textual.content import Content
 from textual.message import Message
 
+from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
 from tui.jobs.forms import JobForm, form_of, form_titles, texts_of
+from tui.jobs.watched import JobLook
 from tui.screens.base import ViewScreen
 from tui.screens.windows.choose_command import ChooseCommandOverlay
 from tui.screens.windows.job_form import JobFormWindow
@@ -30,6 +33,13 @@ class JobStarter(ViewScreen):
         def __init__(self, form: JobForm, texts: Mapping[str, str], runs: Sequence[str]) -> None:
             super().__init__()
             self.form, self.texts, self.runs = form, texts, runs
+
+    class LogRead(Message):
+        """What a job printed, to be shown under *title*."""
+
+        def __init__(self, title: str, text: str) -> None:
+            super().__init__()
+            self.title, self.text = title, text
 
     def action_new(self) -> None:
         """Choose a command and fill in its form."""
@@ -81,3 +91,14 @@ class JobStarter(ViewScreen):
     def _filled_in(self, words: tuple[str, ...] | None) -> None:
         if words is not None:
             self.owner.start_job(words)
+
+    @work(thread=True, exclusive=True, group="log", exit_on_error=False)
+    def show_printed(self, title: str, look: JobLook) -> None:
+        """Show what a job printed in a window."""
+        self.post_message(self.LogRead(title, self.owner.watched.log(look.job)))
+
+    @on(LogRead)
+    def _show_log(self, event: LogRead) -> None:
+        lines = [printable(line.expandtabs(2)) for line in event.text.splitlines()]
+        text = Content("\n".join(lines or ["nothing printed yet"]))
+        self.owner.show_text(event.title, lambda _: text)

@@ -9,10 +9,8 @@ from functools import partial
 from textual import on, work
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.message import Message
 
 from divergraph.jobs.background.shelf import BackgroundState
-from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.jobs.form_table import FORMS
@@ -58,13 +56,6 @@ class JobsScreen(JobStarter):
         "quit",
         "help",
     )
-
-    class LogRead(Message):
-        """What a job printed."""
-
-        def __init__(self, look: JobLook, text: str) -> None:
-            super().__init__()
-            self.look, self.text = look, text
 
     def body(self) -> ComposeResult:
         """The list, the stages, the problems."""
@@ -206,17 +197,7 @@ class JobsScreen(JobStarter):
         """Show what the job printed."""
         look = self._process("jobs.log")
         if look is not None:
-            self._read_log(look)
-
-    @work(thread=True, exclusive=True, group="log", exit_on_error=False)
-    def _read_log(self, look: JobLook) -> None:
-        self.post_message(self.LogRead(look, self.owner.watched.log(look.job)))
-
-    @on(LogRead)
-    def _show_log(self, event: LogRead) -> None:
-        lines = [printable(line.expandtabs(2)) for line in event.text.splitlines()]
-        text = Content("\n".join(lines or ["nothing printed yet"]))
-        self.owner.show_text(f"Log of {event.look.command}", lambda _: text)
+            self.show_printed(f"Log of {look.command}", look)
 
     def action_stop_job(self) -> None:
         """Ask, then stop it."""

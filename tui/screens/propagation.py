@@ -15,6 +15,7 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from tui.address import ScreenAddress
+from tui.jobs.watched import JobLook
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenOp
 from tui.render import path_rows
@@ -44,6 +45,7 @@ class PropagationScreen(JobStarter):
         "paths.unfold",
         "paths.keep",
         "paths.exact",
+        "paths.answer",
         "part.start",
         "part.end",
         "origin.first",
@@ -222,6 +224,17 @@ class PropagationScreen(JobStarter):
             exact = shlex.join([self.current_op()])
             self.open_form("blame", {"run": self.owner.session.target, "exact": exact})
 
+    def action_blame_answer(self) -> None:
+        """Show what the last ``blame`` of this run printed: the ops to keep, or what is left."""
+        look = self._last_blame()
+        if self.allowed("paths.answer") and look is not None:
+            self.show_printed(shlex.join(look.job.words), look)
+
+    def _last_blame(self) -> JobLook | None:
+        about = (self.owner.session.target, "run")
+        looks = (look for look in self.owner.looks if look.command == "blame")
+        return next((look for look in looks if look.target == about), None)
+
     def current_op(self) -> str:
         """The op under the cursor, of the path or of the cuts, whichever the user is in."""
         cuts = self.query_one("#cuts", RowList)
@@ -240,6 +253,8 @@ class PropagationScreen(JobStarter):
         if key_id in {"paths.next", "paths.previous"}:
             several = self._trace is not None and len(self._trace.paths) > 1
             return None if several else "there is one path only"
+        if key_id == "paths.answer":
+            return None if self._last_blame() else "blame was not asked about this run: K asks"
         if key_id == "paths.exact" and not self.current_op():
             return "no op is chosen here"
         return super().why_not(key_id)
