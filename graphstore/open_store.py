@@ -39,6 +39,20 @@ def open_store(url_or_path: str | Path, *, read_only: bool = False) -> GraphStor
     )
 
 
+def open_existing(url_or_path: str | Path, hint: str = "compare and import make one") -> GraphStore:
+    """The store at *url_or_path*; a folder must be there.
+
+    Reading another would find an empty store, as if the run of which was asked were gone.
+
+    Raises:
+        InputError: there is no such folder, or the URL is not of a known kind.
+        StoreError: the store cannot be opened.
+    """
+    if "://" not in str(url_or_path) and not Path(url_or_path).exists():
+        raise InputError("there is no store", where=str(url_or_path), hint=hint)
+    return open_store(url_or_path)
+
+
 def _embedded(root: Path, read_only: bool) -> GraphStore:
     # loading the engine would have the collector walk a big run the caller has just made
     with gc_paused():

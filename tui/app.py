@@ -20,6 +20,7 @@ from textual.worker import Worker, WorkerState
 from divergraph.jobs.background.shelf import JobShelf, store_key
 from divergraph.text.printable import printable
 from graphstore.errors import DivergraphError, InputError
+from graphstore.open_store import open_existing
 from graphstore.private_folder import private_folder
 from tui.address import ScreenAddress, parse_address
 from tui.job_follower import JobFollower
@@ -31,6 +32,7 @@ from tui.screens.base import ViewScreen
 from tui.screens.overview import OverviewScreen
 from tui.screens.palette import PaletteProvider
 from tui.screens.runs import RunsScreen
+from tui.screens.windows.line_form import LineForm
 from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.session import Session
 from tui.settings import THEMES, Settings, keep_theme, load_settings
@@ -46,8 +48,6 @@ if TYPE_CHECKING:
     from textual.filter import LineFilter
     from textual.notifications import SeverityLevel
     from textual.screen import Screen
-
-    from graphstore.contract import GraphStore
 
 
 _STEP = 0.01
@@ -92,6 +92,9 @@ class DivergraphApp(JobFollower):
         def __init__(self, address: ScreenAddress | None, *, empty: bool) -> None:
             super().__init__()
             self.address, self.empty = address, empty
+
+    next_store = ""
+    """The store to open once this one was left; empty to leave for good."""
 
     def __init__(self, session: Session, settings: Settings, start: str | None = None) -> None:
         super().__init__()
@@ -301,6 +304,27 @@ class DivergraphApp(JobFollower):
         else:
             self.notify(f"colours: {name}")
 
+    def action_other_store(self) -> None:
+        """Ask for another store; one that can be opened takes the place of this one."""
+        note = "a folder, or bolt://host:7687; runs and marks of this one are left as they are"
+        form = LineForm(self.settings.glyphs, "Open another store", note=note)
+        self.push_screen(form, self._try_store)
+
+    def _try_store(self, url: str | None) -> None:
+        if url is not None:
+            self._open_store(url)
+
+    @work(thread=True, exclusive=True, group="other-store", exit_on_error=False)
+    def _open_store(self, url: str) -> None:
+        try:
+            with open_existing(url) as store:
+                store.graphs()  # a server is asked nothing before
+        except DivergraphError as error:
+            self.call_from_thread(self.notify, str(error), severity="error")
+        else:
+            self.next_store = url
+            self.call_from_thread(self.exit)
+
     def action_redraw(self) -> None:
         """Write the whole screen anew: something else wrote to the terminal."""
         self._terminal.forget()
@@ -354,7 +378,10 @@ def run(store_url: str, run: str | None) -> int:
     """
     from divergraph.ask import open_store
 
-    def connect() -> GraphStore:
-        return open_store(store_url)
-
-    return run_app(DivergraphApp(Session(connect, store_url), load_settings(), run))
+    url, start = store_url, run
+    while True:
+        app = DivergraphApp(Session(partial(open_store, url), url), load_settings(), start)
+        code = run_app(app)
+        if not app.next_store:
+            return code
+        url, start = app.next_store, None

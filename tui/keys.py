@@ -143,6 +143,7 @@ TABLE: tuple[Key, ...] = (
     Key("runs.mark", "space", "mark", RUNS, "mark a run, again to unmark", "mark"),
     Key("runs.compare", "C", "compare", RUNS, "what changed between two marked runs", "compare"),
     Key("runs.rename", "R", "rename", RUNS, "give it another name", "rename"),
+    Key("runs.store", "O", "app.other_store", RUNS, "open another store", "store"),
     Key("runs.delete", "D", "delete", RUNS, "delete it; asks first", "delete"),
     Key("ops.wide", "w", "wide", OPS, "all columns in full, scrolling sideways", "wide"),
     Key("ops.mark", "space", "mark", OPS, "mark the row, again to unmark", "mark"),
@@ -168,9 +169,7 @@ TABLE: tuple[Key, ...] = (
     Key("paths.previous", "N", "previous_path", PATHS, "the path to the output before", "prev"),
     Key("paths.keep", "K", "blame", PATHS, "which ops to keep in higher precision: asks", "keep"),
     Key("paths.exact", "X", "what_if", PATHS, "what is left if this op were exact", "what if"),
-    Key(
-        "paths.answer", "a", "blame_answer", PATHS, "what blame said last of this run", "answer"
-    ),
+    Key("paths.answer", "a", "blame_answer", PATHS, "what blame said last of this run", "answer"),
     Key("paths.unfold", "u", "unfold", PATHS, "all ops of the path, again to fold", "unfold"),
     Key("part.unmark", "minus", "unmark", PART, "take the marks off this op", "unmark"),
     Key("part.undo", "u", "undo", PART, "take the last change of marks back", "undo"),
@@ -221,6 +220,7 @@ TABLE: tuple[Key, ...] = (
     Key("start.compare", "n", "form('compare')", START, "a new comparison", "compare"),
     Key("start.import", "i", "form('import')", START, "read a graph only", "import"),
     Key("start.capture", "c", "form('capture')", START, "run a model here", "capture"),
+    Key("start.store", "o", "app.other_store", START, "open another store", "store"),
     Key("start.look", "r", "look", START, "look again below this folder", "look again"),
     Key("job_form.start", "f5,ctrl+r", "start", KeyScope.JOB_FORM, "start the job"),
     Key("job_form.complete", "ctrl+n,ctrl+@", "complete", KeyScope.JOB_FORM, "complete a path"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -15,7 +14,6 @@ from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say_json
 from divergraph.present.json.shapes import Json, json_text
 from graphstore.contract import GraphStore
-from graphstore.errors import InputError
 from graphstore.model import GUILTY, SUSPECT, Side
 
 if TYPE_CHECKING:
@@ -132,11 +130,8 @@ def opened(given: str | None) -> Iterator[GraphStore]:
     """The store, closed at the end."""
     from graphstore.open_store import open_store
 
-    store = open_store(store_url(given))
-    try:
+    with open_store(store_url(given)) as store:
         yield store
-    finally:
-        store.close()
 
 
 @contextmanager
@@ -144,14 +139,13 @@ def opened_to_read(given: str | None) -> Iterator[GraphStore]:
     """The store, closed at the end; a folder that somebody names must be there.
 
     Raises:
-        InputError: it is not. Writing would make it; reading would find an empty store, as if
-            the run of which was asked were gone.
+        InputError: it is not.
     """
+    from graphstore.open_store import open_existing, open_store
+
     named = store_url(given)
-    if named != DEFAULT_STORE and "://" not in named and not Path(named).exists():
-        hint = f"named by --store or {STORE_VARIABLE}; compare and import make one"
-        raise InputError("there is no store", where=named, hint=hint)
-    with opened(given) as store:
+    hint = f"named by --store or {STORE_VARIABLE}; compare and import make one"
+    with open_store(named) if named == DEFAULT_STORE else open_existing(named, hint) as store:
         yield store
 
 

@@ -185,3 +185,12 @@ async def test_a_store_that_goes_away_leaves_on_screen_what_is_known(make_app, t
         await settled(pilot)
         assert "R tries again" not in text_of(app)
         assert shown_ops(app) == known
+
+
+async def test_another_store_is_opened_in_place_of_this_one(browse, several_store, analysed_store):
+    async with browse(several_store) as b:
+        await b.press("O", *"/no/such/store", "enter")
+        assert "/no/such/store" in said(b.app)
+        assert isinstance(b.app.screen, RunsScreen)
+        await b.press("O", *analysed_store, "enter")
+    assert b.app.next_store == analysed_store

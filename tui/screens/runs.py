@@ -49,6 +49,7 @@ class RunsScreen(ViewScreen):
         "runs.compare",
         "runs.rename",
         "runs.delete",
+        "runs.store",
         "commands",
         "quit",
         "help",
@@ -279,7 +280,7 @@ class RunsScreen(ViewScreen):
         here = self._here()
         if key_id == "filter.open":
             return None if self._entries else "nothing is listed"
-        if key_id == "runs.new":
+        if key_id in {"runs.new", "runs.store"}:
             return None
         if key_id.startswith("runs.") and here is None:
             return "nothing is listed"

@@ -28,6 +28,7 @@ _CHOICES = (
     ("start.compare", "form('compare')", "golden and device model, and a dump of each"),
     ("start.import", "form('import')", "a graph alone: look around in it, without values"),
     ("start.capture", "form('capture')", "every tensor of a model: the golden dump, made here"),
+    ("start.store", "app.other_store", "runs that are kept elsewhere: a folder, or Neo4j"),
 )
 """Keys with their actions and what one gets."""
 
@@ -44,6 +45,7 @@ class StartScreen(JobStarter):
         "start.compare",
         "start.import",
         "start.capture",
+        "start.store",
         "start.look",
         "view.runs",
         "view.jobs",
