@@ -17,7 +17,7 @@ from graphstore.transfer.copying import whole_run_hash
 
 @pytest.mark.slow
 @settings(
-    max_examples=8,
+    max_examples=5,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

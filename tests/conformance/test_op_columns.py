@@ -116,7 +116,7 @@ def runs_of_several_outputs(draw: st.DrawFn) -> RunData:
 
 @pytest.mark.slow
 @settings(
-    max_examples=20,
+    max_examples=8,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

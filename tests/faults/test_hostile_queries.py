@@ -133,7 +133,7 @@ class TestManagedServer:
         finally:
             note.write_text(before)
 
-    @pytest.mark.slow
+    @pytest.mark.exhaustive
     def test_it_lives_through_some_of_each_kind(self, managed: str) -> None:
         with open_store(managed) as store:
             check_all(filled(store), quick_queries(), deadly=20)
