@@ -107,3 +107,35 @@ def test_dummy_data_is_filled_here_if_nothing_is_drawn(nets, rng):
     drawn = layers.replace("value: 0.5", 'type: "gaussian"')
     made = nets.run(drawn, {"x": x, "half": x, "one": x})
     assert np.array_equal(made["y"], x + x)
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "shape"),
+    [
+        ("Region", "region_param { coords: 4 classes: 3 num: 2 }", (2, 16, 3, 2)),
+        ("RegionYolo", "region_yolo_param { coords: 4 classes: 3 num: 2 }", (2, 96)),
+        (
+            *("RegionYolo", "region_yolo_param { coords: 4 classes: 3 do_softmax: false }"),
+            (2, 16, 3, 2),
+        ),
+    ],
+)
+def test_numbers_of_boxes_as_in_darknet(nets, rng, kind, settings, shape):
+    x = rng(2, 16, 3, 2)
+    made = nets.one(kind, settings, x)
+    assert made.shape == shape
+    boxes, wanted = x.reshape(2, 2, 8, 3, 2), np.empty((2, 2, 8, 3, 2))
+    wanted[:, :, 2:4] = boxes[:, :, 2:4]
+    for at in (0, 1, 4):
+        wanted[:, :, at] = 1 / (1 + np.exp(-boxes[:, :, at]))
+    scores = boxes[:, :, 5:]
+    if "false" in settings:
+        wanted[:, :, 5:] = 1 / (1 + np.exp(-scores))
+    else:
+        wanted[:, :, 5:] = np.exp(scores) / np.exp(scores).sum(axis=2, keepdims=True)
+    assert made == pytest.approx(wanted.reshape(shape), abs=1e-6)
+
+
+def test_channels_that_are_no_boxes_are_told(nets, rng):
+    with pytest.raises(AssertionError, match=r"has 15 channels: no boxes of 4 \+ 1 \+ 3"):
+        nets.one("Region", "region_param { classes: 3 }", rng(1, 15, 3, 2))

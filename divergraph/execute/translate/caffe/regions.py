@@ -94,6 +94,31 @@ def _reorg(layer: CaffeLayer) -> list[str]:
     return [layer.reshape(turned, shape)]
 
 
+@row(
+    *("Region", "RegionYolo"),
+    source="darknet, src/region_layer.c and src/yolo_layer.c, as OpenVINO's RegionYolo has them",
+)
+def _region(layer: CaffeLayer) -> list[str]:
+    """For each box x and y, height and width as they are, objectness, classes: x, y and
+    objectness by the logistic function, classes by it (YOLOv3) or by a softmax (YOLOv2)."""
+    own = "region_yolo_param" if layer.piece.op.type == "RegionYolo" else "region_param"
+    coords, classes = layer.integer(f"{own}.coords", 4), layer.integer(f"{own}.classes", 20)
+    among_all = layer.flag(f"{own}.do_softmax", layer.flag(f"{own}.softmax", True))
+    n, channels, height, width = layer.shape()
+    boxes = channels // (coords + 1 + classes)
+    if boxes * (coords + 1 + classes) != channels or coords < 2:
+        raise layer.refused(f"has {channels} channels: no boxes of {coords} + 1 + {classes}")
+    apart = layer.reshape(layer.bottom(), (n, boxes, coords + 1 + classes, height * width))
+    sizes = layer.piece.ints(2, coords - 2, 1, classes)
+    middle, size, objectness, scores = layer.piece.add_many("Split", 4, apart, sizes, axis=2)
+    middle, objectness = layer.add("Sigmoid", middle), layer.add("Sigmoid", objectness)
+    scores = layer.add("Softmax", scores, axis=2) if among_all else layer.add("Sigmoid", scores)
+    made = layer.add("Concat", middle, size, objectness, scores, axis=2)
+    is_flat = own == "region_yolo_param" and among_all
+    shape = (n, channels * height * width) if is_flat else layer.shape()
+    return [layer.reshape(made, shape)]
+
+
 @row("Upsample", source="Ascend's caffe.proto (UpsampleParameter) and forks for YOLOv3")
 def _upsample(layer: CaffeLayer) -> list[str]:
     if len(layer.bottoms) > 1:
