@@ -39,10 +39,12 @@ def check_role(request: Request, needed: UserRole) -> None:
         raise HTTPException(403, f"this needs the role {needed.value}")
 
 
-def document(shape: Mapping[str, Json], headers: Mapping[str, str] | None = None) -> Response:
+def document(
+    shape: Mapping[str, Json], headers: Mapping[str, str] | None = None, status: int = 200
+) -> Response:
     """*shape* as the command line prints it."""
     text = printable_json(json_text(shape), ascii_only=False)
-    return Response(f"{text}\n", headers=headers, media_type="application/json")
+    return Response(f"{text}\n", status, headers, media_type="application/json")
 
 
 class Answering:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,12 +14,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from divergraph.jobs.background.shelf import JobShelf
 from divergraph.server.access import Access
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.asking import AskingPool, ClientGoneError
 from divergraph.server.changing import ChangingRoutes
 from divergraph.server.cypher_routes import CypherRoutes
-from divergraph.server.figures import MEDIA_TYPE, Figures
+from divergraph.server.figures import MEDIA_TYPE, RequestFigures
+from divergraph.server.jobs.job_table import JobTable
+from divergraph.server.jobs.routes import JobRoutes
+from divergraph.server.jobs.runner import JobRunner
 from divergraph.server.openapi import openapi
 from divergraph.server.problems import problem_of
 from divergraph.server.roots import Roots
@@ -27,6 +33,7 @@ from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
+from graphstore.private_folder import private_folder
 
 _CLIENT_GONE = 499
 """What access logs show of a client that did not wait; nobody reads the answer."""
@@ -34,8 +41,8 @@ _CLIENT_GONE = 499
 
 def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
-    pool = AskingPool(settings.limits.workers)
-    answering, figures = Answering(store, pool, Roots.of(settings)), Figures()
+    pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
+    answering, figures = Answering(store, pool, roots), RequestFigures()
     cypher = CypherRoutes(answering, settings.limits)
     changing = ChangingRoutes(answering, settings.limits)
 
@@ -53,9 +60,15 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         check_role(request, UserRole.READER)
         return PlainTextResponse(figures.text(), media_type=MEDIA_TYPE)
 
+    runner = None if settings.state is None else _runner_of(settings, settings.state)
+
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        if runner is not None:
+            runner.start()
         yield
+        if runner is not None:
+            runner.end()
         store.close()
 
     questions = [
@@ -76,6 +89,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),
         Route(f"{VERSION}/plan", cypher.plan, methods=["POST"]),
         Route(f"{VERSION}/queries", cypher.named),
+        *([] if runner is None else _job_routes(JobRoutes(answering, settings, roots, runner))),
         Route("/openapi.json", _described),
         Route("/healthz", _alive),
         Route("/readyz", ready),
@@ -86,6 +100,23 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         routes=routes, exception_handlers=dict.fromkeys(kinds, _failed), lifespan=lifespan
     )
     return Access(figures.counted(app), settings, TokenFile(settings.tokens))
+
+
+def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
+    private_folder(state)
+    shelf = JobShelf(state / "jobs", kept=sys.maxsize)  # what ended is in the table, once seen
+    return JobRunner(JobTable(state / "jobs.sqlite"), shelf, settings.store, settings.limits)
+
+
+def _job_routes(jobs: JobRoutes) -> list[Route]:
+    place = f"{VERSION}/jobs"
+    return [
+        Route(place, jobs.add, methods=["POST"]),
+        Route(place, jobs.all, methods=["GET"]),
+        Route(f"{place}/{{job}}", jobs.one, methods=["GET"]),
+        Route(f"{place}/{{job}}", jobs.stop, methods=["DELETE"]),
+        Route(f"{place}/{{job}}/events", jobs.events, methods=["GET"]),
+    ]
 
 
 async def _described(_request: Request) -> Response:

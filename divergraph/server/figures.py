@@ -12,7 +12,7 @@ _BOUNDS = (0.005, 0.025, 0.1, 0.25, 1.0, 5.0, 30.0)
 MEDIA_TYPE = "text/plain; version=0.0.4"
 
 
-class Figures:
+class RequestFigures:
     """Counts the requests that go through to *app*, by address (not by what stands in it)."""
 
     def __init__(self) -> None:

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import click
 
 from divergraph.present.schema import answer_schemas
+from divergraph.server.jobs.job_table import QueuedState
+from divergraph.server.jobs.requests import JOB_COMMANDS
 from divergraph.server.parameters import is_required, parameters_of, public_name
 from divergraph.server.problems import MEDIA_TYPE
 from divergraph.server.route_table import QUESTIONS, VERSION, QuestionRoute
@@ -51,6 +53,33 @@ _NEW_NAME: Schema = {
     "properties": {"name": _TEXT},
 }
 
+_MOMENT: Schema = {"type": ["number", "null"], "description": "Seconds since 1970."}
+_COUNT: Schema = {"type": "integer"}
+_MAYBE_COUNT: Schema = {"type": ["integer", "null"]}
+_JOB_FIELDS: Schema = {
+    **dict.fromkeys(("id", "command", "owner", "error", "stage"), _TEXT),
+    "state": {"enum": [state.value for state in QueuedState]},
+    **dict.fromkeys(("asked", "started", "ended"), _MOMENT),
+    **dict.fromkeys(("attempts", "done", "problems"), _COUNT),
+    **dict.fromkeys(("exit_code", "total"), _MAYBE_COUNT),
+    "made": {"type": "array", "items": _TEXT, "description": "Runs and graphs it wrote."},
+}
+_JOB: Schema = {
+    "type": "object",
+    "required": list(_JOB_FIELDS),
+    "additionalProperties": False,
+    "properties": _JOB_FIELDS,
+}
+_JOB_REQUEST: Schema = {
+    "type": "object",
+    "required": ["command"],
+    "additionalProperties": False,
+    "properties": {
+        "command": {"enum": list(JOB_COMMANDS)},
+        "options": {"type": "object", "description": "By name, as on the command line."},
+    },
+}
+
 
 @cache
 def openapi() -> str:
@@ -74,6 +103,7 @@ def openapi() -> str:
                 "parameters": run,
             }
         }
+    paths |= _jobs()
     described = {
         "openapi": "3.1.0",
         "info": {"title": "Divergraph", "version": __version__},
@@ -85,6 +115,25 @@ def openapi() -> str:
         },
     }
     return json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+
+
+def _jobs() -> dict[str, Schema]:
+    """The addresses of jobs."""
+    job, place = [_in_path("job")], f"{VERSION}/jobs"
+    listed = {"type": "object", "properties": {"jobs": {"type": "array", "items": _JOB}}}
+    stopped = {"type": "object", "properties": {"stopped": _TEXT}}
+    added = _posted("Run a command as a job.", _JOB_REQUEST, _JOB)
+    added["responses"]["202"] = added["responses"].pop("200")
+    told = _operation("What the job tells, as it does.", job, _TEXT)
+    told["responses"]["200"]["content"] = {"text/event-stream": {"schema": _TEXT}}
+    return {
+        place: {"get": _operation("The last jobs, newest first.", [], listed), "post": added},
+        f"{place}/{{job}}": {
+            "get": _operation("A job, and how far it is.", job, _JOB),
+            "delete": _operation("Stop it.", job, stopped),
+        },
+        f"{place}/{{job}}/events": {"get": told},
+    }
 
 
 def _asked(route: QuestionRoute, answers: Mapping[str, list[Schema]]) -> Schema:

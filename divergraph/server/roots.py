@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -14,9 +14,10 @@ from divergraph.server.settings import ServerSettings
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The *folders* whose files may be read; None: all that this process may read."""
+    """The *folders* whose files may be read, by name in ``named``; None: all that we may read."""
 
     folders: tuple[Path, ...] | None
+    named: Mapping[str, Path] = field(default_factory=dict)
 
     @classmethod
     def of(cls, settings: ServerSettings) -> Roots:
@@ -24,7 +25,25 @@ class Roots:
         users."""
         if not settings.roots and not settings.needs_tokens:
             return cls(None)
-        return cls(tuple(path.resolve() for _, path in settings.roots))
+        named = {name: path.resolve() for name, path in settings.roots}
+        return cls(tuple(named.values()), named)
+
+    def path(self, text: str) -> Path:
+        """The file or folder that *text* names: ``ROOT:PATH/BELOW/IT``; on one's own machine and
+        without roots any path.
+
+        Raises:
+            HTTPException: there is no such root, or it leads out of it; where it lies is not said.
+        """
+        root, sign, below = text.partition(":")
+        folder = self.named.get(root)
+        if folder is None or not sign:
+            if self.folders is None:
+                return Path(text).expanduser().resolve()
+            raise HTTPException(403, f"paths start with a root: {', '.join(self.named) or 'none'}:")
+        path = (folder / below.lstrip("/")).resolve()
+        self.check([path])
+        return path
 
     def check(self, paths: Iterable[Path]) -> None:
         """Return if the files and folders *paths* lie in the roots, and no link leads out of them.
@@ -36,7 +55,7 @@ class Roots:
             return
         for path in paths:
             if not all(self._hold(each) for each in _with_links(path)):
-                raise HTTPException(403, "the files of this run are in none of the server's roots")
+                raise HTTPException(403, "the files are in none of the server's roots")
 
     def _hold(self, path: Path) -> bool:
         real = path.resolve()

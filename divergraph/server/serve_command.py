@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import click
 
 from divergraph.cli.options import common, print_json, store_url
 from divergraph.cli.say import say, say_cells
+from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
 from divergraph.server.settings import ServerSettings, is_loopback
 from divergraph.server.tokens import TokenFile, UserRole
@@ -22,6 +24,13 @@ def _tokens_path() -> Path:
     from platformdirs import user_config_path
 
     return user_config_path("divergraph") / "tokens.json"
+
+
+def _state_path(store: str) -> Path:
+    from platformdirs import user_state_path
+
+    name = hashlib.sha256(store_key(store).encode()).hexdigest()[:16]
+    return user_state_path("divergraph") / "serve" / name
 
 
 @click.group("serve", invoke_without_command=True)
@@ -53,6 +62,12 @@ def _tokens_path() -> Path:
 @click.option(
     "--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is called by, too."
 )
+@click.option(
+    "--state",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where its jobs are kept. Default: a folder for this store in your state folder.",
+)
 @common
 @click.pass_context
 def serve_command(
@@ -65,6 +80,7 @@ def serve_command(
     key: Path | None,
     behind_proxy: bool,
     hosts: tuple[str, ...],
+    state: Path | None,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -88,6 +104,7 @@ def serve_command(
         behind_proxy=behind_proxy,
         certificate=certificate,
         key=key,
+        state=state or _state_path(store_url(store)),
     )
     _check(settings)
     try:

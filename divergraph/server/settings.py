@@ -12,7 +12,11 @@ _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 @dataclass(frozen=True, slots=True)
 class Limits:
     """How much one client may take: bytes of a body, seconds to send it, requests a second (and at
-    once), rows of a page; ``workers`` are questions answered at once, ``connections`` clients."""
+    once), rows of a page; ``workers`` are questions answered at once, ``connections`` clients.
+
+    ``jobs`` run at once, ``jobs_of_one`` of them of one user, who may have ``waiting`` more in the
+    queue; one that takes ``job_seconds`` is stopped. ``claim_seconds`` after a job was taken its
+    process must have a folder."""
 
     body: int = 1 << 20
     body_seconds: float = 10.0
@@ -21,6 +25,11 @@ class Limits:
     page: int = 10_000
     workers: int = 8
     connections: int = 1000
+    jobs: int = 2
+    jobs_of_one: int = 2
+    waiting: int = 100
+    job_seconds: float = 6 * 3600.0
+    claim_seconds: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,8 @@ class ServerSettings:
 
     ``roots`` are the folders, by name, in which dumps may be read; none: anywhere, which is for
     one's own machine. ``tokens`` is the file of those who may ask. ``hosts`` are names in a
-    browser's address line that mean this server, beside its own.
+    browser's address line that mean this server, beside its own. ``state`` is the folder of its
+    jobs; without one there are none.
     """
 
     store: str
@@ -37,6 +47,7 @@ class ServerSettings:
     port: int = 8321
     roots: tuple[tuple[str, Path], ...] = ()
     tokens: Path = Path("tokens.json")
+    state: Path | None = None
     hosts: tuple[str, ...] = ()
     behind_proxy: bool = False
     certificate: Path | None = None

@@ -88,11 +88,18 @@ def store_key(url: str) -> str:
     return url if "://" in url else str(Path(url).expanduser().resolve())
 
 
-class JobShelf:
-    """The jobs below *root*."""
+def new_job_id(now: float) -> str:
+    """An id for a job asked for at *now*, seconds since 1970; ids are in order of time."""
+    moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
+    return f"{moment}-{f'{now % 1:.6f}'[2:]}-{secrets.token_hex(4)}"
 
-    def __init__(self, root: Path) -> None:
+
+class JobShelf:
+    """The jobs below *root*; what ended before the last *kept* of them is forgotten."""
+
+    def __init__(self, root: Path, kept: int = _KEPT_JOBS) -> None:
         self.root = root
+        self._kept = kept
 
     def jobs(self, store: str | None = None) -> list[BackgroundJob]:
         """All jobs, or those of one store (:func:`store_key`), newest first."""
@@ -102,10 +109,20 @@ class JobShelf:
         found = (self._job(each) for each in folders if not each.name.startswith("."))
         return [job for job in found if job and (store is None or job.store == store)]
 
+    def named(self, name: str) -> BackgroundJob | None:
+        """The job of this id; None if there is none."""
+        return self._job(self.root / name)
+
     def start(
-        self, words: Sequence[str], store: str, directory: Path | None = None
+        self,
+        words: Sequence[str],
+        store: str,
+        directory: Path | None = None,
+        *,
+        name: str | None = None,
     ) -> BackgroundJob:
-        """Run ``divergraph WORDS`` as a process that outlives this one, and forget old ones.
+        """Run ``divergraph WORDS`` as a process that outlives this one, and forget old ones. *name*
+        is its id, one in order of time if not given.
 
         Raises:
             OSError: its folder cannot be made.
@@ -113,8 +130,7 @@ class JobShelf:
         """
         self._forget_old()
         now = time.time()
-        moment = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-        folder = self.root / f"{moment}-{f'{now % 1:.6f}'[2:]}-{secrets.token_hex(2)}"
+        folder = self.root / (name or new_job_id(now))
         new = folder.with_name(_NEW + folder.name)
         private_folder(new)
         directory = directory or Path.cwd()
@@ -174,14 +190,14 @@ class JobShelf:
             return ""
 
     def _forget_old(self) -> None:
-        """Clear what is over for 30 days, and what ended before the last 50 jobs were asked for.
+        """Clear what is over for 30 days, and what ended before the last jobs were asked for.
 
         One that was stopped or lost may still be taken up again, so only its age counts.
         """
         oldest = time.time() - _OLDEST_SECONDS
         for place, job in enumerate(self.jobs()):
             old = (job.ended or job.asked) < oldest
-            surplus = place >= _KEPT_JOBS and job.state is BackgroundState.ENDED
+            surplus = place >= self._kept and job.state is BackgroundState.ENDED
             if job.state is not BackgroundState.RUNNING and (old or surplus):
                 with suppress(InputError):  # somebody took it up again meanwhile
                     self.clear(job)

@@ -1,0 +1,166 @@
+"""The queue of jobs, in a database that several servers of one store may share.
+
+Each change is one transaction, so that a server that is killed leaves no job half claimed.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from divergraph.jobs.background.shelf import new_job_id
+from graphstore.errors import StoreError, UnknownNameError
+
+_BUSY_SECONDS = 30.0
+_TABLE = """
+CREATE TABLE IF NOT EXISTS jobs (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, command TEXT NOT NULL, words TEXT NOT NULL,
+    state TEXT NOT NULL, asked REAL NOT NULL, started REAL, ended REAL,
+    attempts INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, error TEXT NOT NULL DEFAULT ''
+) STRICT
+"""
+_FAIREST = """
+SELECT id FROM jobs AS mine WHERE state = 'queued' AND (
+    SELECT count(*) FROM jobs WHERE state = 'running' AND owner = mine.owner) < ?
+ORDER BY (SELECT count(*) FROM jobs WHERE state = 'running' AND owner = mine.owner), asked LIMIT 1
+"""
+"""Who has least that runs comes first, then who waits longest."""
+
+
+class QueuedState(StrEnum):
+    """Where a job of the queue is; *lost* is one whose process ended without a word, each time."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    ENDED = "ended"
+    STOPPED = "stopped"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """A job as its row says. Times are seconds since 1970; ``exit_code`` is that of its command."""
+
+    id: str
+    owner: str
+    command: str
+    words: tuple[str, ...]
+    state: QueuedState
+    asked: float
+    started: float | None
+    ended: float | None
+    attempts: int
+    exit_code: int | None
+    error: str
+
+
+class JobTable:
+    """The jobs in the database *path*."""
+
+    def __init__(self, path: Path) -> None:
+        """Open it, or make it.
+
+        Raises:
+            StoreError: it cannot be read or made.
+        """
+        self._path = path
+        with self._changing() as database:
+            database.execute(_TABLE)
+
+    def add(self, owner: str, command: str, words: Sequence[str]) -> QueuedJob:
+        """Put a job at the end of the queue."""
+        now = time.time()
+        name = new_job_id(now)
+        with self._changing() as database:
+            database.execute(
+                "INSERT INTO jobs (id, owner, command, words, state, asked) "
+                "VALUES (?, ?, ?, ?, ?, ?)",
+                (name, owner, command, json.dumps(list(words)), QueuedState.QUEUED, now),
+            )
+        return self.job(name)
+
+    def claim(self, of_one_owner: int) -> QueuedJob | None:
+        """The job that is to run next, which now counts as running; None if none may: each owner
+        has *of_one_owner* at most."""
+        with self._changing() as database:
+            row = database.execute(_FAIREST, (of_one_owner,)).fetchone()
+            if row is None:
+                return None
+            database.execute(
+                "UPDATE jobs SET state = 'running', started = ?, attempts = attempts + 1 "
+                "WHERE id = ?",
+                (time.time(), row[0]),
+            )
+        return self.job(row[0])
+
+    def change(self, name: str, state: QueuedState, **more: Any) -> None:
+        """Note the state of a job, and *more* of its columns."""
+        columns = {"state": state, **more}
+        settings = ", ".join(f"{column} = ?" for column in columns)
+        with self._changing() as database:
+            database.execute(
+                f"UPDATE jobs SET {settings} WHERE id = ?",  # noqa: S608 - our own columns
+                (*columns.values(), name),
+            )
+
+    def cancel(self, name: str) -> bool:
+        """Take a job that still waits off the queue; False if it does not wait."""
+        with self._changing() as database:
+            changed = database.execute(
+                "UPDATE jobs SET state = 'stopped', ended = ? WHERE id = ? AND state = 'queued'",
+                (time.time(), name),
+            )
+            return changed.rowcount == 1
+
+    def job(self, name: str) -> QueuedJob:
+        """One job.
+
+        Raises:
+            UnknownNameError: there is none of this id.
+        """
+        found = self._rows("WHERE id = ?", name)
+        if not found:
+            raise UnknownNameError("job", name)
+        return found[0]
+
+    def jobs(self, state: QueuedState | None = None, most: int = 1000) -> list[QueuedJob]:
+        """The last jobs, or those in *state*, newest first."""
+        if state is None:
+            return self._rows("ORDER BY asked DESC LIMIT ?", most)
+        return self._rows("WHERE state = ? ORDER BY asked DESC LIMIT ?", state, most)
+
+    def _rows(self, rest: str, *values: Any) -> list[QueuedJob]:
+        columns = ", ".join(field.name for field in fields(QueuedJob))
+        with self._changing() as database:
+            database.row_factory = sqlite3.Row
+            text = f"SELECT {columns} FROM jobs {rest}"  # noqa: S608 - our own texts
+            rows = database.execute(text, values).fetchall()
+        return [_job_of(dict(row)) for row in rows]
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction, which nobody else changes anything in."""
+        try:
+            connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
+            with closing(connection):
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                except BaseException:
+                    connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise StoreError(f"the queue of jobs: {error}", where=str(self._path)) from error
+
+
+def _job_of(row: dict[str, Any]) -> QueuedJob:
+    words, state = tuple(json.loads(row["words"])), QueuedState(row["state"])
+    return QueuedJob(**{**row, "words": words, "state": state})

@@ -1,0 +1,130 @@
+"""Which commands may be asked for as jobs, and how a request becomes a command line.
+
+Only options that are named here are taken: others write files, name programs to run, or are the
+server's own business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+from divergraph.server.parameters import command_of, public_name
+from divergraph.server.roots import Roots
+from graphstore.errors import InputError
+
+
+@dataclass(frozen=True, slots=True)
+class JobCommand:
+    """The parameters of a command that a request may give, under the names its function has:
+    ``reads`` are paths below a root, ``takes`` plain values. ``about`` are the names of runs whose
+    files are read."""
+
+    reads: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    about: tuple[str, ...] = ()
+
+
+_JUDGED = ("precision", "suspect", "guilty", "memory")
+
+JOB_COMMANDS: Mapping[str, JobCommand] = {
+    "import": JobCommand(("path", "weights"), ("name", "replace_it", "phase")),
+    "compare": JobCommand(
+        (
+            *("golden", "golden_dump", "device", "device_dump", "device_graph", "weights"),
+            *("thresholds", "match", "undumped_outputs", "undumped_graph"),
+        ),
+        (
+            *("name", "replace_it", "method", "rank", "step", "ranks", "steps", "model_id", "time"),
+            *_JUDGED,
+        ),
+    ),
+    "analyse": JobCommand((), ("run", *_JUDGED), ("run",)),
+    "minimize": JobCommand(
+        (),
+        ("run", "starts", "ends", "budget", "seconds", "timeout", "flaky", "factor"),
+        ("run",),
+    ),
+    "blame": JobCommand(
+        (), ("run", "others", "top", "outputs", "exact", "memory"), ("run", "others")
+    ),
+}
+REPLACE = "replace_it"
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A command with its words, behind the program's name; the names of ``runs`` it is about, and
+    whether it ``replaces`` what has a name already."""
+
+    command: str
+    words: tuple[str, ...]
+    runs: tuple[str, ...]
+    replaces: bool
+
+
+def request_of(command: Any, options: Mapping[str, Any], roots: Roots, store: str) -> JobRequest:
+    """What is asked for: *options* by their public names, as the command line has them.
+
+    Raises:
+        InputError: no such command or option, or a value its command does not take.
+        HTTPException: a path is in none of the *roots*.
+    """
+    known = JOB_COMMANDS.get(command) if isinstance(command, str) else None
+    if known is None:
+        raise InputError("no job does that", where="command", hint=", ".join(JOB_COMMANDS))
+    params = {param.name: param for param in command_of(command).params}
+    allowed = {public_name(params[name]): name for name in (*known.reads, *known.takes)}
+    for name in options:
+        if name not in allowed:
+            hint = f"{command} has {', '.join(sorted(allowed))}"
+            raise InputError("there is no such option for a job", where=name, hint=hint)
+    given = {allowed[name]: _texts(name, value) for name, value in options.items()}
+    for name in known.reads:
+        given = {**given, name: [str(roots.path(each)) for each in given.get(name, ())]}
+    named: list[str] = []
+    placed: list[str] = []
+    for name, texts in given.items():
+        (placed if isinstance(params[name], click.Argument) else named).extend(
+            _words(params[name], texts)
+        )
+    words = (command, *named, "--store", store, "--", *placed)
+    _check(command, words)
+    runs = tuple(text for name in known.about for text in given.get(name, ()))
+    return JobRequest(command, words, runs, bool(given.get(REPLACE)))
+
+
+def _texts(name: str, value: object) -> list[str]:
+    """The words of one option: none for false, ``true`` for a flag that is set."""
+    if isinstance(value, bool):
+        return ["true"] if value else []
+    if isinstance(value, list) and value and not any(isinstance(each, list) for each in value):
+        return [text for each in value for text in _texts(name, each)]
+    if isinstance(value, str | int | float):
+        return [str(value)]
+    raise InputError("a text, a number, true, false, or a list of those is needed", where=name)
+
+
+def _words(param: click.Parameter, texts: Sequence[str]) -> Iterator[str]:
+    if isinstance(param, click.Argument):
+        yield from texts
+    elif isinstance(param, click.Option) and param.is_flag:
+        yield from [max(param.opts, key=len)] * min(1, len(texts))
+    else:
+        # one word: a value that begins with a dash is still no option
+        yield from (f"{max(param.opts, key=len)}={text}" for text in texts)
+
+
+def _check(command: str, words: Sequence[str]) -> None:
+    """Return if the command takes these words.
+
+    Raises:
+        InputError: it does not.
+    """
+    try:
+        command_of(command).make_context(command, list(words[1:]))
+    except click.UsageError as error:
+        raise InputError(error.format_message(), where=command) from error

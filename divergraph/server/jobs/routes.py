@@ -1,0 +1,167 @@
+"""Jobs over HTTP: asked for, listed, followed and stopped."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from divergraph.api.runs.compared_run import ComparedRun
+from divergraph.jobs.background.job_files import PROGRESS
+from divergraph.jobs.background.progress_file import ProgressReader
+from divergraph.present.json.shapes import Json
+from divergraph.server.answering import Answering, check_role, document
+from divergraph.server.cypher_routes import read_object
+from divergraph.server.jobs.job_table import QueuedJob, QueuedState
+from divergraph.server.jobs.requests import JobRequest, request_of
+from divergraph.server.jobs.runner import JobRunner
+from divergraph.server.roots import Roots
+from divergraph.server.settings import ServerSettings
+from divergraph.server.tokens import User, UserRole
+from graphstore.cancellation import Cancellation
+from graphstore.errors import InputError
+
+_LOOK_SECONDS = 0.25
+_QUIET_SECONDS = 15.0
+"""So often a stream says that it lives, or a proxy would close it."""
+_OVER = (QueuedState.ENDED, QueuedState.STOPPED, QueuedState.LOST)
+
+
+class JobRoutes:
+    """Jobs of the users of one server."""
+
+    def __init__(
+        self, answering: Answering, settings: ServerSettings, roots: Roots, runner: JobRunner
+    ) -> None:
+        self._answering, self._roots, self._runner = answering, roots, runner
+        self._store, self._limits = settings.store, settings.limits
+        self._table, self._folder = runner.table, runner.shelf.root
+
+    async def add(self, request: Request) -> Response:
+        """Ask for a job, ``{"command": ..., "options": {...}}``; 202 with its state."""
+        check_role(request, UserRole.ANALYST)
+        asked = await read_object(request, self._limits, {"command", "options"})
+        options = asked.get("options", {})
+        if not isinstance(options, dict):
+            raise InputError("an object is needed", where="options")
+        wish = request_of(asked.get("command"), options, self._roots, self._store)
+        if wish.replaces:
+            check_role(request, UserRole.ADMIN)
+        work = partial(self._add, wish, _user(request).name)
+        return await self._answering.pool.answer(request, work)
+
+    async def all(self, request: Request) -> Response:
+        """The last jobs, newest first."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            return document({"jobs": [self._shape(job) for job in self._table.jobs()]})
+
+        return await self._answering.pool.answer(request, work)
+
+    async def one(self, request: Request) -> Response:
+        """One job, and how far it is."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            return document(self._shape(self._table.job(request.path_params["job"])))
+
+        return await self._answering.pool.answer(request, work)
+
+    async def stop(self, request: Request) -> Response:
+        """End a job of one's own, or as an admin any."""
+        check_role(request, UserRole.ANALYST)
+        user = _user(request)
+
+        def work(_cancellation: Cancellation) -> Response:
+            job = self._table.job(request.path_params["job"])
+            if job.owner != user.name and not user.role.may(UserRole.ADMIN):
+                raise HTTPException(403, "it is somebody else's")
+            self._runner.stop(job)
+            return document({"stopped": job.id})
+
+        return await self._answering.pool.answer(request, work)
+
+    async def events(self, request: Request) -> Response:
+        """What a job tells, line by line as it does, as server-sent events; with
+        ``Last-Event-ID`` what came behind that one."""
+        check_role(request, UserRole.READER)
+        name = request.path_params["job"]
+        await to_thread.run_sync(self._table.job, name)
+        seen = request.headers.get("last-event-id", "0")
+        if not seen.isdigit():
+            raise InputError("an event of this server has a number", where="Last-Event-ID")
+        told = self._told(name, int(seen))
+        return StreamingResponse(told, media_type="text/event-stream")
+
+    def _add(self, wish: JobRequest, owner: str, _cancellation: Cancellation) -> Response:
+        for name in wish.runs:
+            files = ComparedRun(name, store=self._answering.store).files.values()
+            self._roots.check(files)
+        waiting = [each for each in self._table.jobs(QueuedState.QUEUED) if each.owner == owner]
+        if len(waiting) >= self._limits.waiting:
+            raise HTTPException(429, f"{len(waiting)} of your jobs wait already")
+        job = self._table.add(owner, wish.command, wish.words)
+        return document(self._shape(job), {"Location": f"/v1/jobs/{job.id}"}, 202)
+
+    def _shape(self, job: QueuedJob) -> dict[str, Json]:
+        told = ProgressReader(self._progress(job.id)).look()
+        stage = told.stages[-1] if told.stages else None
+        return {
+            "id": job.id,
+            "command": job.command,
+            "owner": job.owner,
+            "state": job.state.value,
+            "asked": job.asked,
+            "started": job.started,
+            "ended": job.ended,
+            "attempts": job.attempts,
+            "exit_code": job.exit_code,
+            "error": job.error or told.failed,
+            "stage": "" if stage is None else stage.text,
+            "done": 0 if stage is None else stage.done,
+            "total": None if stage is None else stage.total,
+            "problems": len(told.problems) + told.more_problems,
+            "made": list(told.kept),
+        }
+
+    def _progress(self, name: str) -> Path:
+        return self._folder / name / PROGRESS
+
+    async def _told(self, name: str, seen: int) -> AsyncIterator[bytes]:
+        quiet = 0.0
+        while True:
+            job = await to_thread.run_sync(self._table.job, name)  # before the last look
+            lines = await to_thread.run_sync(_lines_behind, self._progress(name), seen)
+            for line in lines:
+                seen += len(line)
+                yield b"id: %d\ndata: %s\n\n" % (seen, line.rstrip(b"\n"))
+            if job.state in _OVER:
+                yield b"event: end\ndata: %s\n\n" % job.state.value.encode()
+                return
+            quiet = 0.0 if lines else quiet + _LOOK_SECONDS
+            if quiet >= _QUIET_SECONDS:
+                quiet = 0.0
+                yield b": it goes on\n\n"
+            await anyio.sleep(_LOOK_SECONDS)
+
+
+def _user(request: Request) -> User:
+    user: User = request.scope["user"]
+    return user
+
+
+def _lines_behind(path: Path, seen: int) -> list[bytes]:
+    """The whole lines of a file behind so many bytes; none while it is not there."""
+    try:
+        with path.open("rb") as file:
+            file.seek(seen)
+            return [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
+    except FileNotFoundError:
+        return []

@@ -1,0 +1,223 @@
+"""Jobs of a server: real processes, asked for and followed over HTTP."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from full_run import sample_run
+from served import served
+
+from divergraph.api.demo import demo_data
+from divergraph.inputs.kept_paths import FILES
+from divergraph.jobs.background.shelf import JobShelf
+from divergraph.server.jobs.job_table import JobTable, QueuedState
+from divergraph.server.jobs.runner import JobRunner
+from divergraph.server.settings import Limits, ServerSettings
+from divergraph.server.tokens import TokenFile, UserRole
+from graphstore.errors import UnknownNameError
+from graphstore.open_store import open_store
+
+PATIENCE = 120.0
+GRAPH = {"command": "import", "options": {"path": "data:device_graph", "name": "net"}}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> ServerSettings:
+    """A server for one's own machine that reads below the folder ``data`` only."""
+    place = tmp_path / "data"
+
+    shutil.copytree(demo_data().device, place / "device_graph")
+    (place / "text").write_text("no graph")
+    return ServerSettings(
+        str(tmp_path / "store"),
+        tokens=tmp_path / "tokens",
+        state=tmp_path / "state",
+        roots=(("data", place),),
+    )
+
+
+@pytest.fixture
+def own(settings: ServerSettings) -> Iterator[httpx.Client]:
+    """A client of it."""
+    with served(settings) as client:
+        yield client
+
+
+def until_over(client: httpx.Client, job: str) -> dict[str, object]:
+    end = time.monotonic() + PATIENCE
+    while time.monotonic() < end:
+        found = client.get(f"/v1/jobs/{job}").json()
+        if found["ended"] is not None:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"it does not end: {found}")
+
+
+def events(client: httpx.Client, job: str, seen: str | None = None) -> list[dict[str, str]]:
+    """The events of a job until the stream ends."""
+    headers = {} if seen is None else {"Last-Event-ID": seen}
+    text = client.get(f"/v1/jobs/{job}/events", headers=headers).text
+    blocks = [block for block in text.split("\n\n") if block and not block.startswith(":")]
+    return [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks]
+
+
+@pytest.mark.slow
+def test_a_graph_is_imported_and_its_end_is_told(own: httpx.Client) -> None:
+    asked = own.post("/v1/jobs", json=GRAPH)
+    assert asked.status_code == 202
+    job = asked.json()["id"]
+    assert asked.headers["location"] == f"/v1/jobs/{job}"
+    told = events(own, job)
+    assert told[-1] == {"event": "end", "data": "ended"}
+    assert any(json.loads(each["data"]).get("kept") == "net" for each in told[:-1])
+    assert events(own, job, told[0]["id"]) == told[1:], "a client that comes back misses nothing"
+    found = until_over(own, job)
+    assert (found["state"], found["exit_code"], found["made"]) == ("ended", 0, ["net"])
+    assert own.get("/v1/graphs/net/ops?limit=1").status_code == 200
+    assert [each["id"] for each in own.get("/v1/jobs").json()["jobs"]] == [job]
+    wrong = {"command": "import", "options": {"path": "data:text"}}
+    failed = until_over(own, own.post("/v1/jobs", json=wrong).json()["id"])
+    assert failed["exit_code"] == 2
+    assert "text" in str(failed["error"])
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "said"),
+    [
+        ({"command": "serve"}, 400, "no job does that"),
+        ({"command": "minimize", "options": {"oracle": "sh"}}, 400, "no such option for a job"),
+        ({"command": "compare", "options": {"html": "/tmp/x"}}, 400, "no such option for a job"),
+        ({"command": "import", "options": {"path": {}}}, 400, "a text, a number"),
+        ({"command": "import", "options": {}}, 400, "Missing argument"),
+        ({"command": "import", "options": {"path": "/etc/passwd"}}, 403, "start with a root"),
+        ({"command": "import", "options": {"path": "data:../../x"}}, 403, "none of the server"),
+        ({"command": "compare", "options": {"golden": "other:x"}}, 403, "start with a root"),
+        ({"command": "blame", "options": {"run": "nobody"}}, 404, "nobody"),
+        ([], 400, "object"),
+    ],
+)
+def test_what_no_job_does(own: httpx.Client, request_: object, status: int, said: str) -> None:
+    answer = own.post("/v1/jobs", json=request_)
+    assert answer.status_code == status, answer.text
+    assert said in answer.text
+    assert own.get("/v1/jobs").json() == {"jobs": []}
+
+
+def test_who_may_ask_and_stop(settings: ServerSettings) -> None:
+    file = TokenFile(settings.tokens)
+    roles = {"ann": UserRole.ANALYST, "bob": UserRole.ANALYST, "eve": UserRole.READER}
+    known = {name: f"Bearer {file.add(name, role)}" for name, role in roles.items()}
+    team = ServerSettings(
+        settings.store,
+        tokens=settings.tokens,
+        state=settings.state,
+        roots=settings.roots,
+        behind_proxy=True,
+        limits=Limits(jobs=0, waiting=1),
+    )
+    with served(team) as client:
+
+        def ask(name: str, method: str, url: str, **more: object) -> httpx.Response:
+            return client.request(method, url, headers={"Authorization": known[name]}, **more)
+
+        assert ask("eve", "POST", "/v1/jobs", json=GRAPH).status_code == 403
+        job = ask("ann", "POST", "/v1/jobs", json=GRAPH).json()["id"]
+        assert ask("ann", "POST", "/v1/jobs", json=GRAPH).status_code == 429
+        replacing = {"command": "import", "options": {**GRAPH["options"], "replace": True}}
+        assert ask("bob", "POST", "/v1/jobs", json=replacing).status_code == 403
+        assert ask("bob", "DELETE", f"/v1/jobs/{job}").status_code == 403
+        assert ask("eve", "GET", f"/v1/jobs/{job}").json()["owner"] == "ann"
+        assert ask("ann", "DELETE", f"/v1/jobs/{job}").json() == {"stopped": job}
+        assert ask("ann", "GET", f"/v1/jobs/{job}").json()["state"] == "stopped"
+        assert ask("eve", "GET", "/v1/jobs/none/events").status_code == 404
+
+
+def test_a_run_whose_files_lie_elsewhere_is_not_analysed(
+    settings: ServerSettings, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").touch()
+    data = sample_run("far")
+    inputs = dict.fromkeys(FILES, str(tmp_path / "elsewhere"))
+    with open_store(settings.store) as store:
+        store.save_run(replace(data, run=replace(data.run, inputs=inputs)))
+    with served(settings) as client:
+        answer = client.post("/v1/jobs", json={"command": "analyse", "options": {"run": "far"}})
+        assert answer.status_code == 403, answer.text
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> JobTable:
+    """An empty queue."""
+    return JobTable(tmp_path / "jobs.sqlite")
+
+
+def test_who_has_least_comes_first_then_who_waits_longest(table: JobTable) -> None:
+    names = [table.add(owner, "import", ("import", "x")).id for owner in ("a", "a", "a", "b")]
+    taken = [table.claim(2) for _ in range(4)]
+    assert [job and job.id for job in taken] == [names[0], names[3], names[1], None]
+    assert table.job(names[2]).state is QueuedState.QUEUED
+    with pytest.raises(UnknownNameError):
+        table.job("none")
+
+
+def test_two_servers_never_take_the_same_job(table: JobTable, tmp_path: Path) -> None:
+    for number in range(10):
+        table.add(f"user {number}", "import", ("import", "x"))
+    other = JobTable(tmp_path / "jobs.sqlite")
+    taken = [each.claim(1) for _ in range(5) for each in (table, other)]
+    assert len({job.id for job in taken if job}) == 10
+
+
+@pytest.mark.slow
+def test_what_ran_when_the_server_was_killed_is_seen_to_its_end(
+    table: JobTable, tmp_path: Path, settings: ServerSettings
+) -> None:
+    """A server that is killed leaves its queue and its jobs' processes as they are."""
+    graph = str(settings.roots[0][1] / "device_graph")
+    words = ("import", "--name=net", "--store", settings.store, "--", graph)
+    shelf = JobShelf(tmp_path / "jobs")
+    first = JobRunner(table, shelf, settings.store, Limits())
+    job = table.add("ann", "import", words)
+    first.look()
+    assert table.job(job.id).state is QueuedState.RUNNING
+    second = JobRunner(JobTable(tmp_path / "jobs.sqlite"), shelf, settings.store, Limits())
+    end = time.monotonic() + PATIENCE
+    while table.job(job.id).ended is None:
+        second.look()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    found = table.job(job.id)
+    assert (found.state, found.exit_code, found.attempts) == (QueuedState.ENDED, 0, 1)
+
+
+@pytest.mark.slow
+def test_a_killed_process_is_begun_again_and_a_claim_without_one_is_given_back(
+    table: JobTable, tmp_path: Path, settings: ServerSettings
+) -> None:
+    graph = str(settings.roots[0][1] / "device_graph")
+    words = ("import", "--name=net", "--store", settings.store, "--", graph)
+    shelf = JobShelf(tmp_path / "jobs")
+    runner = JobRunner(table, shelf, settings.store, Limits(claim_seconds=0))
+    job = table.add("ann", "import", words)
+    assert table.claim(1) is not None  # by a server that ended right then
+    runner.look()
+    end = time.monotonic() + PATIENCE
+    killed = False
+    while table.job(job.id).ended is None:
+        process = shelf.named(job.id)
+        if process is not None and not killed:
+            shelf.stop(process, grace=0)
+            (process.folder / "stopped").unlink()  # as if the kernel had done it
+            killed = True
+        runner.look()
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    found = table.job(job.id)
+    assert (found.state, found.exit_code, found.attempts) == (QueuedState.ENDED, 0, 3)
