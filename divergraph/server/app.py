@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from divergraph.jobs.background.shelf import JobShelf
+from divergraph.jobs.background.shelf import JobShelf, store_key
 from divergraph.server.access import Access
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.asking import AskingPool, ClientGoneError
@@ -105,7 +105,9 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
 def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
     private_folder(state)
     shelf = JobShelf(state / "jobs", kept=sys.maxsize)  # what ended is in the table, once seen
-    return JobRunner(JobTable(state / "jobs.sqlite"), shelf, settings.store, settings.limits)
+    return JobRunner(
+        JobTable(state / "jobs.sqlite"), shelf, store_key(settings.store), settings.limits
+    )
 
 
 def _job_routes(jobs: JobRoutes) -> list[Route]:

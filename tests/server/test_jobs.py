@@ -16,7 +16,7 @@ from served import served
 
 from divergraph.api.demo import demo_data
 from divergraph.inputs.kept_paths import FILES
-from divergraph.jobs.background.shelf import JobShelf
+from divergraph.jobs.background.shelf import JobShelf, store_key
 from divergraph.server.jobs.job_table import JobTable, QueuedState
 from divergraph.server.jobs.runner import JobRunner
 from divergraph.server.settings import Limits, ServerSettings
@@ -29,16 +29,18 @@ GRAPH = {"command": "import", "options": {"path": "data:device_graph", "name": "
 
 
 @pytest.fixture
-def settings(tmp_path: Path) -> ServerSettings:
-    """A server for one's own machine that reads below the folder ``data`` only."""
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ServerSettings:
+    """A server for one's own machine that reads below the folder ``data`` only; its own folders are
+    named as somebody does who stands beside them."""
+    monkeypatch.chdir(tmp_path)
     place = tmp_path / "data"
 
     shutil.copytree(demo_data().device, place / "device_graph")
     (place / "text").write_text("no graph")
     return ServerSettings(
-        str(tmp_path / "store"),
+        "store",
         tokens=tmp_path / "tokens",
-        state=tmp_path / "state",
+        state=Path("state"),
         roots=(("data", place),),
     )
 
@@ -181,7 +183,7 @@ def test_what_ran_when_the_server_was_killed_is_seen_to_its_end(
 ) -> None:
     """A server that is killed leaves its queue and its jobs' processes as they are."""
     graph = str(settings.roots[0][1] / "device_graph")
-    words = ("import", "--name=net", "--store", settings.store, "--", graph)
+    words = ("import", "--name=net", "--store", store_key(settings.store), "--", graph)
     shelf = JobShelf(tmp_path / "jobs")
     first = JobRunner(table, shelf, settings.store, Limits())
     job = table.add("ann", "import", words)
@@ -202,7 +204,7 @@ def test_a_killed_process_is_begun_again_and_a_claim_without_one_is_given_back(
     table: JobTable, tmp_path: Path, settings: ServerSettings
 ) -> None:
     graph = str(settings.roots[0][1] / "device_graph")
-    words = ("import", "--name=net", "--store", settings.store, "--", graph)
+    words = ("import", "--name=net", "--store", store_key(settings.store), "--", graph)
     shelf = JobShelf(tmp_path / "jobs")
     runner = JobRunner(table, shelf, settings.store, Limits(claim_seconds=0))
     job = table.add("ann", "import", words)

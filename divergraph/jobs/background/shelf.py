@@ -98,7 +98,7 @@ class JobShelf:
     """The jobs below *root*; what ended before the last *kept* of them is forgotten."""
 
     def __init__(self, root: Path, kept: int = _KEPT_JOBS) -> None:
-        self.root = root
+        self.root = root.absolute()  # processes of jobs have other working directories
         self._kept = kept
 
     def jobs(self, store: str | None = None) -> list[BackgroundJob]:

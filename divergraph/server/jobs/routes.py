@@ -15,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.jobs.background.job_files import PROGRESS
 from divergraph.jobs.background.progress_file import ProgressReader
+from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
 from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object
@@ -40,7 +41,7 @@ class JobRoutes:
         self, answering: Answering, settings: ServerSettings, roots: Roots, runner: JobRunner
     ) -> None:
         self._answering, self._roots, self._runner = answering, roots, runner
-        self._store, self._limits = settings.store, settings.limits
+        self._store, self._limits = store_key(settings.store), settings.limits
         self._table, self._folder = runner.table, runner.shelf.root
 
     async def add(self, request: Request) -> Response:
