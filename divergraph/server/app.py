@@ -103,7 +103,11 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
 
 
 def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
-    private_folder(state)
+    try:
+        private_folder(state)
+    except OSError as error:
+        said = f"the folder of its jobs cannot be made: {error.strerror}"
+        raise StoreError(said, where=str(state)) from error
     shelf = JobShelf(state / "jobs", kept=sys.maxsize)  # what ended is in the table, once seen
     return JobRunner(
         JobTable(state / "jobs.sqlite"), shelf, store_key(settings.store), settings.limits

@@ -17,11 +17,12 @@ from served import served
 from divergraph.api.demo import demo_data
 from divergraph.inputs.kept_paths import FILES
 from divergraph.jobs.background.shelf import JobShelf, store_key
+from divergraph.server.app import make_app
 from divergraph.server.jobs.job_table import JobTable, QueuedState
 from divergraph.server.jobs.runner import JobRunner
 from divergraph.server.settings import Limits, ServerSettings
 from divergraph.server.tokens import TokenFile, UserRole
-from graphstore.errors import UnknownNameError
+from graphstore.errors import StoreError, UnknownNameError
 from graphstore.open_store import open_store
 
 PATIENCE = 120.0
@@ -152,6 +153,17 @@ def test_a_run_whose_files_lie_elsewhere_is_not_analysed(
     with served(settings) as client:
         answer = client.post("/v1/jobs", json={"command": "analyse", "options": {"run": "far"}})
         assert answer.status_code == 403, answer.text
+
+
+@pytest.mark.parametrize(
+    ("state", "said"), [("/proc/none", "cannot be made"), ("data", "not a database")]
+)
+def test_a_folder_that_cannot_hold_a_queue_is_told(
+    settings: ServerSettings, state: str, said: str
+) -> None:
+    Path("data", "jobs.sqlite").write_text("something else, long enough to be looked at")
+    with open_store(settings.store) as store, pytest.raises(StoreError, match=said):
+        make_app(replace(settings, state=Path(state)), store)
 
 
 @pytest.fixture
