@@ -98,6 +98,7 @@ def test_a_graph_is_imported_and_its_end_is_told(own: httpx.Client) -> None:
         ({"command": "minimize", "options": {"oracle": "sh"}}, 400, "no such option for a job"),
         ({"command": "compare", "options": {"html": "/tmp/x"}}, 400, "no such option for a job"),
         ({"command": "import", "options": {"path": {}}}, 400, "a text, a number"),
+        ({"command": "import", "options": {"name": "a\0b"}}, 400, "a text, a number"),
         ({"command": "import", "options": {}}, 400, "Missing argument"),
         ({"command": "import", "options": {"path": "/etc/passwd"}}, 403, "start with a root"),
         ({"command": "import", "options": {"path": "data:../../x"}}, 403, "none of the server"),

@@ -103,7 +103,7 @@ def _texts(name: str, value: object) -> list[str]:
         return ["true"] if value else []
     if isinstance(value, list) and value and not any(isinstance(each, list) for each in value):
         return [text for each in value for text in _texts(name, each)]
-    if isinstance(value, str | int | float):
+    if isinstance(value, str | int | float) and "\0" not in str(value):  # no word of a command line
         return [str(value)]
     raise InputError("a text, a number, true, false, or a list of those is needed", where=name)
 
