@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 from browsing import said, text_of
-from jobs_on_screen import past_job
+from jobs_on_screen import past_job, until
 from layered_run import analysed_run
 
 from divergraph.ask import open_store
@@ -223,6 +223,7 @@ async def test_what_blame_said_last_is_read_where_it_was_asked(browse, analysed_
         past_job(tmp_path, 0, ["blame", "14"], [], 0)
         past_job(tmp_path, 1, words, [], 0)
         b.app.look_at_jobs()
+        await until(b, lambda: len(b.app.looks) == 2)
         await b.press("a")
         assert isinstance(b.app.screen, TextOverlay)
         assert "what it printed" in text_of(b.app)
