@@ -159,7 +159,7 @@ def token_command() -> None:
     type=click.Choice([role.value for role in UserRole]),
     default=UserRole.READER.value,
     show_default=True,
-    help="reader asks about runs, analyst also about values and renames, admin deletes, too.",
+    help="reader asks about runs; analyst also about values, renames, starts jobs; admin deletes.",
 )
 @_json
 @click.pass_obj

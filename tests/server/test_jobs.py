@@ -173,6 +173,12 @@ def table(tmp_path: Path) -> JobTable:
     return JobTable(tmp_path / "jobs.sqlite")
 
 
+def import_words(settings: ServerSettings) -> tuple[str, ...]:
+    """The command line of the job ``GRAPH``."""
+    graph = str(settings.roots[0][1] / "device_graph")
+    return ("import", "--name=net", "--store", store_key(settings.store), "--", graph)
+
+
 def test_who_has_least_comes_first_then_who_waits_longest(table: JobTable) -> None:
     names = [table.add(owner, "import", ("import", "x")).id for owner in ("a", "a", "a", "b")]
     taken = [table.claim(2) for _ in range(4)]
@@ -195,11 +201,9 @@ def test_what_ran_when_the_server_was_killed_is_seen_to_its_end(
     table: JobTable, tmp_path: Path, settings: ServerSettings
 ) -> None:
     """A server that is killed leaves its queue and its jobs' processes as they are."""
-    graph = str(settings.roots[0][1] / "device_graph")
-    words = ("import", "--name=net", "--store", store_key(settings.store), "--", graph)
     shelf = JobShelf(tmp_path / "jobs")
     first = JobRunner(table, shelf, settings.store, Limits())
-    job = table.add("ann", "import", words)
+    job = table.add("ann", "import", import_words(settings))
     first.look()
     assert table.job(job.id).state is QueuedState.RUNNING
     second = JobRunner(JobTable(tmp_path / "jobs.sqlite"), shelf, settings.store, Limits())
@@ -216,11 +220,9 @@ def test_what_ran_when_the_server_was_killed_is_seen_to_its_end(
 def test_a_killed_process_is_begun_again_and_a_claim_without_one_is_given_back(
     table: JobTable, tmp_path: Path, settings: ServerSettings
 ) -> None:
-    graph = str(settings.roots[0][1] / "device_graph")
-    words = ("import", "--name=net", "--store", store_key(settings.store), "--", graph)
     shelf = JobShelf(tmp_path / "jobs")
     runner = JobRunner(table, shelf, settings.store, Limits(claim_seconds=0))
-    job = table.add("ann", "import", words)
+    job = table.add("ann", "import", import_words(settings))
     assert table.claim(1) is not None  # by a server that ended right then
     runner.look()
     end = time.monotonic() + PATIENCE

@@ -83,8 +83,8 @@ def request_of(command: Any, options: Mapping[str, Any], roots: Roots, store: st
             hint = f"{command} has {', '.join(sorted(allowed))}"
             raise InputError("there is no such option for a job", where=name, hint=hint)
     given = {allowed[name]: _texts(name, value) for name, value in options.items()}
-    for name in known.reads:
-        given = {**given, name: [str(roots.path(each)) for each in given.get(name, ())]}
+    for name in given.keys() & set(known.reads):
+        given[name] = [str(roots.path(each)) for each in given[name]]
     named: list[str] = []
     placed: list[str] = []
     for name, texts in given.items():
