@@ -10,6 +10,7 @@ from graphstore.errors import (
     DivergraphError,
     InputError,
     NameTakenError,
+    NotDoneError,
     StoreError,
     UnknownNameError,
 )
@@ -41,6 +42,7 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 _ERRORS: tuple[tuple[type[BaseException], Outcome], ...] = (
     (UnknownNameError, NOT_FOUND),
+    (NotDoneError, NOT_FOUND),
     (NameTakenError, NAME_TAKEN),
     (InputError, BAD_INPUT),
     (StoreError, STORE_TROUBLE),

@@ -93,6 +93,10 @@ class UnknownNameError(InputError):
         self.near = tuple(near)
 
 
+class NotDoneError(InputError):
+    """An answer that takes long was not worked out yet."""
+
+
 class NameTakenError(InputError):
     """There is a run or graph of this name already."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from divergraph.dump_diff.elements import Element
     from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture, ValueScatter
     from divergraph.dump_diff.single_pair import CloseLook
+    from divergraph.dump_diff.value_parts import ValueHistogram, ValueSlice
     from divergraph.golden_capture.capture_model import CaptureResult
     from divergraph.inputs.detection import Findings
     from divergraph.metrics.inspection import ErrorHistogram
@@ -57,6 +58,7 @@ _WHERE = {
     "divergraph.dump_diff.elements": ("Element",),
     "divergraph.dump_diff.error_picture": ("ErrorMap", "ErrorPicture", "ValueScatter"),
     "divergraph.dump_diff.single_pair": ("CloseLook",),
+    "divergraph.dump_diff.value_parts": ("ValueHistogram", "ValueSlice"),
     "divergraph.golden_capture.capture_model": ("CaptureResult",),
     "divergraph.inputs.detection": ("Findings",),
     "divergraph.metrics.inspection": ("ErrorHistogram",),
@@ -116,7 +118,9 @@ __all__ = [
     "TensorValues",
     "Trace",
     "UnmatchedOps",
+    "ValueHistogram",
     "ValueScatter",
+    "ValueSlice",
     "Verification",
     "WrongOutput",
 ]

@@ -35,6 +35,7 @@ from divergraph.values.unread import Unread
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import DeviceArithmetic, ModelGraph, Op, OutputShares, TensorIO
+from graphstore.schema.codec import dumps
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +168,11 @@ def _nothing_to_imitate(arithmetic: DeviceArithmetic, items: Sequence[Introduced
     return "it is not known by which scales ops that err read quantised"
 
 
-def with_blame(data: RunData, found: Blame) -> RunData:
-    """*data* with the shares in its analysis, which origins and overviews show, and with the
-    warnings of *found*."""
+def with_blame(data: RunData, found: Blame, told: Mapping[str, object]) -> RunData:
+    """*data* with the shares in its analysis, which origins and overviews show, with what is *told*
+    as ``blame --json`` does, and with the warnings of *found*."""
     shares = OutputShares({each.op: each.share for each in found.shares}, found.unexplained)
-    analysis = replace(data.run.analysis, blame=shares)
+    analysis = replace(data.run.analysis, blame=shares, blamed=dumps(told))
     data = replace(data, run=replace(data.run, analysis=analysis))
     return with_warnings(data, found.warnings)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,14 +19,23 @@ def write_npy(path: Path, value: npt.NDArray[Any]) -> int:
     Raises:
         OSError: the file is there already, or cannot be written whole.
     """
+    with path.open("xb") as file:
+        write_npy_to(file, value)
+        return file.tell()
+
+
+def write_npy_to(file: IO[bytes], value: npt.NDArray[Any]) -> None:
+    """Write *value* to an open file.
+
+    Raises:
+        OSError: it cannot be written whole.
+    """
     header = io.BytesIO()
     plain = np.asarray(value, order="C")
     about = np.lib.format.header_data_from_array_1_0(plain)
     np.lib.format.write_array_header_1_0(header, about)
-    with path.open("xb") as file:
-        file.write(header.getvalue())
-        _write_elements(file, plain)
-        return file.tell()
+    file.write(header.getvalue())
+    _write_elements(file, plain)
 
 
 def write_raw(path: Path, value: npt.NDArray[Any]) -> None:
@@ -39,6 +48,6 @@ def write_raw(path: Path, value: npt.NDArray[Any]) -> None:
         _write_elements(file, np.asarray(value, order="C"))
 
 
-def _write_elements(file: BinaryIO, plain: npt.NDArray[Any]) -> None:
+def _write_elements(file: IO[bytes], plain: npt.NDArray[Any]) -> None:
     if plain.size:
         file.write(plain.reshape(-1).view(np.uint8).data)

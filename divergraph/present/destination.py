@@ -90,31 +90,39 @@ class ReportPlaces:
         """
         for kind, path in self.paths.items():
             with opened_place(path, _NAMES[kind]) as file:
-                self._write(kind, file, report, data)
+                write_report(file, kind, report, data, mark=self.mark)
 
-    def _write(
-        self, kind: ReportKind, file: IO[bytes], report: RunReport, data: Callable[[], RunData]
-    ) -> None:
-        if kind is ReportKind.CSV:
-            from divergraph.present.csv_report import write_csv_to
 
-            write_csv_to(file, data(), mark=self.mark)
-        elif kind is ReportKind.PARQUET:
-            from divergraph.present.parquet_report import write_parquet_to
+def write_report(
+    file: IO[bytes],
+    kind: ReportKind,
+    report: RunReport,
+    data: Callable[[], RunData],
+    *,
+    mark: bool = False,
+) -> None:
+    """Write a report to an open file; *data* is only called for the CSV, which begins with a byte
+    order mark if *mark*."""
+    if kind is ReportKind.CSV:
+        from divergraph.present.csv_report import write_csv_to
 
-            write_parquet_to(file, report)
-        elif kind is ReportKind.JUNIT:
-            from divergraph.present.junit_report import junit_report
+        write_csv_to(file, data(), mark=mark)
+    elif kind is ReportKind.PARQUET:
+        from divergraph.present.parquet_report import write_parquet_to
 
-            file.write(junit_report(report))
-        elif kind is ReportKind.HTML:
-            from divergraph.present.html.report import html_report
+        write_parquet_to(file, report)
+    elif kind is ReportKind.JUNIT:
+        from divergraph.present.junit_report import junit_report
 
-            file.write(html_report(report).encode())
-        else:
-            from divergraph.present.markdown_report import markdown_report
+        file.write(junit_report(report))
+    elif kind is ReportKind.HTML:
+        from divergraph.present.html.report import html_report
 
-            file.write(markdown_report(report).encode())
+        file.write(html_report(report).encode())
+    else:
+        from divergraph.present.markdown_report import markdown_report
+
+        file.write(markdown_report(report).encode())
 
 
 def is_standard_output(path: Path) -> bool:

@@ -100,11 +100,11 @@ def schema_text(command: str) -> str:
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
-def answer_schemas(names: Iterable[str]) -> tuple[dict[str, Schema], dict[str, list[Schema]]]:
-    """What an OpenAPI description says of the commands *names*: the objects by name, and by command
-    a reference to each of its answers."""
+def answer_schemas(names: Iterable[str]) -> tuple[dict[str, Schema], dict[str, Schema]]:
+    """What an OpenAPI description says of the declared objects *names*: those and all they are made
+    of, by name, and a reference to each of *names*."""
     found: dict[str, Schema] = {}
-    roots = {name: [_schema(each, found) for each in commands()[name]] for name in names}
+    roots = {name: _schema(name, found) for name in names}
     text = json.dumps([found, roots]).replace("#/$defs/", "#/components/schemas/")
     objects, references = json.loads(text)
     return dict(sorted(objects.items())), references

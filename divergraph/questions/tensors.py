@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from divergraph.api.answers import ErrorPicture, TensorValues
+from divergraph.api.answers import ErrorPicture, TensorValues, ValueHistogram, ValueSlice
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.present.json.shapes import Json
-from divergraph.present.json.tensor import tensor_answer_json
+from divergraph.present.json.tensor import histogram_json, slice_json, tensor_answer_json
 from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
@@ -21,6 +21,22 @@ class TensorPicture:
 
     values: TensorValues
     picture: ErrorPicture
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSlice:
+    """The values of a tensor at a place."""
+
+    values: TensorValues
+    found: ValueSlice
+
+
+@dataclass(frozen=True, slots=True)
+class TensorDistribution:
+    """How the values of a tensor are distributed."""
+
+    values: TensorValues
+    found: ValueHistogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +58,76 @@ class TensorQuestion(Question[TensorPicture]):
         Raises:
             InputError: both an output and an input are named, or the dumps are gone.
         """
-        if self.output is not None and self.input_ is not None:
-            raise InputError("give an output or an input, not both")
-        run = ComparedRun(self.run, store=store)
-        values = run.tensor(self.op, self.output or 0, input=self.input_)
+        values = tensor_values(store, self.run, self.op, self.output, self.input_)
         return TensorPicture(values, values.picture(self.top))
 
     def json(self, answer: TensorPicture) -> Mapping[str, Json]:
         """What ``tensor`` prints."""
         values = answer.values
         return tensor_answer_json(self.run, values.comparison, values.layout, answer.picture)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSliceQuestion(Question[TensorSlice]):
+    """Which values has a tensor at a place, on both sides? Reads the dumps.
+
+    ``at`` is an index, or a range, of each axis of golden's tensor: ``0,3:9,:``.
+    """
+
+    run: str
+    op: str
+    at: str
+    output: int | None = None
+    input_: int | None = None
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> TensorSlice:
+        """The values there.
+
+        Raises:
+            InputError: there is no such place, it holds too many, or the dumps are gone.
+        """
+        values = tensor_values(store, self.run, self.op, self.output, self.input_)
+        return TensorSlice(values, values.at(self.at))
+
+    def json(self, answer: TensorSlice) -> Mapping[str, Json]:
+        """What ``tensor --at`` prints."""
+        return slice_json(self.run, answer.values.comparison, answer.found)
+
+
+@dataclass(frozen=True, slots=True)
+class TensorHistogramQuestion(Question[TensorDistribution]):
+    """How are the values of a tensor distributed on both sides? Reads the dumps."""
+
+    run: str
+    op: str
+    bins: int
+    output: int | None = None
+    input_: int | None = None
+
+    def ask(
+        self, store: GraphStore, cancellation: Cancellation | None = None
+    ) -> TensorDistribution:
+        """How many lie in each of as many bins.
+
+        Raises:
+            InputError: they are no real numbers, or the dumps are gone.
+        """
+        values = tensor_values(store, self.run, self.op, self.output, self.input_)
+        return TensorDistribution(values, values.distribution(self.bins))
+
+    def json(self, answer: TensorDistribution) -> Mapping[str, Json]:
+        """What ``tensor --bins`` prints."""
+        return histogram_json(self.run, answer.values.comparison, answer.found)
+
+
+def tensor_values(
+    store: GraphStore, run: str, op: str, output: int | None, input_: int | None
+) -> TensorValues:
+    """The values of an output or input of a device op; output 0 if neither is named.
+
+    Raises:
+        InputError: both are named, or the dumps are gone.
+    """
+    if output is not None and input_ is not None:
+        raise InputError("give an output or an input, not both")
+    return ComparedRun(run, store=store).tensor(op, output or 0, input=input_)

@@ -1,16 +1,20 @@
-"""A run as the comparison that made it printed it."""
+"""A run as the comparison that made it printed it, what was found in it, and its single ops."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from divergraph.ask import op_detail
+from divergraph.ask.answers import OpDetail
 from divergraph.ask.facts import load_facts
+from divergraph.present.json.op import op_json
+from divergraph.present.json.propagation import finding_json
 from divergraph.present.json.shapes import Json, run_json
 from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
-from graphstore.model import Comparison, Origin, Run
+from graphstore.model import Comparison, Finding, Origin, Run, Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +43,39 @@ class RunQuestion(Question[KeptRun]):
     def json(self, answer: KeptRun) -> Mapping[str, Json]:
         """What ``compare`` printed."""
         return run_json(answer.run, answer.origins, answer.comparisons, answer.types)
+
+
+@dataclass(frozen=True, slots=True)
+class FindingsQuestion(Question[Sequence[Finding]]):
+    """What was found in a run: causes of its origins, and what is not consistent?"""
+
+    run: str
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[Finding]:
+        """All of it, as it was kept."""
+        return store.findings(self.run)
+
+    def json(self, answer: Sequence[Finding]) -> Mapping[str, Json]:
+        """What a server answers; the commands print findings with what they are about."""
+        return {"run": self.run, "findings": [finding_json(each) for each in answer]}
+
+
+@dataclass(frozen=True, slots=True)
+class OpQuestion(Question[OpDetail]):
+    """What is known of one op: attributes, tensors, lineage, and why it has its state?"""
+
+    run: str
+    op: str
+    side: Side = Side.DEVICE
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> OpDetail:
+        """All of it.
+
+        Raises:
+            UnknownNameError: no such op.
+        """
+        return op_detail(store, self.run, self.op, self.side)
+
+    def json(self, answer: OpDetail) -> Mapping[str, Json]:
+        """What a server answers."""
+        return op_json(self.run, answer)

@@ -62,13 +62,22 @@ class Answering:
             check_role(request, route.role)
             known = {name: str(value) for name, value in request.path_params.items()}
             given = request.query_params.multi_items()
-            values = values_of(route.question, route.command, given, known)
+            values = values_of(route.question, route.commands, given, known)
             question: Question[Any] = question_of(route.question, values)
             return await self.answer(
                 request, question, known.get("run"), reads_files=route.reads_files
             )
 
         return answer
+
+    def check_files(self, run: str) -> None:
+        """Return if the files of *run* may be read.
+
+        Raises:
+            HTTPException: one lies in none of the roots.
+            InputError: one is not there any more.
+        """
+        self._roots.check(ComparedRun(run, store=self.store).files.values())
 
     async def answer(
         self,
@@ -83,7 +92,7 @@ class Answering:
 
         def work(cancellation: Cancellation) -> Response:
             if reads_files and target is not None:
-                self._roots.check(ComparedRun(target, store=self.store).files.values())
+                self.check_files(target)
             return self._answer(request, question, target, cancellation)
 
         return await self.pool.answer(request, work)
@@ -97,7 +106,7 @@ class Answering:
     ) -> Response:
         headers = {}
         if target is not None:
-            headers["ETag"] = self._tag(question, target)
+            headers["ETag"] = self.tag(question, target)
             if request.headers.get("if-none-match") == headers["ETag"]:
                 return Response(status_code=304, headers=headers)
         answer = question.ask(self.store, cancellation)
@@ -106,7 +115,7 @@ class Answering:
             headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
         return document(question.json(answer), headers)
 
-    def _tag(self, question: Question[Any], target: str) -> str:
+    def tag(self, question: object, target: str) -> str:
         """Changes with what is kept under *target*, which is written once and replaced whole."""
         try:
             kept = codec.text_of(self.store.run(target))

@@ -20,6 +20,7 @@ from divergraph.server.answering import Answering, check_role
 from divergraph.server.asking import AskingPool, ClientGoneError
 from divergraph.server.changing import ChangingRoutes
 from divergraph.server.cypher_routes import CypherRoutes
+from divergraph.server.downloads import DownloadRoutes
 from divergraph.server.figures import MEDIA_TYPE, RequestFigures
 from divergraph.server.jobs.job_table import JobTable
 from divergraph.server.jobs.routes import JobRoutes
@@ -43,6 +44,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
     answering, figures = Answering(store, pool, roots), RequestFigures()
+    downloads = DownloadRoutes(answering)
     cypher = CypherRoutes(answering, settings.limits)
     changing = ChangingRoutes(answering, settings.limits)
 
@@ -86,6 +88,8 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     routes = [
         *questions,
         *changes,
+        Route(f"{VERSION}/runs/{{run}}/reports/{{kind}}", downloads.report),
+        Route(f"{VERSION}/runs/{{run}}/tensor.npy", downloads.array),
         Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),
         Route(f"{VERSION}/plan", cypher.plan, methods=["POST"]),
         Route(f"{VERSION}/queries", cypher.named),
@@ -121,6 +125,7 @@ def _job_routes(jobs: JobRoutes) -> list[Route]:
         Route(place, jobs.all, methods=["GET"]),
         Route(f"{place}/{{job}}", jobs.one, methods=["GET"]),
         Route(f"{place}/{{job}}", jobs.stop, methods=["DELETE"]),
+        Route(f"{place}/{{job}}/answer", jobs.answer, methods=["GET"]),
         Route(f"{place}/{{job}}/events", jobs.events, methods=["GET"]),
     ]
 

@@ -11,7 +11,14 @@ from typing import Any, TypeAlias
 import click
 
 from divergraph.present.schema import answer_schemas
-from divergraph.server.jobs.job_table import QueuedState
+from divergraph.server.downloads import (
+    ARRAY_COMMANDS,
+    ARRAY_TYPE,
+    REPORT_COMMANDS,
+    REPORT_TYPES,
+    WantedArray,
+    WantedReport,
+)
 from divergraph.server.jobs.requests import JOB_COMMANDS
 from divergraph.server.parameters import is_required, parameters_of, public_name
 from divergraph.server.problems import MEDIA_TYPE
@@ -53,23 +60,6 @@ _NEW_NAME: Schema = {
     "properties": {"name": _TEXT},
 }
 
-_MOMENT: Schema = {"type": ["number", "null"], "description": "Seconds since 1970."}
-_COUNT: Schema = {"type": "integer"}
-_MAYBE_COUNT: Schema = {"type": ["integer", "null"]}
-_JOB_FIELDS: Schema = {
-    **dict.fromkeys(("id", "command", "owner", "error", "stage"), _TEXT),
-    "state": {"enum": [state.value for state in QueuedState]},
-    **dict.fromkeys(("asked", "started", "ended"), _MOMENT),
-    **dict.fromkeys(("attempts", "done", "problems"), _COUNT),
-    **dict.fromkeys(("exit_code", "total"), _MAYBE_COUNT),
-    "made": {"type": "array", "items": _TEXT, "description": "Runs and graphs it wrote."},
-}
-_JOB: Schema = {
-    "type": "object",
-    "required": list(_JOB_FIELDS),
-    "additionalProperties": False,
-    "properties": _JOB_FIELDS,
-}
 _JOB_REQUEST: Schema = {
     "type": "object",
     "required": ["command"],
@@ -81,30 +71,25 @@ _JOB_REQUEST: Schema = {
 }
 
 
+_OTHERS = (
+    *("QueryRows", "QueryList", "QueryPlan", "RenamedEntry", "DeletedEntry"),
+    *("JobEntry", "JobsAnswer", "StoppedJob"),
+)
+"""What is answered to no question of the table."""
+
+
 @cache
 def openapi() -> str:
     """The description, as JSON."""
+    names = sorted({*_OTHERS, *(shape for route in QUESTIONS for shape in route.shapes)})
+    schemas, shapes = answer_schemas(names)
     paths: dict[str, Schema] = {}
-    kinds = {route.command for route in QUESTIONS} | {"query", "rename", "delete"}
-    schemas, answers = answer_schemas(sorted(kinds))
     for route in QUESTIONS:
-        paths.setdefault(VERSION + route.path, {})["get"] = _asked(route, answers)
-    query = answers["query"]
-    paths[f"{VERSION}/queries"] = {"get": _operation("Which queries have a name?", [], query[1])}
-    paths[f"{VERSION}/query"] = {"post": _posted("The rows of a Cypher query.", _CYPHER, query[0])}
-    paths[f"{VERSION}/plan"] = {"post": _posted("The plan of a Cypher query.", _CYPHER, query[2])}
-    run = [_in_path("run")]
-    for kind in ("runs", "graphs"):
-        place = paths.setdefault(f"{VERSION}/{kind}/{{run}}", {})
-        place["delete"] = _operation("Remove it.", run, answers["delete"][0])
-        paths[f"{VERSION}/{kind}/{{run}}/name"] = {
-            "put": {
-                **_posted("Give it another name.", _NEW_NAME, answers["rename"][0]),
-                "parameters": run,
-            }
-        }
-    paths |= _jobs()
-    described = {
+        paths.setdefault(VERSION + route.path, {})["get"] = _asked(route, shapes)
+    for described in (_cypher(shapes), _changes(shapes), _jobs(shapes), _downloads()):
+        for path, operations in described.items():
+            paths.setdefault(path, {}).update(operations)
+    description = {
         "openapi": "3.1.0",
         "info": {"title": "Divergraph", "version": __version__},
         "security": [{"token": []}],
@@ -114,39 +99,79 @@ def openapi() -> str:
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
     }
-    return json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+    return json.dumps(description, indent=1, ensure_ascii=False) + "\n"
 
 
-def _jobs() -> dict[str, Schema]:
+def _cypher(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
+    rows, plan = shapes["QueryRows"], shapes["QueryPlan"]
+    listed = _operation("Which queries have a name?", [], shapes["QueryList"])
+    return {
+        f"{VERSION}/queries": {"get": listed},
+        f"{VERSION}/query": {"post": _posted("The rows of a Cypher query.", _CYPHER, rows)},
+        f"{VERSION}/plan": {"post": _posted("The plan of a Cypher query.", _CYPHER, plan)},
+    }
+
+
+def _changes(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
+    """How runs and graphs are changed."""
+    run = [_in_path("run")]
+    renamed = _posted("Give it another name.", _NEW_NAME, shapes["RenamedEntry"])
+    found: dict[str, Schema] = {}
+    for kind in ("runs", "graphs"):
+        place = f"{VERSION}/{kind}/{{run}}"
+        found[place] = {"delete": _operation("Remove it.", run, shapes["DeletedEntry"])}
+        found[f"{place}/name"] = {"put": {**renamed, "parameters": run}}
+    return found
+
+
+def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
     """The addresses of jobs."""
     job, place = [_in_path("job")], f"{VERSION}/jobs"
-    listed = {"type": "object", "properties": {"jobs": {"type": "array", "items": _JOB}}}
-    stopped = {"type": "object", "properties": {"stopped": _TEXT}}
-    added = _posted("Run a command as a job.", _JOB_REQUEST, _JOB)
+    added = _posted("Run a command as a job.", _JOB_REQUEST, shapes["JobEntry"])
     added["responses"]["202"] = added["responses"].pop("200")
-    told = _operation("What the job tells, as it does.", job, _TEXT)
-    told["responses"]["200"]["content"] = {"text/event-stream": {"schema": _TEXT}}
+    told = _sent("What the job tells, as it does.", job, {"text/event-stream": _TEXT})
+    listed = _operation("The last jobs, newest first.", [], shapes["JobsAnswer"])
     return {
-        place: {"get": _operation("The last jobs, newest first.", [], listed), "post": added},
+        place: {"get": listed, "post": added},
         f"{place}/{{job}}": {
-            "get": _operation("A job, and how far it is.", job, _JOB),
-            "delete": _operation("Stop it.", job, stopped),
+            "get": _operation("A job, and how far it is.", job, shapes["JobEntry"]),
+            "delete": _operation("Stop it.", job, shapes["StoppedJob"]),
+        },
+        f"{place}/{{job}}/answer": {
+            "get": _operation("What its command prints with --json.", job, {"type": "object"})
         },
         f"{place}/{{job}}/events": {"get": told},
     }
 
 
-def _asked(route: QuestionRoute, answers: Mapping[str, list[Schema]]) -> Schema:
-    in_path = re.findall(r"\{(\w+)\}", route.path)
-    parameters = []
-    for name, param in parameters_of(route.question, route.command).items():
-        if name in in_path:
-            parameters.append(_in_path(name))
-        else:
-            required = is_required(route.question, name)
-            parameters.append(_parameter(param, required=required))
+def _downloads() -> dict[str, Schema]:
+    """What is sent as a file."""
+    place = f"{VERSION}/runs/{{run}}"
+    kind = {**_in_path("kind"), "schema": {"enum": [each.value for each in REPORT_TYPES]}}
+    about = [kind, *_parameters(WantedReport, REPORT_COMMANDS, ("run",))]
+    array = _parameters(WantedArray, ARRAY_COMMANDS, ("run",))
+    reports = dict.fromkeys(REPORT_TYPES.values(), _TEXT)
+    return {
+        f"{place}/reports/{{kind}}": {"get": _sent("A report, as a file.", about, reports)},
+        f"{place}/tensor.npy": {
+            "get": _sent("The values of a tensor.", array, {ARRAY_TYPE: _TEXT})
+        },
+    }
+
+
+def _asked(route: QuestionRoute, shapes: Mapping[str, Schema]) -> Schema:
+    in_path = tuple(re.findall(r"\{(\w+)\}", route.path))
+    parameters = _parameters(route.question, route.commands, in_path)
     summary = " ".join((route.question.__doc__ or "").split())
-    return _operation(summary, parameters, answers[route.command][route.answer])
+    answers = [shapes[name] for name in route.shapes]
+    return _operation(summary, parameters, answers[0] if len(answers) == 1 else {"anyOf": answers})
+
+
+def _parameters(kind: type, commands: tuple[str, ...], in_path: tuple[str, ...]) -> list[Schema]:
+    return [
+        _in_path(name) if name in in_path else _parameter(param, required=is_required(kind, name))
+        for name, param in parameters_of(kind, commands).items()
+    ]
 
 
 def _in_path(name: str) -> Schema:
@@ -155,11 +180,12 @@ def _in_path(name: str) -> Schema:
 
 def _parameter(param: click.Parameter, *, required: bool) -> Schema:
     said = getattr(param, "help", None)
+    schema = _schema(param.type)
     return {
         "name": public_name(param),
         "in": "query",
         "required": required,
-        "schema": _schema(param.type),
+        "schema": {"type": "array", "items": schema} if param.multiple else schema,
         **({"description": said} if said else {}),
     }
 
@@ -181,12 +207,18 @@ def _schema(kind: click.ParamType[Any]) -> Schema:
 
 
 def _operation(summary: str, parameters: list[Schema], answer: Schema) -> Schema:
+    return _sent(summary, parameters, {"application/json": answer})
+
+
+def _sent(summary: str, parameters: list[Schema], answers: Mapping[str, Schema]) -> Schema:
+    """An operation that answers one of these media types."""
+    content = {kind: {"schema": schema} for kind, schema in answers.items()}
     problem = {"$ref": "#/components/schemas/Problem"}
     return {
         "summary": summary,
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer.", "content": _content("application/json", answer)},
+            "200": {"description": "The answer.", "content": content},
             "default": {
                 "description": "Why there is none.",
                 "content": _content(MEDIA_TYPE, problem),

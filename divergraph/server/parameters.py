@@ -11,7 +11,6 @@ from typing import Any
 import click
 
 from divergraph.cli.command_table import COMMANDS
-from divergraph.questions.question import Question
 from graphstore.errors import InputError
 
 
@@ -24,15 +23,17 @@ def command_of(name: str) -> click.Command:
 
 
 @cache
-def parameters_of(kind: type[Question[Any]], command: str) -> Mapping[str, click.Parameter]:
-    """The parameters of a question by field, each as its command declares it."""
-    known = {param.name: param for param in command_of(command).params}
-    return {field.name: known[field.name] for field in fields(kind)}  # type: ignore[arg-type]
+def parameters_of(kind: type, commands: tuple[str, ...]) -> Mapping[str, click.Parameter]:
+    """The parameters of a question, or another dataclass, by field: each as the first of *commands*
+    that has it declares it."""
+    declared = (param for name in reversed(commands) for param in command_of(name).params)
+    known = {param.name: param for param in declared}
+    return {field.name: known[field.name] for field in fields(kind)}
 
 
-def is_required(kind: type[Question[Any]], name: str) -> bool:
+def is_required(kind: type, name: str) -> bool:
     """Whether the question cannot do without this field."""
-    field = next(each for each in fields(kind) if each.name == name)  # type: ignore[arg-type]
+    field = next(each for each in fields(kind) if each.name == name)
     return field.default is MISSING
 
 
@@ -44,8 +45,8 @@ def public_name(param: click.Parameter) -> str:
 
 
 def values_of(
-    kind: type[Question[Any]],
-    command: str,
+    kind: type,
+    commands: tuple[str, ...],
     given: Iterable[tuple[str, str]],
     known: Mapping[str, str],
 ) -> dict[str, Any]:
@@ -54,29 +55,32 @@ def values_of(
     Raises:
         InputError: one is unknown, given twice, missing, or not what its command takes.
     """
-    params = parameters_of(kind, command)
-    texts = _texts(given, {public_name(params[name]) for name in params} - set(known))
+    params = parameters_of(kind, commands)
+    allowed = {public_name(param): param.multiple for param in params.values()}
+    texts = _texts(given, {name: many for name, many in allowed.items() if name not in known})
     values: dict[str, Any] = {}
-    context = click.Context(command_of(command))
+    context = click.Context(command_of(commands[0]))
     for field, param in params.items():
         name = public_name(param)
-        text = known.get(field, texts.get(name))
-        if text is not None:
-            values[field] = _value(param, name, text, context)
+        found = [known[field]] if field in known else texts.get(name, [])
+        if found:
+            read = tuple(_value(param, name, text, context) for text in found)
+            values[field] = read if param.multiple else read[0]
         elif is_required(kind, field):
             raise InputError("a parameter is missing", where=name)
     return values
 
 
-def _texts(given: Iterable[tuple[str, str]], allowed: set[str]) -> dict[str, str]:
-    texts: dict[str, str] = {}
+def _texts(given: Iterable[tuple[str, str]], allowed: Mapping[str, bool]) -> dict[str, list[str]]:
+    """What is given under each of the names *allowed*, which say whether there may be several."""
+    texts: dict[str, list[str]] = {}
     for name, text in given:
         if name not in allowed:
             hint = f"it has {', '.join(sorted(allowed))}" if allowed else "it has none"
             raise InputError("there is no such parameter", where=name, hint=hint)
-        if name in texts:
+        if name in texts and not allowed[name]:
             raise InputError("a parameter is given twice", where=name)
-        texts[name] = text
+        texts.setdefault(name, []).append(text)
     return texts
 
 

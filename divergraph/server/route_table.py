@@ -7,6 +7,7 @@ from typing import Any
 
 from divergraph.questions.lineages import LineageQuestion, UnmatchedQuestion
 from divergraph.questions.listings import BetweenQuestion, EntriesQuestion, OpsQuestion
+from divergraph.questions.parts import KeptBlameQuestion, KeptMinimizeQuestion, SubmodelQuestion
 from divergraph.questions.propagation import (
     AdviceQuestion,
     ChangesQuestion,
@@ -16,8 +17,12 @@ from divergraph.questions.propagation import (
     TraceQuestion,
 )
 from divergraph.questions.question import Question
-from divergraph.questions.tensors import TensorQuestion
-from divergraph.questions.verdicts import RunQuestion
+from divergraph.questions.tensors import (
+    TensorHistogramQuestion,
+    TensorQuestion,
+    TensorSliceQuestion,
+)
+from divergraph.questions.verdicts import FindingsQuestion, OpQuestion, RunQuestion
 from divergraph.server.tokens import UserRole
 
 VERSION = "/v1"
@@ -25,34 +30,56 @@ VERSION = "/v1"
 
 @dataclass(frozen=True, slots=True)
 class QuestionRoute:
-    """An address: its parameters are the options of ``command``, its answer is number ``answer``
-    of those whose JSON that command declares; at least ``role`` may ask. The files of the run are
-    read if it ``reads_files``."""
+    """An address: its parameters are options of ``commands``, the answer one of ``shapes``, by the
+    names of their declarations; at least ``role`` may ask. The files of the run are read if it
+    ``reads_files``."""
 
     path: str
     question: type[Question[Any]]
-    command: str
-    answer: int = 0
+    commands: tuple[str, ...]
+    shapes: tuple[str, ...]
     role: UserRole = UserRole.READER
     reads_files: bool = False
 
 
+def _route(path: str, question: type[Question[Any]], commands: str, shapes: str) -> QuestionRoute:
+    return QuestionRoute(path, question, tuple(commands.split()), tuple(shapes.split()))
+
+
+def _of_files(
+    path: str, question: type[Question[Any]], command: str, shape: str, role: UserRole
+) -> QuestionRoute:
+    return QuestionRoute(path, question, (command,), (shape,), role, reads_files=True)
+
+
+_ANALYST, _READER = UserRole.ANALYST, UserRole.READER
+_TENSOR = "/runs/{run}/tensor"
+
 QUESTIONS = (
-    QuestionRoute("/runs", EntriesQuestion, "runs"),
-    QuestionRoute("/runs/{run}", RunQuestion, "analyse"),
-    QuestionRoute("/runs/{run}/ops", OpsQuestion, "ops"),
-    QuestionRoute("/runs/{run}/origins", OriginsQuestion, "origins"),
-    QuestionRoute("/runs/{run}/trace", TraceQuestion, "trace"),
-    QuestionRoute("/runs/{run}/roles", RolesQuestion, "roles"),
-    QuestionRoute("/runs/{run}/advice", AdviceQuestion, "advise"),
-    QuestionRoute("/runs/{run}/lineage", LineageQuestion, "lineage"),
-    QuestionRoute("/runs/{run}/unmatched", UnmatchedQuestion, "lineage", 1),
-    QuestionRoute("/runs/{run}/between", BetweenQuestion, "between"),
-    QuestionRoute(
-        "/runs/{run}/tensor", TensorQuestion, "tensor", 0, UserRole.ANALYST, reads_files=True
+    _route("/runs", EntriesQuestion, "runs", "RunsAnswer"),
+    _route("/runs/{run}", RunQuestion, "analyse", "RunAnswer"),
+    _route("/runs/{run}/ops", OpsQuestion, "ops", "OpsAnswer"),
+    _route("/runs/{run}/op", OpQuestion, "lineage ops", "OpAnswer"),
+    _route("/runs/{run}/origins", OriginsQuestion, "origins", "OriginsOfRun ExplainedOrigins"),
+    _route("/runs/{run}/findings", FindingsQuestion, "advise", "FindingsAnswer"),
+    _route("/runs/{run}/trace", TraceQuestion, "trace", "TraceAnswer"),
+    _route("/runs/{run}/roles", RolesQuestion, "roles", "RolesAnswer"),
+    _route("/runs/{run}/advice", AdviceQuestion, "advise", "AdviceAnswer"),
+    _route("/runs/{run}/lineage", LineageQuestion, "lineage", "LineageAnswer"),
+    _route("/runs/{run}/unmatched", UnmatchedQuestion, "lineage", "UnmatchedAnswer"),
+    _route("/runs/{run}/between", BetweenQuestion, "between", "BetweenAnswer"),
+    _route("/runs/{run}/blame", KeptBlameQuestion, "blame", "BlameAnswer"),
+    _route("/runs/{run}/minimize", KeptMinimizeQuestion, "minimize", "MinimizeAnswer"),
+    _of_files("/runs/{run}/submodel", SubmodelQuestion, "submodel", "PartAnswer", _READER),
+    _of_files(_TENSOR, TensorQuestion, "tensor", "TensorAnswer", _ANALYST),
+    _of_files(f"{_TENSOR}/values", TensorSliceQuestion, "tensor", "TensorSlice", _ANALYST),
+    _of_files(
+        f"{_TENSOR}/histogram", TensorHistogramQuestion, "tensor", "TensorHistogram", _ANALYST
     ),
-    QuestionRoute("/graphs/{run}/ops", OpsQuestion, "ops"),
-    QuestionRoute("/graphs/{run}/between", BetweenQuestion, "between"),
-    QuestionRoute("/changes", ChangesQuestion, "compare-runs"),
-    QuestionRoute("/recurring", RecurringQuestion, "origins", 2),
+    _route("/graphs/{run}/ops", OpsQuestion, "ops", "OpsAnswer"),
+    _route("/graphs/{run}/op", OpQuestion, "lineage ops", "OpAnswer"),
+    _route("/graphs/{run}/lineage", LineageQuestion, "lineage", "LineageAnswer"),
+    _route("/graphs/{run}/between", BetweenQuestion, "between", "BetweenAnswer"),
+    _route("/changes", ChangesQuestion, "compare-runs", "ChangesAnswer"),
+    _route("/recurring", RecurringQuestion, "origins", "RecurringOrigins"),
 )

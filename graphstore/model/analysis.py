@@ -126,10 +126,11 @@ class RunAnalysis:
     """The analyses of a run: root cause, blame and the search for failing parts.
 
     ``executor`` ran the reference; ``note`` says why there is none. ``minimized`` is the
-    result of the last search, as ``minimize --json`` prints it; ``answers`` has by oracle,
-    then by part, what oracles said of parts. ``reckonings`` are those of the outputs over half
-    the limit of suspects, the most suspicious first. ``doubt`` is what has to be said before the
-    verdict, "" if nothing has; where no answer can be right for it, the verdict is undecided.
+    result of the last search, as ``minimize --json`` prints it, ``blamed`` that of the last blame.
+    ``answers`` has by oracle, then by part, what oracles said of parts. ``reckonings`` are those
+    of the outputs over half the limit of suspects, the most suspicious first. ``doubt`` is what has
+    to be said before the verdict, "" if nothing has; where no answer can be right for it, the
+    verdict is undecided.
     ``observed`` says what dumping changed, None if nothing is known. ``inside`` counts the tensors
     that were not compared but judged all the same, as parts of an op made of several; ``beside``
     those there is nothing to compare with: constants that judged ops read, and what a compiler put
@@ -144,6 +145,7 @@ class RunAnalysis:
     mismatches: tuple[InputMismatch, ...] = ()
     blame: OutputShares = field(default_factory=OutputShares)
     minimized: str = ""
+    blamed: str = ""
     answers: Mapping[str, Mapping[str, tuple[OracleAnswer, ...]]] = field(default_factory=dict)
     reckonings: tuple[Reckoning, ...] = ()
     doubt: str = ""

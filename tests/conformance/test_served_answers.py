@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 
 import httpx
+import numpy as np
 import pytest
+from analysed_runs import analysed_runs
 from full_run import sample_run
 from served import served
 
@@ -68,6 +71,63 @@ def test_answers_are_the_commands(divergraph, client: httpx.Client, address: str
         printed = divergraph(*words.split(), "--store", address, "--json").out
         answered = client.get(url)
         assert (answered.status_code, answered.text) == (200, printed), words
+
+
+ASKED_OF_FILES = [
+    ("origins bad --explain", "/v1/runs/bad/origins?explain=true"),
+    ("tensor bad fc", "/v1/runs/bad/tensor?op=fc"),
+    ("tensor bad fc --output 0 --top 2", "/v1/runs/bad/tensor?op=fc&output=0&top=2"),
+    ("tensor bad fc --at 1:3,::2", "/v1/runs/bad/tensor/values?op=fc&at=1:3,::2"),
+    ("tensor bad fc --bins 9", "/v1/runs/bad/tensor/histogram?op=fc&bins=9"),
+    ("submodel bad --start fc --end turn", "/v1/runs/bad/submodel?start=fc&end=turn"),
+    (
+        "submodel bad --start fc --start act --end act",
+        "/v1/runs/bad/submodel?start=fc&start=act&end=act",
+    ),
+]
+REPORTS = ("csv", "html", "junit", "markdown", "parquet")
+
+
+@pytest.mark.slow
+def test_what_takes_the_files_of_a_run_is_the_commands(
+    divergraph, client: httpx.Client, address: str, tmp_path: Path
+) -> None:
+    analysed_runs(tmp_path, address)
+    for words, url in ASKED_OF_FILES:
+        printed = divergraph(*words.split(), "--store", address, "--json").out
+        answered = client.get(url)
+        assert (answered.status_code, answered.text) == (200, printed), words
+    for words, url in (("blame bad", "blame"), ("minimize bad --budget 4", "minimize")):
+        assert client.get(f"/v1/runs/bad/{url}").status_code == 404
+        printed = divergraph(*words.split(), "--store", address, "--json").out
+        assert client.get(f"/v1/runs/bad/{url}").text == printed
+    for kind in REPORTS:
+        file = tmp_path / kind
+        assert divergraph("report", "bad", f"--{kind}", file, "--store", address).code == 0
+        answered = client.get(f"/v1/runs/bad/reports/{kind}")
+        assert answered.content == file.read_bytes(), kind
+        assert answered.headers["content-disposition"].startswith("attachment")
+    for side in ("golden", "device"):
+        array = client.get(f"/v1/runs/bad/tensor.npy?op=fc&side={side}").content
+        assert np.load(BytesIO(array)).shape == (4, 8)
+    renamed = client.put("/v1/runs/bad/name", json={"name": "other"}).text
+    divergraph("rename", "other", "bad", "--store", address)
+    assert divergraph("rename", "bad", "other", "--store", address, "--json").out == renamed
+    assert client.get("/v1/runs/other/blame").json()["run"] == "other"
+    deleted = client.delete("/v1/runs/worse").text
+    printed = divergraph("delete", "other", "--store", address, "--json").out
+    assert deleted == printed.replace("other", "worse")
+
+
+def test_a_single_op_is_told_whole(client: httpx.Client) -> None:
+    """On either side of a run, and of an imported graph."""
+    found = client.get("/v1/runs/first/op?op=conv").json()
+    assert (found["state"], found["origin"]["rank"], len(found["links"])) == ("origin", 1, 3)
+    assert found["outputs"][0]["compared"]["golden"] == [{"op": "block/relu", "output": 0}]
+    assert found["findings"] == client.get("/v1/runs/first/findings").json()["findings"][:1]
+    assert client.get("/v1/runs/first/op?op=conv&side=golden").json()["attributes"]["alpha"] == 0.5
+    assert client.get("/v1/graphs/graph/op?op=conv").json()["outputs"][0]["compared"] is None
+    assert client.get("/v1/runs/first/op?op=con").status_code == 404
 
 
 def test_cypher_is_the_commands(divergraph, client: httpx.Client, address: str) -> None:

@@ -109,6 +109,7 @@ ANALYSES = st.builds(
     ),
     blame=st.builds(OutputShares, st.dictionaries(TEXTS, st.floats(), max_size=2), NUMBERS),
     minimized=TEXTS,
+    blamed=TEXTS,
     answers=st.dictionaries(
         TEXTS,
         st.dictionaries(

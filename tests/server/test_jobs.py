@@ -84,10 +84,12 @@ def test_a_graph_is_imported_and_its_end_is_told(own: httpx.Client) -> None:
     found = until_over(own, job)
     assert (found["state"], found["exit_code"], found["made"]) == ("ended", 0, ["net"])
     assert own.get("/v1/graphs/net/ops?limit=1").status_code == 200
+    assert own.get(f"/v1/jobs/{job}/answer").json()["graph"] == "net"
     assert [each["id"] for each in own.get("/v1/jobs").json()["jobs"]] == [job]
     wrong = {"command": "import", "options": {"path": "data:text"}}
     failed = until_over(own, own.post("/v1/jobs", json=wrong).json()["id"])
     assert failed["exit_code"] == 2
+    assert own.get(f"/v1/jobs/{failed['id']}/answer").status_code == 404
     assert "text" in str(failed["error"])
 
 

@@ -13,6 +13,7 @@ from divergraph.blame.keep_lists import (
 )
 from divergraph.blame.run import BlameChoice, blame_run, with_blame
 from divergraph.jobs.progress import Progress
+from divergraph.present.json.blame import blame_json
 from divergraph.rootcause.options import RootCauseOptions
 from graphstore.contract import RunData
 from graphstore.errors import InputError
@@ -27,17 +28,14 @@ _FORMS = {
 def blamed(
     data: RunData,
     options: RootCauseOptions,
-    top: int,
-    outputs: tuple[str, ...],
+    choice: BlameChoice,
     progress: Progress,
     others: Sequence[RunData],
-    exact: tuple[str, ...] = (),
 ) -> tuple[Blame, RunData]:
     """Who made the error of the outputs, and the run with that in its analysis."""
-    found = blame_run(
-        data, options, BlameChoice(top, outputs=outputs, exact=exact), progress, others
-    )
-    return found, with_blame(data, found)
+    found = blame_run(data, options, choice, progress, others)
+    told = blame_json(data.run.name, [other.run.name for other in others], found, choice.keep)
+    return found, with_blame(data, found, told)
 
 
 def keep_list(data: RunData, found: Blame, form: str) -> tuple[str, ...]:

@@ -86,12 +86,14 @@ class ComparedRun(RunAnswers):
             ExecutionError: the golden model cannot be run here.
         """
         from divergraph.api.runs.blame import blamed
+        from divergraph.blame.run import BlameChoice
 
         options = root_cause_of(SUSPECT, GUILTY, "auto", memory)
         with telling(progress) as told:
             mine, more = self.data, [other.data for other in others]
             asked = tuple(dict.fromkeys(map(self._device_op, exact)))
-            found, data = blamed(mine, options, top, tuple(outputs), told, more, asked)
+            choice = BlameChoice(top, outputs=tuple(outputs), exact=asked)
+            found, data = blamed(mine, options, choice, told, more)
             self._replace(data)
         return found
 

@@ -16,10 +16,11 @@ from divergraph.values.pairs import read_pair
 from divergraph.values.unread import or_raise
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import Comparison, TensorIO
+from graphstore.model import Comparison, Side, TensorIO
 
 if TYPE_CHECKING:
     from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture
+    from divergraph.dump_diff.value_parts import ValueHistogram, ValueSlice
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -72,6 +73,37 @@ class TensorValues:
         from divergraph.dump_diff.error_picture import error_map
 
         return error_map(self.device, self.golden, axes, cells)
+
+    def plain(self, side: Side) -> NDArray[Any]:
+        """The values of one side in a type that numpy knows itself: small floats as float32.
+
+        Raises:
+            InputError: they are no real numbers.
+        """
+        from divergraph.dump_diff.value_parts import real_numbers
+
+        return real_numbers(self.device if side is Side.DEVICE else self.golden)
+
+    def at(self, place: str) -> ValueSlice:
+        """The values at a *place* such as ``0,3:9,:``, an index or a range of each axis of golden's
+        tensor; axes that are not named are taken whole.
+
+        Raises:
+            InputError: there is no such place, or it holds more than 10,000 values.
+        """
+        from divergraph.dump_diff.value_parts import values_at
+
+        return values_at(self.device, self.golden, place)
+
+    def distribution(self, bins: int = 50) -> ValueHistogram:
+        """How many values of each side lie in each of as many *bins*, the same for both.
+
+        Raises:
+            InputError: they are no real numbers.
+        """
+        from divergraph.dump_diff.value_parts import distribution
+
+        return distribution(self.device, self.golden, bins)
 
     def __repr__(self) -> str:
         shape = list(self.golden.shape)

@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 import click
+import numpy as np
 
 from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
@@ -16,7 +17,7 @@ from divergraph.text.words import shape_text
 
 if TYPE_CHECKING:
     from divergraph.api.answers import ErrorMap
-    from divergraph.questions.tensors import TensorPicture
+    from divergraph.questions.tensors import TensorDistribution, TensorPicture, TensorSlice
 
 _ROWS, _BAR = 16, 40
 
@@ -34,6 +35,17 @@ _ROWS, _BAR = 16, 40
     help="So many of the worst elements.",
     metavar="N",
 )
+@click.option(
+    "--at",
+    metavar="INDEX",
+    help="Print the values at this place only: 0,3:9,: has an index or a range for each axis.",
+)
+@click.option(
+    "--bins",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Print how the values are distributed over N bins.",
+)
 @common
 def tensor_command(
     run: str,
@@ -41,6 +53,8 @@ def tensor_command(
     output: int | None,
     input_: int | None,
     top: int,
+    at: str | None,
+    bins: int | None,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -49,12 +63,48 @@ def tensor_command(
     Reads the dumps the run was made of. Indices are those of the golden tensor. The axis shown
     is the one along which the errors differ most.
     """
-    from divergraph.questions.tensors import TensorQuestion
+    from divergraph.questions.tensors import (
+        TensorHistogramQuestion,
+        TensorQuestion,
+        TensorSliceQuestion,
+    )
 
     if output is not None and input_ is not None:
         raise click.UsageError("give --output or --input, not both")
-    question = TensorQuestion(run, op, output, input_, top)
-    print_answer(question, store, _show, as_json=as_json)
+    if at is not None and bins is not None:
+        raise click.UsageError("give --at or --bins, not both")
+    if at is not None:
+        part = TensorSliceQuestion(run, op, at, output, input_)
+        print_answer(part, store, _show_slice, as_json=as_json)
+    elif bins is not None:
+        spread = TensorHistogramQuestion(run, op, bins, output, input_)
+        print_answer(spread, store, _show_distribution, as_json=as_json)
+    else:
+        question = TensorQuestion(run, op, output, input_, top)
+        print_answer(question, store, _show, as_json=as_json)
+
+
+def _show_slice(answer: TensorSlice) -> None:
+    found = answer.found
+    say(f"{answer.values.op} at {found.at}: {shape_text(found.golden.shape)}")
+    say(f"  {'':12} {'device':>12} {'golden':>12}")
+    for place in np.ndindex(found.golden.shape):
+        index = ",".join(map(str, place))
+        sides = (short(float(side[place]), ".6g") for side in (found.device, found.golden))
+        say(f"  {f'[{index}]':12} {' '.join(f'{value:>12}' for value in sides)}")
+
+
+def _show_distribution(answer: TensorDistribution) -> None:
+    found = answer.found
+    say(f"{answer.values.op}: how many values lie between an edge and the next")
+    say(f"  {'':25} {'device':>12} {'golden':>12}")
+    edges = [short(edge, ".4g") for edge in found.edges.tolist()]
+    counts = zip(edges, edges[1:], found.device.tolist(), found.golden.tolist(), strict=False)
+    for low, high, device, golden in counts:
+        say(f"  {low:>12} {high:>12} {device:>12} {golden:>12}")
+    if found.device_nonfinite or found.golden_nonfinite:
+        odd = f"{found.device_nonfinite:>12} {found.golden_nonfinite:>12}"
+        say(f"  {'NaN or infinite':25} {odd}")
 
 
 def _show(answer: TensorPicture) -> None:

@@ -10,8 +10,9 @@ from typing import Any
 
 REQUEST, PROCESS, PROGRESS = "request.json", "process.json", "progress.jsonl"
 LOCK, LOG, ENDED, STOPPED = "lock", "log", "ended.json", "stopped"
+ANSWER = "answer.json"
 """The lock is held as long as a process of the job lives; ``stopped`` is there if the user
-asked for its end."""
+asked for its end. The answer is what a command with ``--json`` prints."""
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:

@@ -15,13 +15,14 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from divergraph.jobs.background.job_files import (
+    ANSWER,
     ENDED,
     LOCK,
     LOG,
@@ -261,19 +262,21 @@ def _state(folder: Path) -> tuple[BackgroundState, dict[str, Any]]:
     return BackgroundState.STOPPED if stopped else BackgroundState.LOST, {}
 
 
-_INTERRUPTED = 130
+_INTERRUPTED, _JSON = 130, "--json"
 
 
 def _run(folder: Path, words: tuple[str, ...], directory: Path, lock: int) -> None:
     """Start the process, which inherits *lock*."""
     path = os.pathsep.join(filter(None, sys.path))
-    with (folder / LOG).open("ab") as log:
+    with ExitStack() as files:
+        log = files.enter_context((folder / LOG).open("ab"))
+        answer = files.enter_context((folder / ANSWER).open("wb")) if _JSON in words else log
         process = subprocess.Popen(  # noqa: S603 - our own interpreter
             [sys.executable, "-P", "-m", "divergraph", *words],
             cwd=directory,
             env={**os.environ, "PYTHONPATH": path, VARIABLE: str(folder)},
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=answer,
             stderr=log,
             pass_fds=(lock,),
             start_new_session=True,  # it outlives our terminal, and Ctrl-C there is not for it

@@ -29,8 +29,8 @@ def origins_json(answer: OriginsAnswer, *, explain: bool = False) -> dict[str, J
     found: dict[str, Json] = {
         "run": answer.run.name,
         "verdict": answer.run.verdict.value,
-        "origins": [_origin(one) for one in answer.origins],
-        "suspects": [_origin(one) for one in answer.suspects],
+        "origins": [judged_origin_json(one) for one in answer.origins],
+        "suspects": [judged_origin_json(one) for one in answer.suspects],
         **analysis_json(answer.run),
     }
     if explain:
@@ -107,7 +107,8 @@ def analysis_json(run: Run) -> dict[str, Json]:
     }
 
 
-def _origin(one: OriginAnswer) -> Json:
+def judged_origin_json(one: OriginAnswer) -> Json:
+    """An origin or suspect, with why it is one."""
     shape = origin_json(one.origin)
     assert isinstance(shape, dict)
     return {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture
+from divergraph.dump_diff.value_parts import ValueHistogram, ValueSlice
 from divergraph.present.json.diff import element_json, figures_json, inspection_json
 from divergraph.present.json.shapes import Json, metrics_json, notes_json, number, tensor_json
 from graphstore.model import Comparison, TensorIO
@@ -13,10 +16,7 @@ def tensor_answer_json(
 ) -> dict[str, Json]:
     """One tensor of both sides, and where and how they differ."""
     return {
-        "run": run,
-        "op": compared.op,
-        "output": compared.port if compared.io is TensorIO.OUTPUT else None,
-        "input": compared.port if compared.io is TensorIO.INPUT else None,
+        **_named(run, compared),
         "golden": None if compared.golden is None else tensor_json(compared.golden),
         "shape": list(picture.shape),
         "layout": layout,
@@ -39,4 +39,44 @@ def _axis_json(made: ErrorMap) -> Json:
         "axis": made.axes[0],
         "step": made.steps[0],
         "means": [number(mean) for mean in made.means.tolist()],
+    }
+
+
+def slice_json(run: str, compared: Comparison, found: ValueSlice) -> dict[str, Json]:
+    """What ``tensor --at`` prints."""
+    sides = {"device": found.device, "golden": found.golden}
+    flat = {side: values.reshape(-1).tolist() for side, values in sides.items()}
+    return {
+        **_named(run, compared),
+        "at": found.at,
+        "shape": list(found.golden.shape),
+        **{side: [number(value) for value in values] for side, values in flat.items()},
+        "nonfinite": {
+            f"{side} {place}": str(value)
+            for side, values in flat.items()
+            for place, value in enumerate(values)
+            if not math.isfinite(value)
+        },
+    }
+
+
+def histogram_json(run: str, compared: Comparison, found: ValueHistogram) -> dict[str, Json]:
+    """What ``tensor --bins`` prints."""
+    return {
+        **_named(run, compared),
+        "edges": [number(edge) for edge in found.edges.tolist()],
+        "device": found.device.tolist(),
+        "golden": found.golden.tolist(),
+        "device_nonfinite": found.device_nonfinite,
+        "golden_nonfinite": found.golden_nonfinite,
+    }
+
+
+def _named(run: str, compared: Comparison) -> dict[str, Json]:
+    """Which tensor it is."""
+    return {
+        "run": run,
+        "op": compared.op,
+        "output": compared.port if compared.io is TensorIO.OUTPUT else None,
+        "input": compared.port if compared.io is TensorIO.INPUT else None,
     }

@@ -91,7 +91,7 @@ def request_of(command: Any, options: Mapping[str, Any], roots: Roots, store: st
         (placed if isinstance(params[name], click.Argument) else named).extend(
             _words(params[name], texts)
         )
-    words = (command, *named, "--store", store, "--", *placed)
+    words = (command, "--json", *named, "--store", store, "--", *placed)
     _check(command, words)
     runs = tuple(text for name in known.about for text in given.get(name, ()))
     return JobRequest(command, words, runs, bool(given.get(REPLACE)))

@@ -12,8 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.jobs.background.job_files import PROGRESS
+from divergraph.jobs.background.job_files import ANSWER, PROGRESS
 from divergraph.jobs.background.progress_file import ProgressReader
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
@@ -26,7 +25,7 @@ from divergraph.server.roots import Roots
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import User, UserRole
 from graphstore.cancellation import Cancellation
-from graphstore.errors import InputError
+from graphstore.errors import InputError, NotDoneError
 
 _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 15.0
@@ -75,6 +74,20 @@ class JobRoutes:
 
         return await self._answering.pool.answer(request, work)
 
+    async def answer(self, request: Request) -> Response:
+        """What its command printed with ``--json``."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            job = self._table.job(request.path_params["job"])
+            path = self._folder / job.id / ANSWER
+            text = path.read_bytes() if job.state in _OVER and path.exists() else b""
+            if not text:
+                raise NotDoneError(f"the job has no answer: it is {job.state.value}")
+            return Response(text, media_type="application/json")
+
+        return await self._answering.pool.answer(request, work)
+
     async def stop(self, request: Request) -> Response:
         """End a job of one's own, or as an admin any."""
         check_role(request, UserRole.ANALYST)
@@ -103,8 +116,7 @@ class JobRoutes:
 
     def _add(self, wish: JobRequest, owner: str, _cancellation: Cancellation) -> Response:
         for name in wish.runs:
-            files = ComparedRun(name, store=self._answering.store).files.values()
-            self._roots.check(files)
+            self._answering.check_files(name)
         waiting = [each for each in self._table.jobs(QueuedState.QUEUED) if each.owner == owner]
         if len(waiting) >= self._limits.waiting:
             raise HTTPException(429, f"{len(waiting)} of your jobs wait already")

@@ -1,0 +1,47 @@
+"""The JSON of a single op; documented in docs/reference/json.md."""
+
+from __future__ import annotations
+
+from divergraph.ask.answers import OpDetail, TensorRow
+from divergraph.present.json.propagation import finding_json, judged_origin_json
+from divergraph.present.json.shapes import (
+    Json,
+    comparison_json,
+    link_json,
+    not_compared_json,
+    plain_json,
+    row_json,
+    tensor_json,
+)
+
+
+def op_json(run: str, found: OpDetail) -> dict[str, Json]:
+    """Everything about an op."""
+    types = {found.row.id: found.row.type}
+    return {
+        "run": run,
+        **row_json(found.row),
+        "explanation": found.explanation,
+        "attributes": {name: plain_json(value) for name, value in found.attrs.items()},
+        "inputs": [_tensor(row, types) for row in found.inputs],
+        "outputs": [_tensor(row, types) for row in found.outputs],
+        "controls": list(found.controls),
+        "links": [link_json(link) for link in found.links],
+        "origin": None if found.answer is None else judged_origin_json(found.answer),
+        "findings": [finding_json(each) for each in found.findings],
+    }
+
+
+def _tensor(row: TensorRow, types: dict[str, str]) -> Json:
+    item = row.comparison
+    return {
+        "port": row.port,
+        "tensor": row.tensor,
+        "producer": None if row.producer is None else tensor_json(row.producer),
+        "consumers": list(row.consumers),
+        "dtype": None if row.dtype is None else row.dtype.value,
+        "shape": None if row.shape is None else list(row.shape),
+        "layout": row.layout or None,
+        "compared": comparison_json(item, types) if item is not None and item.compared else None,
+        "not_compared": None if item is None or item.reason is None else not_compared_json(item),
+    }

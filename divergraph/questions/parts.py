@@ -1,0 +1,98 @@
+"""Which part of a model is cut out, and which one was found to fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from divergraph.api.runs.compared_run import ComparedRun
+from divergraph.api.runs.model_parts import Submodel
+from divergraph.present.json.part import part_json
+from divergraph.present.json.shapes import Json
+from divergraph.questions.question import Question
+from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore
+from graphstore.errors import NotDoneError
+
+
+@dataclass(frozen=True, slots=True)
+class SubmodelQuestion(Question[Submodel]):
+    """Which part of the golden model lies between these ops? Reads the models; writes nothing."""
+
+    run: str
+    starts: tuple[str, ...]
+    ends: tuple[str, ...]
+    form: str | None = None
+    whole: bool = False
+    all_outputs: bool = False
+    smallest: bool = False
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Submodel:
+        """The part, or why it may not be cut so.
+
+        Raises:
+            InputError: files are gone, or the form is not that of the model.
+        """
+        return ComparedRun(self.run, store=store).submodel(
+            self.starts,
+            self.ends,
+            form=self.form,
+            whole=self.whole,
+            all_outputs=self.all_outputs,
+            smallest=self.smallest,
+        )
+
+    def json(self, answer: Submodel) -> Mapping[str, Json]:
+        """What ``submodel`` prints without ``-o``."""
+        return part_json(answer.selection)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptMinimizeQuestion(Question[str]):
+    """Which smallest parts that still fail did the last search find?"""
+
+    run: str
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> str:
+        """What ``minimize`` printed.
+
+        Raises:
+            NotDoneError: nobody has searched this run.
+        """
+        return _done("minimize", self.run, store.run(self.run).analysis.minimized)
+
+    def json(self, answer: str) -> Mapping[str, Json]:
+        """What ``minimize`` printed."""
+        return _as_now(answer, self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBlameQuestion(Question[str]):
+    """Which ops made the error of the outputs, by the last blame?"""
+
+    run: str
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> str:
+        """What ``blame`` printed.
+
+        Raises:
+            NotDoneError: nobody has asked that of this run.
+        """
+        return _done("blame", self.run, store.run(self.run).analysis.blamed)
+
+    def json(self, answer: str) -> Mapping[str, Json]:
+        """What ``blame`` printed."""
+        return _as_now(answer, self.run)
+
+
+def _done(command: str, run: str, kept: str) -> str:
+    if not kept:
+        hint = f"`divergraph {command} {run}` does; a server runs it as a job"
+        raise NotDoneError(f"{command} has not been run on {run!r}", hint=hint)
+    return kept
+
+
+def _as_now(answer: str, run: str) -> Mapping[str, Json]:
+    """A kept answer of a run that may have another name now."""
+    return {**json.loads(answer), "run": run}

@@ -1,0 +1,161 @@
+"""What of a run is sent as a file: its reports, and the values of a tensor."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any
+
+from anyio import to_thread
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from divergraph.files.npy_file import write_npy_to
+from divergraph.present.destination import ReportKind, write_report
+from divergraph.present.run_report import stored_report
+from divergraph.questions.tensors import tensor_values
+from divergraph.server.answering import Answering, check_role
+from divergraph.server.parameters import values_of
+from divergraph.server.tokens import UserRole
+from graphstore.cancellation import Cancellation
+from graphstore.model import Side
+
+_IN_MEMORY = 1 << 20
+"""Larger files are written to the disk before they are sent."""
+_BLOCK = 1 << 16
+
+REPORT_TYPES = {
+    ReportKind.CSV: "text/csv",
+    ReportKind.HTML: "text/html",
+    ReportKind.JUNIT: "application/xml",
+    ReportKind.MARKDOWN: "text/markdown",
+    ReportKind.PARQUET: "application/vnd.apache.parquet",
+}
+ARRAY_TYPE = "application/octet-stream"
+_ENDINGS = {ReportKind.JUNIT: "xml", ReportKind.MARKDOWN: "md"}
+
+
+@dataclass(frozen=True, slots=True)
+class WantedReport:
+    """A report of a run; ``excel`` as on the command line."""
+
+    run: str
+    excel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WantedArray:
+    """The values of one side of a tensor; output 0 if neither output nor input is named."""
+
+    run: str
+    op: str
+    side: Side = Side.DEVICE
+    output: int | None = None
+    input_: int | None = None
+
+
+REPORT_COMMANDS = ("report",)
+ARRAY_COMMANDS = ("tensor", "ops")
+
+
+class DownloadRoutes:
+    """Files that are written for whoever asks, and kept nowhere."""
+
+    def __init__(self, answering: Answering) -> None:
+        self._answering = answering
+
+    async def report(self, request: Request) -> Response:
+        """A report, the bytes that the command writes."""
+        check_role(request, UserRole.READER)
+        name = request.path_params["kind"]
+        if name not in list(ReportKind):
+            raise HTTPException(404, f"no report is called {name!r}")
+        kind = ReportKind(name)
+        wanted = _wanted(WantedReport, REPORT_COMMANDS, request)
+        store = self._answering.store
+
+        def write(file: IO[bytes]) -> None:
+            report = stored_report(store, wanted.run)
+            write_report(file, kind, report, lambda: store.run_data(wanted.run), mark=wanted.excel)
+
+        named = f"report.{_ENDINGS.get(kind, kind.value)}"
+        about = (wanted, kind)
+        return await self._sent(request, about, wanted.run, write, REPORT_TYPES[kind], named)
+
+    async def array(self, request: Request) -> Response:
+        """The values of a tensor, as ``.npy``."""
+        check_role(request, UserRole.ANALYST)
+        wanted = _wanted(WantedArray, ARRAY_COMMANDS, request)
+        store = self._answering.store
+
+        def write(file: IO[bytes]) -> None:
+            self._answering.check_files(wanted.run)
+            values = tensor_values(store, wanted.run, wanted.op, wanted.output, wanted.input_)
+            write_npy_to(file, values.plain(Side(wanted.side)))
+
+        return await self._sent(request, wanted, wanted.run, write, ARRAY_TYPE, "tensor.npy")
+
+    async def _sent(
+        self,
+        request: Request,
+        about: object,
+        run: str,
+        write: Callable[[IO[bytes]], None],
+        media_type: str,
+        named: str,
+    ) -> Response:
+        work = partial(self._made, request.headers, about, run, write, media_type, named)
+        return await self._answering.pool.answer(request, work)
+
+    def _made(
+        self,
+        asked: Headers,
+        about: object,
+        run: str,
+        write: Callable[[IO[bytes]], None],
+        media_type: str,
+        named: str,
+        _cancellation: Cancellation,
+    ) -> Response:
+        headers = {"ETag": self._answering.tag(about, run)}
+        if asked.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=304, headers=headers)
+        file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed when it is sent
+        try:
+            write(file)
+            headers["Content-Length"] = str(file.tell())
+            file.seek(0)
+        except BaseException:
+            file.close()
+            raise
+        # never shown as a page of ours, whatever names it holds
+        headers["Content-Disposition"] = f'attachment; filename="{named}"'
+        return _SentFile(file, headers, media_type)
+
+
+def _wanted(kind: type, commands: tuple[str, ...], request: Request) -> Any:
+    known = {"run": str(request.path_params["run"])}
+    return kind(**values_of(kind, commands, request.query_params.multi_items(), known))
+
+
+class _SentFile(StreamingResponse):
+    """An open file, closed when it is sent or the client has gone."""
+
+    def __init__(self, file: Any, headers: dict[str, str], media_type: str) -> None:
+        super().__init__(self._blocks(), headers=headers, media_type=media_type)
+        self._file = file
+
+    async def _blocks(self) -> AsyncIterator[bytes]:
+        while block := await to_thread.run_sync(self._file.read, _BLOCK):
+            yield block
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
