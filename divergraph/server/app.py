@@ -10,18 +10,19 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from divergraph.jobs.background.shelf import JobShelf, store_key
 from divergraph.server.access import Access
-from divergraph.server.answering import Answering, check_role
+from divergraph.server.answering import Answering
 from divergraph.server.asking import AskingPool, ClientGoneError
 from divergraph.server.changing import ChangingRoutes
 from divergraph.server.cypher_routes import CypherRoutes
 from divergraph.server.downloads import DownloadRoutes
-from divergraph.server.figures import MEDIA_TYPE, RequestFigures
+from divergraph.server.figures import RequestFigures
+from divergraph.server.health import HealthRoutes
 from divergraph.server.jobs.job_table import JobTable
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.runner import JobRunner
@@ -29,9 +30,9 @@ from divergraph.server.openapi import openapi
 from divergraph.server.problems import problem_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QUESTIONS, VERSION
-from divergraph.server.settings import ServerSettings
-from divergraph.server.tokens import TokenFile, UserRole
-from graphstore.cancellation import Cancellation, CancelledError
+from divergraph.server.settings import Limits, ServerSettings
+from divergraph.server.tokens import TokenFile
+from graphstore.cancellation import CancelledError
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
 from graphstore.private_folder import private_folder
@@ -44,24 +45,6 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
     answering, figures = Answering(store, pool, roots), RequestFigures()
-    downloads = DownloadRoutes(answering)
-    cypher = CypherRoutes(answering, settings.limits)
-    changing = ChangingRoutes(answering, settings.limits)
-
-    async def ready(request: Request) -> Response:
-        def look(_cancellation: Cancellation) -> None:
-            store.graphs()
-
-        try:
-            await pool.answer(request, look)
-        except StoreError:
-            return PlainTextResponse("the store cannot be used\n", 503)
-        return PlainTextResponse("ready\n")
-
-    async def counted(request: Request) -> Response:
-        check_role(request, UserRole.READER)
-        return PlainTextResponse(figures.text(), media_type=MEDIA_TYPE)
-
     runner = None if settings.state is None else _runner_of(settings, settings.state)
 
     @asynccontextmanager
@@ -73,11 +56,38 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
             runner.end()
         store.close()
 
+    routes = [
+        *_asking_routes(answering, settings.limits),
+        *_changing_routes(ChangingRoutes(answering, settings.limits)),
+        *([] if runner is None else _job_routes(JobRoutes(answering, settings, roots, runner))),
+        *_health_routes(HealthRoutes(answering, figures)),
+        Route("/openapi.json", _described),
+    ]
+    kinds = (DivergraphError, HTTPException, ClientGoneError, OSError, Exception)
+    app = Starlette(
+        routes=routes, exception_handlers=dict.fromkeys(kinds, _failed), lifespan=lifespan
+    )
+    return Access(figures.counted(app), settings, TokenFile(settings.tokens))
+
+
+def _asking_routes(answering: Answering, limits: Limits) -> list[Route]:
+    downloads, cypher = DownloadRoutes(answering), CypherRoutes(answering, limits)
     questions = [
         Route(VERSION + route.path, answering.endpoint(route), methods=["GET"])
         for route in QUESTIONS
     ]
-    changes = [
+    return [
+        *questions,
+        Route(f"{VERSION}/runs/{{run}}/reports/{{kind}}", downloads.report),
+        Route(f"{VERSION}/runs/{{run}}/tensor.npy", downloads.array),
+        Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),
+        Route(f"{VERSION}/plan", cypher.plan, methods=["POST"]),
+        Route(f"{VERSION}/queries", cypher.named),
+    ]
+
+
+def _changing_routes(changing: ChangingRoutes) -> list[Route]:
+    return [
         route
         for kind in ("runs", "graphs")
         for route in (
@@ -85,25 +95,14 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
             Route(f"{VERSION}/{kind}/{{run}}/name", changing.rename, methods=["PUT"]),
         )
     ]
-    routes = [
-        *questions,
-        *changes,
-        Route(f"{VERSION}/runs/{{run}}/reports/{{kind}}", downloads.report),
-        Route(f"{VERSION}/runs/{{run}}/tensor.npy", downloads.array),
-        Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),
-        Route(f"{VERSION}/plan", cypher.plan, methods=["POST"]),
-        Route(f"{VERSION}/queries", cypher.named),
-        *([] if runner is None else _job_routes(JobRoutes(answering, settings, roots, runner))),
-        Route("/openapi.json", _described),
-        Route("/healthz", _alive),
-        Route("/readyz", ready),
-        Route("/metrics", counted),
+
+
+def _health_routes(health: HealthRoutes) -> list[Route]:
+    return [
+        Route("/healthz", health.alive),
+        Route("/readyz", health.ready),
+        Route("/metrics", health.metrics),
     ]
-    kinds = (DivergraphError, HTTPException, ClientGoneError, OSError, Exception)
-    app = Starlette(
-        routes=routes, exception_handlers=dict.fromkeys(kinds, _failed), lifespan=lifespan
-    )
-    return Access(figures.counted(app), settings, TokenFile(settings.tokens))
 
 
 def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
@@ -132,10 +131,6 @@ def _job_routes(jobs: JobRoutes) -> list[Route]:
 
 async def _described(_request: Request) -> Response:
     return Response(openapi(), media_type="application/json")
-
-
-async def _alive(_request: Request) -> Response:
-    return PlainTextResponse("alive\n")
 
 
 async def _failed(_request: Request, error: Exception) -> Response:
