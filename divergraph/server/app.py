@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -30,8 +31,10 @@ from divergraph.server.openapi import openapi
 from divergraph.server.problems import problem_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QUESTIONS, VERSION
-from divergraph.server.settings import Limits, ServerSettings
+from divergraph.server.settings import UPLOADS, Limits, ServerSettings
 from divergraph.server.tokens import TokenFile
+from divergraph.server.uploads.quarantine import Quarantine
+from divergraph.server.uploads.routes import UploadRoutes
 from graphstore.cancellation import CancelledError
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
@@ -59,7 +62,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     routes = [
         *_asking_routes(answering, settings.limits),
         *_changing_routes(ChangingRoutes(answering, settings.limits)),
-        *([] if runner is None else _job_routes(JobRoutes(answering, settings, roots, runner))),
+        *([] if runner is None else _working_routes(answering, settings, roots, runner)),
         *_health_routes(HealthRoutes(answering, figures)),
         Route("/openapi.json", _described),
     ]
@@ -117,9 +120,19 @@ def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
     )
 
 
-def _job_routes(jobs: JobRoutes) -> list[Route]:
-    place = f"{VERSION}/jobs"
+def _working_routes(
+    answering: Answering, settings: ServerSettings, roots: Roots, runner: JobRunner
+) -> list[Route]:
+    """Those of jobs, and of what is uploaded for them."""
+    quarantine = Quarantine(runner.shelf.root.parent / UPLOADS, settings.limits.uploads)
+    uploads = UploadRoutes(answering, quarantine, runner.table, settings.limits)
+    jobs = JobRoutes(answering, settings, runner, partial(uploads.path, roots))
+    place, sent = f"{VERSION}/jobs", f"{VERSION}/uploads"
     return [
+        Route(sent, uploads.add, methods=["POST"]),
+        Route(sent, uploads.all, methods=["GET"]),
+        Route(f"{sent}/{{upload}}", uploads.one, methods=["GET"]),
+        Route(f"{sent}/{{upload}}", uploads.delete, methods=["DELETE"]),
         Route(place, jobs.add, methods=["POST"]),
         Route(place, jobs.all, methods=["GET"]),
         Route(f"{place}/{{job}}", jobs.one, methods=["GET"]),

@@ -11,7 +11,7 @@ from divergraph.cli.options import common, print_json, store_url
 from divergraph.cli.say import say, say_cells
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
-from divergraph.server.settings import ServerSettings, is_loopback
+from divergraph.server.settings import UPLOADS, ServerSettings, is_loopback
 from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.errors import InputError
 
@@ -127,6 +127,8 @@ def _root(text: str) -> tuple[str, Path]:
     path = Path(place).expanduser()
     if not name or not sign or not path.is_dir():
         raise InputError(f"{text!r} names no folder", hint="--root NAME=DIR")
+    if name == UPLOADS:
+        raise InputError(f"{name!r} is the root of what users send", hint="use another name")
     return name, path.resolve()
 
 

@@ -6,7 +6,29 @@ import ipaddress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+UPLOADS = "uploads"
+"""The root of what users sent, ``uploads:ID/NAME``, and the name of its folder."""
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class UploadLimits:
+    """How much may be uploaded: bytes of one, bytes and number of all of one user, the least bytes
+    a second that a client sends. They are kept so many ``seconds``.
+
+    Archives hold so many ``files``, and ``ratio`` times their own size, or ``always_bytes``; they
+    are unpacked in ``memory`` MiB and ``unpack_seconds``."""
+
+    bytes: int = 4 << 30
+    bytes_of_one: int = 32 << 30
+    of_one: int = 50
+    rate: int = 16 << 10
+    seconds: float = 7 * 24 * 3600.0
+    files: int = 20_000
+    ratio: int = 100
+    always_bytes: int = 1 << 20
+    memory: int = 512
+    unpack_seconds: int = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +52,7 @@ class Limits:
     waiting: int = 100
     job_seconds: float = 6 * 3600.0
     claim_seconds: float = 60.0
+    uploads: UploadLimits = field(default_factory=UploadLimits)
 
 
 @dataclass(frozen=True, slots=True)

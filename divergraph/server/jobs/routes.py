@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 
@@ -16,12 +16,11 @@ from divergraph.jobs.background.job_files import ANSWER, PROGRESS
 from divergraph.jobs.background.progress_file import ProgressReader
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
-from divergraph.server.answering import Answering, check_role, document
+from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.jobs.job_table import QueuedJob, QueuedState
 from divergraph.server.jobs.requests import JobRequest, request_of
 from divergraph.server.jobs.runner import JobRunner
-from divergraph.server.roots import Roots
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import User, UserRole
 from graphstore.cancellation import Cancellation
@@ -34,12 +33,16 @@ _OVER = (QueuedState.ENDED, QueuedState.STOPPED, QueuedState.LOST)
 
 
 class JobRoutes:
-    """Jobs of the users of one server."""
+    """Jobs of the users of one server; *place* says what a path means for a user."""
 
     def __init__(
-        self, answering: Answering, settings: ServerSettings, roots: Roots, runner: JobRunner
+        self,
+        answering: Answering,
+        settings: ServerSettings,
+        runner: JobRunner,
+        place: Callable[[User, str], Path],
     ) -> None:
-        self._answering, self._roots, self._runner = answering, roots, runner
+        self._answering, self._runner, self._place = answering, runner, place
         self._store, self._limits = store_key(settings.store), settings.limits
         self._table, self._folder = runner.table, runner.shelf.root
 
@@ -50,10 +53,13 @@ class JobRoutes:
         options = asked.get("options", {})
         if not isinstance(options, dict):
             raise InputError("an object is needed", where="options")
-        wish = request_of(asked.get("command"), options, self._roots, self._store)
+        place = partial(self._place, user_of(request))
+        wish = await to_thread.run_sync(
+            request_of, asked.get("command"), options, place, self._store
+        )
         if wish.replaces:
             check_role(request, UserRole.ADMIN)
-        work = partial(self._add, wish, _user(request).name)
+        work = partial(self._add, wish, user_of(request).name)
         return await self._answering.pool.answer(request, work)
 
     async def all(self, request: Request) -> Response:
@@ -91,7 +97,7 @@ class JobRoutes:
     async def stop(self, request: Request) -> Response:
         """End a job of one's own, or as an admin any."""
         check_role(request, UserRole.ANALYST)
-        user = _user(request)
+        user = user_of(request)
 
         def work(_cancellation: Cancellation) -> Response:
             job = self._table.job(request.path_params["job"])
@@ -163,11 +169,6 @@ class JobRoutes:
                 quiet = 0.0
                 yield b": it goes on\n\n"
             await anyio.sleep(_LOOK_SECONDS)
-
-
-def _user(request: Request) -> User:
-    user: User = request.scope["user"]
-    return user
 
 
 def _lines_behind(path: Path, seen: int) -> list[bytes]:
