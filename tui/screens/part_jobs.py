@@ -169,8 +169,10 @@ class PartJobs(ViewScreen):
             part = found.selection
             self._mark(event.chooser, part.starts, part.ends)
 
-    def show_search(self, search: dict[str, Any]) -> None:
-        """Know what the last search found; mark and show it if it has just ended."""
+    def show_search(self, search: dict[str, Any] | None) -> None:
+        """Know what the last search found (None: not asked); mark and show it if it just ended."""
+        if search is None:
+            return
         is_new, self._search_is_new, self._search = self._search_is_new, False, search
         if not is_new or not search or self._chooser is None or not self.is_current:
             return  # or the user went on to something else

@@ -172,7 +172,7 @@ class SubmodelScreen(PartJobs):
         self.filled()
         if same:  # they are listed already
             self._choose()
-            self._got_search(event)
+            self.show_search(event.search)
             return
         first = self.owner.session.origin_from(-1, 0) or ""
         marks = self.owner.session.marks.now
@@ -184,11 +184,7 @@ class SubmodelScreen(PartJobs):
         listed.show(rows, cursor=place, empty="there is no op")
         listed.name_pane(f"{TITLES[event.listed.side]}: pick the part")
         self._choose()
-        self._got_search(event)
-
-    def _got_search(self, event: Loaded) -> None:
-        if event.search is not None:
-            self.show_search(event.search)
+        self.show_search(event.search)
 
     @on(Opened)
     def _got_dumps(self) -> None:
