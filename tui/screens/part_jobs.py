@@ -76,6 +76,13 @@ class PartJobs(ViewScreen):
             return self._chooser.why_no_export or None
         return None
 
+    def why_no_data(self) -> str:
+        """Why nothing is said about data; empty if it is."""
+        if self._chooser is None or not self._chooser.opened:
+            return "opening models and dumps"
+        why = self._chooser.structure_only
+        return f"structure only: {why}" if why else ""
+
     def action_export(self) -> None:
         """Ask where to write the part."""
         if not self.allowed("part.export") or self._chooser is None:

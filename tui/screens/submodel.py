@@ -253,7 +253,7 @@ class SubmodelScreen(PartJobs):
 
     def _draw(self) -> None:
         glyphs, answer = self.owner.settings.glyphs, self._answer
-        dumps = self._dumps()
+        dumps = self.why_no_data()
         self.query_one("#boundary", TextPane).show(
             lambda width: part_text.boundary(answer, glyphs, width)
         )
@@ -265,13 +265,6 @@ class SubmodelScreen(PartJobs):
                 lambda width: part_text.status(answer, glyphs, width)
             )
         self.query_one(KeyLine).draw()
-
-    def _dumps(self) -> str:
-        """Why nothing is said about data; empty if it is."""
-        if self._chooser is None or not self._chooser.opened:
-            return "opening models and dumps"
-        why = self._chooser.structure_only
-        return f"structure only: {why}" if why else ""
 
     @on(RowList.Moved, "#part-ops")
     def _moved(self, event: RowList.Moved) -> None:
