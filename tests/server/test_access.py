@@ -14,7 +14,6 @@ from divergraph.server.settings import Limits, ServerSettings
 from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.open_store import open_store
 
-
 LARGE, DEEP = b" " * (1 << 20) + b"{}", b"[" * 100_000
 
 

@@ -252,8 +252,7 @@ class SubmodelScreen(PartJobs):
         listed.renew()
 
     def _draw(self) -> None:
-        glyphs, answer = self.owner.settings.glyphs, self._answer
-        dumps = self.why_no_data()
+        glyphs, answer, dumps = self.owner.settings.glyphs, self._answer, self.why_no_data()
         self.query_one("#boundary", TextPane).show(
             lambda width: part_text.boundary(answer, glyphs, width)
         )
