@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.options import common, packs_option, print_json, store_url
 from divergraph.cli.say import say, say_cells
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
 from divergraph.server.settings import UPLOADS, ServerSettings, is_loopback
 from divergraph.server.tokens import TokenFile, UserRole
+from graphstore.cypher.queries import list_queries
 from graphstore.errors import InputError
 
 _PORT = 8321
@@ -68,6 +69,7 @@ def _state_path(store: str) -> Path:
     metavar="DIR",
     help="Where its jobs are kept. Default: a folder for this store in your state folder.",
 )
+@packs_option
 @common
 @click.pass_context
 def serve_command(
@@ -107,6 +109,7 @@ def serve_command(
         state=state or _state_path(store_url(store)),
     )
     _check(settings)
+    list_queries()  # what is wrong with a pack is said before anybody asks
     try:
         from divergraph.server.running import serve
     except ImportError as error:
