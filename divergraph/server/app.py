@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from divergraph.jobs.background.shelf import JobShelf, store_key
+from divergraph.jobs.background.shelf import store_key
 from divergraph.server.access import Access
 from divergraph.server.answering import Answering
 from divergraph.server.asking import AskingPool, ClientGoneError
@@ -114,10 +113,8 @@ def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
     except OSError as error:
         said = f"the folder of its jobs cannot be made: {error.strerror}"
         raise StoreError(said, where=str(state)) from error
-    shelf = JobShelf(state / "jobs", kept=sys.maxsize)  # what ended is in the table, once seen
-    return JobRunner(
-        JobTable(state / "jobs.sqlite"), shelf, store_key(settings.store), settings.limits
-    )
+    table = JobTable(state / "jobs.sqlite")
+    return JobRunner(table, state / "jobs", store_key(settings.store), settings.limits)
 
 
 def _working_routes(

@@ -11,7 +11,7 @@ from divergraph.cli.options import common, packs_option, print_json, store_url
 from divergraph.cli.say import say, say_cells
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
-from divergraph.server.settings import UPLOADS, ServerSettings, is_loopback
+from divergraph.server.settings import UPLOADS, ServerSettings, is_loopback, limits_of
 from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.cypher.queries import list_queries
 from graphstore.errors import InputError
@@ -70,6 +70,13 @@ def _state_path(store: str) -> Path:
     help="Where its jobs are kept. Default: a folder for this store in your state folder.",
 )
 @packs_option
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help="Change a limit, as jobs=4 or job_memory=8192 (MiB); a wrong name lists all.",
+)
 @common
 @click.pass_context
 def serve_command(
@@ -83,6 +90,7 @@ def serve_command(
     behind_proxy: bool,
     hosts: tuple[str, ...],
     state: Path | None,
+    limits: tuple[str, ...],
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -107,6 +115,7 @@ def serve_command(
         certificate=certificate,
         key=key,
         state=state or _state_path(store_url(store)),
+        limits=limits_of(limits),
     )
     _check(settings)
     list_queries()  # what is wrong with a pack is said before anybody asks

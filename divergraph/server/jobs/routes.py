@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
@@ -13,7 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from divergraph.jobs.background.job_files import ANSWER, PROGRESS
-from divergraph.jobs.background.progress_file import ProgressReader
+from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
 from divergraph.server.answering import Answering, check_role, document, user_of
@@ -29,6 +31,8 @@ from graphstore.errors import InputError, NotDoneError
 _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 15.0
 """So often a stream says that it lives, or a proxy would close it."""
+_READERS = 2000
+"""Twice as many as jobs are listed."""
 _OVER = (QueuedState.ENDED, QueuedState.STOPPED, QueuedState.LOST)
 
 
@@ -45,6 +49,8 @@ class JobRoutes:
         self._answering, self._runner, self._place = answering, runner, place
         self._store, self._limits = store_key(settings.store), settings.limits
         self._table, self._folder = runner.table, runner.shelf.root
+        self._readers: OrderedDict[str, ProgressReader] = OrderedDict()
+        self._reading = threading.Lock()
 
     async def add(self, request: Request) -> Response:
         """Ask for a job, ``{"command": ..., "options": {...}}``; 202 with its state."""
@@ -126,11 +132,11 @@ class JobRoutes:
         waiting = [each for each in self._table.jobs(QueuedState.QUEUED) if each.owner == owner]
         if len(waiting) >= self._limits.waiting:
             raise HTTPException(429, f"{len(waiting)} of your jobs wait already")
-        job = self._table.add(owner, wish.command, wish.words)
+        job = self._runner.add(owner, wish.command, wish.words)
         return document(self._shape(job), {"Location": f"/v1/jobs/{job.id}"}, 202)
 
     def _shape(self, job: QueuedJob) -> dict[str, Json]:
-        told = ProgressReader(self._progress(job.id)).look()
+        told = self._told_by(job.id)
         stage = told.stages[-1] if told.stages else None
         return {
             "id": job.id,
@@ -149,6 +155,15 @@ class JobRoutes:
             "problems": len(told.problems) + told.more_problems,
             "made": list(told.kept),
         }
+
+    def _told_by(self, name: str) -> ToldProgress:
+        """How far a job is; what was read of its file once is not read again."""
+        with self._reading:
+            reader = self._readers.pop(name, None) or ProgressReader(self._progress(name))
+            self._readers[name] = reader
+            if len(self._readers) > _READERS:
+                self._readers.popitem(last=False)
+            return reader.look()
 
     def _progress(self, name: str) -> Path:
         return self._folder / name / PROGRESS
