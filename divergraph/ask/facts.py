@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
 from weakref import WeakKeyDictionary
@@ -93,13 +94,48 @@ def op_rows(
         UnknownNameError: no such run or graph, or no op that the page follows.
     """
     rows = load_facts(store, target, side).rows
-    numbers = arrange(rows, page.order)
-    if where is not None:
-        numbers = numbers[where.mask(rows)[numbers]]
+    numbers = _chosen(rows, page.order, () if where is None else (where,))
     if page.after is not None:
         numbers = numbers[_place_of(rows, numbers, page.after) + 1 :]
     with gc_paused():
         return rows.rows(numbers[: page.limit])
+
+
+@dataclass(frozen=True, slots=True)
+class OpListing:
+    """``rows`` of a list of ``total`` ops, from its place ``first`` on."""
+
+    rows: Sequence[OpRow]
+    first: int
+    total: int
+
+
+def op_listing(
+    store: GraphStore,
+    target: str,
+    side: Side,
+    wanted: Sequence[OpFilter],
+    order: Order,
+    places: range,
+) -> OpListing:
+    """Those ops in *places* of a list that all filters *wanted* take, and how many there are.
+
+    Raises:
+        UnknownNameError: no such run or graph.
+    """
+    rows = load_facts(store, target, side).rows
+    numbers = _chosen(rows, order, wanted)
+    with gc_paused():
+        shown = rows.rows(numbers[places.start : places.stop])
+    return OpListing(shown, places.start, len(numbers))
+
+
+def _chosen(rows: OpColumns, order: Order, wanted: Sequence[OpFilter]) -> Int:
+    """The numbers of the ops that all filters take, in order."""
+    numbers = arrange(rows, order)
+    for each in wanted:
+        numbers = numbers[each.mask(rows)[numbers]]
+    return numbers
 
 
 def _place_of(rows: OpColumns, numbers: Int, op: str) -> int:

@@ -9,11 +9,15 @@ from http import HTTPStatus
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from divergraph.server.login.people import KnownPeople
+from divergraph.server.login.shares import PREFIX
+from divergraph.server.pages.doors import PUBLIC, Doors, is_shared, wants_page
 from divergraph.server.problems import Problem, of_status
 from divergraph.server.settings import Limits, ServerSettings
-from divergraph.server.tokens import TokenFile, User, UserRole
+from divergraph.server.tokens import User, UserRole
 from divergraph.text.printable import printable
 
 audit = logging.getLogger("divergraph.server.audit")
@@ -34,10 +38,12 @@ _HEADERS = (
 class Access:
     """Lets requests through to *app* with ``scope["user"]`` set, or answers why not."""
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, tokens: TokenFile) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, doors: Doors, known: KnownPeople
+    ) -> None:
         self._app = app
         self._settings = settings
-        self._tokens = tokens
+        self._doors, self._known = doors, known
         self._rates = RateLimit(settings.limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -51,17 +57,26 @@ class Access:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message["headers"], *_HEADERS]
+                given = {name.lower() for name, _ in message["headers"]}
+                more = [header for header in _HEADERS if header[0] not in given]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         found = self._user_or_problem(scope)
         if isinstance(found, Problem):
-            headers = {"WWW-Authenticate": "Bearer"} if found.status == 401 else None
-            await found.response(headers)(scope, receive, send_safely)
+            await self._refusal(scope, found)(scope, receive, send_safely)
         else:
             scope["user"] = found
             await self._app(scope, receive, send_safely)
         _tell(scope, found, status, time.perf_counter() - began)
+
+    def _refusal(self, scope: Scope, problem: Problem) -> Response:
+        if not wants_page(scope):
+            headers = {"WWW-Authenticate": "Bearer"} if problem.status == 401 else None
+            return problem.response(headers)
+        if problem.status == HTTPStatus.UNAUTHORIZED:
+            return self._doors.to_login(scope)
+        return self._doors.refused(scope, problem)
 
     def _user_or_problem(self, scope: Scope) -> User | Problem:
         headers = Headers(scope=scope)
@@ -73,7 +88,10 @@ class Access:
             return of_status(HTTPStatus.MISDIRECTED_REQUEST, "this is not its name", hint)
         if scope["path"] in _OPEN:
             return User("", UserRole.READER)
-        user = self._user(headers)
+        user = self._user(scope, headers)
+        if user is None and is_shared(scope):
+            hint = "it may have ended, or been revoked: ask for another one"
+            return of_status(HTTPStatus.NOT_FOUND, "this link shows nothing", hint)
         if user is None:
             hint = "send Authorization: Bearer TOKEN; `divergraph serve token add` makes one"
             return of_status(HTTPStatus.UNAUTHORIZED, "a valid token is needed", hint)
@@ -83,11 +101,19 @@ class Access:
             return of_status(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a moment")
         return user
 
-    def _user(self, headers: Headers) -> User | None:
+    def _user(self, scope: Scope, headers: Headers) -> User | None:
+        """Who asks, by a token, a session, a link, or from this machine."""
+        if is_shared(scope):
+            return self._known.guest(scope)
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            return self._tokens.user(token.strip())
-        return None if self._settings.needs_tokens else User("", UserRole.ADMIN)
+            return self._known.tokens.user(token.strip())
+        found = self._known.browser(scope)
+        if found is not None:
+            return found
+        public = not self._settings.needs_tokens or scope["path"] in PUBLIC
+        role = UserRole.READER if self._settings.needs_tokens else UserRole.ADMIN
+        return User("", role) if public else None
 
 
 def _is_foreign(headers: Headers) -> bool:
@@ -100,9 +126,15 @@ def _tell(scope: Scope, found: User | Problem, status: int, seconds: float) -> N
     if scope["path"] in _OPEN:
         return
     who = "?" if isinstance(found, Problem) else found.name or "local"
-    audit.info(
-        "%s %s %s %d %.3f s", who, scope["method"], printable(scope["path"]), status, seconds
-    )
+    audit.info("%s %s %s %d %.3f s", who, scope["method"], _told_path(scope), status, seconds)
+
+
+def _told_path(scope: Scope) -> str:
+    """The address as a log may hold it: without the secret of a link."""
+    path: str = scope["path"]
+    if is_shared(scope):
+        path = PREFIX + "…/" + path.removeprefix(PREFIX).partition("/")[2]
+    return printable(path)
 
 
 class RateLimit:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from divergraph.jobs.background.shelf import store_key
+from divergraph.jobs.background.shelf import JobShelf, store_key
 from divergraph.server.access import Access
 from divergraph.server.answering import Answering
 from divergraph.server.asking import AskingPool, ClientGoneError
@@ -26,14 +26,19 @@ from divergraph.server.health import HealthRoutes
 from divergraph.server.jobs.job_table import JobTable
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.runner import JobRunner
+from divergraph.server.login.forms import FormSeals
+from divergraph.server.login.people import KnownPeople
+from divergraph.server.login.sessions import Sessions
+from divergraph.server.login.shares import ShareFile
 from divergraph.server.openapi import openapi
+from divergraph.server.pages.doors import Doors, wants_page
+from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.routes import page_routes
 from divergraph.server.problems import problem_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QUESTIONS, VERSION
-from divergraph.server.settings import UPLOADS, Limits, ServerSettings
+from divergraph.server.settings import Limits, ServerSettings
 from divergraph.server.tokens import TokenFile
-from divergraph.server.uploads.quarantine import Quarantine
-from divergraph.server.uploads.routes import UploadRoutes
 from graphstore.cancellation import CancelledError
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
@@ -48,6 +53,15 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
     answering, figures = Answering(store, pool, roots), RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
+    jobs = None if runner is None else JobRoutes(answering, settings, roots, runner)
+    tokens = TokenFile(settings.tokens)
+    shares = None if settings.shares is None else ShareFile(settings.shares)
+    people = KnownPeople(tokens, Sessions(tokens), shares)
+    pages = Pages(settings, FormSeals())
+    doors = Doors(pages)
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return _failed(request, error, doors)
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
@@ -61,15 +75,16 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     routes = [
         *_asking_routes(answering, settings.limits),
         *_changing_routes(ChangingRoutes(answering, settings.limits)),
-        *([] if runner is None else _working_routes(answering, settings, roots, runner)),
+        *([] if jobs is None else _job_routes(jobs)),
+        *page_routes(answering, pages, roots, people.sessions, people.shares, jobs),
         *_health_routes(HealthRoutes(answering, figures)),
         Route("/openapi.json", _described),
     ]
     kinds = (DivergraphError, HTTPException, ClientGoneError, OSError, Exception)
     app = Starlette(
-        routes=routes, exception_handlers=dict.fromkeys(kinds, _failed), lifespan=lifespan
+        routes=routes, exception_handlers=dict.fromkeys(kinds, failed), lifespan=lifespan
     )
-    return Access(figures.counted(app), settings, TokenFile(settings.tokens))
+    return Access(figures.counted(app), settings, doors, people)
 
 
 def _asking_routes(answering: Answering, limits: Limits) -> list[Route]:
@@ -113,23 +128,15 @@ def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
     except OSError as error:
         said = f"the folder of its jobs cannot be made: {error.strerror}"
         raise StoreError(said, where=str(state)) from error
-    table = JobTable(state / "jobs.sqlite")
-    return JobRunner(table, state / "jobs", store_key(settings.store), settings.limits)
+    shelf = JobShelf(state / "jobs", kept=sys.maxsize)  # what ended is in the table, once seen
+    return JobRunner(
+        JobTable(state / "jobs.sqlite"), shelf, store_key(settings.store), settings.limits
+    )
 
 
-def _working_routes(
-    answering: Answering, settings: ServerSettings, roots: Roots, runner: JobRunner
-) -> list[Route]:
-    """Those of jobs, and of what is uploaded for them."""
-    quarantine = Quarantine(runner.shelf.root.parent / UPLOADS, settings.limits.uploads)
-    uploads = UploadRoutes(answering, quarantine, runner.table, settings.limits)
-    jobs = JobRoutes(answering, settings, runner, partial(uploads.path, roots))
-    place, sent = f"{VERSION}/jobs", f"{VERSION}/uploads"
+def _job_routes(jobs: JobRoutes) -> list[Route]:
+    place = f"{VERSION}/jobs"
     return [
-        Route(sent, uploads.add, methods=["POST"]),
-        Route(sent, uploads.all, methods=["GET"]),
-        Route(f"{sent}/{{upload}}", uploads.one, methods=["GET"]),
-        Route(f"{sent}/{{upload}}", uploads.delete, methods=["DELETE"]),
         Route(place, jobs.add, methods=["POST"]),
         Route(place, jobs.all, methods=["GET"]),
         Route(f"{place}/{{job}}", jobs.one, methods=["GET"]),
@@ -143,8 +150,10 @@ async def _described(_request: Request) -> Response:
     return Response(openapi(), media_type="application/json")
 
 
-async def _failed(_request: Request, error: Exception) -> Response:
+def _failed(request: Request, error: Exception, doors: Doors) -> Response:
     if isinstance(error, ClientGoneError | CancelledError):
         return Response(status_code=_CLIENT_GONE)
+    if wants_page(request.scope):
+        return doors.refused(request.scope, problem_of(error))
     headers = error.headers if isinstance(error, HTTPException) else None
     return problem_of(error).response(headers)

@@ -6,13 +6,12 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import anyio
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.questions.cypher import NamedQueriesQuestion, PlanQuestion, RowsQuestion
 from divergraph.server.answering import Answering
+from divergraph.server.bodies import read_body
 from divergraph.server.settings import Limits
 from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import InputError
@@ -51,15 +50,7 @@ async def read_object(request: Request, limits: Limits, fields: set[str]) -> dic
         InputError: it is none.
         HTTPException: it is too large, or takes too long to come.
     """
-    body = bytearray()
-    try:
-        with anyio.fail_after(limits.body_seconds):
-            async for part in request.stream():
-                body += part
-                if len(body) > limits.body:
-                    raise HTTPException(413, f"more than {limits.body} bytes")
-    except TimeoutError as error:
-        raise HTTPException(408, "the body took too long") from error
+    body = await read_body(request, limits)
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starlette.exceptions import HTTPException
 
-from divergraph.server.settings import UPLOADS, ServerSettings
+from divergraph.server.settings import ServerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,7 @@ class Roots:
         if not settings.roots and not settings.needs_tokens:
             return cls(None)
         named = {name: path.resolve() for name, path in settings.roots}
-        sent = () if settings.state is None else ((settings.state / UPLOADS).resolve(),)
-        return cls((*named.values(), *sent), named)
+        return cls(tuple(named.values()), named)
 
     def path(self, text: str) -> Path:
         """The file or folder that *text* names: ``ROOT:PATH/BELOW/IT``; on one's own machine and
@@ -43,7 +42,7 @@ class Roots:
                 return Path(text).expanduser().resolve()
             raise HTTPException(403, f"paths start with a root: {', '.join(self.named) or 'none'}:")
         path = (folder / below.lstrip("/")).resolve()
-        check_within(folder, path)
+        self.check([path])
         return path
 
     def check(self, paths: Iterable[Path]) -> None:
@@ -58,18 +57,17 @@ class Roots:
             if not all(self._hold(each) for each in _with_links(path)):
                 raise HTTPException(403, "the files are in none of the server's roots")
 
+    def shown(self, path: str) -> str:
+        """*path* as others may see it: ``ROOT:PATH/BELOW/IT``, or its name alone; on one's own
+        machine and without roots as it is."""
+        for name, folder in self.named.items():
+            if Path(path).is_relative_to(folder):
+                return f"{name}:{Path(path).relative_to(folder)}"
+        return path if self.folders is None or not path.startswith("/") else Path(path).name
+
     def _hold(self, path: Path) -> bool:
         real = path.resolve()
         return any(real.is_relative_to(folder) for folder in self.folders or ())
-
-
-def check_within(folder: Path, path: Path) -> None:
-    """Return if *path* lies in *folder*, and no link below it leads out of it.
-
-    Raises:
-        HTTPException: it does not; where it lies is not said.
-    """
-    Roots((folder,)).check([path])
 
 
 def _with_links(path: Path) -> Iterator[Path]:

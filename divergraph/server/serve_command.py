@@ -1,4 +1,4 @@
-"""``divergraph serve``, and the tokens of those who may ask."""
+"""``divergraph serve``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, packs_option, print_json, store_url
-from divergraph.cli.say import say, say_cells
+from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.say import say
 from divergraph.jobs.background.shelf import store_key
-from divergraph.present.json.shapes import Json
-from divergraph.server.settings import UPLOADS, ServerSettings, is_loopback, limits_of
-from divergraph.server.tokens import TokenFile, UserRole
-from graphstore.cypher.queries import list_queries
+from divergraph.server.login.commands import ServerFiles, share_command, token_command
+from divergraph.server.settings import ServerSettings, is_loopback
+from divergraph.server.tokens import TokenFile
 from graphstore.errors import InputError
 
 _PORT = 8321
@@ -69,14 +68,6 @@ def _state_path(store: str) -> Path:
     metavar="DIR",
     help="Where its jobs are kept. Default: a folder for this store in your state folder.",
 )
-@packs_option
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=N",
-    help="Change a limit, as jobs=4 or job_memory=8192 (MiB); a wrong name lists all.",
-)
 @common
 @click.pass_context
 def serve_command(
@@ -90,7 +81,6 @@ def serve_command(
     behind_proxy: bool,
     hosts: tuple[str, ...],
     state: Path | None,
-    limits: tuple[str, ...],
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -101,7 +91,7 @@ def serve_command(
     docs/how-to/serve.md how to run it. Needs the extra server.
     """
     path = tokens or _tokens_path()
-    context.obj = path
+    context.obj = ServerFiles(store_url(store), path, state or _state_path(store_url(store)))
     if context.invoked_subcommand is not None:
         return
     settings = ServerSettings(
@@ -114,11 +104,9 @@ def serve_command(
         behind_proxy=behind_proxy,
         certificate=certificate,
         key=key,
-        state=state or _state_path(store_url(store)),
-        limits=limits_of(limits),
+        state=context.obj.state,
     )
     _check(settings)
-    list_queries()  # what is wrong with a pack is said before anybody asks
     try:
         from divergraph.server.running import serve
     except ImportError as error:
@@ -139,8 +127,6 @@ def _root(text: str) -> tuple[str, Path]:
     path = Path(place).expanduser()
     if not name or not sign or not path.is_dir():
         raise InputError(f"{text!r} names no folder", hint="--root NAME=DIR")
-    if name == UPLOADS:
-        raise InputError(f"{name!r} is the root of what users send", hint="use another name")
     return name, path.resolve()
 
 
@@ -161,57 +147,5 @@ def _check(settings: ServerSettings) -> None:
         raise InputError("nobody has a token", where=str(settings.tokens), hint=hint)
 
 
-@serve_command.group("token")
-def token_command() -> None:
-    """Who may ask a server, and what."""
-
-
-@token_command.command("add")
-@click.argument("name")
-@click.option(
-    "--role",
-    type=click.Choice([role.value for role in UserRole]),
-    default=UserRole.READER.value,
-    show_default=True,
-    help="reader asks about runs; analyst also about values, renames, starts jobs; admin deletes.",
-)
-@_json
-@click.pass_obj
-def add_command(path: Path, name: str, role: str, as_json: bool) -> None:
-    """Make a token for NAME and print it, this once."""
-    token = TokenFile(path).add(name, UserRole(role))
-    if as_json:
-        print_json({"name": name, "role": role, "token": token})
-    else:
-        say(token)
-        say(f"for {name}, as {role}; only its hash is kept, in {path}", err=True)
-
-
-@token_command.command("list")
-@_json
-@click.pass_obj
-def list_command(path: Path, as_json: bool) -> None:
-    """List who has a token."""
-    known = TokenFile(path).all()
-    if as_json:
-        # not the hash, which is of use to nobody
-        shown: list[Json] = [
-            {"name": each.name, "role": each.role.value, "created": each.created} for each in known
-        ]
-        print_json({"tokens": shown})
-        return
-    for each in known:
-        say_cells((each.name, each.role.value, each.created))
-
-
-@token_command.command("remove")
-@click.argument("name")
-@_json
-@click.pass_obj
-def remove_command(path: Path, name: str, as_json: bool) -> None:
-    """Have the token of NAME mean nothing from now on."""
-    TokenFile(path).remove(name)
-    if as_json:
-        print_json({"removed": name})
-    else:
-        say(f"{name} has no token any more", err=True)
+serve_command.add_command(token_command)
+serve_command.add_command(share_command)

@@ -26,6 +26,8 @@ def coded(column: Any, make: Callable[[Any], _T]) -> Coded[_T]:
     import pyarrow as pa
 
     found = _whole(column)
+    if not len(found):
+        return Coded.of(())
     if found.null_count == len(found):
         return Coded.same(make(None), len(found))
     encoded = found.cast(pa.string()).dictionary_encode()

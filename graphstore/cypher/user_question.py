@@ -64,7 +64,7 @@ class CypherQuestion:
 
     def _values(self, named: NamedQuery | None) -> dict[str, object]:
         kinds = {} if named is None else named.parameters
-        return {name: typed_value(text, kinds.get(name)) for name, text in self.given.items()}
+        return {name: _value(text, kinds.get(name)) for name, text in self.given.items()}
 
 
 _ABOUT_ONE = re.compile(r"\$(?:run|graph|golden|device)\b")
@@ -85,9 +85,8 @@ def cell_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def typed_value(text: str, kind: str | None) -> object:
-    """What *text* means as a parameter: JSON if it is any; what a named query takes as text or op
-    is a text, come what may."""
+def _value(text: str, kind: str | None) -> object:
+    """JSON if it is any; what a named query takes as text or op is a text, come what may."""
     try:
         value: object = json.loads(text)
     except json.JSONDecodeError:

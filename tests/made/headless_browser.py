@@ -15,13 +15,37 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 PATIENCE = 120
-KEYS = {"ArrowDown": 40, "ArrowUp": 38, "ArrowRight": 39, "ArrowLeft": 37, "Enter": 13, "End": 35}
+KEYS = {
+    "ArrowDown": 40,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowLeft": 37,
+    "Enter": 13,
+    "End": 35,
+    "Tab": 9,
+}
 
 
 def found_browser() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+@contextlib.contextmanager
+def browser_of_tests() -> Iterator[Browser]:
+    """A headless Chromium; without one, tests fail in CI and skip elsewhere."""
+    program = found_browser()
+    if program is None:
+        assert not os.environ.get("CI"), "CI needs chromium: apt-get install chromium"
+        pytest.skip("no chromium here")
+    started = Browser(program)
+    try:
+        yield started
+    finally:
+        started.close()
 
 
 class Page:
@@ -54,7 +78,9 @@ class Page:
         return self._session
 
     def open(self, path: Path, view: str = "") -> None:
-        url = path.as_uri() + (f"#{view}" if view else "")
+        self.visit(path.as_uri() + (f"#{view}" if view else ""))
+
+    def visit(self, url: str) -> None:
         # Another place in the page that is open would not load it anew.
         for address in ["about:blank", url] if self._opened else [url]:
             self._browser.forget()
@@ -88,6 +114,20 @@ class Page:
                 **(printed if kind == "keyDown" else {}),
             )
         self.frame()
+
+    def write(self, text: str) -> None:
+        """Type *text* into the field that has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def until(self, script: str) -> None:
+        """Wait until *script* is true in the page, or in the one that follows it."""
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end:
+            with contextlib.suppress(AssertionError):  # between two pages there is none
+                if self.run(f"Boolean({script})"):
+                    return
+            time.sleep(0.05)
+        raise TimeoutError(f"it does not happen: {script}")
 
     def mouse(self, x: float, y: float, *kinds: str) -> None:
         for kind in kinds or ("mouseMoved", "mousePressed", "mouseReleased"):

@@ -24,13 +24,7 @@ NOW = 1_767_225_600.0
 """The time in pictures."""
 
 
-def jobs_app(
-    url: str,
-    folder: Path,
-    glyphs: str = "unicode",
-    theme: str = "dark",
-    start: str | None = None,
-) -> DivergraphApp:
+def jobs_app(url: str, folder: Path, glyphs: str = "unicode", theme: str = "dark") -> DivergraphApp:
     """The app on the store *url*, as if it was started in *folder*."""
 
     def connect() -> GraphStore:
@@ -39,7 +33,7 @@ def jobs_app(
     settings = Settings(
         glyphs=SETS[glyphs], theme=theme, export_dir=folder, state_dir=folder / "state"
     )
-    return DivergraphApp(Session(connect, url), settings, start)
+    return DivergraphApp(Session(connect, url), settings)
 
 
 def shelf_of(folder: Path) -> JobShelf:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from headless_browser import Browser, browser_of_tests
 
 from divergraph.cli.main import run
 from graphstore.open_store import open_store
@@ -34,14 +34,7 @@ def hostile_store(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[object]:
-    """A headless Chromium; without one, tests fail in CI and skip elsewhere."""
-    from headless_browser import Browser, found_browser
-
-    program = found_browser()
-    if program is None:
-        assert not os.environ.get("CI"), "CI needs chromium: apt-get install chromium"
-        pytest.skip("no chromium here")
-    started = Browser(program)
-    yield started
-    started.close()
+def browser() -> Iterator[Browser]:
+    """A headless Chromium."""
+    with browser_of_tests() as browser:
+        yield browser

@@ -21,6 +21,7 @@ from graphstore.model import (
     Level,
     Metric,
     OpState,
+    Run,
     RunAnalysis,
     TensorIO,
 )
@@ -31,7 +32,7 @@ Getter: TypeAlias = Callable[[Comparison], "float | int | None"]
 
 _LEVELS = {None: 0, Level.PASS: 1, Level.WARN: 2, Level.FAIL: 3}
 _STATES = list(OpState)
-_LABELS = {
+METRIC_LABELS = {
     Metric.COSINE_SIMILARITY: "cosine",
     Metric.RELATIVE_EUCLIDEAN_DISTANCE: "relative error",
     Metric.MAX_ABSOLUTE_ERROR: "max |Δ|",
@@ -171,7 +172,7 @@ def _count(name: str) -> Getter:
 
 
 _GETTERS: Mapping[str, Getter] = {
-    **{metric.value: _metric(metric) for metric in _LABELS},
+    **{metric.value: _metric(metric) for metric in METRIC_LABELS},
     "cosine_distance": _figure("cosine_distance"),
     "worst_error": _worst_error,
     "bad_share": _bad_share,
@@ -221,18 +222,25 @@ def _odd(item: Comparison) -> bool:
     return bool(item.metrics.device_nonfinite or item.metrics.golden_nonfinite)
 
 
+def plot_limits(run: Run, name: str) -> dict[str, float]:
+    """Where *name* warns and fails, for all tensors of the run; what does not is left out."""
+    limits = dict(run.thresholds) | _suspicion_limits(run.analysis)
+    bounds = {"fail": _bound(limits, name), "warn": _bound(limits, f"warn.{name}")}
+    return {level: bound for level, bound in bounds.items() if bound is not None}
+
+
 def _plots(report: RunReport) -> list[dict[str, object]]:
     """What can be plotted, with the limits that hold for all tensors of the run."""
-    limits = dict(report.run.thresholds) | _suspicion_limits(report.run.analysis)
-    labels = {metric.value: label for metric, label in _LABELS.items()} | _MORE_PLOTS
+    labels = {metric.value: label for metric, label in METRIC_LABELS.items()} | _MORE_PLOTS
     return [
         {
             "key": name,
             "label": label,
             "log": name not in (Metric.COSINE_SIMILARITY, "snr", "bad_share"),
             "lower": name in (Metric.COSINE_SIMILARITY, "snr"),
-            "fail": _bound(limits, name),
-            "warn": _bound(limits, f"warn.{name}"),
+            "fail": None,
+            "warn": None,
+            **plot_limits(report.run, name),
         }
         for name, label in labels.items()
     ]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
-from divergraph.ask.origin_answers import OriginAnswer
+from divergraph.ask.answers import ReasonGroup
+from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.sentences import (
     limits_text,
     mismatch_sentence,
@@ -19,7 +21,10 @@ from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, counted, known, observed_text, verdict_text
-from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet
+from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet, Run
+
+OpLink: TypeAlias = Callable[[str], str]
+"""The name of an op as HTML that leads to it."""
 
 _ORIGINS = 6
 _WORST = 10
@@ -31,9 +36,9 @@ _KINDS = {
 }
 
 
-def head(report: RunReport) -> str:
-    """Name, verdict and sizes."""
-    run, counts = report.run, report.run.counts
+def head(run: Run, device: str, golden: str) -> str:
+    """Name, verdict and sizes of a run, and the names of its models."""
+    counts = run.counts
     numbers = (
         (counts.ops, "ops", ""),
         (counts.tensors, "tensors", ""),
@@ -50,37 +55,37 @@ def head(report: RunReport) -> str:
         f'<header class="{run.verdict.value}"><p class="brand">Divergraph</p>'
         f"<h1>{shown(run.name)}</h1>"
         f'<p class="verdict">{shown(verdict_text(run))}</p>'
-        f"{_observed(report)}"
-        f'<p class="sides"><span>device</span> {shown(report.device_name)} '
-        f"<span>golden</span> {shown(report.golden_name)} "
+        f"{_observed(run)}"
+        f'<p class="sides"><span>device</span> {shown(device)} '
+        f"<span>golden</span> {shown(golden)} "
         f"<span>compared</span> <time>{shown(created)}</time> UTC</p>"
         f'<ul class="counts">{cards}</ul></header>'
     )
 
 
-def _observed(report: RunReport) -> str:
-    told = observed_text(report.run)
+def _observed(run: Run) -> str:
+    told = observed_text(run)
     return f'<p class="sides"><span>observed</span> {shown(told)}</p>' if told else ""
 
 
-def origins(report: RunReport) -> str:
+def origins(answer: OriginsAnswer, link: OpLink | None = None) -> str:
     """Where the error starts, each with its cause and numbers; then the suspects."""
-    answer = report.answer
+    link = link or op_link
     parts = [
         f'<p class="mismatch">{shown(mismatch_sentence(one))}</p>'
         for one in answer.run.analysis.mismatches
     ]
     if answer.origins:
-        parts.append(_listed(answer.origins[:_ORIGINS]))
+        parts.append(_listed(answer.origins[:_ORIGINS], link))
         if more := answer.origins[_ORIGINS:]:
             title = f"<summary>and {len(more)} more</summary>"
-            parts.append(f'<details class="more">{title}{_listed(more)}</details>')
+            parts.append(f'<details class="more">{title}{_listed(more, link)}</details>')
     else:
         parts.append('<p class="none">No op is to blame.</p>')
     if answer.suspects:
         parts.append(
             f"<details><summary>{counted(len(answer.suspects), 'suspect')}: more error than "
-            f"precision explains, may be chance</summary>{_listed(answer.suspects)}</details>"
+            f"precision explains, may be chance</summary>{_listed(answer.suspects, link)}</details>"
         )
     split = answer.run.method is Method.ROOT_CAUSE
     said = limits_text(answer.run.analysis) if split else thresholds_text(answer.run.analysis)
@@ -88,11 +93,11 @@ def origins(report: RunReport) -> str:
     return _section("origins", "Where the error starts", "".join(parts))
 
 
-def _listed(found: Sequence[OriginAnswer]) -> str:
-    return f'<ol class="origins">{"".join(map(_origin, found))}</ol>'
+def _listed(found: Sequence[OriginAnswer], link: OpLink) -> str:
+    return f'<ol class="origins">{"".join(_origin(one, link) for one in found)}</ol>'
 
 
-def _origin(one: OriginAnswer) -> str:
+def _origin(one: OriginAnswer, link: OpLink) -> str:
     origin = one.origin
     golden = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden[:6])
     said = [f"<p>{shown(one.sentence)}</p>"]
@@ -112,7 +117,7 @@ def _origin(one: OriginAnswer) -> str:
         numbers.insert(0, ("suspicion", short(origin.suspicion)))
     terms = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in numbers)
     return (
-        f'<li><h3><span class="rank">{origin.rank}</span> {op_link(origin.op)} '
+        f'<li><h3><span class="rank">{origin.rank}</span> {link(origin.op)} '
         f"<small>{shown(origin.type)}, output {origin.output}</small></h3>{''.join(said)}"
         + (f'<p class="golden">held against {shown(golden)}</p>' if golden else "")
         + f"<dl>{terms}</dl></li>"
@@ -127,17 +132,16 @@ def _numbers(metrics: MetricSet) -> list[tuple[str, str]]:
     ]
 
 
-def findings(report: RunReport) -> str:
-    """All findings of the run; empty without any."""
-    found = report.answer.findings
+def findings(found: Sequence[Finding], link: OpLink | None = None) -> str:
+    """All findings of a run; empty without any."""
     if not found:
         return ""
-    items = "".join(map(_finding, found))
+    items = "".join(_finding(one, link or op_link) for one in found)
     return _section("findings", "Findings", f'<ul class="findings">{items}</ul>')
 
 
-def _finding(finding: Finding) -> str:
-    where = f" {op_link(finding.op)}" if finding.op else ""
+def _finding(finding: Finding, link: OpLink) -> str:
+    where = f" {link(finding.op)}" if finding.op else ""
     return (
         f'<li><span class="kind">{_KINDS[finding.kind]}</span> <b>{shown(finding.label)}</b>'
         f'{where}<p>{shown(finding.sentence)}</p><span class="how">confidence '
@@ -145,14 +149,14 @@ def _finding(finding: Finding) -> str:
     )
 
 
-def blame(report: RunReport) -> str:
+def blame(run: Run, link: OpLink | None = None) -> str:
     """The ops that made the error at the outputs; empty if blame was not asked for."""
-    blamed = report.run.analysis.blame
+    link, blamed = link or op_link, run.analysis.blame
     if not blamed.shares:
         return ""
     largest = sorted(blamed.shares.items(), key=lambda item: -abs(item[1]))[:_SHARES]
     lines = "".join(
-        f"<tr><td>{op_link(op)}</td><td class=num>{share:+.1%}</td>"
+        f"<tr><td>{link(op)}</td><td class=num>{share:+.1%}</td>"
         f'<td class="bar"><meter min="0" max="1" value="{min(abs(share), 1):.4f}">{share:.1%}'
         "</meter></td></tr>"
         for op, share in largest
@@ -178,22 +182,22 @@ def worst(report: RunReport) -> str:
     )
 
 
-def not_compared(report: RunReport) -> str:
+def not_compared(reasons: Sequence[ReasonGroup], link: OpLink | None = None) -> str:
     """Why tensors have no numbers; empty if all have."""
-    if not report.reasons:
+    if not reasons:
         return ""
+    link = link or op_link
     lines = "".join(
         f"<tr><td class=num>{group.count:,}</td><td>{shown(REASON_WORDS[group.reason])}</td>"
-        f"<td>{', '.join(map(op_link, group.examples))}</td></tr>"
-        for group in report.reasons
+        f"<td>{', '.join(map(link, group.examples))}</td></tr>"
+        for group in reasons
     )
     table = f"<table><thead><tr><th>tensors<th>why<th>such as</tr></thead><tbody>{lines}"
     return _section("not-compared", "Not compared", f"{table}</tbody></table>")
 
 
-def about(report: RunReport) -> str:
+def about(run: Run) -> str:
     """How the run was made: notes, limits, inputs."""
-    run = report.run
     parts = [_list(run.warnings)] if run.warnings else []
     limits = [(name, f"{bound:.6g}") for name, bound in run.thresholds.items()]
     for title, pairs in (

@@ -25,15 +25,15 @@ def html_report(report: RunReport) -> str:
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
     body = [
-        parts.head(report),
+        parts.head(report.run, report.device_name, report.golden_name),
         "<main>",
-        parts.origins(report),
+        parts.origins(report.answer),
         f"<noscript><section>{parts.worst(report)}</section></noscript>",
-        _asset("interactive.html"),
-        parts.blame(report),
-        parts.findings(report),
-        parts.not_compared(report),
-        parts.about(report),
+        page_asset("interactive.html"),
+        parts.blame(report.run),
+        parts.findings(report.answer.findings),
+        parts.not_compared(report.reasons),
+        parts.about(report.run),
         "</main>",
         f'<script type="application/json" id="data">{page_data(report)}</script>',
         f"<script>{script}</script>",
@@ -44,17 +44,20 @@ def html_report(report: RunReport) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="color-scheme" content="light dark"><link rel="icon" href="data:,">'
         f"<title>{parts.shown(report.run.name)}: {report.run.verdict.value} - Divergraph</title>"
-        f"<style>{_asset('report.css')}</style></head><body>\n" + "\n".join(body) + "\n</body>"
+        f"<style>{page_asset('look.css')}{page_asset('report.css')}</style></head><body>\n"
+        + "\n".join(body)
+        + "\n</body>"
         "</html>\n"
     )
 
 
 @cache
 def _script() -> str:
-    return "(() => {\n" + "\n".join(map(_asset, _SCRIPTS)) + "\n})();"
+    return "(() => {\n" + "\n".join(map(page_asset, _SCRIPTS)) + "\n})();"
 
 
 @cache
-def _asset(name: str) -> str:
+def page_asset(name: str) -> str:
+    """A file of the page; look.css is that of the server's pages, too."""
     place = resources.files("divergraph.present.html") / "page" / name
     return place.read_text(encoding="utf-8")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import anyio
 from anyio import to_thread
@@ -18,11 +16,12 @@ from divergraph.jobs.background.job_files import ANSWER, PROGRESS
 from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
-from divergraph.server.answering import Answering, check_role, document, user_of
+from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.jobs.job_table import QueuedJob, QueuedState
 from divergraph.server.jobs.requests import JobRequest, request_of
 from divergraph.server.jobs.runner import JobRunner
+from divergraph.server.roots import Roots
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import User, UserRole
 from graphstore.cancellation import Cancellation
@@ -31,26 +30,18 @@ from graphstore.errors import InputError, NotDoneError
 _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 15.0
 """So often a stream says that it lives, or a proxy would close it."""
-_READERS = 2000
-"""Twice as many as jobs are listed."""
 _OVER = (QueuedState.ENDED, QueuedState.STOPPED, QueuedState.LOST)
 
 
 class JobRoutes:
-    """Jobs of the users of one server; *place* says what a path means for a user."""
+    """Jobs of the users of one server."""
 
     def __init__(
-        self,
-        answering: Answering,
-        settings: ServerSettings,
-        runner: JobRunner,
-        place: Callable[[User, str], Path],
+        self, answering: Answering, settings: ServerSettings, roots: Roots, runner: JobRunner
     ) -> None:
-        self._answering, self._runner, self._place = answering, runner, place
+        self._answering, self._roots, self._runner = answering, roots, runner
         self._store, self._limits = store_key(settings.store), settings.limits
-        self._table, self._folder = runner.table, runner.shelf.root
-        self._readers: OrderedDict[str, ProgressReader] = OrderedDict()
-        self._reading = threading.Lock()
+        self.table, self._folder = runner.table, runner.shelf.root
 
     async def add(self, request: Request) -> Response:
         """Ask for a job, ``{"command": ..., "options": {...}}``; 202 with its state."""
@@ -59,13 +50,12 @@ class JobRoutes:
         options = asked.get("options", {})
         if not isinstance(options, dict):
             raise InputError("an object is needed", where="options")
-        place = partial(self._place, user_of(request))
-        wish = await to_thread.run_sync(
-            request_of, asked.get("command"), options, place, self._store
-        )
-        if wish.replaces:
-            check_role(request, UserRole.ADMIN)
-        work = partial(self._add, wish, user_of(request).name)
+        wish = self._wish(asked.get("command"), options, _user(request))
+
+        def work(_cancellation: Cancellation) -> Response:
+            job = self._queued(wish, _user(request).name)
+            return document(self._shape(job), {"Location": f"/v1/jobs/{job.id}"}, 202)
+
         return await self._answering.pool.answer(request, work)
 
     async def all(self, request: Request) -> Response:
@@ -73,7 +63,7 @@ class JobRoutes:
         check_role(request, UserRole.READER)
 
         def work(_cancellation: Cancellation) -> Response:
-            return document({"jobs": [self._shape(job) for job in self._table.jobs()]})
+            return document({"jobs": [self._shape(job) for job in self.table.jobs()]})
 
         return await self._answering.pool.answer(request, work)
 
@@ -82,7 +72,7 @@ class JobRoutes:
         check_role(request, UserRole.READER)
 
         def work(_cancellation: Cancellation) -> Response:
-            return document(self._shape(self._table.job(request.path_params["job"])))
+            return document(self._shape(self.table.job(request.path_params["job"])))
 
         return await self._answering.pool.answer(request, work)
 
@@ -91,7 +81,7 @@ class JobRoutes:
         check_role(request, UserRole.READER)
 
         def work(_cancellation: Cancellation) -> Response:
-            job = self._table.job(request.path_params["job"])
+            job = self.table.job(request.path_params["job"])
             path = self._folder / job.id / ANSWER
             text = path.read_bytes() if job.state in _OVER and path.exists() else b""
             if not text:
@@ -103,14 +93,10 @@ class JobRoutes:
     async def stop(self, request: Request) -> Response:
         """End a job of one's own, or as an admin any."""
         check_role(request, UserRole.ANALYST)
-        user = user_of(request)
+        user = _user(request)
 
         def work(_cancellation: Cancellation) -> Response:
-            job = self._table.job(request.path_params["job"])
-            if job.owner != user.name and not user.role.may(UserRole.ADMIN):
-                raise HTTPException(403, "it is somebody else's")
-            self._runner.stop(job)
-            return document({"stopped": job.id})
+            return document({"stopped": self.end(request.path_params["job"], user).id})
 
         return await self._answering.pool.answer(request, work)
 
@@ -119,24 +105,55 @@ class JobRoutes:
         ``Last-Event-ID`` what came behind that one."""
         check_role(request, UserRole.READER)
         name = request.path_params["job"]
-        await to_thread.run_sync(self._table.job, name)
+        await to_thread.run_sync(self.table.job, name)
         seen = request.headers.get("last-event-id", "0")
         if not seen.isdigit():
             raise InputError("an event of this server has a number", where="Last-Event-ID")
         told = self._told(name, int(seen))
         return StreamingResponse(told, media_type="text/event-stream")
 
-    def _add(self, wish: JobRequest, owner: str, _cancellation: Cancellation) -> Response:
+    def ask(self, command: Any, options: Mapping[str, Any], user: User) -> QueuedJob:
+        """Have *command* run for *user*, an analyst, with *options* by their public names.
+
+        Raises:
+            InputError: no such command or option.
+            HTTPException: *user* may not have that, or not now.
+        """
+        return self._queued(self._wish(command, options, user), user.name)
+
+    def end(self, name: str, user: User) -> QueuedJob:
+        """End the job *name*, one of *user*'s own, or as an admin any.
+
+        Raises:
+            UnknownNameError: there is none.
+            HTTPException: it is somebody else's.
+        """
+        job = self.table.job(name)
+        if job.owner != user.name and not user.role.may(UserRole.ADMIN):
+            raise HTTPException(403, "it is somebody else's")
+        self._runner.stop(job)
+        return job
+
+    def told(self, job: QueuedJob) -> ToldProgress:
+        """What its process told so far."""
+        return ProgressReader(self._progress(job.id)).look()
+
+    def _wish(self, command: Any, options: Mapping[str, Any], user: User) -> JobRequest:
+        wish = request_of(command, options, self._roots, self._store)
+        if wish.replaces and not user.role.may(UserRole.ADMIN):
+            raise HTTPException(403, f"this needs the role {UserRole.ADMIN.value}")
+        return wish
+
+    def _queued(self, wish: JobRequest, owner: str) -> QueuedJob:
         for name in wish.runs:
             self._answering.check_files(name)
-        waiting = [each for each in self._table.jobs(QueuedState.QUEUED) if each.owner == owner]
+        waiting = [each for each in self.table.jobs(QueuedState.QUEUED) if each.owner == owner]
         if len(waiting) >= self._limits.waiting:
             raise HTTPException(429, f"{len(waiting)} of your jobs wait already")
-        job = self._runner.add(owner, wish.command, wish.words)
-        return document(self._shape(job), {"Location": f"/v1/jobs/{job.id}"}, 202)
+        return self.table.add(owner, wish.command, wish.words)
 
     def _shape(self, job: QueuedJob) -> dict[str, Json]:
-        told = self._told_by(job.id)
+        told = self.told(job)
         stage = told.stages[-1] if told.stages else None
         return {
             "id": job.id,
@@ -156,22 +173,13 @@ class JobRoutes:
             "made": list(told.kept),
         }
 
-    def _told_by(self, name: str) -> ToldProgress:
-        """How far a job is; what was read of its file once is not read again."""
-        with self._reading:
-            reader = self._readers.pop(name, None) or ProgressReader(self._progress(name))
-            self._readers[name] = reader
-            if len(self._readers) > _READERS:
-                self._readers.popitem(last=False)
-            return reader.look()
-
     def _progress(self, name: str) -> Path:
         return self._folder / name / PROGRESS
 
     async def _told(self, name: str, seen: int) -> AsyncIterator[bytes]:
         quiet = 0.0
         while True:
-            job = await to_thread.run_sync(self._table.job, name)  # before the last look
+            job = await to_thread.run_sync(self.table.job, name)  # before the last look
             lines = await to_thread.run_sync(_lines_behind, self._progress(name), seen)
             for line in lines:
                 seen += len(line)
@@ -184,6 +192,11 @@ class JobRoutes:
                 quiet = 0.0
                 yield b": it goes on\n\n"
             await anyio.sleep(_LOOK_SECONDS)
+
+
+def _user(request: Request) -> User:
+    user: User = request.scope["user"]
+    return user
 
 
 def _lines_behind(path: Path, seen: int) -> list[bytes]:

@@ -1,0 +1,1 @@
+"""Who a browser is: sessions, the seals of forms, and links that show one run."""

@@ -1,0 +1,129 @@
+"""Jobs: all of them, one with its progress, and the form that starts a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from divergraph.jobs.background.progress_file import ToldProgress
+from divergraph.server.answering import Answering, check_role
+from divergraph.server.jobs.job_table import QueuedJob, QueuedState
+from divergraph.server.jobs.routes import JobRoutes
+from divergraph.server.pages.links import Links
+from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.root_files import listed_paths
+from divergraph.server.roots import Roots
+from divergraph.server.tokens import User, UserRole
+from graphstore.cancellation import Cancellation
+from graphstore.errors import DivergraphError
+
+FIELDS = (
+    ("golden", "Golden model", True, "its file or folder: ONNX, TensorFlow, Caffe"),
+    ("golden-dump", "Golden dump", True, "the folder of its tensors"),
+    ("device", "Device model", True, "what the device ran: a graph or an offline model"),
+    ("device-dump", "Device dump", True, "the folder of its tensors"),
+    ("weights", "Weights", False, "if they are in a file of their own"),
+)
+"""The paths that the form asks for: option, label, whether it is needed, what is meant."""
+_SHOWN = 200
+
+
+class JobPages:
+    """Answers ``/jobs``, what is below it, and ``/compare``."""
+
+    def __init__(self, answering: Answering, pages: Pages, roots: Roots, jobs: JobRoutes) -> None:
+        self._answering, self._pages, self._roots, self._jobs = answering, pages, roots, jobs
+
+    async def all(self, request: Request) -> Response:
+        """The last jobs."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            jobs = self._jobs.table.jobs(most=_SHOWN)
+            listed = [(job, self._jobs.told(job)) for job in jobs]
+            return self._pages.page(request, "jobs.html", {"jobs": listed})
+
+        return await self._answering.pool.answer(request, work)
+
+    async def one(self, request: Request) -> Response:
+        """A job, as far as it is."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            job = self._jobs.table.job(request.path_params["job"])
+            values = self._of_job(job, self._jobs.told(job), request.scope["user"])
+            return self._pages.page(request, "job.html", values)
+
+        return await self._answering.pool.answer(request, work)
+
+    async def stop(self, request: Request) -> Response:
+        """End a job; then its page."""
+        check_role(request, UserRole.ANALYST)
+        await self._pages.seals.form(request, self._pages.settings.limits)
+
+        def work(_cancellation: Cancellation) -> Response:
+            job = self._jobs.end(request.path_params["job"], request.scope["user"])
+            return RedirectResponse(Links.of(request).job(job.id), 303)
+
+        return await self._answering.pool.answer(request, work)
+
+    async def compare(self, request: Request) -> Response:
+        """The form; or, if it was sent, the page of the job that was begun."""
+        check_role(request, UserRole.ANALYST)
+        fields: Mapping[str, str] = {}
+        if request.method == "POST":
+            fields = await self._pages.seals.form(request, self._pages.settings.limits)
+
+        def work(_cancellation: Cancellation) -> Response:
+            problem, status = "", 200
+            if request.method == "POST":
+                try:
+                    return self._begun(request, fields)
+                except DivergraphError as error:
+                    problem, status = f"{error.where}: {error.what}", 400
+                except HTTPException as error:
+                    problem, status = error.detail, error.status_code
+            values = {
+                "fields": FIELDS,
+                "given": fields,
+                "problem": problem.removeprefix(": "),
+                "roots": list(self._roots.named),
+                "anywhere": self._roots.folders is None,
+                "paths": listed_paths(self._roots),
+            }
+            return self._pages.page(request, "compare.html", values, status)
+
+        return await self._answering.pool.answer(request, work)
+
+    def _begun(self, request: Request, fields: Mapping[str, str]) -> Response:
+        user: User = request.scope["user"]
+        options = {name: text.strip() for name, text in fields.items() if text.strip()}
+        if "name" in options:
+            options["run"] = options.pop("name")
+        job = self._jobs.ask("compare", options, user)
+        return RedirectResponse(Links.of(request).job(job.id), 303)
+
+    def _of_job(self, job: QueuedJob, told: ToldProgress, user: User) -> dict[str, Any]:
+        return {
+            "job": job,
+            "told": told,
+            "error": job.error or told.failed,
+            "words": self._words(job),
+            "is_over": job.state not in (QueuedState.QUEUED, QueuedState.RUNNING),
+            "may_stop": user.role.may(UserRole.ADMIN)
+            or (user.role.may(UserRole.ANALYST) and user.name == job.owner),
+        }
+
+    def _words(self, job: QueuedJob) -> list[str]:
+        """The options that were asked for, without where this machine keeps what."""
+        own = job.words[1:]
+        store = own.index("--store") if "--store" in own else len(own)
+        shown = []
+        for word in (*own[:store], *own[store + 3 :]):
+            name, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
+            shown.append(f"{name}{sign}{self._roots.shown(value)}" if value else word)
+        return shown

@@ -1,0 +1,75 @@
+"""The addresses of pages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from graphstore.model import Side
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Addresses below ``base``, which is that of a link that shows one run, or nothing. Where a
+    part of a model is being chosen, they hand its ``start`` and ``end`` on."""
+
+    base: str = ""
+    start: str = ""
+    end: str = ""
+
+    @classmethod
+    def of(cls, request: Request) -> Links:
+        """Those of the page that *request* asks for."""
+        given = request.query_params
+        base: str = request.scope.get("root_path", "")
+        return cls(base, given.get("start", ""), given.get("end", ""))
+
+    def marked(self, *, start: str | None = None, end: str | None = None) -> Links:
+        """With another start or end; empty: without."""
+        return replace(
+            self,
+            start=self.start if start is None else start,
+            end=self.end if end is None else end,
+        )
+
+    def runs(self, **query: object) -> str:
+        """All runs."""
+        return _address(f"{self.base}/", query)
+
+    def run(self, run: str, **query: object) -> str:
+        """A run."""
+        return _address(f"{self.base}/runs/{_segment(run)}", self._marks() | query)
+
+    def op(self, run: str, op: str, side: Side | str = Side.DEVICE, **query: object) -> str:
+        """An op of a run."""
+        named = {"op": op} | ({} if Side(side) is Side.DEVICE else {"side": Side(side).value})
+        return _address(f"{self.base}/runs/{_segment(run)}/op", named | self._marks() | query)
+
+    def part(self, run: str, **query: object) -> str:
+        """The part of a run's model between the marks."""
+        return _address(f"{self.base}/runs/{_segment(run)}/part", self._marks() | query)
+
+    def shares(self, run: str) -> str:
+        """The links to a run."""
+        return f"{self.base}/runs/{_segment(run)}/shares"
+
+    def job(self, job: str) -> str:
+        """A job."""
+        return f"/jobs/{_segment(job)}"
+
+    def _marks(self) -> dict[str, object]:
+        marks = {"start": self.start, "end": self.end}
+        return {name: op for name, op in marks.items() if op}
+
+
+def _segment(text: str) -> str:
+    return quote(text, safe="", errors="replace")
+
+
+def _address(path: str, query: dict[str, object]) -> str:
+    """What is empty is left out."""
+    given = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
+    text = urlencode(given, quote_via=quote, safe="/:", errors="replace")
+    return f"{path}?{text}" if text else path

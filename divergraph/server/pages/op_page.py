@@ -1,0 +1,104 @@
+"""An op: why it has its state, its tensors on both sides, and what stands around it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from divergraph.api.runs.compared_run import ComparedRun
+from divergraph.ask.details import op_detail
+from divergraph.ask.facts import find_run
+from divergraph.ask.sentences import ROLE_WORDS
+from divergraph.questions.tensors import TensorQuestion
+from divergraph.server.answering import Answering, check_role
+from divergraph.server.login.people import check_link
+from divergraph.server.pages.pictures.near_ops import near_ops
+from divergraph.server.pages.pictures.neighbourhood import COLOURS, STEPS, neighbourhood
+from divergraph.server.pages.pictures.tensor_pictures import TensorPictures, tensor_pictures
+from divergraph.server.pages.rendering import Pages
+from divergraph.server.roots import Roots
+from divergraph.server.tokens import UserRole
+from graphstore.cancellation import Cancellation
+from graphstore.errors import DivergraphError, InputError
+from graphstore.model import Side, TensorIO
+
+_WORST = 8
+
+
+class SingleOpPage:
+    """Answers ``/runs/NAME/op?op=ID``."""
+
+    def __init__(self, answering: Answering, pages: Pages, roots: Roots) -> None:
+        self._answering, self._pages, self._roots = answering, pages, roots
+
+    async def page(self, request: Request) -> Response:
+        """The op."""
+        check_role(request, UserRole.READER)
+        if request.query_params.get("values"):
+            check_role(request, UserRole.ANALYST)
+
+        def work(cancellation: Cancellation) -> Response:
+            return self._page(request, cancellation)
+
+        return await self._answering.pool.answer(request, work)
+
+    def _page(self, request: Request, cancellation: Cancellation) -> Response:
+        store, name = self._answering.store, request.path_params["run"]
+        if (run := find_run(store, name)) is not None:
+            check_link(request.scope.get("link"), run)
+        given = request.query_params
+        side = given.get("side") or Side.DEVICE.value
+        if side not in list(Side):
+            raise InputError("there is no such side", where="side")
+        if "op" not in given:
+            raise InputError("a parameter is missing", where="op")
+        detail = op_detail(store, name, given["op"], Side(side))
+        other = Side.GOLDEN if Side(side) is Side.DEVICE else Side.DEVICE
+        near = near_ops(store, name, detail.row.id, Side(side))
+        values = {
+            "name": name,
+            "detail": detail,
+            "row": detail.row,
+            "is_run": run is not None,
+            "near": neighbourhood(near, given.get("colour", "")),
+            "colours": COLOURS,
+            "steps": STEPS,
+            "roles": ROLE_WORDS,
+            "chosen": given.get("values", ""),
+            "there": self._others(name, other, run is not None),
+            "other": other,
+            **self._values(name, detail.row.id, given.get("values", ""), cancellation),
+        }
+        return self._pages.page(request, "op.html", values)
+
+    def _others(self, run: str, side: Side, is_run: bool) -> Collection[str]:
+        """The ops of the other side of a run: lineage may name more."""
+        return self._answering.store.arrays(run, side).number if is_run else ()
+
+    def _values(
+        self, run: str, op: str, wanted: str, cancellation: Cancellation
+    ) -> Mapping[str, Any]:
+        """The pictures of the tensor *wanted*, ``output:0``; or why there are none."""
+        nothing: dict[str, Any] = {"pictures": None, "worst": (), "no_pictures": ""}
+        if not wanted:
+            return nothing
+        io, _, port = wanted.partition(":")
+        if io not in list(TensorIO) or not port.isascii() or not port.isdigit() or len(port) > 6:
+            raise InputError("a tensor is named input:N or output:N", where="values")
+        question = TensorQuestion(run, op, None, int(port), _WORST)
+        if io == TensorIO.OUTPUT:
+            question = TensorQuestion(run, op, int(port), None, _WORST)
+        store = self._answering.store
+        try:
+            self._roots.check(ComparedRun(run, store=store).files.values())
+            answer = question.ask(store, cancellation)
+        except HTTPException as error:
+            return nothing | {"no_pictures": error.detail}
+        except DivergraphError as error:
+            return nothing | {"no_pictures": error.what}
+        pictures: TensorPictures = tensor_pictures(answer)
+        return nothing | {"pictures": pictures, "worst": answer.picture.table.worst_absolute}

@@ -1,0 +1,1 @@
+"""Pictures as shapes with places: templates write them as SVG."""

@@ -1,0 +1,77 @@
+"""Where a number stands on an axis, on one that is logarithmic or not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from divergraph.text.numbers import short
+
+_DECADES = 14
+"""What is smaller than the largest by more decades lies on the edge."""
+_TICKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """A labelled place of an axis."""
+
+    at: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """An axis from the pixel ``start`` (for ``low``) to ``stop``; of logarithms if ``is_log``,
+    of whole numbers if ``is_counting``."""
+
+    low: float
+    high: float
+    start: float
+    stop: float
+    is_log: bool
+    is_counting: bool = False
+
+    @classmethod
+    def over(cls, values: Sequence[float], start: float, stop: float, *, is_log: bool) -> Scale:
+        """One on which all finite *values* have a place."""
+        kept = [each for each in values if math.isfinite(each) and (each > 0 or not is_log)]
+        if is_log:
+            most = math.ceil(math.log10(max(kept, default=1.0)) + 1e-9)
+            least = math.floor(math.log10(min(kept, default=1e-3)))
+            return cls(min(max(least, most - _DECADES), most - 1), most, start, stop, is_log)
+        low, high = min(kept, default=0.0), max(kept, default=1.0)
+        step = _nice((high - low or abs(high) or 1.0) / _TICKS)
+        ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
+        return cls(ends[0], ends[1] if ends[1] > ends[0] else ends[0] + step, start, stop, is_log)
+
+    @classmethod
+    def counting(cls, last: int, start: float, stop: float) -> Scale:
+        """One from 0 to *last*, with whole numbers along it."""
+        return cls(0, max(1, last), start, stop, is_log=False, is_counting=True)
+
+    def place(self, value: float) -> float:
+        """The pixel of a finite *value*; above 0 where logarithms are shown."""
+        at = max(math.log10(value), self.low) if self.is_log else value
+        share = (at - self.low) / (self.high - self.low)
+        return round(self.start + share * (self.stop - self.start), 1)
+
+    def ticks(self) -> list[Tick]:
+        """Round numbers along it."""
+        if self.is_log:
+            first, last = round(self.low), round(self.high)
+            decades = range(last, first - 1, -math.ceil((last - first) / _TICKS))
+            return [Tick(self.place(10.0**at), f"1e{at}") for at in decades]
+        step = _nice((self.high - self.low) / _TICKS)
+        if self.is_counting:
+            step = max(1.0, step)
+        count = math.floor((self.high - self.low) / step + 1e-9)
+        values = [self.low + at * step for at in range(count + 1)]
+        return [Tick(self.place(value), short(round(value, 12), ".4g")) for value in values]
+
+
+def _nice(least: float) -> float:
+    """1, 2 or 5 times a power of ten, not below *least*."""
+    size = 10.0 ** math.floor(math.log10(least))
+    return next(each * size for each in (1, 2, 5, 10) if each * size >= least * (1 - 1e-9))

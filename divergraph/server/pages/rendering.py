@@ -1,0 +1,136 @@
+"""Pages as text: templates that show every name harmless."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from divergraph.present.html.report import page_asset
+from divergraph.server.login.forms import FIELD, FormSeals
+from divergraph.server.pages.links import Links
+from divergraph.server.settings import ServerSettings
+from divergraph.server.tokens import User, UserRole
+from divergraph.text.numbers import short, small_number
+from divergraph.text.printable import printable
+from divergraph.text.words import REASON_WORDS, shape_text
+
+# Scripts and styles are files of ours only, so no text of a page can become one.
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    # With no-referrer a browser would not say where a form comes from.
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+ASSETS = {"pages.css": "text/css", "pages.js": "text/javascript"}
+
+
+class Pages:
+    """Makes pages of templates and answers."""
+
+    def __init__(self, settings: ServerSettings, seals: FormSeals) -> None:
+        self.settings, self.seals = settings, seals
+        self._templates = _environment()
+
+    def page(
+        self,
+        request: Request,
+        template: str,
+        values: Mapping[str, Any],
+        status: int = 200,
+        links: Links | None = None,
+    ) -> Response:
+        """The page of *template*, for whoever asks."""
+        user: User = request.scope["user"]
+        shared = bool(request.scope.get("root_path"))
+        known = {
+            "links": links or Links.of(request),
+            "user": user,
+            "shared": shared,
+            "analyst": not shared and user.role.may(UserRole.ANALYST),
+            "logged_in": bool(request.scope.get("session")),
+            "sealed": Markup('<input type="hidden" name="{}" value="{}">').format(
+                FIELD, self.seals.seal(request)
+            ),
+            "section": _section(request),
+            "has_jobs": self.settings.state is not None,
+            "version": _version(),
+        }
+        text = self._templates.get_template(template).render(known | dict(values))
+        return HTMLResponse(text, status, HEADERS)
+
+
+def _section(request: Request) -> str:
+    """Under which heading of the menu a page is."""
+    first = request.url.path.split("/")[1]
+    return first if first in ("jobs", "compare") else "runs"
+
+
+def asset(name: str) -> tuple[str, str]:
+    """A file that pages use, and its media type.
+
+    Raises:
+        KeyError: there is none of this name.
+    """
+    kind = ASSETS[name]
+    place = resources.files("divergraph.server.pages") / "static" / name
+    text = place.read_text(encoding="utf-8")
+    return (page_asset("look.css") + text if name == "pages.css" else text), kind
+
+
+@cache
+def _version() -> str:
+    """Changes with the files that pages use, so that browsers may keep them."""
+    joined = "".join(asset(name)[0] for name in sorted(ASSETS))
+    return hashlib.sha256(joined.encode()).hexdigest()[:12]
+
+
+@cache
+def _environment() -> Environment:
+    found = Environment(
+        loader=PackageLoader("divergraph.server.pages"),
+        autoescape=select_autoescape(default=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_shown,
+    )
+    found.globals["reasons"] = REASON_WORDS
+    found.filters |= {
+        "short": short,
+        "small": lambda value: "-" if value is None else small_number(value),
+        "cosine": lambda value: short(value, ".6f"),
+        "shape": shape_text,
+        "moment": moment,
+        "percent": lambda value: "-" if value is None else f"{value:.0%}",
+        "exact": lambda value: Markup(escape(value)),  # noqa: S704 - what a form is to send back
+        "finite": lambda value: value is not None and math.isfinite(value),
+    }
+    return found
+
+
+def _shown(value: Any) -> Any:
+    """Texts as people may see them; what is markup already is ours."""
+    return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
+def moment(value: str | float | None) -> str:
+    """A time as pages show it; empty for none."""
+    if value is None:
+        return ""
+    if isinstance(value, float | int):
+        value = datetime.fromtimestamp(value, UTC).isoformat()
+    return value[:19].replace("T", " ")

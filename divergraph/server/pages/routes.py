@@ -1,0 +1,71 @@
+"""Which address is which page."""
+
+from __future__ import annotations
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from divergraph.server.answering import Answering
+from divergraph.server.jobs.routes import JobRoutes
+from divergraph.server.login.sessions import Sessions
+from divergraph.server.login.shares import ShareFile
+from divergraph.server.pages.job_pages import JobPages
+from divergraph.server.pages.links import Links
+from divergraph.server.pages.login_page import LoginPage
+from divergraph.server.pages.op_page import SingleOpPage
+from divergraph.server.pages.part_page import PartPage
+from divergraph.server.pages.rendering import ASSETS, Pages, asset
+from divergraph.server.pages.run_page import RunPage
+from divergraph.server.pages.runs_page import RunsPage
+from divergraph.server.pages.share_page import SharePage
+from divergraph.server.roots import Roots
+
+_YEAR = "public, max-age=31536000, immutable"
+
+
+def page_routes(
+    answering: Answering,
+    pages: Pages,
+    roots: Roots,
+    sessions: Sessions,
+    shares: ShareFile | None,
+    jobs: JobRoutes | None,
+) -> list[Route]:
+    """The addresses of all pages; without *jobs* and *shares* those are left out."""
+    login = LoginPage(pages, sessions)
+    found = [
+        Route("/", RunsPage(answering, pages).page, methods=["GET"]),
+        Route("/runs", _to_first, methods=["GET"]),
+        Route("/runs/{run}", RunPage(answering, pages, roots, shares).page, methods=["GET"]),
+        Route("/runs/{run}/op", SingleOpPage(answering, pages, roots).page, methods=["GET"]),
+        Route("/runs/{run}/part", PartPage(answering, pages, roots).page, methods=["GET", "POST"]),
+        Route("/login", login.page, methods=["GET", "POST"]),
+        Route("/logout", login.logout, methods=["POST"]),
+        Route("/static/{name}", _asset, methods=["GET"]),
+    ]
+    if shares is not None:
+        change = SharePage(answering, pages, shares).change
+        found.append(Route("/runs/{run}/shares", change, methods=["POST"]))
+    if jobs is not None:
+        job = JobPages(answering, pages, roots, jobs)
+        found += [
+            Route("/jobs", job.all, methods=["GET"]),
+            Route("/jobs/{job}", job.one, methods=["GET"]),
+            Route("/jobs/{job}/stop", job.stop, methods=["POST"]),
+            Route("/compare", job.compare, methods=["GET", "POST"]),
+        ]
+    return found
+
+
+async def _to_first(request: Request) -> Response:
+    return RedirectResponse(Links.of(request).runs(), 308)
+
+
+async def _asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        raise HTTPException(404)
+    text, kind = asset(name)
+    return Response(text, headers={"Cache-Control": _YEAR}, media_type=kind)

@@ -1,0 +1,110 @@
+"""A run: its verdict and where the error starts, a plot and a table of its ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import Response
+
+from divergraph.ask.answers import Overview
+from divergraph.ask.facts import find_run, load_facts
+from divergraph.ask.op_order import IN_GRAPH, IN_RUN
+from divergraph.ask.overview_answers import overview
+from divergraph.present.html import parts
+from divergraph.server.answering import Answering, check_role
+from divergraph.server.login.people import check_link
+from divergraph.server.login.shares import ShareFile
+from divergraph.server.pages.links import Links
+from divergraph.server.pages.op_table import TablePage, TableWish, op_table
+from divergraph.server.pages.pictures.scatter_plot import PLOTTED, scatter_plot
+from divergraph.server.pages.rendering import Pages
+from divergraph.server.roots import Roots
+from divergraph.server.tokens import UserRole
+from graphstore.cancellation import Cancellation
+from graphstore.errors import FilterError
+from graphstore.model import Run, Side
+
+
+class RunPage:
+    """Answers ``/runs/NAME``, of a run or an imported graph."""
+
+    def __init__(
+        self, answering: Answering, pages: Pages, roots: Roots, shares: ShareFile | None
+    ) -> None:
+        self._answering, self._pages = answering, pages
+        self._roots, self._shares = roots, shares
+
+    async def page(self, request: Request) -> Response:
+        """The run."""
+        check_role(request, UserRole.READER)
+
+        def work(_cancellation: Cancellation) -> Response:
+            return self._page(request, request.path_params["run"])
+
+        return await self._answering.pool.answer(request, work)
+
+    def _page(self, request: Request, name: str) -> Response:
+        store, links = self._answering.store, Links.of(request)
+        run = find_run(store, name)
+        if run is not None:
+            check_link(request.scope.get("link"), run)
+        wish = TableWish.of(request.query_params, IN_GRAPH if run is None else IN_RUN)
+        problem = ""
+        try:
+            table = op_table(store, name, wish, in_run=run is not None)
+        except FilterError as error:
+            problem = f"{error.what}; {error.hint}" if error.hint else error.what
+            table = op_table(store, name, replace(wish, where=""), in_run=run is not None)
+            table = replace(table, wish=wish)
+        values = {"name": name, "table": table, "problem": problem, "sides": list(Side)}
+        values |= {"is_run": run is not None}
+        if run is not None:
+            values |= self._of_run(request, run, links, table)
+        return self._pages.page(request, "run.html", values, 400 if problem else 200)
+
+    def _of_run(
+        self, request: Request, run: Run, links: Links, table: TablePage
+    ) -> Mapping[str, Any]:
+        store = self._answering.store
+        seen = overview(store, run.name)
+        facts = load_facts(store, run.name)
+        metric = request.query_params.get("plot", "")
+        shares = [] if self._shares is None else self._shares.of_run(run.name)
+        return {
+            "plot": scatter_plot(facts, metric),
+            "plotted": PLOTTED,
+            "counts": seen.state_counts,
+            "can_share": self._shares is not None,
+            "shares": shares,
+            "query": {"plot": metric} | dict(table.wish.query()),
+            **self._report(run, seen, links),
+        }
+
+    def _report(self, run: Run, seen: Overview, links: Links) -> dict[str, Markup]:
+        """What the HTML report says of a run, with links to pages."""
+
+        there = load_facts(self._answering.store, run.name).arrays.number
+
+        def link(op: str) -> str:
+            if op not in there:
+                return f"<code>{parts.shown(op)}</code>"
+            address = parts.shown(links.op(run.name, op))
+            return f'<a class="op" href="{address}">{parts.shown(op)}</a>'
+
+        inputs = {name: self._roots.shown(path) for name, path in run.inputs.items()}
+        answer = seen.answer
+        assert answer is not None
+        found = {
+            "head": parts.head(run, seen.device_name, seen.golden_name),
+            "origins": parts.origins(answer, link),
+            "blame": parts.blame(run, link),
+            "findings": parts.findings(answer.findings, link),
+            "not_compared": parts.not_compared(seen.reasons, link),
+            "about": parts.about(replace(run, inputs=inputs)),
+        }
+        # these are escaped where they are made
+        return {name: Markup(text) for name, text in found.items()}  # noqa: S704

@@ -1,0 +1,51 @@
+"""A part of a model, chosen by links and taken away as a file."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+from html import unescape
+
+import httpx
+import onnx
+from page_forms import seal_of
+
+
+def link_to(page: httpx.Response, words: str) -> str:
+    (address,) = re.findall(rf'<a [^>]*href="([^"]+)"[^>]*>{words}</a>', page.text)
+    return unescape(address)
+
+
+def test_a_part_is_chosen_from_page_to_page_and_downloaded(own: httpx.Client) -> None:
+    page = own.get(link_to(own.get("/runs/values/op?op=relu"), "Start a part here"))
+    assert "Mark the end" in page.text
+    table = own.get(link_to(page, "table of ops").partition("#")[0])
+    assert "Part of the model:" in table.text
+    page = own.get(link_to(own.get("/runs/values/op?op=tanh&start=tanh"), "End a part here"))
+    assert "1 op of the golden model" in page.text
+    answer = own.post(str(page.request.url), data={"seal": seal_of(page)})
+    assert answer.status_code == 200, answer.text
+    assert "attachment" in answer.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as packed:
+        (model,) = [name for name in packed.namelist() if name.endswith(".onnx")]
+        nodes = onnx.load_from_string(packed.read(model)).graph.node
+    assert [node.op_type for node in nodes] == ["Tanh"]
+
+
+def test_what_may_not_be_cut_is_told_with_what_may(own: httpx.Client) -> None:
+    url = "/runs/values/part?start=tanh&end=relu"
+    page = own.get(url)
+    assert "Refused: " in page.text
+    assert "Download" not in page.text
+    answer = own.post(url, data={"seal": seal_of(own.get("/runs/values"))})
+    assert answer.status_code == 400
+    assert own.get("/runs/values/part?start=none&end=relu").status_code in (400, 404)
+    assert own.post(url, data={"seal": "x"}).status_code == 403
+
+
+def test_parts_of_runs_without_files_are_not_written(own: httpx.Client) -> None:
+    url = "/runs/first/part?start=conv&end=conv"
+    answer = own.post(url, data={"seal": seal_of(own.get("/runs/first"))})
+    assert answer.status_code in (400, 403)
+    assert "Traceback" not in answer.text
