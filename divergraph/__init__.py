@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from divergraph.api.diff import diff
     from divergraph.api.graph import Graph, read_graph
     from divergraph.api.plugins import plugins
+    from divergraph.api.query_packs import check_queries
     from divergraph.api.replay import replay
     from divergraph.api.rows import Rows
     from divergraph.api.runs.compared_run import ComparedRun as Run
@@ -43,6 +44,7 @@ __all__ = [
     "answers",
     "capture",
     "check_consistency",
+    "check_queries",
     "compare",
     "compare_many",
     "convert",
@@ -67,6 +69,7 @@ _WHERE = {
     "Store": ("divergraph.api.store", "Store"),
     "capture": ("divergraph.api.capture", "capture"),
     "check_consistency": ("divergraph.api.consistency", "consistency"),
+    "check_queries": ("divergraph.api.query_packs", "check_queries"),
     "compare": ("divergraph.api.compare", "compare"),
     "compare_many": ("divergraph.api.compare", "compare_many"),
     "convert": ("divergraph.api.convert", "convert"),

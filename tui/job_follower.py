@@ -36,9 +36,9 @@ class JobFollower(Owner):
     class JobStarted(Message):
         """The job of this id runs, or could not be started, for which there is a sentence."""
 
-        def __init__(self, id: str, trouble: str = "") -> None:  # noqa: A002 - its name
+        def __init__(self, id: str, trouble: str = "", *, here: bool = False) -> None:  # noqa: A002 - its name
             super().__init__()
-            self.id, self.trouble = id, trouble
+            self.id, self.trouble, self.here = id, trouble, here
 
     class Renewed(Message):
         """Jobs have written these runs and graphs, perhaps with *other_ops*; nothing older is
@@ -73,7 +73,7 @@ class JobFollower(Owner):
         ended = [look for look in event.looks if look.job.id in ran and not look.runs]
         for look in ended:
             self.notify(f"{look.command}: {ending(look)}", timeout=10)
-        if made := {name for look in ended for name in (*look.told.kept, look.target[0]) if name}:
+        if made := {name for look in ended for name in look.written}:
             whole = any(look.command in _WRITES_GRAPHS for look in ended)
             self._forget_old(made, other_ops=whole)
 
@@ -89,28 +89,30 @@ class JobFollower(Owner):
         if isinstance(screen, JobActions):
             screen.jobs_made(event.names, other_ops=event.other_ops)
 
-    def start_job(self, words: Sequence[str]) -> None:
-        """Start a command as a process, and show it in the view of jobs."""
+    def start_job(self, words: Sequence[str], *, here: bool = False) -> None:
+        """Start a command as a process, and show it in the view of jobs, or *here* only."""
         at = list(words).index("--store") if "--store" in words else len(words)
         self.session.note(*words[:at])  # which names the store itself
-        self._start_process(words)
+        self._start_process(words, here)
 
     @work(thread=True, group="start-job", exit_on_error=False)
-    def _start_process(self, words: Sequence[str]) -> None:
+    def _start_process(self, words: Sequence[str], here: bool) -> None:
         try:
             job = self.watched.start(words)
         except (DivergraphError, OSError) as error:
             self.post_message(self.JobStarted("", str(error)))
         else:
-            self.post_message(self.JobStarted(job.id))
+            self.post_message(self.JobStarted(job.id, here=here))
 
     @on(JobStarted)
     def _job_started(self, event: JobStarted) -> None:
         if event.trouble:
             self.notify(f"not started: {event.trouble}", severity="error")
+            if isinstance(screen := self.screen_stack[0], JobActions):
+                screen.job_not_started()
             return
         self.fresh_job = event.id
         self.look_at_jobs()
-        if self.current_mode != "jobs":
+        if self.current_mode != "jobs" and not event.here:
             session = self.session
             self.go(ScreenAddress(session.target, session.kind, view="jobs"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from textual.app import App
@@ -19,32 +18,13 @@ if TYPE_CHECKING:
     from tui.widgets.text_pane import Build
 
 
-@dataclass(frozen=True, slots=True)
-class PartJob:
-    """A job of this window, about a part of the run *target*: ``busy`` is the sentence that it is
-    under way, ``said`` what it does now or how it ended. Times are seconds since 1970."""
-
-    target: str
-    busy: str
-    said: str
-    began: float
-    ended: float | None = None
-    good: bool = True
-
-
 class Owner(App[None]):
     """An app with a session; it knows the views, they know only this of it."""
 
-    job: reactive[PartJob | None] = reactive(None)
-    """What runs in this window; every view tells of it, and asks before leaving."""
     looks: reactive[tuple[JobLook, ...]] = reactive(())
-    """The jobs of the store that are processes, newest first."""
-    part_jobs: tuple[PartJob, ...] = ()
-    """Those of this window that have ended, newest first."""
+    """The jobs of the store, newest first; every view tells of those that run."""
     fresh_job = ""
     """The job that was just started, until its row is under the cursor."""
-    leaving = ""
-    """The job that the user was told of when they asked to leave."""
     watched: WatchedJobs
     session: Session
     settings: Settings
@@ -55,8 +35,8 @@ class Owner(App[None]):
         """See soon what the jobs do."""
 
     @abstractmethod
-    def start_job(self, words: Sequence[str]) -> None:
-        """Start a command as a process, and show it in the view of jobs."""
+    def start_job(self, words: Sequence[str], *, here: bool = False) -> None:
+        """Start a command as a process, and show it in the view of jobs, or *here* only."""
 
     @abstractmethod
     def go(self, address: ScreenAddress) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,14 +19,11 @@ from tui.render.part_marks import Marks
 
 if TYPE_CHECKING:
     from divergraph.api.answers import (
-        Minimized,
-        PartCheck,
         Refusal,
         Selection,
         Suggestion,
     )
     from divergraph.api.runs.model_parts import ModelParts
-    from tui.stages import Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,27 +219,3 @@ class PartChooser:
         if self._parts.is_open:
             return ""
         return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
-
-    def minimized(self, progress: Stages) -> Minimized:
-        """The smallest parts of the run's model that still fail; *progress* may stop it.
-
-        Raises:
-            InputError: no oracle fits.
-            ExecutionError: the oracle cannot run models here.
-        """
-        from divergraph.api.runs.model_parts import StoppedError
-
-        progress.stop_with = StoppedError("stopped by the user")
-        return self._parts.minimize(progress=progress)
-
-    def write(
-        self, part: Selection, folder: Path, *, check: bool, progress: Progress
-    ) -> tuple[Path, PartCheck | None]:
-        """Write *part* into a new folder in *folder*; with *check* run it once.
-
-        Raises:
-            InputError: it cannot be written.
-        """
-        written = self._parts.write(part, folder, check=check, progress=progress)
-        assert written.path is not None
-        return written.path, written.check

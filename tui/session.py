@@ -5,13 +5,14 @@ question at a time reach the store."""
 from __future__ import annotations
 
 import gc
+import json
 import shlex
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphstore.errors import DivergraphError, StoreError
 from graphstore.model import Side
@@ -20,7 +21,6 @@ from tui.render.part_marks import MarkHistory
 from tui.tensors import OpenedTensors
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import Minimized
     from divergraph.ask import OpDetail, Overview, RunChanges, Trace
     from divergraph.ask.advisor.advisor import Advice
     from graphstore.cancellation import Cancellation
@@ -300,17 +300,12 @@ class Session:
         wanted, self._wanted_query = self._wanted_query, None
         return wanted
 
-    def keep_search(self, run: str, result: Minimized) -> str:
-        """Keep the result of a search for minimal parts with its run; why not, if it cannot be."""
-        from divergraph.api.runs.model_parts import with_search
-
-        try:
-            with self._lock:
-                store = self._open()
-                store.save_run(with_search(store.run_data(run), result), replace=True)
-        except DivergraphError as error:
-            return str(error)
-        return ""
+    def search(self) -> dict[str, Any]:
+        """What the last search for the run's minimal failing parts found, as ``minimize --json``
+        prints it; empty if there was none."""
+        with self._lock:
+            kept = self._open().run(self.target).analysis.minimized
+        return json.loads(kept) if kept else {}
 
     @property
     def marks(self) -> MarkHistory:

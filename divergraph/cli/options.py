@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -112,6 +113,23 @@ method_option = click.option(
     default="auto",
     show_default=True,
     help="How origins are found: root-cause runs every original op on the device's own inputs.",
+)
+
+
+def _with_packs(ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> None:
+    if given:
+        from graphstore.cypher.query_packs import known_packs
+
+        ctx.with_resource(known_packs(map(Path, given)))
+
+
+packs_option = click.option(
+    "--packs",
+    multiple=True,
+    callback=_with_packs,
+    expose_value=False,
+    metavar="DIR",
+    help="A folder of named queries; repeat for more. $DIVERGRAPH_PACKS names them for always.",
 )
 
 

@@ -58,7 +58,11 @@ class NamedQueriesQuestion(Question[Sequence[NamedQuery]]):
     def ask(
         self, store: GraphStore | None = None, cancellation: Cancellation | None = None
     ) -> Sequence[NamedQuery]:
-        """All of them; they are the same for every store."""
+        """All of them; they are the same for every store.
+
+        Raises:
+            InputError: a pack of others is not what it should be.
+        """
         return list_queries()
 
     def json(self, answer: Sequence[NamedQuery]) -> Mapping[str, Json]:
@@ -69,6 +73,7 @@ class NamedQueriesQuestion(Question[Sequence[NamedQuery]]):
                     "name": query.name,
                     "answers": query.answers,
                     "parameters": list(query.parameters),
+                    "pack": query.pack or None,
                 }
                 for query in answer
             ]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from divergraph.jobs.background.shelf import JobShelf, store_key
+from divergraph.jobs.background.shelf import store_key
 from divergraph.server.access import Access
 from divergraph.server.answering import Answering
 from divergraph.server.asking import AskingPool, ClientGoneError
@@ -37,8 +37,10 @@ from divergraph.server.pages.routes import page_routes
 from divergraph.server.problems import problem_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QUESTIONS, VERSION
-from divergraph.server.settings import Limits, ServerSettings
+from divergraph.server.settings import UPLOADS, Limits, ServerSettings
 from divergraph.server.tokens import TokenFile
+from divergraph.server.uploads.quarantine import Quarantine
+from divergraph.server.uploads.routes import UploadRoutes
 from graphstore.cancellation import CancelledError
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
@@ -53,7 +55,10 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
     answering, figures = Answering(store, pool, roots), RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
-    jobs = None if runner is None else JobRoutes(answering, settings, roots, runner)
+    uploads = None if runner is None else _uploads(answering, settings, runner)
+    jobs = None
+    if runner is not None and uploads is not None:
+        jobs = JobRoutes(answering, settings, runner, partial(uploads.path, roots))
     tokens = TokenFile(settings.tokens)
     shares = None if settings.shares is None else ShareFile(settings.shares)
     people = KnownPeople(tokens, Sessions(tokens), shares)
@@ -76,6 +81,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         *_asking_routes(answering, settings.limits),
         *_changing_routes(ChangingRoutes(answering, settings.limits)),
         *([] if jobs is None else _job_routes(jobs)),
+        *([] if uploads is None else _upload_routes(uploads)),
         *page_routes(answering, pages, roots, people.sessions, people.shares, jobs),
         *_health_routes(HealthRoutes(answering, figures)),
         Route("/openapi.json", _described),
@@ -128,10 +134,23 @@ def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
     except OSError as error:
         said = f"the folder of its jobs cannot be made: {error.strerror}"
         raise StoreError(said, where=str(state)) from error
-    shelf = JobShelf(state / "jobs", kept=sys.maxsize)  # what ended is in the table, once seen
-    return JobRunner(
-        JobTable(state / "jobs.sqlite"), shelf, store_key(settings.store), settings.limits
-    )
+    table = JobTable(state / "jobs.sqlite")
+    return JobRunner(table, state / "jobs", store_key(settings.store), settings.limits)
+
+
+def _uploads(answering: Answering, settings: ServerSettings, runner: JobRunner) -> UploadRoutes:
+    quarantine = Quarantine(runner.shelf.root.parent / UPLOADS, settings.limits.uploads)
+    return UploadRoutes(answering, quarantine, runner.table, settings.limits)
+
+
+def _upload_routes(uploads: UploadRoutes) -> list[Route]:
+    place = f"{VERSION}/uploads"
+    return [
+        Route(place, uploads.add, methods=["POST"]),
+        Route(place, uploads.all, methods=["GET"]),
+        Route(f"{place}/{{upload}}", uploads.one, methods=["GET"]),
+        Route(f"{place}/{{upload}}", uploads.delete, methods=["DELETE"]),
+    ]
 
 
 def _job_routes(jobs: JobRoutes) -> list[Route]:

@@ -60,6 +60,15 @@ _NEW_NAME: Schema = {
     "properties": {"name": _TEXT},
 }
 
+_SENT: list[Schema] = [
+    {"name": "name", "in": "query", "required": True, "schema": {**_TEXT, "minLength": 1}},
+    {
+        "name": "unpack",
+        "in": "query",
+        "schema": {"enum": ["true", "false"]},
+        "description": "It is a zip or tar, whose files are wanted.",
+    },
+]
 _JOB_REQUEST: Schema = {
     "type": "object",
     "required": ["command"],
@@ -73,7 +82,7 @@ _JOB_REQUEST: Schema = {
 
 _OTHERS = (
     *("QueryRows", "QueryList", "QueryPlan", "RenamedEntry", "DeletedEntry"),
-    *("JobEntry", "JobsAnswer", "StoppedJob"),
+    *("JobEntry", "JobsAnswer", "StoppedJob", "UploadEntry", "UploadsAnswer", "DeletedUpload"),
 )
 """What is answered to no question of the table."""
 
@@ -86,7 +95,13 @@ def openapi() -> str:
     paths: dict[str, Schema] = {}
     for route in QUESTIONS:
         paths.setdefault(VERSION + route.path, {})["get"] = _asked(route, shapes)
-    for described in (_cypher(shapes), _changes(shapes), _jobs(shapes), _downloads()):
+    for described in (
+        _cypher(shapes),
+        _changes(shapes),
+        _jobs(shapes),
+        _uploads(shapes),
+        _downloads(),
+    ):
         for path, operations in described.items():
             paths.setdefault(path, {}).update(operations)
     description = {
@@ -141,6 +156,22 @@ def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
             "get": _operation("What its command prints with --json.", job, {"type": "object"})
         },
         f"{place}/{{job}}/events": {"get": told},
+    }
+
+
+def _uploads(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
+    """The addresses of uploads."""
+    one, place = [_in_path("upload")], f"{VERSION}/uploads"
+    added = _operation("Send a file, or an archive of files.", _SENT, shapes["UploadEntry"])
+    added["responses"]["201"] = added["responses"].pop("200")
+    added["requestBody"] = {"required": True, "content": {ARRAY_TYPE: {"schema": _TEXT}}}
+    listed = _operation("Your uploads, newest first.", [], shapes["UploadsAnswer"])
+    return {
+        place: {"get": listed, "post": added},
+        f"{place}/{{upload}}": {
+            "get": _operation("An upload.", one, shapes["UploadEntry"]),
+            "delete": _operation("Forget it.", one, shapes["DeletedUpload"]),
+        },
     }
 
 

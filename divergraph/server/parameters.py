@@ -71,6 +71,22 @@ def values_of(
     return values
 
 
+def plain_values(
+    given: Iterable[tuple[str, str]], needed: tuple[str, ...], others: tuple[str, ...]
+) -> dict[str, str]:
+    """The texts *given* in a URL's query where no command has such options; "" for one of the
+    *others* that is not.
+
+    Raises:
+        InputError: one is unknown, given twice, or *needed* and missing.
+    """
+    texts = _texts(given, dict.fromkeys((*needed, *others), False))
+    for name in needed:
+        if name not in texts:
+            raise InputError("a parameter is missing", where=name)
+    return {name: texts.get(name, [""])[0] for name in (*needed, *others)}
+
+
 def _texts(given: Iterable[tuple[str, str]], allowed: Mapping[str, bool]) -> dict[str, list[str]]:
     """What is given under each of the names *allowed*, which say whether there may be several."""
     texts: dict[str, list[str]] = {}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from starlette.exceptions import HTTPException
 
-from divergraph.server.settings import ServerSettings
+from divergraph.server.settings import UPLOADS, ServerSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,8 @@ class Roots:
         if not settings.roots and not settings.needs_tokens:
             return cls(None)
         named = {name: path.resolve() for name, path in settings.roots}
-        return cls(tuple(named.values()), named)
+        sent = () if settings.state is None else ((settings.state / UPLOADS).resolve(),)
+        return cls((*named.values(), *sent), named)
 
     def path(self, text: str) -> Path:
         """The file or folder that *text* names: ``ROOT:PATH/BELOW/IT``; on one's own machine and
@@ -42,7 +43,7 @@ class Roots:
                 return Path(text).expanduser().resolve()
             raise HTTPException(403, f"paths start with a root: {', '.join(self.named) or 'none'}:")
         path = (folder / below.lstrip("/")).resolve()
-        self.check([path])
+        check_within(folder, path)
         return path
 
     def check(self, paths: Iterable[Path]) -> None:
@@ -68,6 +69,15 @@ class Roots:
     def _hold(self, path: Path) -> bool:
         real = path.resolve()
         return any(real.is_relative_to(folder) for folder in self.folders or ())
+
+
+def check_within(folder: Path, path: Path) -> None:
+    """Return if *path* lies in *folder*, and no link below it leads out of it.
+
+    Raises:
+        HTTPException: it does not; where it lies is not said.
+    """
+    Roots((folder,)).check([path])
 
 
 def _with_links(path: Path) -> Iterator[Path]:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.options import common, packs_option, print_json, store_url
 from divergraph.cli.say import say
 from divergraph.jobs.background.shelf import store_key
 from divergraph.server.login.commands import ServerFiles, share_command, token_command
-from divergraph.server.settings import ServerSettings, is_loopback
+from divergraph.server.settings import UPLOADS, ServerSettings, is_loopback, limits_of
 from divergraph.server.tokens import TokenFile
+from graphstore.cypher.queries import list_queries
 from graphstore.errors import InputError
 
 _PORT = 8321
@@ -68,6 +69,14 @@ def _state_path(store: str) -> Path:
     metavar="DIR",
     help="Where its jobs are kept. Default: a folder for this store in your state folder.",
 )
+@packs_option
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help="Change a limit, as jobs=4 or job_memory=8192 (MiB); a wrong name lists all.",
+)
 @common
 @click.pass_context
 def serve_command(
@@ -81,6 +90,7 @@ def serve_command(
     behind_proxy: bool,
     hosts: tuple[str, ...],
     state: Path | None,
+    limits: tuple[str, ...],
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -105,8 +115,10 @@ def serve_command(
         certificate=certificate,
         key=key,
         state=context.obj.state,
+        limits=limits_of(limits),
     )
     _check(settings)
+    list_queries()  # what is wrong with a pack is said before anybody asks
     try:
         from divergraph.server.running import serve
     except ImportError as error:
@@ -127,6 +139,8 @@ def _root(text: str) -> tuple[str, Path]:
     path = Path(place).expanduser()
     if not name or not sign or not path.is_dir():
         raise InputError(f"{text!r} names no folder", hint="--root NAME=DIR")
+    if name == UPLOADS:
+        raise InputError(f"{name!r} is the root of what users send", hint="use another name")
     return name, path.resolve()
 
 

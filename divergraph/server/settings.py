@@ -3,11 +3,37 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
+from graphstore.errors import InputError
+
+UPLOADS = "uploads"
+"""The root of what users sent, ``uploads:ID/NAME``, and the name of its folder."""
+_SENT = "upload_"
 LINKS = "links.json"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class UploadLimits:
+    """How much may be uploaded: bytes of one, bytes and number of all of one user, the least bytes
+    a second that a client sends. They are kept so many ``seconds``.
+
+    Archives hold so many ``files``, and ``ratio`` times their own size, or ``always_bytes``; they
+    are unpacked in ``memory`` MiB and ``unpack_seconds``."""
+
+    bytes: int = 4 << 30
+    bytes_of_one: int = 32 << 30
+    of_one: int = 50
+    rate: int = 16 << 10
+    seconds: float = 7 * 24 * 3600.0
+    files: int = 20_000
+    ratio: int = 100
+    always_bytes: int = 1 << 20
+    memory: int = 512
+    unpack_seconds: int = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +42,8 @@ class Limits:
     once), rows of a page; ``workers`` are questions answered at once, ``connections`` clients.
 
     ``jobs`` run at once, ``jobs_of_one`` of them of one user, who may have ``waiting`` more in the
-    queue; one that takes ``job_seconds`` is stopped. ``claim_seconds`` after a job was taken its
-    process must have a folder."""
+    queue; one that takes ``job_seconds``, or ``job_memory`` MiB, is stopped. ``claim_seconds``
+    after a job was taken its process must have a folder."""
 
     body: int = 1 << 20
     body_seconds: float = 10.0
@@ -30,7 +56,34 @@ class Limits:
     jobs_of_one: int = 2
     waiting: int = 100
     job_seconds: float = 6 * 3600.0
+    job_memory: int = 16 << 10
     claim_seconds: float = 60.0
+    uploads: UploadLimits = field(default_factory=UploadLimits)
+
+
+def limits_of(texts: Iterable[str]) -> Limits:
+    """The limits where *texts*, each ``NAME=NUMBER``, say others.
+
+    Raises:
+        InputError: there is no such limit, or it cannot be this.
+    """
+    known = {f"{_SENT}{each.name}": each for each in fields(UploadLimits)}
+    known |= {each.name: each for each in fields(Limits) if each.name != "uploads"}
+    given: dict[str, int | float] = {}
+    for text in texts:
+        name, _, number = text.partition("=")
+        if name not in known:
+            raise InputError(f"there is no limit {name!r}", hint=f"one of {', '.join(known)}")
+        kind = int if isinstance(known[name].default, int) else float
+        try:
+            given[name] = kind(number)
+        except ValueError as error:
+            raise InputError(f"{text!r} gives no number", hint=f"as {name}=100") from error
+        if not 0 <= given[name] < float("inf"):
+            raise InputError(f"a limit cannot be {number}", where=name)
+    own = {name: value for name, value in given.items() if not name.startswith(_SENT)}
+    sent = {name.removeprefix(_SENT): value for name, value in given.items() if name not in own}
+    return Limits(**own, uploads=UploadLimits(**sent))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, slots=True)

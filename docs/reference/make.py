@@ -20,7 +20,7 @@ from divergraph.cli.main import cli
 from divergraph.present.schema import answers, commands, fields_of
 from divergraph.text.words import REASON_WORDS
 from graphstore import model
-from graphstore.cypher.queries import Dialect, list_queries, load
+from graphstore.cypher.queries import Dialect, load, own_queries
 from graphstore.filter import FIELDS
 from graphstore.schema.tables import NODES, RELS, Column
 from tui.keys import markdown as keys_page
@@ -112,13 +112,15 @@ def queries_page() -> str:
         "# Named queries",
         "",
         "`divergraph query NAME [--run RUN] [-p PARAMETER=VALUE …]` asks one of these;",
-        "[cypher.md](cypher.md) says what they are about.",
+        "[cypher.md](cypher.md) says what they are about,",
+        "[team-memory.md](../how-to/team-memory.md) how packs add others.",
         "",
     ]
-    for query in list_queries():
+    for query in own_queries():
         lines += [f"## {query.name}", "", f"Answers {query.answers}", ""]
         lines += [f"* `${name}`: {kind}" for name, kind in query.parameters.items()]
         lines += [""] if query.parameters else []
+        lines += [f"Columns: {', '.join(query.columns)}.", ""] if query.columns else []
         texts = {dialect: load(query.name, dialect).text for dialect in Dialect}
         if len(set(texts.values())) == 1:
             lines += ["```text", query.text, "```", ""]

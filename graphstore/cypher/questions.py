@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryParameters, QueryResult
 from graphstore.cypher.limits import (
+    NO_LIMITS,
     QueryLimits,
     check_parameters,
     cut,
@@ -60,7 +61,22 @@ class CypherQueries(CypherTargets):
 
         At most *limit* rows are fetched, in *timeout* seconds; None: all, in any time.
         """
-        wanted = load(query, self.dialect)
+        limits = QueryLimits(limit, timeout, cancellation)
+        return self.answer(load(query, self.dialect), target, params, limits)
+
+    def answer(
+        self,
+        wanted: NamedQuery,
+        target: str,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+    ) -> QueryResult:
+        """As :meth:`named`, of a query in hand.
+
+        Raises:
+            QueryError: it takes other parameters, or values of another kind.
+        """
+        query, limit = wanted.name, limits.limit
         place = self._place(target)
         if set(params) != set(wanted.parameters):
             raise QueryError(
@@ -73,7 +89,9 @@ class CypherQueries(CypherTargets):
             name: self._parameter(place, kind, name, params[name])
             for name, kind in wanted.parameters.items()
         }
-        limits = QueryLimits(limit, timeout, cancellation)
+        if wanted.pack:  # a stranger's text: asked with all the care a user's is
+            checked = self._checked_query(wanted.text, QueryParameters(values), target)
+            return self._query(wanted.text, checked, limits, target)
         values.update(implied)
         if query in _KEPT and place.stamp is not None:
             key = f"{query} {stamped(place)}"

@@ -6,7 +6,7 @@ file, LOAD CSV from an address) and says why before anything runs.
 
 from __future__ import annotations
 
-from graphstore.cypher.queries import Dialect
+from graphstore.cypher.query_file import Dialect
 from graphstore.cypher.text import Token, decoded, tokens
 from graphstore.errors import QueryError
 

@@ -64,7 +64,7 @@ class CypherQuestion:
 
     def _values(self, named: NamedQuery | None) -> dict[str, object]:
         kinds = {} if named is None else named.parameters
-        return {name: _value(text, kinds.get(name)) for name, text in self.given.items()}
+        return {name: typed_value(text, kinds.get(name)) for name, text in self.given.items()}
 
 
 _ABOUT_ONE = re.compile(r"\$(?:run|graph|golden|device)\b")
@@ -85,8 +85,9 @@ def cell_text(value: object) -> str:
     return "" if value is None else str(value)
 
 
-def _value(text: str, kind: str | None) -> object:
-    """JSON if it is any; what a named query takes as text or op is a text, come what may."""
+def typed_value(text: str, kind: str | None) -> object:
+    """What *text* means as a parameter: JSON if it is any; what a named query takes as text or op
+    is a text, come what may."""
     try:
         value: object = json.loads(text)
     except json.JSONDecodeError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.embedded.database import ReadDatabase
@@ -10,6 +11,7 @@ from graphstore.embedded.entry_facts import damaged, is_as_written, what
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.query_process import QueryProcesses
 from graphstore.embedded.scratch import Scratch
+from graphstore.embedded.shared_databases import is_packed
 from graphstore.errors import UnknownNameError
 
 
@@ -23,6 +25,20 @@ def _are_all_of_one(entries: list[Entry]) -> bool:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """An open *database*, the entry whose file it reads, and what changes if it is replaced."""
+
+    stamp: tuple[int, int]
+    source: Entry
+    database: ReadDatabase
+
+    def is_unchanged(self, entry: Entry) -> bool:
+        """True if it still says what *entry* does."""
+        is_derived = is_packed(entry.database)
+        return entry.is_unchanged() and (not is_derived or self.source.is_unchanged())
+
+
 class OpenDatabases:
     """Opens the databases of the entries of *folder* and keeps them open; for all threads.
 
@@ -33,7 +49,7 @@ class OpenDatabases:
         self._folder = folder
         self._scratch = scratch
         self._lock = threading.RLock()
-        self._open: dict[Path, tuple[tuple[int, int], ReadDatabase]] = {}
+        self._open: dict[Path, _Opened] = {}
         self._apart: dict[ReadDatabase, QueryProcesses] = {}
         self._replaced: list[ReadDatabase] = []
 
@@ -48,8 +64,8 @@ class OpenDatabases:
             # a shared one is never replaced
             stamp = entry.stamp if entry.shared is None else (0, 0)
             known = self._open.get(entry.home)
-            if known is not None and known[0] == stamp and entry.is_unchanged():
-                return known[1]
+            if known is not None and known.stamp == stamp and known.is_unchanged(entry):
+                return known.database
             self.forget(entry.home)
             # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
             if not entry.is_unchanged():
@@ -60,8 +76,9 @@ class OpenDatabases:
                 if fresh.stamp == entry.stamp:
                     raise damaged(entry, entry.database.name)
                 return self.of(fresh)
-            database = ReadDatabase(entry.database)
-            self._open[entry.home] = (stamp, database)
+            source = self._scratch.unpacked(entry) if is_packed(entry.database) else entry
+            database = ReadDatabase(source.database)
+            self._open[entry.home] = _Opened(stamp, source, database)
             return database
 
     def named(self, entry: Entry) -> ReadDatabase:
@@ -92,15 +109,15 @@ class OpenDatabases:
             if known is not None:
                 # Another thread may be reading it; closing would end its query. Files of replaced
                 # entries stay readable while they are open.
-                self._replaced.append(known[1])
-                if known[1] in self._apart:
-                    self._apart.pop(known[1]).retire()
+                self._replaced.append(known.database)
+                if known.database in self._apart:
+                    self._apart.pop(known.database).retire()
 
     def rest(self) -> None:
         """Have those that nobody reads at present let go of their memory."""
         with self._lock:
-            for _, database in self._open.values():
-                database.rest()
+            for known in self._open.values():
+                known.database.rest()
 
     def close(self) -> None:
         """Close all of them."""
@@ -108,7 +125,7 @@ class OpenDatabases:
             for processes in self._apart.values():
                 processes.close()
             self._apart.clear()
-            for database in [*self._replaced, *(known[1] for known in self._open.values())]:
+            for database in [*self._replaced, *(known.database for known in self._open.values())]:
                 database.close()
             self._scratch.close()
             self._replaced.clear()

@@ -1,5 +1,5 @@
-"""Derived databases of an embedded store, for Cypher that must see several entries or a new
-name. They are made when first asked for, and again when an entry changes.
+"""Derived databases of an embedded store: for Cypher that must see several entries or a new
+name, and of packed ones. They are made when first asked for, and again when an entry changes.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from pathlib import Path
 
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
-from graphstore.embedded.disk import DamagedStoreError
+from graphstore.embedded.disk import DamagedStoreError, os_errors
 from graphstore.embedded.entry_facts import damaged, entry_info
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.merged_tables import MergedTables
+from graphstore.embedded.shared_databases import SHARED, unpack
 from graphstore.embedded.table_writing import write_tables
 from graphstore.embedded.write_process import writing
 from graphstore.errors import StoreError
@@ -27,6 +28,9 @@ from graphstore.schema.tables import SCHEMA_VERSION
 _STATEMENTS = load_statements("entries.embedded")
 
 DATABASE = "graph.lbug"
+_UNPACKED = "unpacked-"
+_MOST_UNPACKED = 4
+"""So many packed databases are kept unpacked, too."""
 
 
 class Scratch:
@@ -68,9 +72,18 @@ class Scratch:
 
         return self._made(_name("named", entry.folder, entry.stamp), make)
 
+    def unpacked(self, entry: Entry) -> Entry:
+        """The packed database of an entry as the engine reads it."""
+
+        def make(path: Path) -> None:
+            with os_errors("unpack", path):
+                unpack(entry.database, path)
+
+        return self._made(f"{_UNPACKED}{entry.shared}", make, entry.manifest["unpacked"])
+
     def orphans(self) -> list[Path]:
         """The derived databases in the store that no question can use any more."""
-        keep = _current(self._store)
+        keep = _current(self._store, self._store)
         return [path for path in self._store.scratch() if path.name not in keep]
 
     def close(self) -> None:
@@ -79,22 +92,26 @@ class Scratch:
             self._temporary.cleanup()
             self._temporary = None
 
-    def _made(self, name: str, make: Callable[[Path], None]) -> Entry:
-        folder = self._folder()
+    def _made(self, name: str, make: Callable[[Path], None], size: int = 0) -> Entry:
+        folder = self._folder(size)
         found = _usable(folder, name)
         if found is None:
             with folder.writing() as written:
                 make(written / DATABASE)
-                folder.drop_scratch(_current(self._store))
+                folder.drop_scratch(_current(self._store, folder))
                 folder.publish("scratch", name, written, {"kind": "scratch"})
             found = _usable(folder, name)
         if found is None:
             raise StoreError("a derived database vanished", where=str(folder.root), retryable=True)
         return found
 
-    def _folder(self) -> StoreFolder:
-        if self._may_write and os.access(self._store.root, os.W_OK):
-            return self._store
+    def _folder(self, size: int) -> StoreFolder:
+        """Where *size* bytes can be written: a full disk keeps nobody from reading."""
+        root = self._store.root
+        if self._may_write and os.access(root, os.W_OK):
+            free = shutil.disk_usage(root).free
+            if free > size or not size:
+                return self._store
         if self._temporary is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="divergraph-")
         return StoreFolder(Path(self._temporary.name))
@@ -120,10 +137,19 @@ def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
     ]
 
 
-def _current(store: StoreFolder) -> set[str]:
+def _current(store: StoreFolder, folder: StoreFolder) -> set[str]:
+    """The names of those derived databases in *folder* that may be asked again."""
     stamps = store.stamps().items()
     made = {_name("named", *entry) for entry in stamps}
-    return {*made, _merged_name(store)}
+    return {*made, _merged_name(store), *_last_unpacked(store, folder)}
+
+
+def _last_unpacked(store: StoreFolder, folder: StoreFolder) -> list[str]:
+    packed = {path.name for path in (store.root / SHARED).glob("*")}
+    made = [path for path in folder.scratch() if path.name.removeprefix(_UNPACKED) in packed]
+    with suppress(FileNotFoundError):  # another process removes one
+        made.sort(key=lambda path: path.stat().st_mtime)
+    return [path.name for path in made[-_MOST_UNPACKED:]]
 
 
 def _merged_name(store: StoreFolder) -> str:

@@ -2,7 +2,8 @@
 
 ``<root>/shared/<name>/`` holds a database file and ``manifest.json``, which says the runs it was
 written with. It is whole before the manifest of a run names it, and goes with the last of them;
-one that no run names, as its writer died, is left over.
+one that no run names, as its writer died, is left over. A large one is packed: its numbers and
+paths are much alike from run to run, and the engine compresses neither.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from graphstore.schema.tables import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
 SHARED = "shared"
+_PACKED = ".zst"
+_PACKED_FROM = 2**24
+"""Bytes from which on a database is packed: smaller ones are rather read at once."""
+_PIECE = 2**20
 _NAME = re.compile(r"[0-9a-f]{16}")
 
 
@@ -38,10 +43,14 @@ def shared_drafts(
     of the runs by name.
     """
     database = next(path for path in written.iterdir() if path.suffix == ".lbug")
+    size = database.stat().st_size
+    if size >= _PACKED_FROM:
+        database = _packed(database)
     sync(database)
     file_facts = {
         "schema": SCHEMA_VERSION,
         "bytes": database.stat().st_size,
+        "unpacked": size,
         "sha256": file_sha256(database),
         "database": database.name,
     }
@@ -62,6 +71,30 @@ def shared_drafts(
 def _write(folder: Path, manifest: Mapping[str, object]) -> None:
     write_json(folder / MANIFEST, manifest)
     sync(folder)
+
+
+def _packed(database: Path) -> Path:
+    """Pack a database file; the packed one."""
+    import pyarrow as pa
+
+    packed = database.with_name(f"{database.name}{_PACKED}")
+    with database.open("rb") as file, pa.CompressedOutputStream(str(packed), "zstd") as out:
+        shutil.copyfileobj(file, out, _PIECE)
+    database.unlink()
+    return packed
+
+
+def is_packed(database: Path) -> bool:
+    """True if the engine can read a database file only once it is unpacked."""
+    return database.suffix == _PACKED
+
+
+def unpack(packed: Path, database: Path) -> None:
+    """Write the database that a file holds packed."""
+    import pyarrow as pa
+
+    with pa.CompressedInputStream(str(packed), "zstd") as file, database.open("wb") as out:
+        shutil.copyfileobj(file, out, _PIECE)
 
 
 def publish_shared(root: Path, written: Path, name: str) -> None:

@@ -134,6 +134,7 @@ class TestManagedServer:
             note.write_text(before)
 
     @pytest.mark.exhaustive
-    def test_it_lives_through_some_of_each_kind(self, managed: str) -> None:
+    @pytest.mark.timeout(7200)
+    def test_it_lives_through_all_of_them(self, managed: str) -> None:
         with open_store(managed) as store:
-            check_all(filled(store), quick_queries(), deadly=20)
+            check_all(filled(store), hostile_queries(), deadly=len(hostile_queries()))

@@ -24,7 +24,13 @@ NOW = 1_767_225_600.0
 """The time in pictures."""
 
 
-def jobs_app(url: str, folder: Path, glyphs: str = "unicode", theme: str = "dark") -> DivergraphApp:
+def jobs_app(
+    url: str,
+    folder: Path,
+    glyphs: str = "unicode",
+    theme: str = "dark",
+    start: str | None = None,
+) -> DivergraphApp:
     """The app on the store *url*, as if it was started in *folder*."""
 
     def connect() -> GraphStore:
@@ -33,7 +39,7 @@ def jobs_app(url: str, folder: Path, glyphs: str = "unicode", theme: str = "dark
     settings = Settings(
         glyphs=SETS[glyphs], theme=theme, export_dir=folder, state_dir=folder / "state"
     )
-    return DivergraphApp(Session(connect, url), settings)
+    return DivergraphApp(Session(connect, url), settings, start)
 
 
 def shelf_of(folder: Path) -> JobShelf:

@@ -16,13 +16,13 @@ from served import served
 
 from divergraph.api.demo import demo_data
 from divergraph.inputs.kept_paths import FILES
-from divergraph.jobs.background.shelf import JobShelf, store_key
+from divergraph.jobs.background.shelf import store_key
 from divergraph.server.app import make_app
 from divergraph.server.jobs.job_table import JobTable, QueuedState
 from divergraph.server.jobs.runner import JobRunner
-from divergraph.server.settings import Limits, ServerSettings
+from divergraph.server.settings import Limits, ServerSettings, limits_of
 from divergraph.server.tokens import TokenFile, UserRole
-from graphstore.errors import StoreError, UnknownNameError
+from graphstore.errors import InputError, StoreError, UnknownNameError
 from graphstore.open_store import open_store
 
 PATIENCE = 120.0
@@ -203,12 +203,13 @@ def test_what_ran_when_the_server_was_killed_is_seen_to_its_end(
     table: JobTable, tmp_path: Path, settings: ServerSettings
 ) -> None:
     """A server that is killed leaves its queue and its jobs' processes as they are."""
-    shelf = JobShelf(tmp_path / "jobs")
-    first = JobRunner(table, shelf, settings.store, Limits())
+    first = JobRunner(table, tmp_path / "jobs", settings.store, Limits())
     job = table.add("ann", "import", import_words(settings))
     first.look()
     assert table.job(job.id).state is QueuedState.RUNNING
-    second = JobRunner(JobTable(tmp_path / "jobs.sqlite"), shelf, settings.store, Limits())
+    second = JobRunner(
+        JobTable(tmp_path / "jobs.sqlite"), tmp_path / "jobs", settings.store, Limits()
+    )
     end = time.monotonic() + PATIENCE
     while table.job(job.id).ended is None:
         second.look()
@@ -222,8 +223,8 @@ def test_what_ran_when_the_server_was_killed_is_seen_to_its_end(
 def test_a_killed_process_is_begun_again_and_a_claim_without_one_is_given_back(
     table: JobTable, tmp_path: Path, settings: ServerSettings
 ) -> None:
-    shelf = JobShelf(tmp_path / "jobs")
-    runner = JobRunner(table, shelf, settings.store, Limits(claim_seconds=0))
+    runner = JobRunner(table, tmp_path / "jobs", settings.store, Limits(claim_seconds=0))
+    shelf = runner.shelf
     job = table.add("ann", "import", import_words(settings))
     assert table.claim(1) is not None  # by a server that ended right then
     runner.look()
@@ -240,3 +241,25 @@ def test_a_killed_process_is_begun_again_and_a_claim_without_one_is_given_back(
         time.sleep(0.05)
     found = table.job(job.id)
     assert (found.state, found.exit_code, found.attempts) == (QueuedState.ENDED, 0, 3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [("job_memory=1", "it took more than 1 MiB of memory"), ("job_seconds=0.01", "longer than")],
+)
+def test_a_job_that_takes_too_much_is_ended(
+    settings: ServerSettings, limit: str, said: str
+) -> None:
+    with served(replace(settings, limits=limits_of([limit]))) as client:
+        found = until_over(client, client.post("/v1/jobs", json=GRAPH).json()["id"])
+    assert (found["state"], found["attempts"]) == ("stopped", 1)
+    assert said in str(found["error"])
+
+
+def test_limits_are_given_by_name() -> None:
+    found = limits_of(["jobs=4", "rate=2.5", "upload_files=7"])
+    assert (found.jobs, found.rate, found.uploads.files) == (4, 2.5, 7)
+    for wrong in ("job=4", "jobs", "jobs=x", "jobs=-1", "rate=inf", "rate=nan", "uploads=1"):
+        with pytest.raises(InputError):
+            limits_of([wrong])

@@ -46,6 +46,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     with served(settings) as client:
         job = {"command": "import", "options": {"path": str(place)}}
         GIVEN["job"] = name = client.post("/v1/jobs", json=job).json()["id"]
+        sent = client.post("/v1/uploads?name=sent.npy", content=b"few")
+        GIVEN["upload"] = sent.json()["id"]
         JobTable(place / "state" / "jobs.sqlite").change(name, QueuedState.ENDED)
         folder = place / "state" / "jobs" / name
         folder.mkdir(parents=True)

@@ -23,7 +23,8 @@ def test_every_parameter_of_the_command_is_in_its_form_or_hidden(name):
 
 
 def test_the_jobs_that_can_be_started():
-    wanted = {"import", "capture", "compare", "analyse", "minimize", "blame", "export", "report"}
+    wanted = {"import", "capture", "compare", "analyse", "minimize", "blame", "submodel"}
+    wanted |= {"export", "report"}
     assert set(form_titles()) == wanted
 
 

@@ -1,66 +1,24 @@
-"""Work that goes on in the background: told in every view, and asked about before leaving."""
-
-import threading
+"""A job that runs: told in every view, and asked about before leaving."""
 
 import pytest
-from browsing import SIZE, said, text_of
-from whole_run import PartBrowser
+from browsing import Browser, text_of
+from jobs_on_screen import jobs_app, jobs_of_the_past, shelf_of
 
-from tui.part_chooser import PartChooser
+from divergraph.jobs.background.job_files import LOCK
+from graphstore.file_lock import held_lock
+from tui.screens.windows.leave import LeaveOverlay
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture
-def browse(make_app, settle):
-    """Starts the app on a store, presses keys, waits after each."""
-
-    def start(url, start=None):
-        return PartBrowser(make_app(url, start), settle, SIZE)
-
-    return start
-
-
-async def test_leaving_while_a_job_runs_takes_two_presses(browse, whole_store, monkeypatch):
-    waiting, go_on = threading.Event(), threading.Event()
-
-    def slow(chooser, part):
-        waiting.set()
-        assert go_on.wait(30)
-
-    monkeypatch.setattr(PartChooser, "smallest", slow)
-    async with browse(whole_store, "whole") as b:
-        await b.press("5")
-        await b.mark(["mul1"], ["join"])
-        await b.pilot.press("i")
-        await b.pilot.pause()
-        assert waiting.wait(30)
-        await b.pilot.press("x", "q")
-        await b.pilot.pause()
-        assert said(b.app).count("a cut is being searched") == 2
-        assert b.app._exit is False
-        go_on.set()
-        await b.press("q")
-        assert b.app._exit is True
-
-
-async def test_a_running_job_is_told_in_every_view_and_each_asks_before_leaving(
-    browse, whole_store, monkeypatch
-):
-    go_on = threading.Event()
-    monkeypatch.setattr(PartChooser, "smallest", lambda chooser, part: go_on.wait(60) and None)
-    async with browse(whole_store, "whole") as b:
-        await b.press("5")
-        await b.mark(["mul1"], ["join"])
-        try:
-            for view in ("5", "1", "2", "0"):
-                await b.pilot.press(*(("i",) if view == "5" else (view,)))
-                await b.pilot.pause(0.2)
-                assert "searching where the fewest bytes go in" in text_of(b.app).split("\n")[0]
-                b.app.leaving = ""
-                await b.pilot.press("q")
-                assert b.app._exit is False, view
-        finally:
-            go_on.set()
-        await b.settle(b.pilot)
-        assert "searching" not in text_of(b.app).split("\n")[0]
+async def test_every_view_tells_of_it_and_asks_before_leaving(settle, whole_store, tmp_path):
+    jobs_of_the_past(tmp_path, store=whole_store)
+    newest = max(shelf_of(tmp_path).root.iterdir())
+    with held_lock(newest / LOCK):
+        async with Browser(jobs_app(whole_store, tmp_path, start="whole"), settle) as b:
+            for view in "123456780":
+                await b.press(view)
+                assert "compare: comparing" in text_of(b.app).split("\n")[0], view
+                await b.press("q")
+                assert isinstance(b.app.screen, LeaveOverlay), view
+                await b.press("escape")

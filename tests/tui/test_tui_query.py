@@ -179,3 +179,21 @@ class TestFiles:
         path = tmp_path / "queries" / "history.jsonl"
         path.write_text(path.read_text() + '{"cypher": "RET')
         assert files.asked() == [("RETURN 1", ""), ("RETURN 2", "a=1")]
+
+
+@pytest.mark.slow
+async def test_a_query_of_a_pack_is_listed_and_asked(browse, tmp_path, monkeypatch):
+    text = "// Answers: all.\nMATCH (o:Op {graph: $graph}) RETURN count(*) AS ops"
+    (tmp_path / "counted.cypher").write_text(text)
+    monkeypatch.setenv("DIVERGRAPH_PACKS", str(tmp_path))
+    async with browse as b:
+        await b.press("7")
+        known = b.app.screen.query_one("#known", RowList)
+        rows = [[cell.text for cell in known.source.row(n)] for n in range(len(known.source))]
+        known.cursor = rows.index(["counted", tmp_path.name])
+        await b.press("enter")
+        assert len(answer(b.app)) == 1
+        (tmp_path / "counted.cypher").write_text("spoilt")
+        known.focus()
+        await b.press("enter")
+        assert str(tmp_path)[:40] in text_of(b.app), "it names the file that is none"

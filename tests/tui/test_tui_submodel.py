@@ -4,19 +4,18 @@ import json
 
 import pytest
 from browsing import SIZE, said, text_of
+from jobs_on_screen import jobs_app, shelf_of, until, until_ended
 from whole_run import PartBrowser
 
-from divergraph.api.runs.model_parts import ModelParts
 from divergraph.ask import open_store
 from graphstore.model import Side
 from tui.address import parse_address
-from tui.part_chooser import PartChooser, PartOp
+from tui.part_chooser import PartOp
 from tui.render.part_marks import MarkHistory, Marks
 from tui.screens.ops import OpsScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.windows.export_form import ExportForm, FolderInput, PlainCheckbox
 from tui.screens.windows.overlays import TextOverlay
-from tui.stages import Stages
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 
@@ -38,6 +37,15 @@ def browse(make_app, settle):
         return PartBrowser(make_app(url, start), settle, size)
 
     return start
+
+
+@pytest.fixture
+def browse_with_jobs(settle, tmp_path, monkeypatch, whole_store):
+    """The same on the run ``whole``, with jobs as real processes; they end with the test."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    yield lambda: PartBrowser(jobs_app(whole_store, tmp_path, start="whole"), settle, SIZE)
+    for job in shelf_of(tmp_path).jobs():
+        shelf_of(tmp_path).stop(job, grace=1)
 
 
 async def test_the_set_between_the_marks_and_its_boundary(browse, whole_store):
@@ -97,8 +105,8 @@ async def test_an_end_before_its_start_is_refused_and_the_other_way_is_offered(b
         assert "nothing else is offered" in said(b.app)
 
 
-async def test_the_part_is_exported_and_gives_the_golden_outputs(browse, whole_store, tmp_path):
-    async with browse(whole_store, "whole") as b:
+async def test_the_part_is_exported_and_gives_the_golden_outputs(browse_with_jobs, tmp_path):
+    async with browse_with_jobs() as b:
         await b.press("5")
         await b.mark(["mul1"], ["relu1"])
         await b.press("x")
@@ -106,18 +114,21 @@ async def test_the_part_is_exported_and_gives_the_golden_outputs(browse, whole_s
         assert b.app.screen.query_one(PlainCheckbox).value
         b.app.screen.query_one(FolderInput).value = str(tmp_path / "out")
         await b.press("enter")
+        assert isinstance(b.app.screen, SubmodelScreen), "its job is followed here"
+        await until_ended(b)
         (bundle,) = (tmp_path / "out").iterdir()
         manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
         assert manifest["ops"] == ["mul1", "relu1"]
         assert str(bundle) in said(b.app)
-        assert "it gives the golden outputs" in said(b.app)
+        assert "run again, the part gives the golden outputs" in said(b.app)
+        assert "written to" in text_of(b.app).splitlines()[-2], "in the status line, too"
         assert "--check" in b.app.session.commands[-1]
 
 
-async def test_a_folder_that_cannot_be_written_is_a_sentence(browse, whole_store, tmp_path):
+async def test_a_folder_that_cannot_be_written_is_a_sentence(browse_with_jobs, tmp_path):
     taken = tmp_path / "file"
     taken.write_text("", encoding="utf-8")
-    async with browse(whole_store, "whole") as b:
+    async with browse_with_jobs() as b:
         await b.press("5")
         await b.mark(["mul1"], ["relu1"])
         await b.press("x")
@@ -126,20 +137,18 @@ async def test_a_folder_that_cannot_be_written_is_a_sentence(browse, whole_store
         assert "say a folder" in said(b.app)
         b.app.screen.query_one(FolderInput).value = str(taken)
         await b.press("enter")
-        assert f"not written: {taken}: the folder cannot be written" in said(b.app)
+        await until_ended(b)
+        assert f"submodel: {taken}: the folder cannot be written" in said(b.app)
         assert isinstance(b.app.screen, SubmodelScreen)
 
 
-async def test_the_minimal_failing_part_and_what_was_tried(
-    browse, whole_store, monkeypatch, tmp_path
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    async with browse(whole_store, "whole") as b:
+async def test_the_minimal_failing_part_and_what_was_tried(browse_with_jobs, whole_store):
+    async with browse_with_jobs() as b:
         await b.press("5", "t", "G")
         assert "A searches first" in said(b.app)
         await b.press("A")
-        assert isinstance(b.app.screen, TextOverlay)
+        assert "a search is under way" in b.app.screen.why_not("part.minimize")
+        await until(b, lambda: isinstance(b.app.screen, TextOverlay))
         assert f"{UNICODE.inside} mul1" in text_of(b.app)
         assert "tried: " in text_of(b.app)
         await b.press("escape")
@@ -148,6 +157,9 @@ async def test_the_minimal_failing_part_and_what_was_tried(
         assert b.app.screen.address().op == "mul1", "the part comes into view"
         await b.press("t")
         assert isinstance(b.app.screen, TextOverlay)
+    async with browse_with_jobs() as b:
+        await b.press("5", "t")
+        assert isinstance(b.app.screen, TextOverlay), "it is kept with the run"
     with open_store(whole_store) as store:
         kept = json.loads(store.run("whole").analysis.minimized)
     assert kept["ops"] == ["mul1"]
@@ -262,20 +274,6 @@ async def test_the_cursor_goes_to_the_origin_without_leaving_the_view(browse, wh
         assert b.app.screen.address().op == "mul1"
         await b.press("E")
         assert "no origin there" in said(b.app)
-
-
-def test_a_search_stops_at_the_next_answer(whole_store):
-    with open_store(whole_store) as store:
-        chooser = PartChooser(ModelParts.of(store.run_data("whole")), "whole", ())
-    told = []
-    stages = Stages(told.append)
-    assert not stages.stoppable
-    chooser.open_sources(stages)
-    assert "finding dumps" in told
-    stages.stop()
-    result = chooser.minimized(stages)
-    assert stages.stoppable
-    assert result.stopped == "stopped by the user"
 
 
 async def test_a_key_describes_no_ops(browse, whole_store, monkeypatch):

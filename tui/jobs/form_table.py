@@ -72,6 +72,15 @@ FORMS: Mapping[str, FormPlan] = {
         }
     ),
     "report": FormPlan({"The run": ("run",), "Reports": _REPORTS}),
+    "submodel": FormPlan(
+        {
+            "The part": ("run", "starts", "ends", "output"),
+            "How": ("form", "check", "whole", "all_outputs", "smallest"),
+            "The model": ("model", "weights"),
+        },
+        hidden=("yes",),  # there is nobody to be asked
+        needed=("output",),
+    ),
     "export": FormPlan({"The run": ("run", "output", "side")}),
 }
 UNSHOWN = ("store", "as_json")

@@ -14,7 +14,6 @@ from divergraph.jobs.background.shelf import BackgroundState
 from divergraph.text.printable import printable
 from tui.jobs.job_words import clock, ending, moment, now, time_left
 from tui.jobs.watched import JobLook
-from tui.owner import PartJob
 from tui.render.hanging import hung
 from tui.style import theme
 from tui.style import words as wording
@@ -82,26 +81,6 @@ def job_row(look: JobLook, glyphs: Glyphs, at: float) -> tuple[Cell, ...]:
     )
 
 
-def part_row(job: PartJob, glyphs: Glyphs, at: float) -> tuple[Cell, ...]:
-    """The cells of a job of this window."""
-    ended = job.ended
-    mark, word, style = (
-        (glyphs.running, "running", "linked")
-        if ended is None
-        else (glyphs.good, "done", "clean")
-        if job.good
-        else (glyphs.bad, "failed", "alarm")
-    )
-    return (
-        Cell(f"{mark} {word}", style),
-        Cell("part"),
-        Cell(job.target),
-        Cell(moment(job.began), "quiet"),
-        Cell(clock((ended or at) - job.began), "quiet"),
-        Cell(job.said, "" if ended is None else style),
-    )
-
-
 def _what(look: JobLook) -> str:
     """What it is about, where no run is known yet: its name to be, or the first file given."""
     words = look.job.words[1:]
@@ -125,14 +104,10 @@ def _ended(look: JobLook, at: float) -> float:
     return look.job.ended or (stages[-1].last if stages else _began(look))
 
 
-def progress_text(look: JobLook | PartJob | None, glyphs: Glyphs, width: int, at: float) -> Content:
+def progress_text(look: JobLook | None, glyphs: Glyphs, width: int, at: float) -> Content:
     """The stages of a job, how long each took, and the command line."""
     if look is None:
         return Content.styled("n starts one", theme.QUIET)
-    if isinstance(look, PartJob):
-        said = hung("  ", look.said, width, theme.QUIET)
-        note = "of this window: it cannot go on without it; view 5 shows what it found"
-        return Content("\n").join([*said, *hung("  ", note, width, theme.QUIET, theme.QUIET)])
     lines: list[Content] = []
     if look.told.attempt > 1:  # above what a long command and folder push out of sight
         lines.append(Content.styled(f"attempt {look.told.attempt}", theme.QUIET))
@@ -214,9 +189,9 @@ def bar_of(share: float, cells: int, glyphs: Glyphs) -> str:
     return full * filled + empty * (cells - filled)
 
 
-def problems_text(look: JobLook | PartJob | None, glyphs: Glyphs, width: int) -> Content:
+def problems_text(look: JobLook | None, glyphs: Glyphs, width: int) -> Content:
     """What was told while it runs, newest last."""
-    if not isinstance(look, JobLook) or not look.told.problems:
+    if look is None or not look.told.problems:
         return Content.styled("none", theme.QUIET)
     lines: list[Content] = []
     for at, text in look.told.problems:

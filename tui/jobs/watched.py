@@ -36,8 +36,15 @@ class JobLook:
             return about[0], "run"
         return "", ""
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The runs and graphs it has written, or written anew, once it has ended."""
+        about = self.target[0] if self.command in _CHANGES_A_RUN else ""
+        return (*self.told.kept, *([about] if about else []))
 
-_ABOUT_A_RUN = ("analyse", "minimize", "blame", "report", "export")
+
+_CHANGES_A_RUN = ("analyse", "minimize", "blame")
+_ABOUT_A_RUN = (*_CHANGES_A_RUN, "report", "submodel", "export")
 
 
 class WatchedJobs:

@@ -1,8 +1,12 @@
-"""What a search for the minimal failing part tried and found, as text."""
+"""What a search for the minimal failing part tried and found, as text.
+
+A search is given as ``minimize --json`` prints it, which is how the run keeps it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import Any
 
 from textual.content import Content
 
@@ -13,9 +17,6 @@ from tui.style import words as wording
 from tui.style.glyphs import Glyphs
 from tui.widgets.cells import cut_to
 
-if TYPE_CHECKING:
-    from divergraph.api.answers import MinimalPart, Minimized, Probe
-
 DEEPEST = 8
 SHOWN_OPS = 20
 _STYLES = {
@@ -24,73 +25,79 @@ _STYLES = {
     "unknown": theme.QUIET,
 }
 
+Search = Mapping[str, Any]
 
-def verdict(result: Minimized) -> str:
+
+def verdict(search: Search) -> str:
     """The outcome in one line."""
-    if not result.parts:
-        return result.note or f"no failing part found: {result.stopped or 'nothing fails'}"
-    sizes = ", ".join(str(len(part.ops)) for part in result.parts)
+    parts = search["parts"]
+    if not parts:
+        return search["note"] or f"no failing part found: {search['stopped'] or 'nothing fails'}"
+    sizes = ", ".join(str(len(part["ops"])) for part in parts)
     noun = "op" if sizes == "1" else "ops"
-    minimal = all(part.found.minimal for part in result.parts)
+    minimal = all(part["minimal"] for part in parts)
     what = "minimal failing part" if minimal else "smallest failing part so far"
-    calls = wording.count(result.calls, "call")
-    return f"{what}: {sizes} {noun} of {wording.thousands(result.ops)}, {calls} of the oracle"
+    calls = wording.count(search["calls"], "call")
+    return (
+        f"{what}: {sizes} {noun} of {wording.thousands(search['searched'])}, {calls} of the oracle"
+    )
 
 
-def tried(result: Minimized, glyphs: Glyphs, width: int) -> Content:
+def tried(search: Search, glyphs: Glyphs, width: int) -> Content:
     """The parts that were found, why they are minimal, and all probes as a tree."""
-    lines = [Content.styled(verdict(result), theme.HEADING)]
-    if result.stopped:
-        lines.append(Content.styled(f"stopped early: {printable(result.stopped)}", theme.QUIET))
-    for number, part in enumerate(result.parts, start=1):
+    lines = [Content.styled(verdict(search), theme.HEADING)]
+    if search["stopped"]:
+        lines.append(Content.styled(f"stopped early: {printable(search['stopped'])}", theme.QUIET))
+    for number, part in enumerate(search["parts"], start=1):
         lines += [Content(""), *_part(number, part, glyphs, width)]
-    known = sum(not probe.calls for probe in result.probes)
+    probes = search["probes"]
+    known = sum(not probe["calls"] for probe in probes)
     also = f", {known} answers were known" if known else ""
-    oracle = result.oracle.partition(" ")[0]
-    head = f"tried: {wording.count(len(result.probes), 'part')}{also}; oracle {oracle}"
+    oracle = printable(search["oracle"].partition(" ")[0])
+    head = f"tried: {wording.count(len(probes), 'part')}{also}; oracle {oracle}"
     lines += [Content(""), Content.styled(head, theme.HEADING)]
-    lines += [_probe(probe, depth, glyphs) for probe, depth in in_tree(result.probes)]
+    lines += [_probe(probe, depth, glyphs) for probe, depth in in_tree(probes)]
     return Content("\n").join(line.truncate(width) for line in lines)
 
 
-def _part(number: int, part: MinimalPart, glyphs: Glyphs, width: int) -> list[Content]:
-    what = "minimal" if part.found.minimal else "smallest so far"
-    lines = [
-        Content.styled(f"part {number}: {what}, fed {part.found.variant} inputs", theme.HEADING)
-    ]
-    for op in part.ops[:SHOWN_OPS]:
+def _part(number: int, part: Search, glyphs: Glyphs, width: int) -> list[Content]:
+    what = "minimal" if part["minimal"] else "smallest so far"
+    lines = [Content.styled(f"part {number}: {what}, fed {part['variant']} inputs", theme.HEADING)]
+    ops = part["ops"]
+    for op in ops[:SHOWN_OPS]:
         shown = cut_to(printable(op), max(8, width - 4), glyphs.ellipsis, "left")
         lines.append(Content.styled(f"  {glyphs.inside} {shown}", theme.LINKED))
-    if len(part.ops) > SHOWN_OPS:
-        lines.append(Content(f"    {len(part.ops) - SHOWN_OPS} more"))
-    said = [part.judgement.detail, part.found.why]
-    if part.found.minimal and len(part.ops) > 1:
+    if len(ops) > SHOWN_OPS:
+        lines.append(Content(f"    {len(ops) - SHOWN_OPS} more"))
+    said = [part["said"], part["why"]]
+    if part["minimal"] and len(ops) > 1:
         said.append("without any one op at its edge it passes")
     lines += [Content.styled(f"  {printable(text)}", theme.QUIET) for text in said if text]
     return lines
 
 
-def _probe(probe: Probe, depth: int, glyphs: Glyphs) -> Content:
-    mark = {"fail": glyphs.bad, "pass": glyphs.good}.get(probe.verdict.value, glyphs.dash)
+def _probe(probe: Search, depth: int, glyphs: Glyphs) -> Content:
+    result = probe["verdict"]
+    mark = {"fail": glyphs.bad, "pass": glyphs.good}.get(result, glyphs.dash)
     indent = "  " * min(depth, DEEPEST)
-    known = f" ({probe.known})" if probe.known else ""
+    known = f" ({probe['known']})" if probe["known"] else ""
     return Content.assemble(
         f"{indent}",
-        (f"{mark} {probe.verdict.value:7}", _STYLES[probe.verdict.value]),
-        f"{wording.count(probe.ops, 'op'):>10}  ",
-        (printable(probe.why + known), theme.QUIET),
+        (f"{mark} {result:7}", _STYLES[result]),
+        f"{wording.count(probe['ops'], 'op'):>10}  ",
+        (printable(probe["why"] + known), theme.QUIET),
     )
 
 
-def in_tree(probes: tuple[Probe, ...]) -> list[tuple[Probe, int]]:
+def in_tree(probes: list[Search]) -> list[tuple[Search, int]]:
     """Each probe after the one that led to it, with its depth."""
-    children: dict[int | None, list[Probe]] = {}
+    children: dict[int | None, list[Search]] = {}
     for probe in probes:
-        children.setdefault(probe.parent, []).append(probe)
+        children.setdefault(probe["parent"], []).append(probe)
     found = []
     waiting = [(probe, 1) for probe in reversed(children.get(None, []))]
     while waiting:
         probe, depth = waiting.pop()
         found.append((probe, depth))
-        waiting += [(each, depth + 1) for each in reversed(children.get(probe.number, []))]
+        waiting += [(each, depth + 1) for each in reversed(children.get(probe["number"], []))]
     return found

@@ -114,7 +114,6 @@ class ViewScreen(JobActions):
         self.set_class(self.owner.settings.glyphs.name == "ascii", "-ascii")
         session = self.owner.session
         self.query_one(TitleLine).show(["divergraph", self.CRUMB], session.store_name)
-        self.watch(self.owner, "job", self.show_jobs)
         self.watch(self.owner, "looks", self.show_jobs)
 
     def why_not(self, key_id: str) -> str | None:

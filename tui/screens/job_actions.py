@@ -18,22 +18,20 @@ class JobActions(EdgeActions):
     """A view that knows of the jobs of its app."""
 
     def show_jobs(self) -> None:
-        """Tell in the title line what runs: here, and as processes."""
-        job = self.owner.job
-        running = in_title([look for look in self.owner.looks if look.runs])
-        told = [job.said] if job is not None else []
-        self.query_one(TitleLine).show_job("; ".join([*told, *([running] if running else [])]))
+        """Tell in the title line what runs."""
+        running = [look for look in self.owner.looks if look.runs]
+        self.query_one(TitleLine).show_job(in_title(running))
 
     def jobs_made(self, names: Collection[str], *, other_ops: bool) -> None:
         """Jobs have written these runs and graphs, perhaps with *other_ops* than before."""
 
+    def job_not_started(self) -> None:
+        """A job that this view asked for could not be started."""
+
     def action_quit(self) -> None:
-        """Leave; while a job runs, only when asked twice for it, or told what becomes of it."""
-        job, running = self.owner.job, [look for look in self.owner.looks if look.runs]
-        if job is not None and self.owner.leaving != job.busy:
-            self.owner.leaving = job.busy
-            self.notify(f"{job.busy}; q again leaves", severity="warning")
-        elif running:
+        """Leave; while a job runs, only when told what becomes of it."""
+        running = [look for look in self.owner.looks if look.runs]
+        if running:
             leaving = LeaveOverlay(self.owner.settings.glyphs, running)
             self.app.push_screen(leaving, self._leave_so)
         else:

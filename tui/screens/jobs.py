@@ -17,7 +17,6 @@ from tui.jobs.form_table import FORMS
 from tui.jobs.job_rows import (
     job_columns,
     job_row,
-    part_row,
     present,
     problems_text,
     progress_text,
@@ -25,7 +24,6 @@ from tui.jobs.job_rows import (
 from tui.jobs.watched import JobLook
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenTarget
-from tui.owner import PartJob
 from tui.screens.job_forms import JobStarter
 from tui.screens.windows.line_form import LineForm
 from tui.style import words as wording
@@ -70,10 +68,9 @@ class JobsScreen(JobStarter):
         self.query_one("#jobs", RowList).name_pane("Jobs")
         self.query_one("#job-progress", TextPane).name_pane("Progress")
         self.query_one("#job-problems", TextPane).name_pane("Notes and problems")
-        self._shown: list[JobLook | PartJob] = []
+        self._shown: tuple[JobLook, ...] = ()
         self._here = ""
         self.watch(self.owner, "looks", self._show)
-        self.watch(self.owner, "job", self._show)
         self.set_interval(_SECOND, self._tick)
         self.query_one(RowList).focus()
 
@@ -89,27 +86,21 @@ class JobsScreen(JobStarter):
         """Nothing of the run is shown."""
 
     def _tick(self) -> None:
-        if self.is_current and any(self._is_running(each) for each in self._shown):
+        if self.is_current and any(each.runs for each in self._shown):
             self._show()
 
     def _show(self) -> None:
         """The jobs as they are now, the cursor on the same one as before."""
         owner, now = self.owner, present()
-        here = [owner.job] if owner.job is not None else []
-        self._shown = [*here, *owner.looks, *owner.part_jobs]
-        self._shown.sort(key=self._began, reverse=True)
-        glyphs = owner.settings.glyphs
-        rows = [
-            job_row(each, glyphs, now) if isinstance(each, JobLook) else part_row(each, glyphs, now)
-            for each in self._shown
-        ]
-        names = [self._key_of(each) for each in self._shown]
+        self._shown = owner.looks
+        rows = [job_row(each, owner.settings.glyphs, now) for each in self._shown]
+        names = [each.job.id for each in self._shown]
         if owner.fresh_job in names:
             self._here, owner.fresh_job = owner.fresh_job, ""
         at = names.index(self._here) if self._here in names else 0
         listed = self.query_one("#jobs", RowList)
         listed.show(FixedRows(job_columns(rows), rows), cursor=at)
-        running = sum(self._is_running(each) for each in self._shown)
+        running = sum(each.runs for each in self._shown)
         listed.border_subtitle = Content(
             ", ".join([wording.count(len(rows), "job"), f"{running} running"])
         )
@@ -119,7 +110,7 @@ class JobsScreen(JobStarter):
     @on(RowList.Moved)
     def _moved(self) -> None:
         look = self._look()
-        name = "" if look is None else self._key_of(look)
+        name = "" if look is None else look.job.id
         if name != self._here:
             self._here = name
             for pane in self.query(TextPane):
@@ -130,7 +121,7 @@ class JobsScreen(JobStarter):
         look, glyphs, now = self._look(), self.owner.settings.glyphs, present()
         progress = self.query_one("#job-progress", TextPane)
         progress.renew(lambda width: progress_text(look, glyphs, width, now))
-        if isinstance(look, JobLook) and look.runs and not progress.has_focus:
+        if look is not None and look.runs and not progress.has_focus:
             under_way = len(look.told.stages) + 1  # lines down to the stage that runs
             progress.scroll_to(y=max(0, under_way - progress.size.height), animate=False)
         self.query_one("#job-problems", TextPane).renew(
@@ -138,25 +129,12 @@ class JobsScreen(JobStarter):
         )
         self.query_one(KeyLine).draw()
 
-    def _look(self) -> JobLook | PartJob | None:
+    def _look(self) -> JobLook | None:
         at = self.query_one("#jobs", RowList).cursor
         return self._shown[at] if 0 <= at < len(self._shown) else None
 
-    def _process(self, key_id: str) -> JobLook | None:
-        look = self._look()
-        return look if self.allowed(key_id) and isinstance(look, JobLook) else None
-
-    @staticmethod
-    def _key_of(each: JobLook | PartJob) -> str:
-        return each.job.id if isinstance(each, JobLook) else f"{each.target} {each.began}"
-
-    @staticmethod
-    def _began(each: JobLook | PartJob) -> float:
-        return each.job.asked if isinstance(each, JobLook) else each.began
-
-    @staticmethod
-    def _is_running(each: JobLook | PartJob) -> bool:
-        return each.runs if isinstance(each, JobLook) else each.ended is None
+    def _meant(self, key_id: str) -> JobLook | None:
+        return self._look() if self.allowed(key_id) else None
 
     def why_not(self, key_id: str) -> str | None:
         """Why a key of a job does nothing at present."""
@@ -165,9 +143,6 @@ class JobsScreen(JobStarter):
         look = self._look()
         if look is None:
             return "there is no job"
-        if isinstance(look, PartJob):
-            ended = key_id == "jobs.clear" and look.ended is not None
-            return None if ended else "it runs in this window; view 5 shows it"
         if key_id == "jobs.stop":
             return None if look.runs else "it does not run"
         if key_id == "jobs.clear":
@@ -184,24 +159,23 @@ class JobsScreen(JobStarter):
     @on(RowList.Opened)
     def _open(self) -> None:
         look = self._look()
-        if isinstance(look, JobLook):
-            name, kind = look.target
-            if name and not look.runs:
-                self.post_message(OpenTarget(name, kind))
-            else:
-                self.action_log_of_job()
-        elif look is not None:
-            self.action_view("submodel")
+        if look is None:
+            return
+        name, kind = look.target
+        if name and not look.runs:
+            self.post_message(OpenTarget(name, kind))
+        else:
+            self.action_log_of_job()
 
     def action_log_of_job(self) -> None:
         """Show what the job printed."""
-        look = self._process("jobs.log")
+        look = self._meant("jobs.log")
         if look is not None:
             self.show_printed(f"Log of {look.command}", look)
 
     def action_stop_job(self) -> None:
         """Ask, then stop it."""
-        look = self._process("jobs.stop")
+        look = self._meant("jobs.stop")
         if look is None:
             return
         note = "type yes: its process ends, nothing half done is kept"
@@ -218,25 +192,20 @@ class JobsScreen(JobStarter):
 
     def action_go_on(self) -> None:
         """Start its command again; in trouble with the store, try that again."""
-        look = self._process("jobs.go_on")
+        look = self._meant("jobs.go_on")
         if look is not None:
             self._do(partial(self.owner.watched.go_on, look.job))
 
     def action_again(self) -> None:
         """Show its form, filled in."""
-        look = self._process("jobs.again")
+        look = self._meant("jobs.again")
         if look is not None:
             self.open_form_again(look.job.words)
 
     def action_clear_job(self) -> None:
         """Take it off the list."""
-        look = self._look()
-        if not self.allowed("jobs.clear"):
-            return
-        if isinstance(look, PartJob):
-            self.owner.part_jobs = tuple(each for each in self.owner.part_jobs if each != look)
-            self._show()
-        elif look is not None:
+        look = self._meant("jobs.clear")
+        if look is not None:
             self._do(partial(self.owner.watched.clear, look.job))
 
     @work(thread=True, group="job", exit_on_error=False)
@@ -250,6 +219,6 @@ class JobsScreen(JobStarter):
     def yank_choices(self) -> dict[str, tuple[str, str]]:
         """The command line of the job."""
         look = self._look()
-        if not isinstance(look, JobLook):
+        if look is None:
             return {}
         return {"command": ("c", shlex.join(["divergraph", *look.job.words]))}

@@ -1,60 +1,40 @@
-"""What takes a while in the view of parts: the export, the search for the minimal part."""
+"""What takes a while in the view of parts: the export, the search for the minimal part.
+
+Both are jobs, processes of their own, that this view starts and follows in its status line.
+"""
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from textual import on, work
 from textual.content import Content
 from textual.message import Message
 
 from divergraph.text.printable import printable
-from graphstore.errors import DivergraphError
-from tui.owner import PartJob
+from tui.jobs.job_words import ending, now
+from tui.jobs.watched import JobLook
 from tui.part_chooser import Answer, PartChooser
 from tui.render import part_text, probe_text
 from tui.render.part_marks import Marks
 from tui.screens.base import ViewScreen
 from tui.screens.windows.export_form import ExportForm, ExportRequest
-from tui.stages import Stages
 from tui.style import theme
 from tui.widgets.lines import KeyLine, StatusLine
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import Minimized, PartCheck, Selection, Suggestion
+    from divergraph.api.answers import Selection, Suggestion
+
+_EXPORT, _SEARCH = "submodel", "minimize"
+_BUSY = {
+    _EXPORT: "an export is under way; esc stops it",
+    _SEARCH: "a search is under way; esc stops it",
+}
 
 
 class PartJobs(ViewScreen):
-    """A view with a chosen part; one job at a time, told in its status line."""
-
-    class Stage(Message):
-        """What the job does now."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
-        def can_replace(self, message: Message) -> bool:
-            """True for an older one."""
-            return isinstance(message, PartJobs.Stage)
-
-    class Written(Message):
-        """The part is in *path*."""
-
-        def __init__(self, path: Path, check: PartCheck | None) -> None:
-            super().__init__()
-            self.path, self.check = path, check
-
-    class Minimal(Message):
-        """What the search for the minimal failing part gave; ``lost`` says why it is not kept
-        with the run, if so."""
-
-        def __init__(self, result: Minimized, chooser: PartChooser, lost: str) -> None:
-            super().__init__()
-            self.result, self.chooser, self.lost = result, chooser, lost
+    """A view with a chosen part; one job about it at a time, told in its status line."""
 
     class Grown(Message):
         """A part with fewer bytes going in, or None."""
@@ -63,30 +43,27 @@ class PartJobs(ViewScreen):
             super().__init__()
             self.found, self.chooser = found, chooser
 
-    class NotDone(Message):
-        """A job could not be done."""
-
-        def __init__(self, what: str, error: DivergraphError) -> None:
-            super().__init__()
-            self.what, self.error = what, error
-
     def __init__(self) -> None:
         super().__init__()
         self._chooser: PartChooser | None = None
         self._answer = Answer(Marks())
-        self._busy, self._began = "", 0.0
-        self._stages = Stages(self._tell)
-        self._tried: Minimized | None = None
+        self._busy = ""
+        self._followed: JobLook | None = None
+        self._is_starting = False
+        self._search: dict[str, Any] = {}
+        self._search_is_new = False
 
-    def _tell(self, text: str) -> None:
-        self.post_message(self.Stage(text))
+    def on_mount(self) -> None:
+        """Follow the jobs about this run, whoever started them."""
+        super().on_mount()
+        self.watch(self.owner, "looks", self._follow)
 
     def why_no_job(self, key_id: str) -> str | None:
         """Why a key that starts a job does nothing at present."""
         if self._chooser is None:
             return "still loading"
         if key_id == "part.tried":
-            return None if self._tried is not None else "A searches first"
+            return None if self._search else "A searches first"
         if key_id == "part.minimize":
             return self._busy or self._chooser.why_no_search or None
         if key_id == "part.smallest":
@@ -99,6 +76,13 @@ class PartJobs(ViewScreen):
             return self._chooser.why_no_export or None
         return None
 
+    def why_no_data(self) -> str:
+        """Why nothing is said about data; empty if it is."""
+        if self._chooser is None or not self._chooser.opened:
+            return "opening models and dumps"
+        why = self._chooser.structure_only
+        return f"structure only: {why}" if why else ""
+
     def action_export(self) -> None:
         """Ask where to write the part."""
         if not self.allowed("part.export") or self._chooser is None:
@@ -110,34 +94,62 @@ class PartJobs(ViewScreen):
         self.app.push_screen(form, self._export)
 
     def _export(self, wish: ExportRequest | None) -> None:
-        part, chooser = self._answer.selection, self._chooser
-        if wish is None or part is None or chooser is None:
+        part = self._answer.selection
+        if wish is not None and part is not None:
+            check = ["--check"] if wish.check else []
+            self._start(_EXPORT, *marked(part), "-o", str(wish.folder.absolute()), *check)
+
+    def action_minimize(self) -> None:
+        """Search the smallest part that still fails."""
+        if self.allowed("part.minimize"):
+            self._start(_SEARCH)
+
+    def _start(self, command: str, *words: str) -> None:
+        session = self.owner.session
+        self._begin(_BUSY[command], "starting")
+        self._is_starting = True
+        line = [command, session.target, *words, "--store", session.url]
+        self.owner.start_job(line, here=True)
+
+    def _about_this_run(self) -> JobLook | None:
+        """The newest job about a part of the run."""
+        run = self.owner.session.target, "run"
+        looks = (look for look in self.owner.looks if look.command in _BUSY)
+        return next((look for look in looks if look.target == run), None)
+
+    def _follow(self) -> None:
+        """Tell how far a job about the run is, and how it ended."""
+        before, look = self._followed, self._about_this_run()
+        self._followed = look
+        if look is None:
             return
-        self._begin("an export is under way", "writing the part")
-        words = [*marked(part), "-o", str(wish.folder), *(["--check"] if wish.check else [])]
-        self.owner.session.note("submodel", self.owner.session.target, *words)
-        self._write(chooser, part, wish)
-
-    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False, description="job")
-    def _write(self, chooser: PartChooser, part: Selection, wish: ExportRequest) -> None:
-        try:
-            path, check = chooser.write(part, wish.folder, check=wish.check, progress=self._stages)
-        except DivergraphError as error:
-            self.post_message(self.NotDone("not written", error))
+        if before is not None and before.target == look.target:
+            is_new = before.runs or look.job.asked > before.job.asked
         else:
-            self.post_message(self.Written(path, check))
+            is_new = self._is_starting
+        if look.runs:
+            self._is_starting = False
+            self._begin(_BUSY[look.command], now(look))
+        elif is_new:
+            self._is_starting = False
+            self._search_is_new = look.command == _SEARCH
+            good = look.job.exit_code == 0 or (look.command == _SEARCH and look.job.exit_code == 1)
+            glyphs = self.owner.settings.glyphs
+            self._end(f"{glyphs.good if good else glyphs.bad} {ending(look)}", good=good)
 
-    @on(Written)
-    def _written(self, event: Written) -> None:
-        glyphs, check = self.owner.settings.glyphs, event.check
-        text = f"written to {event.path}"
-        if check is not None:
-            last = next(iter(check.lines[-1:]), "")
-            how = {True: "it gives the golden outputs", False: f"it gives other outputs: {last}"}
-            said = f"it could not be run: {last}" if check.passed is None else how[check.passed]
-            text += f"; run again, {said}"
-        good = check is None or check.passed is not False
-        self._end(f"{glyphs.good if good else glyphs.bad} {text}", good=good)
+    def job_not_started(self) -> None:
+        """There is nothing to follow."""
+        if self._is_starting:
+            self._is_starting = False
+            self._end(f"{self.owner.settings.glyphs.bad} not started", good=False)
+
+    def follow_the_run(self) -> None:
+        """Follow what is about the run on screen; another one may have been there before."""
+        self._search = {}
+        if self._followed is None or self._followed.target[0] != self.owner.session.target:
+            self._followed, self._busy, self._is_starting = None, "", False
+            self._search_is_new = False
+        self._follow()
 
     def action_smallest(self) -> None:
         """Start the part where the fewest bytes go in."""
@@ -146,7 +158,7 @@ class PartJobs(ViewScreen):
             self._begin("a cut is being searched", "searching where the fewest bytes go in")
             self._cut(self._chooser, part)
 
-    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False, description="job")
+    @work(thread=True, exclusive=True, group="part-cut", exit_on_error=False, description="cut")
     def _cut(self, chooser: PartChooser, part: Selection) -> None:
         self.post_message(self.Grown(chooser.smallest(part), chooser))
 
@@ -154,99 +166,72 @@ class PartJobs(ViewScreen):
     def _grown(self, event: Grown) -> None:
         found, glyphs = event.found, self.owner.settings.glyphs
         if found is None:
-            self._end(f"{glyphs.good} nowhere near do fewer bytes go in", good=True)
-            return
-        before, after = part_text.size_text(found.before), part_text.size_text(found.after)
-        self._end(f"{glyphs.good} {after} go in, not {before}; u goes back", good=True)
-        if event.chooser is self._chooser and self.is_current:
-            part, history = found.selection, self.owner.session.marks
-            history.set(event.chooser.marked_on(history.now.side, part.starts, part.ends))
-            self.show_marks(next(iter(history.now.starts), ""))
-
-    def action_minimize(self) -> None:
-        """Search the smallest part that still fails."""
-        if self.allowed("part.minimize") and self._chooser is not None:
-            self._begin("a search is under way; esc stops it", "searching the minimal part")
-            self.owner.session.note("minimize", self.owner.session.target)
-            self._search(self._chooser)
-
-    @work(thread=True, exclusive=True, group="part-job", exit_on_error=False, description="job")
-    def _search(self, chooser: PartChooser) -> None:
-        try:
-            result = chooser.minimized(self._stages)
-        except DivergraphError as error:
-            self.post_message(self.NotDone("not searched", error))
+            text = f"{glyphs.good} nowhere near do fewer bytes go in"
         else:
-            session, run = self.owner.session, chooser.run
-            lost = "" if result.clean else session.keep_search(run, result)
-            self.post_message(self.Minimal(result, chooser, lost))
+            before, after = part_text.size_text(found.before), part_text.size_text(found.after)
+            text = f"{glyphs.good} {after} go in, not {before}; u goes back"
+        self._end(text, good=True)
+        self.notify(text, timeout=10)
+        if found is not None and event.chooser is self._chooser and self.is_current:
+            part = found.selection
+            self._mark(event.chooser, part.starts, part.ends)
 
-    @on(Minimal)
-    def _found(self, event: Minimal) -> None:
-        result, glyphs = event.result, self.owner.settings.glyphs
-        text, good = probe_text.verdict(result), bool(result.parts)
-        text += f"; not kept with the run: {event.lost}" if event.lost else ""
-        self._end(f"{glyphs.good if good else glyphs.bad} {text}", good=good)
-        if event.chooser is not self._chooser or not self.is_current:
-            return  # the user went on to something else
-        self._tried = result
-        if result.parts:
-            first, history = result.parts[0].selection, self.owner.session.marks
-            history.set(event.chooser.marked_on(history.now.side, first.starts, first.ends))
-            self.show_marks(next(iter(history.now.starts), ""))
+    def show_search(self, search: dict[str, Any] | None) -> None:
+        """Know what the last search found (None: not asked); mark and show it if it just ended."""
+        if search is None:
+            return
+        is_new, self._search_is_new, self._search = self._search_is_new, False, search
+        if not is_new or not search or self._chooser is None or not self.is_current:
+            return  # or the user went on to something else
+        if search["parts"]:
+            first = search["parts"][0]
+            self._mark(self._chooser, first["starts"], first["ends"])
         self.action_tried()
+
+    def _mark(self, chooser: PartChooser, starts: Sequence[str], ends: Sequence[str]) -> None:
+        history = self.owner.session.marks
+        history.set(chooser.marked_on(history.now.side, starts, ends))
+        self.show_marks(next(iter(history.now.starts), ""))
 
     def show_marks(self, goal: str = "") -> None:
         """Show the marks as they are now, the cursor on *goal*."""
         raise NotImplementedError
 
     def action_tried(self) -> None:
-        """Show what the search tried."""
-        if self.allowed("part.tried") and self._tried is not None:
-            result, glyphs = self._tried, self.owner.settings.glyphs
+        """Show what the last search tried."""
+        if self.allowed("part.tried"):
+            search, glyphs = self._search, self.owner.settings.glyphs
             self.owner.show_text(
-                "Minimal failing part", lambda width: probe_text.tried(result, glyphs, width)
+                "Minimal failing part", lambda width: probe_text.tried(search, glyphs, width)
             )
 
     def action_close(self) -> None:
-        """Stop a search, else restore a maximised pane."""
-        if self._busy and self._stages.stoppable:
-            self._stages.stop()
-            self._say("stopping after the last answer")
+        """Stop the job about the part, else restore a maximised pane."""
+        look = self._about_this_run()
+        if look is not None and look.runs:
+            self._say("stopping")
+            self._stop(look)
         else:
             super().action_close()
 
-    @on(NotDone)
-    def _not_done(self, event: NotDone) -> None:
-        self._end(f"{self.owner.settings.glyphs.bad} {event.what}: {event.error}", good=False)
-
-    @on(Stage)
-    def _stage(self, event: Stage) -> None:
-        if self._busy:
-            self._say(event.text)
+    @work(thread=True, exclusive=True, group="part-stop", exit_on_error=False, description="stop")
+    def _stop(self, look: JobLook) -> None:
+        self.owner.watched.stop(look.job)
+        self.app.call_from_thread(self.owner.look_at_jobs)
 
     def _begin(self, busy: str, text: str) -> None:
-        self._busy, self._stages, self._began = busy, Stages(self._tell), time.time()
-        self.owner.leaving = ""
+        self._busy = busy
         self._say(text)
         self.query_one(KeyLine).draw()
 
     def _say(self, text: str) -> None:
-        self.owner.job = PartJob(self.owner.session.target, self._busy, text, self._began)
         shown = Content.styled(f" {printable(text)} ...", theme.LINKED)
         self.query_one("#status", StatusLine).show(shown.truncate)
 
     def _end(self, text: str, *, good: bool) -> None:
-        job, self._busy, self.owner.job = self.owner.job, "", None
-        if job is not None:
-            ended = replace(job, said=text[2:], ended=time.time(), good=good)
-            self.owner.part_jobs = (ended, *self.owner.part_jobs)
+        self._busy = ""
         shown = Content.styled(f" {printable(text)}", theme.LINKED if good else theme.ERROR)
         self.query_one("#status", StatusLine).show(shown.truncate)
-        if good:
-            self.notify(text, timeout=10)
-        else:
-            self.notify(text, severity="error", timeout=10)
         self.query_one(KeyLine).draw()
 
 

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from divergraph.text.printable import printable
 from graphstore.cancellation import Cancellation, CancelledError
-from graphstore.cypher.queries import NamedQuery, list_queries
+from graphstore.cypher.queries import NamedQuery, list_queries, own_queries
 from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import DivergraphError, InputError, QueryError
 from tui.address import ScreenAddress
@@ -87,6 +87,7 @@ class QueryScreen(AnswerActions):
         super().__init__()
         self._named = NamedQuery("", "", "")
         self._listed: list[tuple[str, str]] = []
+        self._queries: list[NamedQuery] = []
         self._under_way: Cancellation | None = None
         self._past = 0
 
@@ -119,7 +120,12 @@ class QueryScreen(AnswerActions):
     def _list_known(self) -> None:
         own = self.files.own()
         self._listed = [(name, _OWN) for name in own]
-        self._listed += [(query.name, _BUILT_IN) for query in list_queries()]
+        try:
+            self._queries = list_queries()
+        except InputError as error:  # a pack that was spoilt since the start
+            self._say(str(error), theme.ERROR)
+            self._queries = own_queries()
+        self._listed += [(query.name, query.pack or _BUILT_IN) for query in self._queries]
         columns = (
             ListColumn("name", "query", 10, 30, sortable=False),
             ListColumn("whose", "whose", 8, sortable=False, priority=1),
@@ -142,7 +148,7 @@ class QueryScreen(AnswerActions):
 
     def _show_named(self, name: str, op: str) -> None:
         """Fill in the query *name*; parameters that are ops get *op*."""
-        query = next((each for each in list_queries() if each.name == name), None)
+        query = next((each for each in self._queries if each.name == name), None)
         text = query.text if query is not None else self.files.own().get(name, "")
         places = [each for each, _ in self._listed]
         if name in places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from textual import on, work
 from textual.app import ComposeResult
@@ -59,9 +60,15 @@ class SubmodelScreen(PartJobs):
     class Loaded(Message):
         """The ops of one side are there; the graphs may still be read."""
 
-        def __init__(self, chooser: PartChooser | None, listed: OpsOfSide, op: str) -> None:
+        def __init__(
+            self,
+            chooser: PartChooser | None,
+            listed: OpsOfSide,
+            op: str,
+            search: dict[str, Any] | None = None,
+        ) -> None:
             super().__init__()
-            self.chooser, self.listed, self.op = chooser, listed, op
+            self.chooser, self.listed, self.op, self.search = chooser, listed, op, search
 
     class Opened(Message):
         """Models and dumps were looked for."""
@@ -115,8 +122,9 @@ class SubmodelScreen(PartJobs):
 
     def load(self, address: ScreenAddress) -> None:
         """Ask for the ops of another run, then for its dumps."""
-        self._chooser, self._listed, self._tried = None, None, None
+        self._chooser, self._listed = None, None
         self._answer = Answer(Marks())
+        self.follow_the_run()
         self._take(address)
         self.query_one("#part-ops", RowList).show(FixedRows(()), empty="loading")
         self._draw()
@@ -149,7 +157,7 @@ class SubmodelScreen(PartJobs):
             listed = listed or OpsOfSide(side, chooser.ops(side))
             if worker.is_cancelled:
                 return
-            self.post_message(self.Loaded(chooser, listed, op))
+            self.post_message(self.Loaded(chooser, listed, op, session.search()))
             if not chooser.opened:
                 chooser.open_sources(NO_PROGRESS)
             if not worker.is_cancelled:
@@ -164,6 +172,7 @@ class SubmodelScreen(PartJobs):
         self.filled()
         if same:  # they are listed already
             self._choose()
+            self.show_search(event.search)
             return
         first = self.owner.session.origin_from(-1, 0) or ""
         marks = self.owner.session.marks.now
@@ -175,6 +184,7 @@ class SubmodelScreen(PartJobs):
         listed.show(rows, cursor=place, empty="there is no op")
         listed.name_pane(f"{TITLES[event.listed.side]}: pick the part")
         self._choose()
+        self.show_search(event.search)
 
     @on(Opened)
     def _got_dumps(self) -> None:
@@ -242,8 +252,7 @@ class SubmodelScreen(PartJobs):
         listed.renew()
 
     def _draw(self) -> None:
-        glyphs, answer = self.owner.settings.glyphs, self._answer
-        dumps = self._dumps()
+        glyphs, answer, dumps = self.owner.settings.glyphs, self._answer, self.why_no_data()
         self.query_one("#boundary", TextPane).show(
             lambda width: part_text.boundary(answer, glyphs, width)
         )
@@ -255,13 +264,6 @@ class SubmodelScreen(PartJobs):
                 lambda width: part_text.status(answer, glyphs, width)
             )
         self.query_one(KeyLine).draw()
-
-    def _dumps(self) -> str:
-        """Why nothing is said about data; empty if it is."""
-        if self._chooser is None or not self._chooser.opened:
-            return "opening models and dumps"
-        why = self._chooser.structure_only
-        return f"structure only: {why}" if why else ""
 
     @on(RowList.Moved, "#part-ops")
     def _moved(self, event: RowList.Moved) -> None:

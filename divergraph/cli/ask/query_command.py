@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -13,7 +14,13 @@ from typing import TypeVar
 import click
 
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import (
+    common,
+    opened_to_read,
+    packs_option,
+    print_json,
+    store_url,
+)
 from divergraph.cli.say import say, say_cells, say_lines, say_note
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
@@ -47,6 +54,13 @@ from graphstore.errors import InputError, QueryError
     help="Seconds at most.",
 )
 @click.option("--list", "show_list", is_flag=True, help="Show the named queries.")
+@click.option(
+    "--check",
+    "checked",
+    metavar="PACK",
+    help="Ask the queries of a folder, file or installed pack about the small graphs they name.",
+)
+@packs_option
 @click.option("--explain", "show_plan", is_flag=True, help="Print the plan, ask nothing.")
 @common
 def query_command(
@@ -56,10 +70,11 @@ def query_command(
     limit: int,
     timeout: float,
     show_list: bool,
+    checked: str | None,
     show_plan: bool,
     store: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Ask the store in Cypher, read-only; docs/reference/cypher.md has the schema and examples.
 
     CYPHER may also be the name of a query that --list shows, with --run and its
@@ -69,11 +84,14 @@ def query_command(
     divergraph query worst_tensors --run NAME -p limit=5
 
     The VALUE of a parameter is JSON or, if it is none, a text; @FILE reads it from a file.
-    Ctrl-C stops a query that takes too long.
+    Ctrl-C stops a query that takes too long. With --check the exit code is 1 if a query does not
+    what its file says; a Neo4j --store is asked, too.
     """
     if show_list:
         _show_queries(as_json=as_json)
-        return
+        return 0
+    if checked is not None:
+        return _check_pack(checked, store_url(store), as_json=as_json)
     if cypher == "-":
         cypher = sys.stdin.read()
     if not cypher or not cypher.strip():
@@ -83,13 +101,14 @@ def query_command(
     try:
         if show_plan:
             _print_asked(PlanQuestion(asked), store, say_lines, as_json=as_json)
-            return
+            return 0
         result = _print_asked(RowsQuestion(asked), store, _show_rows, as_json=as_json)
     except QueryError as error:
         _point_at(cypher, error.position)
         raise
     for note in result.notes:
         say_note(note)
+    return 0
 
 
 def _print_asked(
@@ -157,6 +176,21 @@ def _show_queries(*, as_json: bool) -> None:
     for query in queries:
         names = " ".join(f"${name}" for name in query.parameters)
         say(f"{query.name:26} {query.answers}  {names}".rstrip())
+
+
+def _check_pack(pack: str, store: str, *, as_json: bool) -> int:
+    """Say what is wrong with the queries of *pack*; 1 if anything is."""
+    from divergraph.api.query_packs import check_queries
+
+    faults = check_queries(pack, store if "://" in store else None)
+    if as_json:
+        print_json({"pack": pack, "faults": [asdict(fault) for fault in faults]})
+        return 1 if faults else 0
+    for fault in faults:
+        say(f"{fault.place}: {fault.query} {fault.said} ({fault.store})")
+    if not faults:
+        say("every query does what its file says", err=True)
+    return 1 if faults else 0
 
 
 _PATIENCE_SECONDS = 3.0

@@ -10,6 +10,7 @@ import click
 
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_note
+from divergraph.jobs.progress import FindingListener
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.printable import printable
 from divergraph.text.words import counted
@@ -89,6 +90,8 @@ def submodel_command(
             weights=weights,
             progress=progress,
         )
+        if found.path is not None and isinstance(progress, FindingListener):
+            progress.found("; ".join(_outcome(found)))
     if as_json:
         print_json(part_json(found.selection, found.path, found.check))
     else:
@@ -134,12 +137,18 @@ def _show(found: Submodel) -> None:
                 say(f"  {what} {tensor.name}: {tensor.dtype}, {shape}{marks}")
             if len(tensors) > _SHOWN:
                 say(f"  {what} {len(tensors) - _SHOWN} more")
-    if found.path is not None:
-        say(f"written to {found.path}")
-    if verdict is not None:
-        said = {True: "gives the golden outputs", False: "gives other outputs"}
-        passed = verdict.passed
-        how = "could not be run" if passed is None else said[passed]
-        say(f"run again, the part {how}")
-        for line in verdict.lines:
-            say(f"  {line}")
+    for line in _outcome(found):
+        say(line)
+    for line in () if verdict is None else verdict.lines:
+        say(f"  {line}")
+
+
+def _outcome(found: Submodel) -> list[str]:
+    """Where the part is, and what it gave when it was run again."""
+    written = [] if found.path is None else [f"written to {found.path}"]
+    if found.check is None:
+        return written
+    said = {True: "gives the golden outputs", False: "gives other outputs"}
+    passed = found.check.passed
+    how = "could not be run" if passed is None else said[passed]
+    return [*written, f"run again, the part {how}"]

@@ -7,7 +7,8 @@ from importlib.metadata import entry_points
 
 import click
 
-from divergraph.cli.options import common, print_json, store_url
+from divergraph.cli.options import common, packs_option, print_json, store_url
+from graphstore.cypher.queries import list_queries
 from graphstore.errors import InputError
 
 GROUP = "divergraph.ui"
@@ -15,6 +16,7 @@ GROUP = "divergraph.ui"
 
 @click.command("tui")
 @click.argument("run", required=False)
+@packs_option
 @common
 def tui_command(run: str | None, store: str | None, as_json: bool) -> int:
     """Browse runs in the terminal. With --json: say which UI would start."""
@@ -31,6 +33,7 @@ def tui_command(run: str | None, store: str | None, as_json: bool) -> int:
             "the terminal UI needs a terminal, and here is a file or pipe",
             hint="`divergraph ops RUN` and `divergraph origins RUN` print what it shows",
         )
+    list_queries()  # what is wrong with a pack is said here, where it can be read
     start = found[0].load()
     code: int = start(url, run)
     return code

@@ -7,7 +7,7 @@ compared: the device has the same values twice, and they are far nearer to what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,6 @@ from graphstore.model import (
     Comparison,
     LineageRule,
     ModelGraph,
-    Op,
     TensorIO,
     TensorMatch,
     TensorRef,
@@ -47,13 +46,13 @@ def overwritten(
         for item in comparisons
         if item.io is TensorIO.OUTPUT and item.metrics is not None
     }
-    ends, readers = set(device.outputs), device.readers()
+    ends, made = set(device.outputs), _Made(device, dump)
     values = DumpedValues(dump, _MEMORY)
     found: dict[TensorRef, TensorMatch] = {}
     for ref, distance in apart.items():
         if not distance > _ROUNDED or ref in ends:
             continue
-        behind = (each for each in _behind(ref, readers, dump) if each in apart)
+        behind = (each for each in _behind(ref, made) if each in apart)
         nearer = (each for each in behind if apart[each] < _NEARER * distance)
         nearest = min(
             (each for each in nearer if _is_same(values, ref, each)),
@@ -66,19 +65,29 @@ def overwritten(
     return found
 
 
-def _behind(
-    ref: TensorRef, readers: Mapping[TensorRef, list[Op]], dump: DumpIndex
-) -> list[TensorRef]:
-    """The first tensors that are computed of *ref*, the nearest first. What is behind an op whose
-    inputs were dumped is left out: there it is known what was read."""
+class _Made(dict[TensorRef, list[TensorRef]]):
+    """By tensor, what is computed of it. An op whose inputs were dumped is left out: there it is
+    known what was read."""
 
+    def __init__(self, device: ModelGraph, dump: DumpIndex) -> None:
+        super().__init__()
+        self._readers = device.readers()
+        self._dumped = {op for op, io, _ in dump.tensors if io is TensorIO.INPUT}
+
+    def __missing__(self, ref: TensorRef) -> list[TensorRef]:
+        users = (user for user in self._readers.get(ref, ()) if user.id not in self._dumped)
+        self[ref] = made = [one for user in users for one in user.makes]
+        return made
+
+
+def _behind(ref: TensorRef, made: _Made) -> list[TensorRef]:
+    """The first tensors that are computed of *ref*, the nearest first."""
     found = {ref: None}
     waiting = [ref]
     for each in waiting:  # it grows meanwhile
-        users = (user for user in readers.get(each, ()) if not _has_inputs(user, dump))
-        made = [one for user in users for one in user.makes if one not in found]
-        found.update(dict.fromkeys(made))
-        waiting += made if len(found) <= _MOST else []
+        more = [one for one in made[each] if one not in found]
+        found.update(dict.fromkeys(more))
+        waiting += more if len(found) <= _MOST else []
     return list(found)[1:]
 
 
@@ -89,8 +98,3 @@ def _is_same(values: DumpedValues, one: TensorRef, other: TensorRef) -> bool:
         return False
     nan = left.dtype.kind == "f"
     return np.array_equal(left.reshape(-1), right.reshape(-1), equal_nan=nan)
-
-
-def _has_inputs(op: Op, dump: DumpIndex) -> bool:
-    """Whether what *op* read was dumped as well: then it is known what it was."""
-    return any((op.id, TensorIO.INPUT, port) in dump.tensors for port in range(len(op.inputs)))

@@ -49,6 +49,8 @@ def as_job() -> Iterator[Ending]:
     except OSError:  # a full disk, no such folder: the work may do without, and is seen as lost
         yield ending
         return
+    with suppress(OSError):  # where memory runs out, the system is to end this and no server
+        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
     _own.append(progress)
     signal.signal(signal.SIGTERM, _stop)
     try:

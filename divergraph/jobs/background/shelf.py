@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,6 +34,7 @@ from divergraph.jobs.background.job_files import (
     write_json,
 )
 from divergraph.jobs.background.own_process import VARIABLE
+from divergraph.jobs.background.session_memory import session_memory
 from graphstore.errors import InputError
 from graphstore.file_lock import held_lock, is_locked
 from graphstore.private_folder import private_folder
@@ -98,9 +99,12 @@ def new_job_id(now: float) -> str:
 class JobShelf:
     """The jobs below *root*; what ended before the last *kept* of them is forgotten."""
 
-    def __init__(self, root: Path, kept: int = _KEPT_JOBS) -> None:
+    def __init__(
+        self, root: Path, kept: int = _KEPT_JOBS, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """*on_end* is called, in any thread, when a process that was started here has ended."""
         self.root = root.absolute()  # processes of jobs have other working directories
-        self._kept = kept
+        self._kept, self._on_end = kept, on_end
 
     def jobs(self, store: str | None = None) -> list[BackgroundJob]:
         """All jobs, or those of one store (:func:`store_key`), newest first."""
@@ -139,7 +143,7 @@ class JobShelf:
         write_json(new / REQUEST, request)
         with held_lock(new / LOCK) as lock:
             new.rename(folder)
-            _run(folder, tuple(words), directory, lock)
+            self._run(folder, tuple(words), directory, lock)
         return self._known(folder)
 
     def go_on(self, job: BackgroundJob) -> BackgroundJob:
@@ -153,7 +157,7 @@ class JobShelf:
             with held_lock(job.folder / LOCK, wait=False) as lock:
                 for name in (ENDED, STOPPED):
                     (job.folder / name).unlink(missing_ok=True)
-                _run(job.folder, job.words, job.directory, lock)
+                self._run(job.folder, job.words, job.directory, lock)
         except BlockingIOError as error:
             raise InputError("the job is running already") from error
         return self._known(job.folder)
@@ -180,6 +184,11 @@ class JobShelf:
         except BlockingIOError as error:
             raise InputError("the job is running; stop it first") from error
 
+    def memory(self, job: BackgroundJob) -> int:
+        """Bytes that its processes hold now; 0 where the system does not say."""
+        pid = read_json(job.folder / PROCESS).get("pid")
+        return session_memory(pid) if isinstance(pid, int) else 0
+
     def log(self, job: BackgroundJob) -> str:
         """What its processes printed, the last megabyte of it."""
         try:
@@ -189,6 +198,17 @@ class JobShelf:
                 return file.read().decode("utf-8", "replace")
         except OSError:
             return ""
+
+    def _run(self, folder: Path, words: tuple[str, ...], directory: Path, lock: int) -> None:
+        """Start the process, which inherits *lock*."""
+        process = _started(folder, words, directory, lock)
+
+        # Somebody has to take note of its end, or it stays in the system's table as long as we do.
+        def wait() -> None:
+            process.wait()
+            self._on_end()
+
+        threading.Thread(target=wait, daemon=True).start()
 
     def _forget_old(self) -> None:
         """Clear what is over for 30 days, and what ended before the last jobs were asked for.
@@ -265,13 +285,14 @@ def _state(folder: Path) -> tuple[BackgroundState, dict[str, Any]]:
 _INTERRUPTED, _JSON = 130, "--json"
 
 
-def _run(folder: Path, words: tuple[str, ...], directory: Path, lock: int) -> None:
-    """Start the process, which inherits *lock*."""
+def _started(
+    folder: Path, words: tuple[str, ...], directory: Path, lock: int
+) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(filter(None, sys.path))
     with ExitStack() as files:
         log = files.enter_context((folder / LOG).open("ab"))
         answer = files.enter_context((folder / ANSWER).open("wb")) if _JSON in words else log
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter
+        return subprocess.Popen(  # noqa: S603 - our own interpreter
             [sys.executable, "-P", "-m", "divergraph", *words],
             cwd=directory,
             env={**os.environ, "PYTHONPATH": path, VARIABLE: str(folder)},
@@ -281,5 +302,3 @@ def _run(folder: Path, words: tuple[str, ...], directory: Path, lock: int) -> No
             pass_fds=(lock,),
             start_new_session=True,  # it outlives our terminal, and Ctrl-C there is not for it
         )
-    # Somebody has to take note of its end, or it stays in the system's table as long as we do.
-    threading.Thread(target=process.wait, daemon=True).start()

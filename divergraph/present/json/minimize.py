@@ -30,6 +30,8 @@ def minimized_json(run: str, result: Minimized) -> dict[str, Json]:
 def _part(part: MinimalPart) -> Json:
     return {
         "ops": list(part.ops),
+        "starts": list(part.selection.starts),
+        "ends": list(part.selection.ends),
         "inputs": [tensor.name for tensor in part.selection.inputs],
         "outputs": [tensor.name for tensor in part.selection.outputs],
         "variant": part.found.variant.value,

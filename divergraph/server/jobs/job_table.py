@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -71,6 +72,8 @@ class JobTable:
             StoreError: it cannot be read or made.
         """
         self._path = path
+        self._lock = threading.Lock()
+        self._connection: sqlite3.Connection | None = None
         with self._changing() as database:
             database.execute(_TABLE)
 
@@ -136,31 +139,59 @@ class JobTable:
             return self._rows("ORDER BY asked DESC LIMIT ?", most)
         return self._rows("WHERE state = ? ORDER BY asked DESC LIMIT ?", state, most)
 
+    def open_jobs(self) -> list[QueuedJob]:
+        """Those that wait or run, newest first."""
+        return self._rows("WHERE state IN ('queued', 'running') ORDER BY asked DESC")
+
+    def close(self) -> None:
+        """Let go of the database; it is opened again where it is needed."""
+        with self._lock:
+            self._close()
+
     def _rows(self, rest: str, *values: Any) -> list[QueuedJob]:
-        columns = ", ".join(field.name for field in fields(QueuedJob))
-        with self._changing() as database:
-            database.row_factory = sqlite3.Row
-            text = f"SELECT {columns} FROM jobs {rest}"  # noqa: S608 - our own texts
+        text = f"SELECT {_COLUMNS} FROM jobs {rest}"  # noqa: S608 - our own texts
+        with self._opened() as database:
             rows = database.execute(text, values).fetchall()
-        return [_job_of(dict(row)) for row in rows]
+        return [_job_of(row) for row in rows]
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, which nobody else changes anything in."""
-        try:
-            connection = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
-            with closing(connection):
-                connection.execute("BEGIN IMMEDIATE")
-                try:
-                    yield connection
-                except BaseException:
-                    connection.execute("ROLLBACK")
-                    raise
-                connection.execute("COMMIT")
-        except sqlite3.Error as error:
-            raise StoreError(f"the queue of jobs: {error}", where=str(self._path)) from error
+        """A transaction, in which nobody else changes anything."""
+        with self._opened() as database:
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """The database, for one thread after the other; opened anew after trouble."""
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = sqlite3.connect(
+                        self._path,
+                        timeout=_BUSY_SECONDS,
+                        isolation_level=None,
+                        check_same_thread=False,
+                    )
+                yield self._connection
+            except sqlite3.Error as error:
+                self._close()
+                raise StoreError(f"the queue of jobs: {error}", where=str(self._path)) from error
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
-def _job_of(row: dict[str, Any]) -> QueuedJob:
-    words, state = tuple(json.loads(row["words"])), QueuedState(row["state"])
-    return QueuedJob(**{**row, "words": words, "state": state})
+_COLUMNS = ", ".join(field.name for field in fields(QueuedJob))
+
+
+def _job_of(row: tuple[Any, ...]) -> QueuedJob:
+    name, owner, command, words, state, *rest = row
+    return QueuedJob(name, owner, command, tuple(json.loads(words)), QueuedState(state), *rest)

@@ -6,14 +6,14 @@ server's own business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import click
 
 from divergraph.server.parameters import command_of, public_name
-from divergraph.server.roots import Roots
 from graphstore.errors import InputError
 
 
@@ -66,12 +66,15 @@ class JobRequest:
     replaces: bool
 
 
-def request_of(command: Any, options: Mapping[str, Any], roots: Roots, store: str) -> JobRequest:
-    """What is asked for: *options* by their public names, as the command line has them.
+def request_of(
+    command: Any, options: Mapping[str, Any], place: Callable[[str], Path], store: str
+) -> JobRequest:
+    """What is asked for: *options* by their public names, as the command line has them; *place*
+    says which file a path means.
 
     Raises:
         InputError: no such command or option, or a value its command does not take.
-        HTTPException: a path is in none of the *roots*.
+        HTTPException: a path may not be read.
     """
     known = JOB_COMMANDS.get(command) if isinstance(command, str) else None
     if known is None:
@@ -84,7 +87,7 @@ def request_of(command: Any, options: Mapping[str, Any], roots: Roots, store: st
             raise InputError("there is no such option for a job", where=name, hint=hint)
     given = {allowed[name]: _texts(name, value) for name, value in options.items()}
     for name in given.keys() & set(known.reads):
-        given[name] = [str(roots.path(each)) for each in given[name]]
+        given[name] = [str(place(each)) for each in given[name]]
     named: list[str] = []
     placed: list[str] = []
     for name, texts in given.items():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +19,11 @@ from divergraph.jobs.background.job_files import ANSWER, PROGRESS
 from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
-from divergraph.server.answering import Answering, check_role, document
+from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.jobs.job_table import QueuedJob, QueuedState
 from divergraph.server.jobs.requests import JobRequest, request_of
 from divergraph.server.jobs.runner import JobRunner
-from divergraph.server.roots import Roots
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import User, UserRole
 from graphstore.cancellation import Cancellation
@@ -30,18 +32,26 @@ from graphstore.errors import InputError, NotDoneError
 _LOOK_SECONDS = 0.25
 _QUIET_SECONDS = 15.0
 """So often a stream says that it lives, or a proxy would close it."""
+_READERS = 2000
+"""Twice as many as jobs are listed."""
 _OVER = (QueuedState.ENDED, QueuedState.STOPPED, QueuedState.LOST)
 
 
 class JobRoutes:
-    """Jobs of the users of one server."""
+    """Jobs of the users of one server; *place* says what a path means for a user."""
 
     def __init__(
-        self, answering: Answering, settings: ServerSettings, roots: Roots, runner: JobRunner
+        self,
+        answering: Answering,
+        settings: ServerSettings,
+        runner: JobRunner,
+        place: Callable[[User, str], Path],
     ) -> None:
-        self._answering, self._roots, self._runner = answering, roots, runner
+        self._answering, self._runner, self._place = answering, runner, place
         self._store, self._limits = store_key(settings.store), settings.limits
         self.table, self._folder = runner.table, runner.shelf.root
+        self._readers: OrderedDict[str, ProgressReader] = OrderedDict()
+        self._reading = threading.Lock()
 
     async def add(self, request: Request) -> Response:
         """Ask for a job, ``{"command": ..., "options": {...}}``; 202 with its state."""
@@ -50,10 +60,11 @@ class JobRoutes:
         options = asked.get("options", {})
         if not isinstance(options, dict):
             raise InputError("an object is needed", where="options")
-        wish = self._wish(asked.get("command"), options, _user(request))
+        user = user_of(request)
+        wish = await to_thread.run_sync(self._wish, asked.get("command"), options, user)
 
         def work(_cancellation: Cancellation) -> Response:
-            job = self._queued(wish, _user(request).name)
+            job = self._queued(wish, user.name)
             return document(self._shape(job), {"Location": f"/v1/jobs/{job.id}"}, 202)
 
         return await self._answering.pool.answer(request, work)
@@ -93,7 +104,7 @@ class JobRoutes:
     async def stop(self, request: Request) -> Response:
         """End a job of one's own, or as an admin any."""
         check_role(request, UserRole.ANALYST)
-        user = _user(request)
+        user = user_of(request)
 
         def work(_cancellation: Cancellation) -> Response:
             return document({"stopped": self.end(request.path_params["job"], user).id})
@@ -135,11 +146,17 @@ class JobRoutes:
         return job
 
     def told(self, job: QueuedJob) -> ToldProgress:
-        """What its process told so far."""
-        return ProgressReader(self._progress(job.id)).look()
+        """How far a job is; what was read of its file once is not read again."""
+        name = job.id
+        with self._reading:
+            reader = self._readers.pop(name, None) or ProgressReader(self._progress(name))
+            self._readers[name] = reader
+            if len(self._readers) > _READERS:
+                self._readers.popitem(last=False)
+            return reader.look()
 
     def _wish(self, command: Any, options: Mapping[str, Any], user: User) -> JobRequest:
-        wish = request_of(command, options, self._roots, self._store)
+        wish = request_of(command, options, partial(self._place, user), self._store)
         if wish.replaces and not user.role.may(UserRole.ADMIN):
             raise HTTPException(403, f"this needs the role {UserRole.ADMIN.value}")
         return wish
@@ -150,7 +167,7 @@ class JobRoutes:
         waiting = [each for each in self.table.jobs(QueuedState.QUEUED) if each.owner == owner]
         if len(waiting) >= self._limits.waiting:
             raise HTTPException(429, f"{len(waiting)} of your jobs wait already")
-        return self.table.add(owner, wish.command, wish.words)
+        return self._runner.add(owner, wish.command, wish.words)
 
     def _shape(self, job: QueuedJob) -> dict[str, Json]:
         told = self.told(job)
@@ -192,11 +209,6 @@ class JobRoutes:
                 quiet = 0.0
                 yield b": it goes on\n\n"
             await anyio.sleep(_LOOK_SECONDS)
-
-
-def _user(request: Request) -> User:
-    user: User = request.scope["user"]
-    return user
 
 
 def _lines_behind(path: Path, seen: int) -> list[bytes]:

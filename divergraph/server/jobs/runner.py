@@ -8,8 +8,11 @@ takes up what was lost.
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
+from collections.abc import Sequence
+from pathlib import Path
 
 from divergraph.jobs.background.progress_file import ProgressReader
 from divergraph.jobs.background.shelf import BackgroundJob, BackgroundState, JobShelf
@@ -18,7 +21,11 @@ from divergraph.server.settings import Limits
 from graphstore.errors import DivergraphError, InputError
 
 log = logging.getLogger("divergraph.server.jobs")
-_LOOK_SECONDS = 0.2
+_LOOK_SECONDS, _IDLE_SECONDS = 0.5, 2.0
+"""Between two looks while jobs run, and while there are none; the end of a process and a new job
+are seen at once, what other servers of the queue do with the next look."""
+_GRACE = 10.0
+"""Seconds a job has to take back what it began."""
 _ATTEMPTS = 3
 """So often is a job begun whose process ends without a word."""
 
@@ -26,10 +33,14 @@ _ATTEMPTS = 3
 class JobRunner:
     """Runs the jobs of ``table`` in folders of ``shelf``, as many at once as *limits* allow."""
 
-    def __init__(self, table: JobTable, shelf: JobShelf, store: str, limits: Limits) -> None:
-        self.table, self.shelf = table, shelf
+    def __init__(self, table: JobTable, folder: Path, store: str, limits: Limits) -> None:
+        self._changed = threading.Event()
+        self.table = table
+        # what ended is in the table, once seen
+        self.shelf = JobShelf(folder, kept=sys.maxsize, on_end=self._changed.set)
         self._store, self._limits = store, limits
-        self._ending = threading.Event()
+        self._stopping: set[str] = set()
+        self._ending = False
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
 
     def start(self) -> None:
@@ -38,8 +49,16 @@ class JobRunner:
 
     def end(self) -> None:
         """Start nothing more; processes that run go on."""
-        self._ending.set()
+        self._ending = True
+        self._changed.set()
         self._thread.join()
+        self.table.close()
+
+    def add(self, owner: str, command: str, words: Sequence[str]) -> QueuedJob:
+        """Put a job in the queue; it is looked at soon."""
+        job = self.table.add(owner, command, words)
+        self._changed.set()
+        return job
 
     def stop(self, job: QueuedJob) -> None:
         """End a job: off the queue, or its process. Waits for that."""
@@ -49,22 +68,34 @@ class JobRunner:
                 self.shelf.stop(process)
 
     def _run(self) -> None:
-        while not self._ending.wait(_LOOK_SECONDS):
+        seconds = 0.0
+        while True:
+            self._changed.wait(seconds)
+            self._changed.clear()
+            if self._ending:
+                return
             try:
-                self.look()
+                seconds = _LOOK_SECONDS if self.look() else _IDLE_SECONDS
             except (DivergraphError, OSError) as error:  # a full disk: it may have room again
                 log.warning("jobs: %s", error)
+                seconds = _IDLE_SECONDS
 
-    def look(self) -> None:
-        """See what has ended, and start what may run."""
-        for job in self.table.jobs(QueuedState.RUNNING):
+    def look(self) -> bool:
+        """See what has ended, and start what may run; whether anything runs or waits."""
+        jobs = self.table.open_jobs()
+        if not jobs:
+            return False
+        running = [job for job in jobs if job.state is QueuedState.RUNNING]
+        for job in running:
             self._see(job)
-        room = self._limits.jobs - len(self.table.jobs(QueuedState.RUNNING))
-        for _ in range(room):
-            claimed = self.table.claim(self._limits.jobs_of_one)
-            if claimed is None:
-                return
-            self._begin(claimed)
+        if len(running) < len(jobs):
+            room = self._limits.jobs - len(self.table.jobs(QueuedState.RUNNING))
+            for _ in range(room):
+                claimed = self.table.claim(self._limits.jobs_of_one)
+                if claimed is None:
+                    break
+                self._begin(claimed)
+        return True
 
     def _begin(self, job: QueuedJob) -> None:
         try:
@@ -80,12 +111,33 @@ class JobRunner:
             if job.started is not None and time.time() - job.started > self._limits.claim_seconds:
                 self.table.change(job.id, QueuedState.QUEUED)
         elif process.state is BackgroundState.RUNNING:
-            if job.started is not None and time.time() - job.started > self._limits.job_seconds:
-                self.shelf.stop(process)
+            self._hold(job, process)
         elif process.state is BackgroundState.LOST and job.attempts < _ATTEMPTS:
             self._again(job, process)
         else:
             self._note_end(job, process)
+
+    def _hold(self, job: QueuedJob, process: BackgroundJob) -> None:
+        """End a process that takes more than it may."""
+        limits = self._limits
+        if job.started is not None and time.time() - job.started > limits.job_seconds:
+            self._end(job, process, f"it took longer than {limits.job_seconds:g} s")
+        elif self.shelf.memory(process) > limits.job_memory << 20:
+            self._end(job, process, f"it took more than {limits.job_memory} MiB of memory", 0.0)
+
+    def _end(self, job: QueuedJob, process: BackgroundJob, why: str, grace: float = _GRACE) -> None:
+        """End its process, beside the looks: others are not to wait for that."""
+        if job.id in self._stopping:
+            return
+        self._stopping.add(job.id)
+        self.table.change(job.id, QueuedState.RUNNING, error=why)
+
+        def stop() -> None:
+            self.shelf.stop(process, grace)
+            self._stopping.discard(job.id)
+            self._changed.set()
+
+        threading.Thread(target=stop, daemon=True).start()
 
     def _again(self, job: QueuedJob, process: BackgroundJob) -> None:
         """Take up a job whose process was killed; a comparison goes on where it was."""
@@ -104,5 +156,5 @@ class JobRunner:
             state,
             ended=process.ended or time.time(),
             exit_code=process.exit_code,
-            error=told.failed,
+            error=told.failed or job.error,
         )

@@ -1,10 +1,8 @@
 """The named queries: one ``.cypher`` file a question, the same text for every store.
 
 Where a dialect forces it there are ``name.embedded.cypher`` and ``name.neo4j.cypher``.
-A file starts with ``// Answers: ...`` (``// Internal: ...`` if only the stores need it)
-and one ``// Parameter name: kind`` a parameter.
-Kinds that end in ``op`` or ``ops`` take op ids of a graph; the store turns them into
-node ids. ``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target. Where only
+:mod:`graphstore.cypher.query_file` says how a file looks; packs of others are read beside them.
+``$run``, ``$graph``, ``$golden`` and ``$device`` come from the target. Where only
 so many rows are wanted, ``$end_topo`` and the like say among which ops they are looked for.
 
 ``$$metrics``, ``$$split``, ``$$brief_split`` and ``$$figures`` stand for the columns that hold
@@ -17,19 +15,16 @@ from __future__ import annotations
 import difflib
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 
+from graphstore.cypher.query_file import Dialect, NamedQuery, parse_query
+from graphstore.cypher.query_packs import query_packs
 from graphstore.errors import UnknownNameError
 from graphstore.schema.tables import FIGURE_COLUMNS, METRIC_SET_COLUMNS, SPLIT_COLUMNS
 
-_ANSWERS = re.compile(r"^// (Answers|Internal): (.+)$", re.MULTILINE)
-_PARAMETER = re.compile(r"^// Parameter (\w+): (.+)$", re.MULTILINE)
 _NAME = re.compile(r"[a-z]\w*")
-_COMMENT = re.compile(r"^//.*\n", re.MULTILINE)
 _GROUP = ("split_group", "reference")
 """What was run to split an error: texts a table of all ops has no room for."""
 _COLUMNS: Mapping[str, Sequence[str]] = {
@@ -42,28 +37,21 @@ _WIDTH = 100
 _INDENT = " " * len("RETURN ")
 
 
+__all__ = [
+    "WINDOW",
+    "WINDOWED",
+    "Dialect",
+    "NamedQuery",
+    "is_name",
+    "list_queries",
+    "load",
+    "own_queries",
+]
+
 WINDOW = "end_topo"
 """The parameter of queries that can be asked for the first ops of a graph only."""
 WINDOWED = (WINDOW, "whole_topo", "end_target", "first_node", "end_node")
 """It and the others that say the same of edges and of node ids."""
-
-
-class Dialect(StrEnum):
-    """Whose Cypher a text is for."""
-
-    EMBEDDED = "embedded"
-    NEO4J = "neo4j"
-
-
-@dataclass(frozen=True, slots=True)
-class NamedQuery:
-    """A query text without its comments, what it answers and its parameters by kind."""
-
-    name: str
-    text: str
-    answers: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    internal: bool = False
 
 
 def is_name(text: str) -> bool:
@@ -72,26 +60,54 @@ def is_name(text: str) -> bool:
 
 
 def load(name: str, dialect: Dialect) -> NamedQuery:
-    """The query *name* as *dialect* needs it.
+    """The query *name* as *dialect* needs it; ours are looked for first.
 
     Raises:
         UnknownNameError: there is no such query.
+        InputError: a pack that might have it is not what it should be.
     """
+    own = _texts()
     for stem in (f"{name}.{dialect}", name):
-        if stem in _texts():
-            return _parse(name, _texts()[stem])
+        if stem in own:
+            return parse_query(name, own[stem])
+    queries = dict(_of_packs())
+    for stem in (f"{name}.{dialect}", name):
+        if stem in queries:
+            return queries[stem]
     near = difflib.get_close_matches(name, [query.name for query in list_queries()])
     raise UnknownNameError("query", name, near=near)
 
 
 def list_queries() -> list[NamedQuery]:
-    """All named queries users can ask, by name; of two variants, the embedded one."""
+    """All named queries users can ask, by name; of two variants, the embedded one.
+
+    Raises:
+        InputError: a pack is not what it should be.
+    """
+    return sorted([*own_queries(), *_by_name(_of_packs())], key=lambda query: query.name)
+
+
+def own_queries() -> list[NamedQuery]:
+    """Those that come with the program, by name."""
+    parsed = ((stem, parse_query(stem.partition(".")[0], text)) for stem, text in _texts().items())
+    found = _by_name(parsed)
+    return sorted((each for each in found if not each.internal), key=lambda query: query.name)
+
+
+def _by_name(queries: Iterable[tuple[str, NamedQuery]]) -> list[NamedQuery]:
     found: dict[str, NamedQuery] = {}
-    for stem, text in _texts().items():
-        name, _, dialect = stem.partition(".")
-        if dialect != Dialect.NEO4J:
-            found[name] = _parse(name, text)
-    return [found[name] for name in sorted(found) if not found[name].internal]
+    for stem, query in queries:
+        if stem.partition(".")[2] == Dialect.NEO4J:
+            found.setdefault(query.name, query)
+        else:
+            found[query.name] = query
+    return list(found.values())
+
+
+def _of_packs() -> Iterator[tuple[str, NamedQuery]]:
+    taken = {stem.partition(".")[0] for stem in _texts()}
+    for pack in query_packs(taken):
+        yield from pack.queries.items()
 
 
 @cache
@@ -113,16 +129,3 @@ def _completed(text: str) -> str:
         lines = textwrap.wrap(listed.replace(" AS ", "\0AS\0"), _WIDTH - len(_INDENT))
         text = text.replace(placeholder, f"\n{_INDENT}".join(lines).replace("\0", " "))
     return text
-
-
-def _parse(name: str, text: str) -> NamedQuery:
-    answers = _ANSWERS.search(text)
-    if answers is None:
-        raise ValueError(f"the query {name} does not say what it answers")
-    return NamedQuery(
-        name,
-        _COMMENT.sub("", text).strip(),
-        answers.group(2).strip(),
-        dict(_PARAMETER.findall(text)),
-        answers.group(1) == "Internal",
-    )

@@ -1,6 +1,13 @@
 // Answers: all data and call edges of a graph (of a run: the device graph), with ports.
 // Window: sources before $end_topo; those from $whole_topo on with targets before
 // $end_target only. $first_node and $end_node are the ids of the same ops.
+// Columns: source, output, target, input, tensor, kind
+// Hits:
+//   conv: Conv
+//   add: Add(conv)
+// Misses:
+//   conv: Conv
+//   add: Add
 MATCH (a:Op {graph: $graph})-[f:FEEDS]->(b:Op)
 WHERE a.topo < $end_topo AND (a.topo < $whole_topo OR b.topo < $end_target)
 OPTIONAL MATCH (t:Tensor) WHERE t.op >= $first_node AND t.op < $end_node

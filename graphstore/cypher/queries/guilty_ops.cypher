@@ -1,4 +1,9 @@
 // Answers: ops that make more error than their precision explains, guilty ones first.
+// Columns: topo, op, type, output, guilt, suspicion, introduced, floor, cause, group_of_ops
+// Hits:
+//   add: Add error=0.5 over guilt=guilty introduced=0.5
+// Misses:
+//   add: Add error=0.5 over role=carries
 MATCH (m:Metric {run: $run, io: 'output'})-[:OF]->(o:Op)
 WHERE m.guilt = 'guilty' OR m.guilt = 'suspect'
 RETURN o.topo AS topo, o.name AS op, o.type AS type, m.port AS output, m.guilt AS guilt,

@@ -1,6 +1,12 @@
 // Answers: the compared output tensors of a run with the largest relative Euclidean distance.
 // NaN and Inf come first; booleans have no distance, so their share that differs counts.
 // Parameter limit: number
+// Columns: op, output, type, level, cosine_similarity, relative_euclidean_distance, nan, topo
+// Hits limit=3:
+//   conv: Conv error=0.001
+//   add: Add(conv) error=0.002
+// Misses limit=3:
+//   conv: Conv
 MATCH (m:Metric {run: $run, io: 'output', compared: true})-[:OF]->(o:Op)
 RETURN o.name AS op, m.port AS output, o.type AS type, m.level AS level,
        m.cosine_similarity AS cosine_similarity,

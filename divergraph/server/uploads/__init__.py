@@ -1,0 +1,1 @@
+"""Files that users send: kept apart, checked, and named as paths of jobs until they expire."""

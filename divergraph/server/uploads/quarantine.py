@@ -1,0 +1,228 @@
+"""The folder of what users sent: each upload whole in a folder of its own, or not there."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import secrets
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+
+from divergraph.jobs.background.job_files import read_json, write_json
+from divergraph.server.settings import UPLOADS, UploadLimits
+from divergraph.server.uploads.unpacking import checked, unpacked
+from graphstore.cancellation import Cancellation
+from graphstore.errors import InputError, UnknownNameError
+from graphstore.private_folder import private_folder
+
+_ABOUT, _FILES, _PART = "about.json", "files", ".part-"
+_ABANDONED_SECONDS = 600.0
+"""So long after its last byte an upload that is not whole is of a server that was killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file, or the folder an archive was unpacked to. ``files`` and ``bytes`` are what it holds;
+    times are seconds since 1970."""
+
+    id: str
+    name: str
+    owner: str
+    files: int
+    bytes: int
+    sha256: str
+    created: float
+    expires: float
+    unpacked: bool
+
+    @property
+    def path(self) -> str:
+        """How a job names it."""
+        return f"{UPLOADS}:{self.id}" + ("" if self.unpacked else f"/{self.name}")
+
+
+class Quarantine:
+    """The uploads below *root*, within *limits*."""
+
+    def __init__(self, root: Path, limits: UploadLimits) -> None:
+        self.root = root.absolute()
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._coming: Counter[str] = Counter()
+
+    def begin(self, owner: str, name: str, size: int | None) -> NewUpload:
+        """Begin to take a file called *name*, of *size* bytes if that was said.
+
+        Raises:
+            InputError: it is no name of a file.
+            HTTPException: it, or all of its owner, would be more than may be.
+            OSError: the disk has no room.
+        """
+        _check_name(name)
+        mine = [each for each in self.kept() if each.owner == owner]
+        held = sum(each.bytes for each in mine)
+        with self._lock:
+            if len(mine) + self._coming[owner] >= self._limits.of_one:
+                raise HTTPException(429, f"you have {self._limits.of_one} uploads; delete some")
+            self._coming[owner] += 1
+        try:
+            return self._begun(owner, name, size, held)
+        except BaseException:
+            self.ended(owner)
+            raise
+
+    def _begun(self, owner: str, name: str, size: int | None, held: int) -> NewUpload:
+        room = min(self._limits.bytes, self._limits.bytes_of_one - held)
+        if (size or 0) > room:
+            raise HTTPException(413, f"it is larger than {room} bytes")
+        private_folder(self.root)
+        if size is not None and shutil.disk_usage(self.root).free < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return NewUpload(self, owner, name, room, self._limits)
+
+    def ended(self, owner: str) -> None:
+        """An upload of *owner* comes no more: it is whole, or given up."""
+        with self._lock:
+            self._coming[owner] -= 1
+
+    def kept(self) -> list[Upload]:
+        """All that are whole, newest first."""
+        if not self.root.is_dir():
+            return []
+        found = (self._read(each) for each in self.root.iterdir() if each.name[0] != ".")
+        return sorted((each for each in found if each), key=lambda each: (-each.created, each.id))
+
+    def named(self, name: str) -> Upload:
+        """The upload of this id.
+
+        Raises:
+            UnknownNameError: there is none.
+        """
+        found = self._read(self.root / name) if name.isalnum() else None
+        if found is None:
+            raise UnknownNameError("upload", name)
+        return found
+
+    def folder(self, upload: Upload) -> Path:
+        """Where its file or files lie."""
+        return self.root / upload.id / _FILES
+
+    def remove(self, upload: Upload) -> None:
+        """Forget it, at once for those who look."""
+        gone = self.root / f"{_PART}{upload.id}-gone"
+        (self.root / upload.id).rename(gone)
+        shutil.rmtree(gone, ignore_errors=True)
+
+    def expire(self, in_use: Callable[[Path], bool]) -> None:
+        """Forget what is past its time and in no use, and what a killed server began."""
+        now = time.time()
+        for upload in self.kept():
+            if upload.expires < now and not in_use(self.folder(upload)):
+                self.remove(upload)
+        if self.root.is_dir():
+            for part in self.root.glob(f"{_PART}*"):
+                if _last_written(part) < now - _ABANDONED_SECONDS:
+                    shutil.rmtree(part, ignore_errors=True)
+
+    def _read(self, folder: Path) -> Upload | None:
+        about = read_json(folder / _ABOUT)
+        try:
+            expires = about["created"] + self._limits.seconds
+            return Upload(**{**about, "expires": expires})
+        except (KeyError, TypeError):
+            return None  # removed meanwhile, or none of ours
+
+
+class NewUpload:
+    """An upload that still comes. It is seen once :meth:`finish` has returned."""
+
+    def __init__(
+        self, quarantine: Quarantine, owner: str, name: str, room: int, limits: UploadLimits
+    ) -> None:
+        self._quarantine, self._owner, self._limits = quarantine, owner, limits
+        self._id, self._name, self._room = secrets.token_hex(16), name, room
+        self._part = quarantine.root / f"{_PART}{self._id}"
+        self._digest, self._size = hashlib.sha256(), 0
+        (self._part / _FILES).mkdir(parents=True, mode=0o700)
+        try:
+            self._file = (self._part / _FILES / name).open("xb")
+        except BaseException:
+            shutil.rmtree(self._part, ignore_errors=True)
+            raise
+
+    def write(self, block: bytes) -> None:
+        """Take the next bytes.
+
+        Raises:
+            HTTPException: they are more than may be.
+            OSError: the disk is full.
+        """
+        self._size += len(block)
+        if self._size > self._room:
+            raise HTTPException(413, f"it is larger than {self._room} bytes")
+        self._digest.update(block)
+        self._file.write(block)
+
+    def finish(self, unpack: bool, cancellation: Cancellation) -> Upload:
+        """The upload, now that all has come; an archive is unpacked if that is wished.
+
+        Raises:
+            InputError: the archive is damaged, leads out of its folder or is a bomb.
+            OSError: the disk is full.
+        """
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        file, files, size = self._part / _FILES / self._name, 1, self._size
+        if unpack:
+            packed = file.rename(self._part / "packed")
+            files, size = unpacked(packed, file.parent, self._room, self._limits, cancellation)
+            packed.unlink()
+        else:
+            checked(file, self._limits, cancellation)
+        now = time.time()
+        upload = Upload(
+            self._id, self._name, self._owner, files, size, self._digest.hexdigest(),
+            now, now + self._limits.seconds, unpack,
+        )  # fmt: skip
+        write_json(self._part / _ABOUT, asdict(upload))
+        self._part.rename(self._quarantine.root / self._id)
+        self._quarantine.ended(self._owner)
+        return upload
+
+    def abandon(self) -> None:
+        """Leave nothing of it."""
+        self._file.close()
+        shutil.rmtree(self._part, ignore_errors=True)
+        self._quarantine.ended(self._owner)
+
+
+def _check_name(name: str) -> None:
+    """Return if a file can be called so.
+
+    Raises:
+        InputError: it cannot.
+    """
+    bad = not name.isprintable() or "/" in name or "\\" in name or name.startswith(".")
+    if bad or not 0 < len(name.encode("utf-8", "surrogatepass")) <= 255:
+        hint = "a plain name of up to 255 bytes that does not begin with a dot"
+        raise InputError(f"{json.dumps(name[:80])} cannot be the name of a file", hint=hint)
+
+
+def _last_written(folder: Path) -> float:
+    times = [0.0]
+    for path in (folder, *folder.rglob("*")):
+        try:
+            times.append(path.stat().st_mtime)
+        except OSError:  # it goes just now
+            continue
+    return max(times)

@@ -1,0 +1,164 @@
+"""Uploads over HTTP: sent, listed and deleted; jobs name them as paths."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from pathlib import Path
+
+import anyio
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from divergraph.present.json.shapes import Json
+from divergraph.server.answering import Answering, check_role, document, user_of
+from divergraph.server.asking import ClientGoneError
+from divergraph.server.jobs.job_table import JobTable, QueuedState
+from divergraph.server.parameters import plain_values
+from divergraph.server.roots import Roots, check_within
+from divergraph.server.settings import UPLOADS, Limits
+from divergraph.server.tokens import User, UserRole
+from divergraph.server.uploads.quarantine import NewUpload, Quarantine, Upload
+from graphstore.cancellation import Cancellation
+from graphstore.errors import InputError
+
+_BLOCK = 1 << 20
+
+
+class UploadRoutes:
+    """What users send, and what paths of jobs mean."""
+
+    def __init__(
+        self, answering: Answering, quarantine: Quarantine, table: JobTable, limits: Limits
+    ) -> None:
+        self._answering, self._quarantine, self._table = answering, quarantine, table
+        self._limits = limits
+
+    async def add(self, request: Request) -> Response:
+        """Take the body as a file called ``name``; with ``unpack=true`` as an archive of files."""
+        check_role(request, UserRole.ANALYST)
+        given = plain_values(request.query_params.multi_items(), ("name",), ("unpack",))
+        if given["unpack"] not in ("", "true", "false"):
+            raise InputError("it is true or false", where="unpack")
+        user, size = user_of(request), request.headers.get("content-length")
+        await to_thread.run_sync(self._quarantine.expire, self._in_use)
+        begin = partial(self._quarantine.begin, user.name, given["name"])
+        new = await to_thread.run_sync(begin, None if size is None else int(size))
+        try:
+            await self._receive(request, new)
+            finish = partial(new.finish, given["unpack"] == "true")
+            upload: Upload = await self._answering.pool.answer(request, finish)
+        except BaseException as error:
+            with anyio.CancelScope(shield=True):
+                await to_thread.run_sync(new.abandon)
+            if isinstance(error, ClientDisconnect):
+                raise ClientGoneError from error
+            raise
+        return document(_shape(upload), {"Location": f"/v1/uploads/{upload.id}"}, 201)
+
+    async def all(self, request: Request) -> Response:
+        """One's own uploads; of an admin all."""
+        check_role(request, UserRole.ANALYST)
+        user = user_of(request)
+
+        def work(_cancellation: Cancellation) -> Response:
+            self._quarantine.expire(self._in_use)
+            mine = (each for each in self._quarantine.kept() if _may(user, each))
+            return document({"uploads": [_shape(each) for each in mine]})
+
+        return await self._answering.pool.answer(request, work)
+
+    async def one(self, request: Request) -> Response:
+        """One upload."""
+        check_role(request, UserRole.ANALYST)
+        upload = await to_thread.run_sync(self._mine, request)
+        return document(_shape(upload))
+
+    async def delete(self, request: Request) -> Response:
+        """Forget an upload, if no job needs it."""
+        check_role(request, UserRole.ANALYST)
+
+        def work(_cancellation: Cancellation) -> Response:
+            upload = self._mine(request)
+            if self._in_use(self._quarantine.folder(upload)):
+                raise HTTPException(409, "a job needs it; stop that first")
+            self._quarantine.remove(upload)
+            return document({"deleted": upload.id})
+
+        return await self._answering.pool.answer(request, work)
+
+    def path(self, roots: Roots, user: User, text: str) -> Path:
+        """The file or folder that *text* names for *user*: in a root, or of their uploads.
+
+        Raises:
+            HTTPException: it lies in none, or is somebody else's.
+            UnknownNameError: there is no such upload.
+        """
+        root, sign, below = text.partition(":")
+        if root != UPLOADS or not sign:
+            return roots.path(text)
+        name, _, rest = below.partition("/")
+        upload = self._quarantine.named(name)
+        if not _may(user, upload):
+            raise HTTPException(403, "it is somebody else's")
+        folder = self._quarantine.folder(upload).resolve()
+        path = (folder / rest.lstrip("/")).resolve()
+        check_within(folder, path)
+        return path
+
+    async def _receive(self, request: Request, new: NewUpload) -> None:
+        """Write the body, as fast as the client must send it.
+
+        Raises:
+            HTTPException: it is too large or comes too slowly.
+        """
+        began, size, waiting = time.monotonic(), 0, bytearray()
+        stream, rate = request.stream(), self._limits.uploads.rate
+        while True:
+            try:
+                with anyio.fail_after(self._limits.body_seconds):
+                    part = await anext(stream, None)
+            except TimeoutError as error:
+                raise HTTPException(408, "the body took too long") from error
+            if part is None:
+                break
+            waiting += part
+            size += len(part)
+            if time.monotonic() - began > self._limits.body_seconds + size / rate:
+                raise HTTPException(408, f"the body comes at less than {rate} bytes a second")
+            if len(waiting) >= _BLOCK:
+                await to_thread.run_sync(new.write, bytes(waiting))
+                waiting.clear()
+        await to_thread.run_sync(new.write, bytes(waiting))
+
+    def _mine(self, request: Request) -> Upload:
+        upload = self._quarantine.named(request.path_params["upload"])
+        if not _may(user_of(request), upload):
+            raise HTTPException(403, "it is somebody else's")
+        return upload
+
+    def _in_use(self, folder: Path) -> bool:
+        """Whether a job that is not over names a file in *folder*."""
+        open_states = (QueuedState.QUEUED, QueuedState.RUNNING)
+        jobs = (job for state in open_states for job in self._table.jobs(state))
+        return any(str(folder.resolve()) in word for job in jobs for word in job.words)
+
+
+def _may(user: User, upload: Upload) -> bool:
+    return upload.owner == user.name or user.role.may(UserRole.ADMIN)
+
+
+def _shape(upload: Upload) -> dict[str, Json]:
+    return {
+        "id": upload.id,
+        "path": upload.path,
+        "name": upload.name,
+        "owner": upload.owner,
+        "files": upload.files,
+        "bytes": upload.bytes,
+        "sha256": upload.sha256,
+        "created": upload.created,
+        "expires": upload.expires,
+    }
