@@ -45,6 +45,12 @@ def tell_kept(name: str) -> None:
         own.kept(name)
 
 
+def say_each(lines: Iterable[str]) -> None:
+    """Print *lines* at once: of thousands, each by itself takes several times as long."""
+    if shown := list(map(printable, lines)):
+        click.echo("\n".join(shown))
+
+
 def say_lines(text: str, *, err: bool = False) -> None:
     """Print *text*, several lines in which no name can hold a line end."""
     for line in text.removesuffix("\n").split("\n"):

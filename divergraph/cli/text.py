@@ -9,7 +9,7 @@ from divergraph.ask.reasons import reason_groups
 from divergraph.ask.sentences import origin_sentence
 from divergraph.ask.trace_answers import TraceStep
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_each
 from divergraph.present.json.shapes import worst_first
 from divergraph.text.words import (
     REASON_WORDS,
@@ -176,17 +176,20 @@ def _why(op: UnmatchedOp) -> str:
 
 def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:
     """The runs and graphs of a store."""
-    for run in runs:
-        counts = run.counts
-        say(
-            f"run    {run.name:24} {run.created}  {run.verdict.value:12} "
-            f"{counts.compared} compared, {counts.over} over a limit"
-        )
-    for info in graphs:
-        say(
-            f"graph  {info.name:24} {info.created}  {info.format:12} "
-            f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}"
-        )
+    say_each(map(_run_line, runs))
+    say_each(
+        f"graph  {info.name:24} {info.created}  {info.format:12} "
+        f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}"
+        for info in graphs
+    )
+
+
+def _run_line(run: Run) -> str:
+    counts = run.counts
+    return (
+        f"run    {run.name:24} {run.created}  {run.verdict.value:12} "
+        f"{counts.compared} compared, {counts.over} over a limit"
+    )
 
 
 def _mark(row: OpRow) -> str:

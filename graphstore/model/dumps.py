@@ -75,7 +75,8 @@ class DumpTensorRef:
     layout, if recorded. ``offset`` and ``nbytes`` place the raw bytes in the file.
     ``layout`` is the stored layout name (``NC1HWC0``, ...), ``groups`` the sub-format
     of grouped convolution weights. ``timestamp`` is in microseconds, 0 if unknown. Whole
-    numbers with a ``scale`` stand for ``scale * (number - zero_point)``.
+    numbers with a ``scale`` stand for ``scale * (number - zero_point)``. ``crc32`` is that
+    of the whole ``.npy`` file, if it lies in an archive, which tells it.
     """
 
     path: Path
@@ -96,6 +97,7 @@ class DumpTensorRef:
     statistics: TensorStatistics | None = None
     scale: float | None = None
     zero_point: int = 0
+    crc32: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Archives of ``numpy.savez``: a zip file with a ``.npy`` file for each array.
 
-Members are read in place where they are stored, and unpacked where they are compressed;
-nothing is unpickled.
+Members are read in place where they are stored, and unpacked where they are compressed; none
+counts whose CRC-32 is not the archive's. Nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -84,6 +84,7 @@ class ArchiveMember:
     header: NpyHeader | DamagedError
     offset: int = 0
     nbytes: int = 0
+    crc32: int | None = None
 
     def ref(self, path: Path, expected: DType | None) -> DumpTensorRef:
         """The array as a tensor of the archive at *path*.
@@ -94,7 +95,13 @@ class ArchiveMember:
         if isinstance(self.header, DamagedError):
             raise self.header
         ref = self.header.ref(path, (self.name, TensorIO.OUTPUT, 0), expected)
-        return replace(ref, format=DumpFormat.NPZ, offset=self.offset, nbytes=self.nbytes)
+        return replace(
+            ref,
+            format=DumpFormat.NPZ,
+            offset=self.offset,
+            nbytes=self.nbytes,
+            crc32=self.crc32,
+        )
 
 
 def read_members(fd: int, size: int) -> tuple[ArchiveMember, ...]:
@@ -117,7 +124,7 @@ def _member(info: zipfile.ZipInfo, fd: int, size: int) -> ArchiveMember:
         header = parse_npy_header(first, info.file_size)
     except DamagedError as damage:
         return ArchiveMember(name, damage)
-    return ArchiveMember(name, header, start, info.compress_size)
+    return ArchiveMember(name, header, start, info.compress_size, info.CRC)
 
 
 def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[np.uint8]]:
@@ -125,11 +132,16 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
     is compressed.
 
     Raises:
-        DamagedError: the file is not what it was when it was listed.
+        DamagedError: the file is damaged, or not what it was when it was listed.
     """
     first = os.pread(fd, min(ref.nbytes, _HEAD), ref.offset)
     if first[: len(_MAGIC)] == _MAGIC:
         header = parse_npy_header(first, ref.nbytes)
+        crc = 0
+        for place in range(ref.offset, ref.offset + ref.nbytes, _CHUNK):
+            end = ref.offset + ref.nbytes
+            crc = zlib.crc32(os.pread(fd, min(_CHUNK, end - place), place), crc)
+        _check_crc(ref, crc)
         return header, ref.offset + header.data_offset
     # As large as its header says, and no larger, whatever the archive holds.
     head = _unpacked(first, _HEAD)
@@ -141,7 +153,14 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
     else:
         data = _unpacked_file(fd, ref, limit)
     header = parse_npy_header(data[:_HEAD], len(data))
+    _check_crc(ref, zlib.crc32(data))
     return header, np.frombuffer(data, np.uint8)[header.data_offset :]
+
+
+def _check_crc(ref: DumpTensorRef, crc: int) -> None:
+    if ref.crc32 is not None and crc != ref.crc32:
+        told = f"its CRC-32 is {crc:08x}, the archive says {ref.crc32:08x}"
+        raise DamagedError(f"the array is damaged: {told}")
 
 
 def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> mmap.mmap:

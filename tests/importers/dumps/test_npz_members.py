@@ -63,3 +63,19 @@ def test_what_is_damaged_far_inside_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr(npz, "_MOST_IN_MEMORY", 1000)
     with pytest.raises(ImportFormatError, match=r"packed data is damaged|the header gives"):
         member(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=lambda save: save.__name__)
+@pytest.mark.parametrize("most_in_memory", [1000, 2**26])
+def test_a_flipped_bit_is_told(tmp_path, monkeypatch, save, most_in_memory):
+    """No other value comes out, wherever in the array's bytes it is."""
+    monkeypatch.setattr(npz, "_MOST_IN_MEMORY", most_in_memory)
+    path = tmp_path / "a.npz"
+    save(path, a=KINDS["noise"])
+    whole = path.read_bytes()
+    for place in np.random.default_rng(2).integers(200, len(whole) - 200, 40):
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(place) % 8
+        path.write_bytes(damaged)
+        with pytest.raises(ImportFormatError, match=r"damaged|the header gives"):
+            member(path)
