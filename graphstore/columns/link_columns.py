@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from graphstore.columns.coded import Bool, Coded, Float, Int, starts
 from graphstore.model import LineageLink, LineageRule, Side
+from graphstore.traverse.arrays import distinct
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ class LinkColumns:
         """The ops of *side* linked with more than one op of the other."""
         other = self._ends(Side.GOLDEN if side is Side.DEVICE else Side.DEVICE).astype(np.int64)
         base = int(other.max()) + 1 if len(other) else 1
-        pairs = np.unique(self._ends(side).astype(np.int64) * base + other)
+        pairs = distinct(self._ends(side).astype(np.int64) * base + other)
         counts = np.bincount(pairs // base, minlength=len(self.ids[side]))
         return np.flatnonzero(counts > 1).astype(np.int32)
 
