@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -119,29 +121,65 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
         yield running
 
 
+@contextmanager
+def writing_client(server: LocalServer) -> Iterator[subprocess.Popen[str]]:
+    """A process that saves and deletes a run again and again; killed at the end."""
+    arguments = [str(MADE), server.url, server.user, str(OPS)]
+    with subprocess.Popen(
+        [sys.executable, "-c", CLIENT, *arguments],
+        env={**os.environ, "SECRET": server.password},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        yield child
+        child.send_signal(signal.SIGKILL)
+
+
+def check_runs_are_whole(store: Neo4jStore) -> None:
+    """That of before, and the one that is written again and again, if it is there."""
+    assert store.run_data("kept") == chain_run("kept", "other", OPS)
+    if any(run.name == "killed" for run in store.runs()):
+        assert store.run_data("killed") == chain_run("killed", "net", OPS)
+    store.repair()
+    assert store.info().pending == ()
+
+
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-kills")
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_a_killed_client_leaves_whole_runs_on_the_server(server: LocalServer, kills: int) -> None:
     moments = random.Random(kills)
-    kept, killed = chain_run("kept", "other", OPS), chain_run("killed", "net", OPS)
     with Neo4jStore(server.url, server.user, server.password) as store:
-        store.save_run(kept, replace=True)
+        store.save_run(chain_run("kept", "other", OPS), replace=True)
         for _ in range(kills):
-            arguments = [str(MADE), server.url, server.user, str(OPS)]
-            with subprocess.Popen(
-                [sys.executable, "-c", CLIENT, *arguments],
-                env={**os.environ, "SECRET": server.password},
-                stdout=subprocess.PIPE,
-                text=True,
-            ) as child:
-                assert child.stdout is not None
-                assert child.stdout.readline() == "ready\n"
+            with writing_client(server):
                 time.sleep(moments.uniform(0.0, 4.0))
-                child.send_signal(signal.SIGKILL)
-            assert store.run_data("kept") == kept
-            if any(run.name == "killed" for run in store.runs()):
-                assert store.run_data("killed") == killed
-            store.repair()
-            assert store.info().pending == ()
+            check_runs_are_whole(store)
+
+
+@pytest.mark.neo4j
+@pytest.mark.xdist_group("neo4j-kills")
+@pytest.mark.timeout(14_400)
+@pytest.mark.exhaustive  # test_neo4j_restarts kills one in every run of the tests
+@pytest.mark.parametrize("kills", [200])
+def test_a_killed_server_comes_back_with_whole_runs(tmp_path: Path, kills: int) -> None:
+    moments = random.Random(kills)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    for left in reversed(range(kills + 1)):
+        with (
+            local_server(tmp_path, version=LTS_HERE, port=port, start_seconds=400) as running,
+            Neo4jStore(running.url, running.user, running.password) as store,
+        ):
+            if left == kills:
+                store.save_run(chain_run("kept", "other", OPS))
+            check_runs_are_whole(store)
+            if left:
+                with writing_client(running):
+                    time.sleep(moments.uniform(0.0, 4.0))
+                    os.kill(running.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Works for the tests of jobs, in a module of its own so that workers can import it."""
+"""Works for tests of jobs, in a module of its own so that workers can import it."""
 
 from __future__ import annotations
 
