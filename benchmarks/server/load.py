@@ -4,7 +4,8 @@
 
 Starts ``divergraph serve`` on the store, has so many clients ask for pages of its first run, in
 several orders and through several filters, at a fixed rate altogether, and prints how long answers
-took, from the moment they were due, and what the server used.
+took, from the moment they were due, and what the server used. With ``--others`` each page begins
+behind another op, so that no answer was given before.
 """
 
 from __future__ import annotations
@@ -16,10 +17,8 @@ import random
 import subprocess
 import sys
 import time
-from http import HTTPStatus
 from pathlib import Path
-
-import httpx
+from urllib.parse import quote, urlsplit
 
 _PAGES = (
     "",
@@ -28,6 +27,7 @@ _PAGES = (
     "&sort=-cos&where=cos<0.9",
     "&where=type:Conv*",
 )
+_KNOWN = 5000
 
 
 def main() -> None:
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--others", action="store_true", help="no page twice")
     given = parser.parse_args()
     command = [sys.executable, "-m", "divergraph", "serve", "--port", "0", "--json"]
     with subprocess.Popen(
@@ -50,37 +51,58 @@ def main() -> None:
         while not said.endswith("}\n"):
             said += server.stdout.readline()
         try:
-            asyncio.run(_ask(json.loads(said)["url"], given, server.pid))
+            asyncio.run(_ask(urlsplit(json.loads(said)["url"]).port or 0, given, server.pid))
         finally:
             server.terminate()
 
 
-async def _ask(url: str, given: argparse.Namespace, pid: int) -> None:
-    limits = httpx.Limits(max_connections=given.clients, max_keepalive_connections=given.clients)
-    async with httpx.AsyncClient(
-        base_url=url, limits=limits, timeout=60, trust_env=False
-    ) as client:
-        run = (await client.get("/v1/runs")).json()["runs"][0]["run"]
-        began = time.perf_counter()
-        first = await client.get(f"/v1/runs/{run}/ops?limit=100")
-        print(f"first page, nothing read yet: {time.perf_counter() - began:.2f} s")
-        pages = (*_PAGES, f"&after={first.json()['ops'][-1]['op']}")
-        before, start = _cpu_seconds(pid), time.perf_counter()
-        taken: list[float] = []
-        failed = 0
-        count = int(given.rate * given.seconds)
+class _Client:
+    """One connection that asks one question after the other, with little work of its own."""
 
-        async def one(number: int) -> None:
-            nonlocal failed
-            due = start + number / given.rate
-            await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            page = random.choice(pages)
-            answer = await client.get(f"/v1/runs/{run}/ops?limit=100{page}")
-            failed += answer.status_code != HTTPStatus.OK
-            taken.append(time.perf_counter() - due)
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._turn = asyncio.Lock()
 
-        await asyncio.gather(*map(one, range(count)))
-        wall = time.perf_counter() - start
+    async def get(self, path: str) -> tuple[int, bytes]:
+        """The status and the body of an answer."""
+        async with self._turn:
+            if self._streams is None:
+                self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+            reader, writer = self._streams
+            writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+            head = await reader.readuntil(b"\r\n\r\n")
+            lines = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
+            body = await reader.readexactly(int(lines[b"content-length"]))
+            return int(head.split(b" ", 2)[1]), body
+
+
+async def _ask(port: int, given: argparse.Namespace, pid: int) -> None:
+    clients = [_Client(port) for _ in range(given.clients)]
+    run = json.loads((await clients[0].get("/v1/runs"))[1])["runs"][0]["run"]
+    began = time.perf_counter()
+    first = json.loads((await clients[0].get(f"/v1/runs/{run}/ops?limit=100"))[1])
+    print(f"first page, nothing read yet: {time.perf_counter() - began:.2f} s")
+    pages = [*_PAGES, f"&after={quote(first['ops'][-1]['op'])}"]
+    if given.others:
+        known = json.loads((await clients[0].get(f"/v1/runs/{run}/ops?limit={_KNOWN}"))[1])["ops"]
+        pages = [f"{page}&after={quote(op['op'])}" for page in ("", "&sort=rel") for op in known]
+    before, start = _cpu_seconds(pid), time.perf_counter()
+    taken: list[float] = []
+    failed = 0
+    count = int(given.rate * given.seconds)
+
+    async def one(number: int) -> None:
+        nonlocal failed
+        due = start + number / given.rate
+        await asyncio.sleep(max(0.0, due - time.perf_counter()))
+        page = random.choice(pages)
+        status, _ = await clients[number % given.clients].get(f"/v1/runs/{run}/ops?limit=100{page}")
+        failed += status != 200
+        taken.append(time.perf_counter() - due)
+
+    await asyncio.gather(*map(one, range(count)))
+    wall = time.perf_counter() - start
     taken.sort()
     parts = (("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("worst", 1.0))
     shown = (f"{name} {1000 * taken[int(part * (count - 1))]:.0f} ms" for name, part in parts)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import OrderedDict
 from http import HTTPStatus
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -25,6 +25,7 @@ _OPEN = ("/healthz", "/readyz")
 """What a load balancer asks, without a token."""
 _SAFE = ("GET", "HEAD", "OPTIONS")
 _CLIENTS = 10_000
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^][:@/\s]+)(?::[0-9]*)?")
 
 # Nothing we answer is to be run, framed or guessed at by a browser.
 _HEADERS = (
@@ -81,8 +82,7 @@ class Access:
     def _user_or_problem(self, scope: Scope) -> User | Problem:
         headers = Headers(scope=scope)
         known = self._settings.known_hosts
-        host = urlsplit(f"//{headers.get('host', '')}").hostname or ""
-        if known and host not in known:
+        if known and _asked_name(headers) not in known:
             # A page of a stranger whose name suddenly means 127.0.0.1 asks under its own.
             hint = "start it with --allow-host NAME if it should be"
             return of_status(HTTPStatus.MISDIRECTED_REQUEST, "this is not its name", hint)
@@ -119,7 +119,13 @@ class Access:
 def _is_foreign(headers: Headers) -> bool:
     """Whether a browser says that a page from elsewhere sent this."""
     origin = headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc != headers.get("host")
+    return origin is not None and origin.partition("://")[2] != headers.get("host")
+
+
+def _asked_name(headers: Headers) -> str:
+    """The name under which the server is asked, without a port; "" if that is none, or several."""
+    found = [_HOST.fullmatch(text) for text in headers.getlist("host")]
+    return found[0][1].strip("[]").lower() if len(found) == 1 and found[0] else ""
 
 
 def _tell(scope: Scope, found: User | Problem, status: int, seconds: float) -> None:

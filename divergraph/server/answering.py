@@ -15,6 +15,7 @@ from divergraph.present.json.shapes import Json, json_text
 from divergraph.questions.listings import OpsQuestion
 from divergraph.questions.question import Question, question_of
 from divergraph.server.asking import AskingPool
+from divergraph.server.encoded import EncodedAnswer, EncodedAnswers
 from divergraph.server.parameters import values_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute
@@ -48,17 +49,24 @@ def document(
     shape: Mapping[str, Json], headers: Mapping[str, str] | None = None, status: int = 200
 ) -> Response:
     """*shape* as the command line prints it."""
-    text = printable_json(json_text(shape), ascii_only=False)
-    return Response(f"{text}\n", status, headers, media_type="application/json")
+    return Response(encoded(shape), status, headers, media_type="application/json")
+
+
+def encoded(shape: Mapping[str, Json]) -> bytes:
+    """*shape* as the command line prints it."""
+    return f"{printable_json(json_text(shape), ascii_only=False)}\n".encode()
 
 
 class Answering:
     """Answers questions about *store*, as many at once as *pool* allows."""
 
-    def __init__(self, store: GraphStore, pool: AskingPool, roots: Roots) -> None:
+    def __init__(
+        self, store: GraphStore, pool: AskingPool, roots: Roots, kept: EncodedAnswers
+    ) -> None:
         self.store = store
         self.pool = pool
         self._roots = roots
+        self._kept = kept
 
     def endpoint(self, route: QuestionRoute) -> Endpoint:
         """What answers the address of *route*."""
@@ -96,9 +104,11 @@ class Answering:
         it is about is as it was."""
 
         def work(cancellation: Cancellation) -> Response:
-            if reads_files and target is not None:
+            if target is None:
+                return document(question.json(question.ask(self.store, cancellation)))
+            if reads_files:
                 self.check_files(target)
-            return self._answer(request, question, target, cancellation)
+            return self._answer(request, question, target, cancellation, keep=not reads_files)
 
         return await self.pool.answer(request, work)
 
@@ -106,19 +116,33 @@ class Answering:
         self,
         request: Request,
         question: Question[Any],
-        target: str | None,
+        target: str,
         cancellation: Cancellation,
+        *,
+        keep: bool,
     ) -> Response:
-        headers = {}
-        if target is not None:
-            headers["ETag"] = self.tag(question, target)
-            if request.headers.get("if-none-match") == headers["ETag"]:
-                return Response(status_code=304, headers=headers)
-        answer = question.ask(self.store, cancellation)
+        tag = self.tag(question, target)
+        headers = {"ETag": tag}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        place = f"{request.url.path} {tag}"
+        answer = self._kept.get(place) if keep else None
+        if answer is None:
+            answer = self._encoded(request, question, cancellation)
+            if keep:
+                self._kept.keep(place, answer)
+        if answer.link:
+            headers["Link"] = answer.link
+        return Response(answer.body, 200, headers, media_type="application/json")
+
+    def _encoded(
+        self, request: Request, question: Question[Any], cancellation: Cancellation
+    ) -> EncodedAnswer:
+        answer, link = question.ask(self.store, cancellation), ""
         if isinstance(question, OpsQuestion) and len(answer) == question.limit:
             following = request.url.include_query_params(after=answer[-1].id)
-            headers["Link"] = f'<{following.path}?{following.query}>; rel="next"'
-        return document(question.json(answer), headers)
+            link = f'<{following.path}?{following.query}>; rel="next"'
+        return EncodedAnswer(encoded(question.json(answer)), link)
 
     def tag(self, question: object, target: str) -> str:
         """Changes with what is kept under *target*, which is written once and replaced whole."""

@@ -21,6 +21,7 @@ from divergraph.server.asking import AskingPool, ClientGoneError
 from divergraph.server.changing import ChangingRoutes
 from divergraph.server.cypher_routes import CypherRoutes
 from divergraph.server.downloads import DownloadRoutes
+from divergraph.server.encoded import EncodedAnswers
 from divergraph.server.figures import RequestFigures
 from divergraph.server.health import HealthRoutes
 from divergraph.server.jobs.job_table import JobTable
@@ -53,7 +54,8 @@ _CLIENT_GONE = 499
 def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
-    answering, figures = Answering(store, pool, roots), RequestFigures()
+    answering = Answering(store, pool, roots, EncodedAnswers(settings.limits.kept << 20))
+    figures = RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
     uploads = None if runner is None else _uploads(answering, settings, runner)
     jobs = None
@@ -75,6 +77,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         yield
         if runner is not None:
             runner.end()
+        pool.close()
         store.close()
 
     routes = [

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-import anyio
-from anyio import to_thread
 from starlette.requests import Request
 
 from graphstore.cancellation import Cancellation
 
 _T = TypeVar("_T")
 _LOOK_SECONDS = 0.25
+"""So often is looked whether who asked is still there; most answers take less."""
 
 
 class ClientGoneError(Exception):
@@ -23,7 +24,7 @@ class AskingPool:
     """Threads that answer, ``workers`` at once; who comes later waits for a turn."""
 
     def __init__(self, workers: int) -> None:
-        self._limiter = anyio.CapacityLimiter(workers)
+        self._threads = ThreadPoolExecutor(workers, thread_name_prefix="answers")
 
     async def answer(self, request: Request, work: Callable[[Cancellation], _T]) -> _T:
         """What *work* returns; its database query is stopped if the client goes away.
@@ -32,36 +33,24 @@ class AskingPool:
             ClientGoneError: it went.
         """
         cancellation = Cancellation()
-        gone = False
 
-        async def watch() -> None:
-            nonlocal gone
-            while not await request.is_disconnected():
-                await anyio.sleep(_LOOK_SECONDS)
-            gone = True
+        def in_turn() -> _T:
+            cancellation.check()  # whoever waited for a turn may have gone meanwhile
+            return work(cancellation)
+
+        found = asyncio.get_running_loop().run_in_executor(self._threads, in_turn)
+        try:
+            while not (await asyncio.wait({found}, timeout=_LOOK_SECONDS))[0]:
+                if not cancellation.cancelled and await request.is_disconnected():
+                    cancellation.cancel()
+        except asyncio.CancelledError:  # the server ends
             cancellation.cancel()
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(watch)
-            # an error that left the block would come out as a group of errors
-            found = await to_thread.run_sync(_outcome, work, cancellation, limiter=self._limiter)
-            tasks.cancel_scope.cancel()
-        if gone:
+            raise
+        if cancellation.cancelled:
+            found.exception()  # nobody is to be told
             raise ClientGoneError
-        if isinstance(found, _Failed):
-            raise found.error
-        return found
+        return found.result()
 
-
-class _Failed:
-    """How work ended that raised an error."""
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
-
-
-def _outcome(work: Callable[[Cancellation], _T], cancellation: Cancellation) -> _T | _Failed:
-    try:
-        return work(cancellation)
-    except Exception as error:  # noqa: BLE001 - raised where it is waited for
-        return _Failed(error)
+    def close(self) -> None:
+        """Answer nothing more, once what is asked is answered."""
+        self._threads.shutdown()

@@ -42,9 +42,7 @@ class Roots:
             if self.folders is None:
                 return Path(text).expanduser().resolve()
             raise HTTPException(403, f"paths start with a root: {', '.join(self.named) or 'none'}:")
-        path = (folder / below.lstrip("/")).resolve()
-        check_within(folder, path)
-        return path
+        return path_within(folder, below)
 
     def check(self, paths: Iterable[Path]) -> None:
         """Return if the files and folders *paths* lie in the roots, and no link leads out of them.
@@ -55,6 +53,8 @@ class Roots:
         if self.folders is None:
             return
         for path in paths:
+            if path.exists() and not path.is_file() and not path.is_dir():
+                raise HTTPException(403, "it is no file and no folder")
             if not all(self._hold(each) for each in _with_links(path)):
                 raise HTTPException(403, "the files are in none of the server's roots")
 
@@ -71,13 +71,18 @@ class Roots:
         return any(real.is_relative_to(folder) for folder in self.folders or ())
 
 
-def check_within(folder: Path, path: Path) -> None:
-    """Return if *path* lies in *folder*, and no link below it leads out of it.
+def path_within(folder: Path, below: str) -> Path:
+    """The file or folder called *below* in *folder*; it need not be there.
 
     Raises:
-        HTTPException: it does not; where it lies is not said.
+        HTTPException: it lies elsewhere, a link in it leads elsewhere, or it is no path at all.
     """
-    Roots((folder,)).check([path])
+    try:
+        path = (folder / below.lstrip("/")).resolve()
+        Roots((folder,)).check([path])
+    except (OSError, RuntimeError, ValueError) as error:  # too long, or links without an end
+        raise HTTPException(400, "no file can be called so in a root") from error
+    return path
 
 
 def _with_links(path: Path) -> Iterator[Path]:

@@ -10,12 +10,12 @@ from collections.abc import Callable
 import uvicorn
 
 from divergraph.server.app import make_app
+from divergraph.server.listening.strict_protocol import strict_protocol
 from divergraph.server.settings import ServerSettings
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.open_store import open_store
 
-_HEADER_BYTES = 32 * 1024
 _GRACE_SECONDS = 10
 _IDLE_SECONDS = 30
 
@@ -49,8 +49,7 @@ def server_of(settings: ServerSettings, store: GraphStore) -> uvicorn.Server:
         server_header=False,
         proxy_headers=settings.behind_proxy,
         limit_concurrency=settings.limits.connections,
-        h11_max_incomplete_event_size=_HEADER_BYTES,
-        http="h11",
+        http=strict_protocol(settings.limits),
         ws="none",
         timeout_keep_alive=_IDLE_SECONDS,
         timeout_graceful_shutdown=_GRACE_SECONDS,

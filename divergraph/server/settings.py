@@ -38,13 +38,18 @@ class UploadLimits:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one client may take: bytes of a body, seconds to send it, requests a second (and at
-    once), rows of a page; ``workers`` are questions answered at once, ``connections`` clients.
+    """How much one client may take: bytes of a head (address and headers) and seconds to send it,
+    seconds to read nothing of an answer, bytes of a body, seconds to send it, requests a second
+    (and at once), rows of a page; ``workers`` are questions answered at once, ``connections``
+    clients. Answers sent last are kept, so many MiB of them.
 
     ``jobs`` run at once, ``jobs_of_one`` of them of one user, who may have ``waiting`` more in the
     queue; one that takes ``job_seconds``, or ``job_memory`` MiB, is stopped. ``claim_seconds``
     after a job was taken its process must have a folder."""
 
+    head: int = 32 << 10
+    head_seconds: float = 10.0
+    unread_seconds: float = 30.0
     body: int = 1 << 20
     body_seconds: float = 10.0
     rate: float = 200.0
@@ -52,6 +57,7 @@ class Limits:
     page: int = 10_000
     workers: int = 8
     connections: int = 1000
+    kept: int = 64
     jobs: int = 2
     jobs_of_one: int = 2
     waiting: int = 100

@@ -38,6 +38,9 @@ def printable_json(text: str, *, ascii_only: bool) -> str:
     JSON has escapes of its own, so nothing of the data is lost: U+202E becomes ``\\u202e``.
     """
 
+    if text.isascii() and "\x7f" not in text:  # JSON has escaped what comes before the space
+        return text
+
     def shown(found: re.Match[str]) -> str:
         char = found[0]
         return char if char.isprintable() and not ascii_only else _json_escape(char)

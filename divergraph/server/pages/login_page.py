@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -58,6 +58,5 @@ class LoginPage:
 
 def _own_path(text: str) -> str:
     """*text* if it is an address of this server without its name, else the first page."""
-    parts = urlsplit(text)
-    plain = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
-    return text if plain and not parts.scheme and not parts.netloc and "\\" not in text else "/"
+    plain = text.startswith("/") and not text.startswith("//") and text.isprintable()
+    return text if plain and "\\" not in text else "/"

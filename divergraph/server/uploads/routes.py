@@ -17,7 +17,7 @@ from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.asking import ClientGoneError
 from divergraph.server.jobs.job_table import JobTable, QueuedState
 from divergraph.server.parameters import plain_values
-from divergraph.server.roots import Roots, check_within
+from divergraph.server.roots import Roots, path_within
 from divergraph.server.settings import UPLOADS, Limits
 from divergraph.server.tokens import User, UserRole
 from divergraph.server.uploads.quarantine import NewUpload, Quarantine, Upload
@@ -103,10 +103,7 @@ class UploadRoutes:
         upload = self._quarantine.named(name)
         if not _may(user, upload):
             raise HTTPException(403, "it is somebody else's")
-        folder = self._quarantine.folder(upload).resolve()
-        path = (folder / rest.lstrip("/")).resolve()
-        check_within(folder, path)
-        return path
+        return path_within(self._quarantine.folder(upload).resolve(), rest)
 
     async def _receive(self, request: Request, new: NewUpload) -> None:
         """Write the body, as fast as the client must send it.
