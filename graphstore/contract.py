@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import NameTakenError
 from graphstore.model import (
+    Baseline,
     Comparison,
     Finding,
     LineageLink,
     ModelGraph,
+    Note,
     Op,
     OpState,
     Origin,
     Run,
+    RunStanding,
     Side,
 )
 
@@ -272,6 +275,52 @@ class GraphStore(ABC):
     @abstractmethod
     def run_data(self, name: str) -> RunData:
         """Everything of a run, equal to what was saved."""
+
+    @abstractmethod
+    def notes(self, model: str | None = None) -> list[Note]:
+        """All notes, or those on one model, oldest first."""
+
+    @abstractmethod
+    def keep_note(self, note: Note) -> None:
+        """Keep *note*, in place of an earlier one of its id.
+
+        Raises:
+            InputError: it says nothing, or too much.
+        """
+
+    @abstractmethod
+    def delete_note(self, note: str) -> None:
+        """Remove the note of this id.
+
+        Raises:
+            UnknownNameError: there is none.
+        """
+
+    @abstractmethod
+    def baselines(self) -> list[Baseline]:
+        """The baselines, one a model, by model. Deleting its run deletes one; renaming does
+        not."""
+
+    @abstractmethod
+    def keep_baseline(self, baseline: Baseline) -> None:
+        """Let other runs of the model be held against this one."""
+
+    @abstractmethod
+    def drop_baseline(self, model: str) -> None:
+        """Let the model have no baseline.
+
+        Raises:
+            UnknownNameError: it has none.
+        """
+
+    @abstractmethod
+    def standings(self) -> list[RunStanding]:
+        """What was kept of how runs stand against baselines; runs never change, so it is true as
+        long as both are there."""
+
+    @abstractmethod
+    def keep_standing(self, standing: RunStanding) -> None:
+        """Keep how a run stands, if the store may be written: it can be reckoned again."""
 
     @abstractmethod
     def info(self) -> StoreInfo:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphstore.model import ErrorSplit, Level, Metric, MetricSet, OpState, Reason, Shape, Side
+from graphstore.model import (
+    ErrorSplit,
+    Level,
+    Metric,
+    MetricSet,
+    Note,
+    OpState,
+    Reason,
+    Shape,
+    Side,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +27,7 @@ class OpRow:
     the worst relative error of the nearest measured ancestors, None if unknown.
     ``origins`` are the ids of the origins an inherited error can come from. ``split`` is
     that of the op's most suspicious output (None: no root-cause analysis was made).
+    ``notes`` are what somebody wrote of its originals, where a list was asked for them.
     Outside a run (an imported graph) ``state`` and what follows are None or empty.
     """
 
@@ -41,3 +52,4 @@ class OpRow:
     gain: float | None = None
     origins: tuple[str, ...] = ()
     split: ErrorSplit | None = None
+    notes: tuple[Note, ...] = ()

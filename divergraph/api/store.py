@@ -21,8 +21,8 @@ from graphstore.contract import (
     StoreInfo,
 )
 from graphstore.errors import InputError
+from graphstore.model import Baseline, Note, RunStanding, Side
 from graphstore.model import Run as RunRecord
-from graphstore.model import Side
 
 if TYPE_CHECKING:
     import networkx
@@ -143,6 +143,60 @@ class Store:
     def delete(self, name: str) -> None:
         """Remove a run or imported graph."""
         self._contents.delete(name)
+
+    def notes(self, run: str | None = None, op: str | None = None) -> Rows[Note]:
+        """All notes, those on the model of a *run*, or on one of its ops, oldest first."""
+        from divergraph.ask.memory.notes import list_notes
+
+        return Rows(Note, list_notes(self._contents, run, op))
+
+    def add_note(
+        self, run: str, op: str, text: str, *, output: int | None = None, bookmark: bool = False
+    ) -> Note:
+        """Note something on a golden *op* of the model of *run*, or the device *op* made of it.
+
+        Raises:
+            UnknownNameError: no such run or op.
+            InputError: the op stands for no golden op; the note says nothing.
+        """
+        from divergraph.ask.memory.authors import author_name
+        from divergraph.ask.memory.notes import add_note
+
+        author = author_name()
+        return add_note(self._contents, run, op, text, author, output=output, bookmark=bookmark)
+
+    def edit_note(self, note: str, text: str) -> Note:
+        """Let the note of this id say *text*."""
+        from divergraph.ask.memory.notes import edit_note
+
+        return edit_note(self._contents, note, text)
+
+    def delete_note(self, note: str) -> None:
+        """Remove the note of this id."""
+        self._contents.delete_note(note)
+
+    def baselines(self) -> Rows[Baseline]:
+        """The runs others are held against, one a model."""
+        return Rows(Baseline, self._contents.baselines())
+
+    def set_baseline(self, run: str) -> Baseline:
+        """Let other runs of the model of *run* be held against it."""
+        from divergraph.ask.memory.authors import author_name
+        from divergraph.ask.memory.baselines import set_baseline
+
+        return set_baseline(self._contents, run, author_name())
+
+    def drop_baseline(self, run: str) -> Baseline:
+        """Let the model of *run* have no baseline; returns the one it had."""
+        from divergraph.ask.memory.baselines import drop_baseline
+
+        return drop_baseline(self._contents, run)
+
+    def standings(self) -> Rows[RunStanding]:
+        """How runs stand against the baseline of their model, oldest run first."""
+        from divergraph.ask.memory.baselines import standings
+
+        return Rows(RunStanding, list(standings(self._contents, self._contents.runs()).values()))
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a run or imported graph another name.

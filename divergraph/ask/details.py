@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from divergraph.ask.answers import OpDetail, TensorRow, UnmatchedOp, UnmatchedOps
 from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
+from divergraph.ask.memory.notes import with_notes
 from divergraph.ask.sentences import deed_sentence
 from divergraph.text.words import REASON_WORDS
 from divergraph.thresholds.verdicts import worst
@@ -34,7 +35,7 @@ def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE)
     """
     facts = load_facts(store, target, side)
     op_id = resolve_op(store, target, op, side)
-    row = facts.rows[facts.arrays.number[op_id]]
+    (row,) = with_notes(store, facts.run, [facts.rows[facts.arrays.number[op_id]]])
     near = _Near(store, facts, target, op_id)
     value = near.ops[op_id]
     return OpDetail(

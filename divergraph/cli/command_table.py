@@ -109,6 +109,12 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         ),
     },
     "The store": {
+        "note": ListedCommand(
+            "cli.manage.memory_commands", "Write down what is known of an op, for all its runs."
+        ),
+        "baseline": ListedCommand(
+            "cli.manage.memory_commands", "Say which run of a model others are held against."
+        ),
         "delete": ListedCommand(
             "cli.ask.listing_commands", "Remove a run or imported graph from the store."
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
+from divergraph.ask.memory.baselines import standing_text
 from divergraph.ask.reasons import reason_groups
 from divergraph.ask.sentences import origin_sentence
 from divergraph.ask.trace_answers import TraceStep
@@ -25,8 +26,10 @@ from graphstore.model import (
     Comparison,
     LineageLink,
     Method,
+    Note,
     Origin,
     Run,
+    RunStanding,
     TensorIO,
 )
 from graphstore.op_row import OpRow
@@ -109,6 +112,8 @@ def show_rows(rows: Iterable[OpRow]) -> None:
     columns = _Columns(items)
     for row in items:
         say(f"{_mark(row)} {row.topo:5}  {columns.text(row)}  {row.id}")
+        for note in row.notes:
+            say(f"        note on {note.about}: {note_text(note)}")
     say(counted(len(items), "op"))
 
 
@@ -119,6 +124,12 @@ def show_steps(steps: Sequence[TraceStep]) -> None:
         row = step.row
         gain = f"x{row.gain:.3g}" if row.gain is not None else ""
         say(f"{_mark(row)} {step.distance:4}  {columns.tail(row)}  {gain:>9}  {row.id}")
+
+
+def note_text(note: Note) -> str:
+    """What a note says, and who wrote it when."""
+    kind = "bookmark" if note.bookmark and not note.text else " ".join(note.text.split())
+    return f"{kind}  ({note.author}, {note.changed[:10]})"
 
 
 class _Columns:
@@ -174,9 +185,11 @@ def _why(op: UnmatchedOp) -> str:
     return f"{words}: {op.detail}" if op.detail else words
 
 
-def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:
-    """The runs and graphs of a store."""
-    say_each(map(_run_line, runs))
+def show_runs(
+    runs: Iterable[Run], graphs: Iterable[GraphInfo], standings: Mapping[str, RunStanding]
+) -> None:
+    """The runs and graphs of a store; below a run how it stands against its baseline."""
+    say_each(line for run in runs for line in _run_lines(run, standings.get(run.name)))
     say_each(
         f"graph  {info.name:24} {info.created}  {info.format:12} "
         f"{counted(info.ops, 'op')}, {counted(info.edges, 'edge')}"
@@ -184,12 +197,16 @@ def show_runs(runs: Iterable[Run], graphs: Iterable[GraphInfo]) -> None:
     )
 
 
-def _run_line(run: Run) -> str:
+def _run_lines(run: Run, standing: RunStanding | None) -> Iterable[str]:
     counts = run.counts
-    return (
+    yield (
         f"run    {run.name:24} {run.created}  {run.verdict.value:12} "
         f"{counts.compared} compared, {counts.over} over a limit"
     )
+    if standing is not None:
+        yield f"       {standing_text(standing)}"
+        if standing.decides:
+            yield f"       {standing.decides}"
 
 
 def _mark(row: OpRow) -> str:

@@ -6,23 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from divergraph.ask import op_rows, ops_between
-from divergraph.ask.facts import OpPage
+from divergraph.ask.facts import OpPage, find_run
+from divergraph.ask.memory.baselines import standings
+from divergraph.ask.memory.notes import with_notes
 from divergraph.ask.op_order import Order
-from divergraph.present.json.shapes import Json, graph_info_json, row_json, run_summary_json
+from divergraph.present.json.memory import noted_row_json, standing_json
+from divergraph.present.json.shapes import Json, graph_info_json, run_summary_json
 from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphInfo, GraphStore
 from graphstore.filter import parse_filter
-from graphstore.model import Run, Side
+from graphstore.model import Run, RunStanding, Side
 from graphstore.op_row import OpRow
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """The runs and imported graphs of a store, oldest first."""
+    """The runs and imported graphs of a store, oldest first, and how runs stand against the
+    baseline of their model, by name."""
 
     runs: Sequence[Run]
     graphs: Sequence[GraphInfo]
+    standings: Mapping[str, RunStanding]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +36,19 @@ class EntriesQuestion(Question[Entries]):
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Entries:
         """Both, oldest first."""
-        return Entries(store.runs(), store.graphs())
+        runs = store.runs()
+        return Entries(runs, store.graphs(), standings(store, runs))
 
     def json(self, answer: Entries) -> Mapping[str, Json]:
         """What ``runs`` prints."""
         return {
-            "runs": [run_summary_json(run) for run in answer.runs],
+            "runs": [
+                {
+                    **run_summary_json(run),
+                    "baseline": standing_json(answer.standings.get(run.name)),
+                }
+                for run in answer.runs
+            ],
             "graphs": [graph_info_json(info) for info in answer.graphs],
         }
 
@@ -65,11 +77,12 @@ class OpsQuestion(Question[Sequence[OpRow]]):
         wanted = parse_filter(self.where) if self.where else None
         order = Order(self.order.removeprefix("-"), self.order.startswith("-"))
         page = OpPage(order, self.after, self.limit)
-        return op_rows(store, self.run, self.side, wanted, page)
+        rows = op_rows(store, self.run, self.side, wanted, page)
+        return with_notes(store, find_run(store, self.run), rows)
 
     def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
         """What ``ops`` prints."""
-        return {"run": self.run, "ops": [row_json(row) for row in answer]}
+        return {"run": self.run, "ops": [noted_row_json(row) for row in answer]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +95,10 @@ class BetweenQuestion(Question[Sequence[OpRow]]):
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
         """Both ends and all between, in execution order; none if no path leads there."""
-        return ops_between(store, self.run, self.start, self.end)
+        rows = ops_between(store, self.run, self.start, self.end)
+        return with_notes(store, find_run(store, self.run), rows)
 
     def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
         """What ``between`` prints."""
-        ops: list[Json] = [row_json(row) for row in answer]
+        ops: list[Json] = [noted_row_json(row) for row in answer]
         return {"run": self.run, "start": self.start, "end": self.end, "ops": ops}

@@ -147,7 +147,8 @@ class Answering:
     def tag(self, question: object, target: str) -> str:
         """Changes with what is kept under *target*, which is written once and replaced whole."""
         try:
-            kept = codec.text_of(self.store.run(target))
+            run = self.store.run(target)
+            kept = codec.text_of(run) + codec.text_of(self.store.notes(run.golden))
         except UnknownNameError:
             infos = (info for info in self.store.graphs() if info.name == target)
             if (info := next(infos, None)) is None:

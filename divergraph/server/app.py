@@ -31,6 +31,7 @@ from divergraph.server.login.forms import FormSeals
 from divergraph.server.login.people import KnownPeople
 from divergraph.server.login.sessions import Sessions
 from divergraph.server.login.shares import ShareFile
+from divergraph.server.memory_routes import MemoryRoutes
 from divergraph.server.openapi import openapi
 from divergraph.server.pages.doors import Doors, wants_page
 from divergraph.server.pages.rendering import Pages
@@ -83,6 +84,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     routes = [
         *_asking_routes(answering, settings.limits),
         *_changing_routes(ChangingRoutes(answering, settings.limits)),
+        *MemoryRoutes(answering, settings.limits).routes(),
         *([] if jobs is None else _job_routes(jobs)),
         *([] if uploads is None else _upload_routes(uploads)),
         *page_routes(answering, pages, roots, people.sessions, people.shares, jobs),

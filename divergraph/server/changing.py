@@ -7,6 +7,8 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
+from divergraph.ask.memory.baselines import delete_entry
+from divergraph.present.json.memory import deleted_answer
 from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object, text_field
 from divergraph.server.settings import Limits
@@ -39,5 +41,4 @@ class ChangingRoutes:
         return document({"renamed": old, "to": new})
 
     def _delete(self, name: str, _cancellation: Cancellation) -> Response:
-        self._answering.store.delete(name)
-        return document({"deleted": name})
+        return document(deleted_answer(name, delete_entry(self._answering.store, name)))

@@ -60,6 +60,25 @@ _NEW_NAME: Schema = {
     "properties": {"name": _TEXT},
 }
 
+_SAID: Schema = {**_TEXT, "pattern": r"\S", "maxLength": 10_000}
+_NEW_TEXT: Schema = {
+    "type": "object",
+    "required": ["text"],
+    "additionalProperties": False,
+    "properties": {"text": _SAID},
+}
+_NEW_NOTE: Schema = {
+    "type": "object",
+    "required": ["run", "op"],
+    "additionalProperties": False,
+    "properties": {
+        "run": {**_TEXT, "pattern": r"\S"},
+        "op": {**_TEXT, "pattern": r"\S", "description": "A golden op, or the device op of it."},
+        "text": {**_TEXT, "maxLength": 10_000, "description": "A bookmark needs none."},
+        "output": {"type": ["integer", "null"], "minimum": 0},
+        "bookmark": {"type": "boolean"},
+    },
+}
 _SENT: list[Schema] = [
     {"name": "name", "in": "query", "required": True, "schema": {**_TEXT, "minLength": 1}},
     {
@@ -82,6 +101,7 @@ _JOB_REQUEST: Schema = {
 
 _OTHERS = (
     *("QueryRows", "QueryList", "QueryPlan", "RenamedEntry", "DeletedEntry"),
+    *("NoteEntry", "DeletedNote", "BaselineEntry"),
     *("JobEntry", "JobsAnswer", "StoppedJob", "UploadEntry", "UploadsAnswer", "DeletedUpload"),
 )
 """What is answered to no question of the table."""
@@ -98,6 +118,7 @@ def openapi() -> str:
     for described in (
         _cypher(shapes),
         _changes(shapes),
+        _memory(shapes),
         _jobs(shapes),
         _uploads(shapes),
         _downloads(),
@@ -137,6 +158,23 @@ def _changes(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
         found[place] = {"delete": _operation("Remove it.", run, shapes["DeletedEntry"])}
         found[f"{place}/name"] = {"put": {**renamed, "parameters": run}}
     return found
+
+
+def _memory(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
+    """What a team says of its models."""
+    run, note, kept = [_in_path("run")], [_in_path("note")], shapes["BaselineEntry"]
+    edited = _posted("Let the note say something else.", _NEW_TEXT, shapes["NoteEntry"])
+    return {
+        f"{VERSION}/notes": {"post": _posted("Note an op.", _NEW_NOTE, shapes["NoteEntry"])},
+        f"{VERSION}/notes/{{note}}": {
+            "put": {**edited, "parameters": note},
+            "delete": _operation("Remove it.", note, shapes["DeletedNote"]),
+        },
+        f"{VERSION}/runs/{{run}}/baseline": {
+            "put": _operation("Make it the baseline of its model.", run, kept),
+            "delete": _operation("Let its model have no baseline.", run, kept),
+        },
+    }
 
 
 def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from divergraph.questions.lineages import LineageQuestion, UnmatchedQuestion
 from divergraph.questions.listings import BetweenQuestion, EntriesQuestion, OpsQuestion
+from divergraph.questions.memory import BaselinesQuestion, NotesQuestion
 from divergraph.questions.parts import KeptBlameQuestion, KeptMinimizeQuestion, SubmodelQuestion
 from divergraph.questions.propagation import (
     AdviceQuestion,
@@ -82,4 +83,6 @@ QUESTIONS = (
     _route("/graphs/{run}/between", BetweenQuestion, "between", "BetweenAnswer"),
     _route("/changes", ChangesQuestion, "compare-runs", "ChangesAnswer"),
     _route("/recurring", RecurringQuestion, "origins", "RecurringOrigins"),
+    _route("/notes", NotesQuestion, "lineage", "NotesAnswer"),
+    _route("/baselines", BaselinesQuestion, "runs", "BaselinesAnswer"),
 )

@@ -135,7 +135,8 @@ class OpColumns(Sequence[OpRow]):
             "origins": self.origins.listed(numbers),
             "split": _there(self.splits, self.judged[numbers]),
         }
-        return list(map(OpRow, *(columns[field.name] for field in fields(OpRow))))
+        kept = [columns[field.name] for field in fields(OpRow) if field.name in columns]
+        return list(map(OpRow, *kept))  # notes are none of a column
 
     @cached_property
     def has_metrics(self) -> Bool:

@@ -15,10 +15,10 @@ from graphstore.columns.link_columns import LinkColumns
 from graphstore.columns.listed_ops import ListedOps
 from graphstore.contract import GraphInfo, QueryResult, RunData
 from graphstore.cypher.listing import Partners, link_columns, listed_ops
+from graphstore.cypher.memory import CypherMemory
 from graphstore.cypher.metric_reading import columns_of, metric_columns
 from graphstore.cypher.original_ids import golden_ops, original_comparison, original_link
 from graphstore.cypher.queries import load
-from graphstore.cypher.questions import CypherQueries
 from graphstore.cypher.targets import TargetKeys
 from graphstore.errors import NameTakenError, StoreError
 from graphstore.gc_paused import gc_paused
@@ -50,7 +50,7 @@ def utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class CypherStore(CypherQueries):
+class CypherStore(CypherMemory):
     """The part of :class:`GraphStore` that is the same on every store with Cypher.
 
     With *read_only*, writing raises StoreError; *now* gives the time of what is imported.

@@ -17,6 +17,7 @@ from graphstore.embedded.disk import (
 )
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
 from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder, forget_read
+from graphstore.embedded.memory.files import damaged_memory
 from graphstore.embedded.scratch import Scratch
 from graphstore.embedded.shared_databases import unused
 from graphstore.errors import StoreError
@@ -87,6 +88,9 @@ def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
         if said:
             name = f"{'run' if kind == 'runs' else 'graph'} {path.name!r}"
             found.append(Trouble(path, f"the {name} is damaged: {said}"))
+    with os_errors("read", folder.root):
+        for path, said in damaged_memory(folder.root):
+            found.append(Trouble(path, f"{path.relative_to(folder.root)} is damaged: {said}"))
     return found
 
 

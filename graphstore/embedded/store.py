@@ -30,6 +30,7 @@ from graphstore.embedded.entry_facts import (
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
+from graphstore.embedded.memory.files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
 from graphstore.embedded.refused import (
     MAX_HOPS,
@@ -171,6 +172,7 @@ class EmbeddedStore(CypherStore):
         entry = self._known(name)
         self._databases.forget(entry.folder)
         self._folder.remove(entry)
+        self._baseline_gone(name)
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a run or imported graph another name, in one step."""
@@ -180,6 +182,19 @@ class EmbeddedStore(CypherStore):
             return
         self._databases.forget(entry.folder)
         self._folder.rename(entry, new_name)
+        self._baseline_renamed(name, new_name)
+
+    def _remembered(self, kind: str) -> list[str]:
+        return remembered(self._folder.root, kind) if self._folder.check() else []
+
+    def _remember(self, kind: str, key: str, text: str) -> None:
+        self._check_allowed()
+        with self._folder.writing():  # makes the store, and looks whether there is room
+            remember(self._folder.root, kind, key, text)
+
+    def _forget(self, kind: str, key: str) -> bool:
+        self._check_allowed()
+        return self._folder.check() and forget(self._folder.root, kind, key)
 
     def info(self) -> StoreInfo:
         """What the store is and holds."""

@@ -58,6 +58,7 @@ from graphstore.model.graph import (
     op_id,
 )
 from graphstore.model.lineage import LineageLink, LineageRule, Reorder, TensorMatch
+from graphstore.model.memory import Baseline, Note, RunStanding, Standing
 from graphstore.model.root_cause import (
     FAULT_OF,
     SPLIT_NUMBERS,
@@ -86,6 +87,7 @@ __all__ = [
     "UNCLASSIFIED",
     "Adjustment",
     "AttrValue",
+    "Baseline",
     "Comparison",
     "Constant",
     "Counts",
@@ -115,6 +117,7 @@ __all__ = [
     "Metric",
     "MetricSet",
     "ModelGraph",
+    "Note",
     "ObservedOutput",
     "ObservedRun",
     "Op",
@@ -130,9 +133,11 @@ __all__ = [
     "Role",
     "Run",
     "RunAnalysis",
+    "RunStanding",
     "Shape",
     "Side",
     "SideFigures",
+    "Standing",
     "Subgraph",
     "Tensor",
     "TensorIO",

@@ -89,7 +89,7 @@ def neo4j_ddl() -> dict[str, str]:
     """The statements that make Neo4j's constraints and indexes, by the name of each."""
     made = {}
     labels = [node.label for node in NODES] + [f"Pending{label}" for label in _SHOWN_OR_NOT]
-    for label in [*labels, "SchemaVersion", "Writer"]:
+    for label in [*labels, "SchemaVersion", "Writer", "Memory"]:
         made[f"{label.lower()}_id"] = f"CONSTRAINT {{}} FOR (n:{label}) REQUIRE n.id IS UNIQUE"
     made["run_name"] = "CONSTRAINT {} FOR (n:Run) REQUIRE n.name IS UNIQUE"
     for node in NODES:

@@ -10,6 +10,7 @@ from typing import Any
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery, load
+from graphstore.cypher.statements import load_statements
 from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
 from graphstore.entry_names import check_new_name
@@ -26,6 +27,7 @@ from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import StoredGraph
 
+_MEMORY = load_statements("memory.neo4j")
 _ANY = TargetKeys("", "", "")
 
 
@@ -115,6 +117,7 @@ class Neo4jStore(CypherStore):
         self._place(name)
         make_schema(self._wire)
         writing.delete(self._wire, name)
+        self._baseline_gone(name)
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a run or imported graph another name, in one step."""
@@ -122,6 +125,22 @@ class Neo4jStore(CypherStore):
         self._place(name)
         if name != new_name:
             writing.give_name(self._wire, name, new_name)
+            self._baseline_renamed(name, new_name)
+
+    def _remembered(self, kind: str) -> list[str]:
+        self._check_version()
+        return [str(row[0]) for row in self._wire.read(_MEMORY["all"], {"kind": kind}).rows]
+
+    def _remember(self, kind: str, key: str, text: str) -> None:
+        self._check_allowed()
+        self._make_schema()
+        values = {"id": f"{kind}/{key}", "kind": kind, "text": text}
+        self._wire.change(lambda run: run(_MEMORY["keep"], **values), again=True)
+
+    def _forget(self, kind: str, key: str) -> bool:
+        self._check_allowed()
+        found = self._wire.change(lambda run: run(_MEMORY["forget"], id=f"{kind}/{key}"))
+        return bool(found and found[0]["n"])
 
     def info(self) -> StoreInfo:
         """What the store is and holds; a server does not say how much disk it takes."""
@@ -207,6 +226,9 @@ class Neo4jStore(CypherStore):
         """Make sure *name* can be written under."""
         self._check_allowed()
         check_new_name(name)
+        self._make_schema()
+
+    def _make_schema(self) -> None:
         if not self._has_schema:
             make_schema(self._wire)
             self._has_schema = True

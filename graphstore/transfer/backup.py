@@ -3,7 +3,7 @@
 The file is a zip archive that depends on no database: ``divergraph-backup.json`` says the
 format version, what is in it, and the length and SHA-256 of every other member; these are
 the lines of :mod:`graphstore.transfer.portable`, a member for each graph and each run. Graphs that
-several entries have are in it once.
+several entries have are in it once. It also has what is said of the models of its runs.
 """
 
 from __future__ import annotations
@@ -19,10 +19,14 @@ from typing import BinaryIO
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import ModelGraph
+from graphstore.schema import codec
 from graphstore.transfer.copying import StoreListing
+from graphstore.transfer.memory import memory_of
 from graphstore.transfer.portable import content_hash, graph_lines, run_lines
 
 MANIFEST = "divergraph-backup.json"
+NOTES, BASELINES = "notes", "baselines"
+"""Its keys of what is said of the models of its runs."""
 FORMAT = "divergraph-backup"
 VERSION = 1
 """Raised when its form changes. Files of another version are refused."""
@@ -101,6 +105,7 @@ def write_backup(
         if name not in listing.runs and name not in listing.graphs:
             store.graph(name)  # says what is near
     entries = []
+    models: set[str] = set()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         writing = _Writing(archive)
         for name in dict.fromkeys(names or listing.names()):
@@ -109,14 +114,19 @@ def write_backup(
                 entry = BackupEntry("graph", name, created, writing.add_graph(store.graph(name)))
             else:
                 entry = _add_run(writing, store, name)
+                models.add(listing.runs[name].golden)
             entries.append(entry)
             yield entry
+        listed = {entry.name for entry in entries}
+        notes, baselines = memory_of(store, models)
         manifest = {
             "format": FORMAT,
             "version": VERSION,
             "created": datetime.now(UTC).isoformat(timespec="seconds"),
             "entries": [_set_fields(entry) for entry in entries],
             "members": {name: asdict(member) for name, member in writing.members.items()},
+            NOTES: codec.encoded(notes),
+            BASELINES: codec.encoded([each for each in baselines if each.run in listed]),
         }
         archive.writestr(MANIFEST, json.dumps(manifest, indent=1) + "\n")
 

@@ -11,6 +11,7 @@ from graphstore.contract import GraphInfo, GraphStore, RunData
 from graphstore.errors import NameTakenError, UnknownNameError
 from graphstore.model import ModelGraph, Run
 from graphstore.schema import codec
+from graphstore.transfer.memory import copy_memory
 from graphstore.transfer.portable import content_hash, graph_lines, run_lines
 
 
@@ -74,7 +75,9 @@ def copy_entry(
         return keep_graph(target, source.graph(name), new_name, created, replace_it=replace_it)
     data = source.run_data(name)
     data = replace(data, run=replace(data.run, name=new_name))
-    return keep_run(target, data, replace_it=replace_it)
+    kept = keep_run(target, data, replace_it=replace_it)
+    copy_memory(source, target, {name: new_name})
+    return kept
 
 
 def copy_entries(
@@ -97,6 +100,7 @@ def copy_entries(
             alike = list(some)
             if of_graphs is not None and are_free and len(alike) > 1:
                 yield from keep_new_runs(target, map(source.run_data, alike))
+                copy_memory(source, target, {name: name for name in alike})
             else:
                 for name in alike:
                     yield copy_entry(source, target, name, replace_it=replace_it)

@@ -16,13 +16,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 from graphstore.contract import GraphStore, RunData
+from graphstore.cypher.memory import check_memory
 from graphstore.entry_names import check_name
 from graphstore.errors import InputError, NameTakenError, UnknownNameError
-from graphstore.model import ModelGraph
-from graphstore.transfer.backup import FORMAT, MANIFEST, VERSION, BackupEntry, BackupMember
+from graphstore.model import Baseline, ModelGraph, Note
+from graphstore.schema import codec
+from graphstore.transfer.backup import (
+    BASELINES,
+    FORMAT,
+    MANIFEST,
+    NOTES,
+    VERSION,
+    BackupEntry,
+    BackupMember,
+)
 from graphstore.transfer.copying import (
     CopiedEntry,
     Done,
@@ -30,6 +40,7 @@ from graphstore.transfer.copying import (
     keep_new_runs,
     same_graph,
 )
+from graphstore.transfer.memory import keep_memory
 from graphstore.transfer.portable import (
     content_hash,
     graph_from_lines,
@@ -38,6 +49,7 @@ from graphstore.transfer.portable import (
     run_lines,
 )
 
+_Said = TypeVar("_Said", Note, Baseline)
 _MEMBER = re.compile(r"(?:graphs|runs)/\d{6,9}\.jsonl")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _MAX_MANIFEST = 2**26
@@ -58,6 +70,8 @@ class Backup:
         self._members = _members(manifest, path)
         self.entries = _entries(manifest, self._members, path)
         """What is in it, in the order it was written."""
+        self.notes = _said(manifest, NOTES, Note, path)
+        self.baselines = _said(manifest, BASELINES, Baseline, path)
         self._check_sizes(size)
 
     def chosen(self, names: Sequence[str]) -> list[BackupEntry]:
@@ -248,6 +262,9 @@ def restore(
         _save(backup, store, entry, replace_it=replace_it)
         done = Done.REPLACED if entry.name in taken else Done.ADDED
         yield CopiedEntry(entry.kind, entry.name, done)
+    runs = {entry.name: entry.name for entry in entries if entry.run is not None}
+    if backup.notes or backup.baselines:
+        keep_memory(store, backup.notes, backup.baselines, runs)
 
 
 def _runs(backup: Backup, entries: Sequence[BackupEntry]) -> Iterator[RunData]:
@@ -326,6 +343,17 @@ def _members(manifest: Mapping[str, Any], path: Path) -> dict[str, BackupMember]
             raise _wrong(path, f"{MANIFEST} has no SHA-256 of {name}")
         members[name] = BackupMember(size, sha256)
     return members
+
+
+def _said(manifest: Mapping[str, Any], key: str, kind: type[_Said], path: Path) -> list[_Said]:
+    listed = manifest.get(key, [])
+    try:
+        found = [codec.decoded(kind, each) for each in listed]
+        for each in found:
+            check_memory(each)
+    except (TypeError, ValueError, LookupError, AttributeError, InputError) as error:
+        raise _wrong(path, f"{MANIFEST} has {key} that are none: {error}") from error
+    return found
 
 
 def _entries(

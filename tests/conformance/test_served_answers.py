@@ -15,6 +15,8 @@ from full_run import sample_run
 from served import served
 
 from benchmarks.scale.local_neo4j import LocalServer
+from divergraph.ask.memory.baselines import set_baseline
+from divergraph.ask.memory.notes import add_note
 from divergraph.server.settings import ServerSettings
 from graphstore.contract import GraphStore
 from graphstore.neo4j import Neo4jStore
@@ -25,6 +27,8 @@ def filled(module_store: GraphStore) -> GraphStore:
     """A store with two runs and a graph."""
     for name in ("first", "second"):
         module_store.save_run(sample_run(name))
+    add_note(module_store, "first", "conv", "known: \x1b[31m", "ada")
+    set_baseline(module_store, "first", "ada")
     module_store.save_graph(sample_run("first").device, "graph")
     return module_store
 
@@ -63,6 +67,10 @@ ASKED = [
     ("lineage first --unmatched", "/v1/runs/first/unmatched"),
     ("compare-runs first second", "/v1/changes?old=first&new=second"),
     ("query --list", "/v1/queries"),
+    ("note list", "/v1/notes"),
+    ("note list first", "/v1/notes?run=first"),
+    ("note list first conv", "/v1/notes?run=first&op=conv"),
+    ("baseline list", "/v1/baselines"),
 ]
 
 

@@ -71,6 +71,10 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
         for text in _wrapped(printable(detail.explanation), width - LABEL):
             lines.add("", text)
     _split(lines, detail)
+    for note in row.notes:
+        words = f"{note.text or 'marked'} ({note.author}, {note.changed[:10]})"
+        for at, text in enumerate(_wrapped(printable(words), width - LABEL)):
+            lines.add("" if at else "bookmark" if note.bookmark else "note", text)
     kind = f"{printable(row.type)}   topo {row.topo}   {wording.dtype_text(row.dtype)}"
     lines.add("type", f"{kind} {shape_text(row.shape)} {printable(row.layout)}".rstrip())
     _tensors(lines, "inputs", detail.inputs, row)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from divergraph.cli.options import common, opened_to_read, print_answer, print_json, side_option
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.cli.text import show_rows, show_runs
 from graphstore.model import Side
 
@@ -22,7 +22,7 @@ def runs_command(store: str | None, as_json: bool) -> None:
     def show(found: Entries) -> None:
         if not found.runs and not found.graphs:
             say("the store is empty; `divergraph demo` makes a first run", err=True)
-        show_runs(found.runs, found.graphs)
+        show_runs(found.runs, found.graphs, found.standings)
 
     print_answer(EntriesQuestion(), store, show, as_json=as_json)
 
@@ -76,9 +76,14 @@ def ops_command(
 @common
 def delete_command(name: str, store: str | None, as_json: bool) -> None:
     """Remove a run or imported graph from the store."""
+    from divergraph.ask.memory.baselines import delete_entry
+    from divergraph.present.json.memory import deleted_answer
+
     with opened_to_read(store) as opened_store:
-        opened_store.delete(name)
+        gone = delete_entry(opened_store, name)
     if as_json:
-        print_json({"deleted": name})
-    else:
-        say(f"deleted {name}", err=True)
+        print_json(deleted_answer(name, gone))
+        return
+    say(f"deleted {name}", err=True)
+    if gone is not None:
+        say_note(f"it was the baseline of {gone.model}, which has none now")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from divergraph.ask.answers import OpDetail, TensorRow
+from divergraph.present.json.memory import noted_row_json
 from divergraph.present.json.propagation import finding_json, judged_origin_json
 from divergraph.present.json.shapes import (
     Json,
@@ -10,7 +11,6 @@ from divergraph.present.json.shapes import (
     link_json,
     not_compared_json,
     plain_json,
-    row_json,
     tensor_json,
 )
 
@@ -20,7 +20,7 @@ def op_json(run: str, found: OpDetail) -> dict[str, Json]:
     types = {found.row.id: found.row.type}
     return {
         "run": run,
-        **row_json(found.row),
+        **noted_row_json(found.row),
         "explanation": found.explanation,
         "attributes": {name: plain_json(value) for name, value in found.attrs.items()},
         "inputs": [_tensor(row, types) for row in found.inputs],

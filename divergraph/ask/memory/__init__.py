@@ -1,0 +1,1 @@
+"""What a team said of a model: notes on its ops, and the run others are held against."""

@@ -1,0 +1,128 @@
+"""The baseline run of each model, and how the other runs of the model stand against it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+
+from divergraph.ask.run_changes import ChangeKind, RunChanges, compare_runs
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError, UnknownNameError
+from graphstore.model import Baseline, Run, RunStanding, Standing
+
+_WORSE = frozenset((ChangeKind.NEWLY_GUILTY, ChangeKind.NEWLY_SUSPECT, ChangeKind.WORSE))
+_BETTER = frozenset((ChangeKind.BETTER, ChangeKind.FIXED))
+
+
+def set_baseline(store: GraphStore, run: str, author: str) -> Baseline:
+    """Let other runs of the model of *run* be held against it from now on.
+
+    Raises:
+        UnknownNameError: no such run.
+    """
+    record = store.run(run)
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    baseline = Baseline(record.golden, run, record.created, author, now)
+    store.keep_baseline(baseline)
+    return baseline
+
+
+def drop_baseline(store: GraphStore, run: str) -> Baseline:
+    """Let the model of *run* have no baseline; which it was.
+
+    Raises:
+        UnknownNameError: no such run, or its model has none.
+    """
+    model = store.run(run).golden
+    found = next((each for each in store.baselines() if each.model == model), None)
+    if found is None:
+        raise UnknownNameError("baseline of the model", model)
+    store.drop_baseline(model)
+    return found
+
+
+def baseline_of(store: GraphStore, run: str) -> Baseline | None:
+    """The baseline that *run* is, if it is one."""
+    return next((each for each in store.baselines() if each.run == run), None)
+
+
+def delete_entry(store: GraphStore, name: str) -> Baseline | None:
+    """Delete a run or graph; the baseline that is gone with it, if it was one.
+
+    Raises:
+        UnknownNameError: there is no such run or graph.
+    """
+    gone = baseline_of(store, name)
+    store.delete(name)
+    return gone
+
+
+def standings(store: GraphStore, runs: Iterable[Run]) -> Mapping[str, RunStanding]:
+    """How those of *runs* stand whose model has a baseline that is there, by name.
+
+    What was reckoned once is kept in the store: runs do not change.
+    """
+    listed = list(runs)
+    made = {run.name: run.created for run in listed}
+    baselines = {each.model: each for each in store.baselines() if made.get(each.run) == each.made}
+    if not baselines:
+        return {}
+    kept = {_place(each): each for each in store.standings()}
+    found = {}
+    for run in listed:
+        baseline = baselines.get(run.golden)
+        if baseline is None:
+            continue
+        place = (run.name, run.created, baseline.run, baseline.made)
+        found[run.name] = kept.get(place) or _reckoned(store, *place)
+    return found
+
+
+def _place(standing: RunStanding) -> tuple[str, str, str, str]:
+    return standing.run, standing.made, standing.baseline, standing.baseline_made
+
+
+def _reckoned(
+    store: GraphStore, run: str, made: str, baseline: str, baseline_made: str
+) -> RunStanding:
+    place = (run, made, baseline, baseline_made)
+    if run == baseline:
+        return RunStanding(*place, Standing.BASELINE)
+    try:
+        changes = compare_runs(store, baseline, run)
+    except InputError:  # one compares nothing that the other does
+        found = RunStanding(*place, Standing.UNLIKE)
+    else:
+        found = RunStanding(*place, _standing(changes), _counts(changes), _decides(changes))
+    store.keep_standing(found)
+    return found
+
+
+def _standing(changes: RunChanges) -> Standing:
+    kinds = {change.kind for change in changes.changes}
+    if kinds & _WORSE:
+        return Standing.WORSE
+    return Standing.BETTER if kinds & _BETTER else Standing.SAME
+
+
+def _counts(changes: RunChanges) -> Mapping[str, int]:
+    counts = Counter(change.kind for change in changes.changes)
+    return {kind.value: counts[kind] for kind in ChangeKind if kind in counts}
+
+
+def _decides(changes: RunChanges) -> str:
+    deciding = (change for change in changes.changes if change.kind in _WORSE | _BETTER)
+    return next((change.sentence for change in deciding), "")
+
+
+def standing_text(standing: RunStanding) -> str:
+    """How a run stands, in a few words: ``worse than good: 2 newly guilty, 1 fixed``."""
+    if standing.standing is Standing.BASELINE:
+        return "the baseline"
+    if standing.standing is Standing.UNLIKE:
+        return f"not to be held against {standing.baseline}"
+    than = "as" if standing.standing is Standing.SAME else "than"
+    counts = ", ".join(f"{count} {kind}" for kind, count in standing.changes.items())
+    words = f"{standing.standing.value} {than} {standing.baseline}"
+    return f"{words}: {counts}" if counts else words

@@ -1,0 +1,156 @@
+"""``divergraph note`` and ``baseline``: what a team keeps beside its runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from divergraph.cli.options import common, opened_to_read, print_answer, print_json
+from divergraph.cli.say import say
+from divergraph.cli.text import note_text
+from graphstore.model import Baseline, Note
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+
+@click.group("note", context_settings=_HELP)
+def note_command() -> None:
+    """Write down what is known of an op, once for all runs of its model.
+
+    A note belongs to a golden op, so a device that was compiled anew has it, too. It carries
+    your name ($DIVERGRAPH_AUTHOR, else that of your account) and the time.
+    """
+
+
+@note_command.command("list")
+@click.argument("run", required=False)
+@click.argument("op", required=False)
+@common
+def list_notes_command(run: str | None, op: str | None, store: str | None, as_json: bool) -> None:
+    """List all notes, those on the model of RUN, or on its OP."""
+    from divergraph.questions.memory import NotesQuestion
+
+    def show(notes: Sequence[Note]) -> None:
+        if not notes:
+            say("there are no notes", err=True)
+        for note in notes:
+            say(f"{note.id}  {note.model}  {note.about}  {note_text(note)}")
+
+    print_answer(NotesQuestion(run, op), store, show, as_json=as_json)
+
+
+@note_command.command("add")
+@click.argument("run")
+@click.argument("op")
+@click.argument("text", default="")
+@click.option("--output", type=click.IntRange(0), metavar="N", help="On this output alone.")
+@click.option("--bookmark", is_flag=True, help="To find it again; TEXT may be left away.")
+@common
+def add_note_command(
+    run: str,
+    op: str,
+    text: str,
+    output: int | None,
+    bookmark: bool,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Add a note on OP of the model of RUN: a golden op, or the device op made of it."""
+    from divergraph.ask.memory.authors import author_name
+    from divergraph.ask.memory.notes import add_note
+
+    with opened_to_read(store) as opened_store:
+        note = add_note(
+            opened_store, run, op, text, author_name(), output=output, bookmark=bookmark
+        )
+    _show_note(note, as_json=as_json)
+
+
+@note_command.command("edit")
+@click.argument("note")
+@click.argument("text")
+@common
+def edit_note_command(note: str, text: str, store: str | None, as_json: bool) -> None:
+    """Let NOTE, which `note list` numbers, say TEXT."""
+    from divergraph.ask.memory.notes import edit_note
+
+    with opened_to_read(store) as opened_store:
+        edited = edit_note(opened_store, note, text)
+    _show_note(edited, as_json=as_json)
+
+
+@note_command.command("delete")
+@click.argument("note")
+@common
+def delete_note_command(note: str, store: str | None, as_json: bool) -> None:
+    """Remove NOTE."""
+    with opened_to_read(store) as opened_store:
+        opened_store.delete_note(note)
+    if as_json:
+        print_json({"deleted": note})
+    else:
+        say(f"deleted {note}", err=True)
+
+
+def _show_note(note: Note, *, as_json: bool) -> None:
+    from divergraph.present.json.shapes import record_json
+
+    if as_json:
+        print_json(record_json(note))
+    else:
+        say(f"{note.id}: {note.about}: {note_text(note)}", err=True)
+
+
+@click.group("baseline", context_settings=_HELP)
+def baseline_command() -> None:
+    """Say which run of a model others are held against; `runs` shows how each stands."""
+
+
+@baseline_command.command("list")
+@common
+def list_baselines_command(store: str | None, as_json: bool) -> None:
+    """List the baselines, one a model."""
+    from divergraph.questions.memory import BaselinesQuestion
+
+    def show(found: Sequence[Baseline]) -> None:
+        if not found:
+            say("no model has a baseline", err=True)
+        for each in found:
+            say(f"{each.model}  {each.run}  set by {each.author}, {each.created}")
+
+    print_answer(BaselinesQuestion(), store, show, as_json=as_json)
+
+
+@baseline_command.command("set")
+@click.argument("run")
+@common
+def set_baseline_command(run: str, store: str | None, as_json: bool) -> None:
+    """Make RUN the baseline of its model, in place of an earlier one."""
+    from divergraph.ask.memory.authors import author_name
+    from divergraph.ask.memory.baselines import set_baseline
+
+    with opened_to_read(store) as opened_store:
+        baseline = set_baseline(opened_store, run, author_name())
+    _show_baseline(baseline, f"{run} is the baseline of {baseline.model}", as_json=as_json)
+
+
+@baseline_command.command("drop")
+@click.argument("run")
+@common
+def drop_baseline_command(run: str, store: str | None, as_json: bool) -> None:
+    """Let the model of RUN have no baseline."""
+    from divergraph.ask.memory.baselines import drop_baseline
+
+    with opened_to_read(store) as opened_store:
+        gone = drop_baseline(opened_store, run)
+    _show_baseline(gone, f"{gone.model} has no baseline; it was {gone.run}", as_json=as_json)
+
+
+def _show_baseline(baseline: Baseline, said: str, *, as_json: bool) -> None:
+    from divergraph.present.json.shapes import record_json
+
+    if as_json:
+        print_json(record_json(baseline))
+    else:
+        say(said, err=True)

@@ -1,0 +1,1 @@
+"""What a team keeps in the folder of a store, beside its runs."""
