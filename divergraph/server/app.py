@@ -31,7 +31,7 @@ from divergraph.server.login.forms import FormSeals
 from divergraph.server.login.people import KnownPeople
 from divergraph.server.login.sessions import Sessions
 from divergraph.server.login.shares import ShareFile
-from divergraph.server.memory_routes import MemoryRoutes
+from divergraph.server.memory.routes import MemoryRoutes
 from divergraph.server.openapi import openapi
 from divergraph.server.pages.doors import Doors, wants_page
 from divergraph.server.pages.rendering import Pages
