@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from divergraph.ask.reasons import reason_groups
 from graphstore.gc_paused import gc_paused
 from graphstore.model import Comparison, OpState, Run, Side, TensorIO
 from graphstore.op_row import OpRow
+from graphstore.schema.codec import plain_text
 from graphstore.traverse.topological_order import topo_order
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> 
         seen.run,
         seen.answer,
         rows,
-        _in_order(comparisons, {row.id: row.topo for row in rows}),
+        _in_order(_as_in_rows(comparisons), {row.id: row.topo for row in rows}),
         seen.golden_name,
         seen.device_name,
     )
@@ -103,6 +104,13 @@ def unkept_report(data: RunData) -> RunReport:
     answer = OriginsAnswer(data.run, (), (), data.findings)
     comparisons = _in_order(data.comparisons, place)
     return RunReport(data.run, answer, tuple(rows), comparisons, data.golden.name, data.device.name)
+
+
+def _as_in_rows(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Them with the ids that rows have, which come from columns of a database: half surrogate
+    pairs are escapes there."""
+    plain = ((item, plain_text(item.op)) for item in comparisons)
+    return tuple(item if item.op == op else replace(item, op=op) for item, op in plain)
 
 
 def _in_order(

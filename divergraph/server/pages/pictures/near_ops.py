@@ -9,6 +9,7 @@ from divergraph.ask.facts import load_facts
 from graphstore.contract import GraphStore
 from graphstore.model import Shape, Side
 from graphstore.op_row import OpRow
+from graphstore.schema.codec import plain_text
 from graphstore.traverse.arrays import GraphArrays
 
 MOST = 60
@@ -88,14 +89,15 @@ def _edges(
             if reader in place:
                 shapes[at, place[reader]] = []
     number_of = {op: at for at, op in enumerate(ids)}
-    for op in ops.values():
-        for ref in op.inputs:
+    for op, known in ops.items():
+        for ref in known.inputs:
             producer = None if ref is None else ref.producer
-            if producer is None or producer.op not in number_of:
+            before = "" if producer is None else plain_text(producer.op)
+            if producer is None or before not in number_of:
                 continue
-            outputs = ops[producer.op].outputs
+            outputs = ops[before].outputs
             shape = outputs[producer.port].shape if 0 <= producer.port < len(outputs) else None
-            listed = shapes.setdefault((number_of[producer.op], number_of[op.id]), [])
+            listed = shapes.setdefault((number_of[before], number_of[op]), [])
             if shape not in listed:
                 listed.append(shape)
     return [
