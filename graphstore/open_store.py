@@ -13,11 +13,14 @@ _SERVER_SCHEMES = tuple(
 )
 
 
-def open_store(url_or_path: str | Path, *, read_only: bool = False) -> GraphStore:
+def open_store(
+    url_or_path: str | Path, *, read_only: bool = False, patience: float | None = None
+) -> GraphStore:
     """The store at *url_or_path*: a folder, or ``neo4j://host[:port][/database]``.
 
     A folder need not exist: it is made at the first write, reading finds it empty. The
-    engine is loaded only now.
+    engine is loaded only now. A question whose server is lost is asked again for *patience*
+    seconds, without it for half a minute.
 
     Raises:
         InputError: the URL is not of a known kind.
@@ -32,7 +35,7 @@ def open_store(url_or_path: str | Path, *, read_only: bool = False) -> GraphStor
     if scheme in _SERVER_SCHEMES:
         from graphstore.neo4j import Neo4jStore
 
-        return Neo4jStore.from_url(text, read_only=read_only)
+        return Neo4jStore.from_url(text, read_only=read_only, patience=patience)
     raise InputError(
         f"no store behind {scheme}://",
         hint="give a folder, or a URL that starts with neo4j:// or bolt://",

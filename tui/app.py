@@ -371,6 +371,10 @@ def start_address(session: Session, start: str | None) -> ScreenAddress | None:
     return replace(address, view=view or ("ops" if address.op else "overview"))
 
 
+_PATIENCE = 2.0
+"""Seconds in which a lost server is asked again: longer, and nobody would know why they wait."""
+
+
 def run(store_url: str, run: str | None) -> int:
     """Browse the store at *store_url*, starting with *run*; returns the exit code.
 
@@ -380,7 +384,8 @@ def run(store_url: str, run: str | None) -> int:
 
     url, start = store_url, run
     while True:
-        app = DivergraphApp(Session(partial(open_store, url), url), load_settings(), start)
+        store = partial(open_store, url, patience=_PATIENCE)
+        app = DivergraphApp(Session(store, url), load_settings(), start)
         code = run_app(app)
         if not app.next_store:
             return code

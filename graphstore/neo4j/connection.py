@@ -75,13 +75,15 @@ class Connection:
         password: str | Password,
         database: str | None,
         source: str = "",
+        read_seconds: float | None = None,
     ) -> None:
-        """*source* says in messages where the password is from."""
+        """*source* says where the password is from; reading is retried for *read_seconds*."""
         import neo4j
 
         self.url = url
         self.database = database
         self._source = source
+        self._read_seconds = _READ_RETRY_SECONDS if read_seconds is None else read_seconds
         self._met = False
         self._meeting = threading.Lock()
         hidden = Password(password) if isinstance(password, str) else password
@@ -293,7 +295,7 @@ class Connection:
         self._meet()
         if patience is None:
             reads = access == neo4j.READ_ACCESS
-            patience = _READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS
+            patience = self._read_seconds if reads else _WRITE_RETRY_SECONDS
         with self._driver.session(
             database=self.database,
             default_access_mode=access,

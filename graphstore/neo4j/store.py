@@ -50,15 +50,18 @@ class Neo4jStore(CypherStore):
         *,
         source: str = "",
         read_only: bool = False,
+        patience: float | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         super().__init__(f"{url}/{database}" if database else url, read_only=read_only, now=now)
-        self._wire = Connection(url, user, password, database, source)
+        self._wire = Connection(url, user, password, database, source, patience)
         self._checked = False
         self._has_schema = False
 
     @classmethod
-    def from_url(cls, url: str, *, read_only: bool = False) -> Neo4jStore:
+    def from_url(
+        cls, url: str, *, read_only: bool = False, patience: float | None = None
+    ) -> Neo4jStore:
         """The store at ``neo4j://host[:port][/database]``.
 
         User and password are found as :mod:`graphstore.neo4j.credentials` says.
@@ -75,6 +78,7 @@ class Neo4jStore(CypherStore):
             address.database or found.database,
             source=found.source,
             read_only=read_only,
+            patience=patience,
         )
 
     def save_run(self, data: RunData, *, replace: bool = False) -> None:
