@@ -105,7 +105,9 @@ def _size(file: Path) -> int | None:
 
 def _check_place(path: Path, folder: Path, tensor: str, place: str) -> None:
     what = f"the values of {tensor!r} lie at {place!r}"
-    if "\0" in place or PurePosixPath(place).is_absolute() or PureWindowsPath(place).anchor:
+    if "\0" in place:
+        raise ImportFormatError(path, f"{what}, which no file can be called", hint=_HINT)
+    if PurePosixPath(place).is_absolute() or PureWindowsPath(place).anchor:
         raise ImportFormatError(path, f"{what}, an absolute path", hint=_HINT)
     if ".." in PureWindowsPath(place).parts:  # parts at both kinds of slashes
         raise ImportFormatError(path, f"{what}, outside of the model's folder", hint=_HINT)

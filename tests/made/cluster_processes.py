@@ -30,9 +30,10 @@ class ClusterProcesses:
                 start_new_session=True,
             )
 
-    def worker(self) -> subprocess.Popen[bytes]:
+    def worker(self, *options: str) -> subprocess.Popen[bytes]:
         """A worker that has joined."""
-        found = self.started("worker", self.address, "--nthreads", "1", "--no-dashboard")
+        given = ("--nthreads", "1", "--no-dashboard", *options)
+        found = self.started("worker", self.address, *given)
         self.said("worker", r"(Registered to): ")
         return found
 
