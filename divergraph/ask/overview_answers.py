@@ -33,7 +33,7 @@ def overview(store: GraphStore, run: str) -> Overview:
     if facts.run is None:
         raise UnknownNameError("run", run)
     rows = facts.rows
-    sides = _sides(store, run)
+    sides = sides_of(store, run)
     suspects = () if facts.answer is None else tuple(one.origin for one in facts.answer.suspects)
     return Overview(
         run=facts.run,
@@ -115,7 +115,8 @@ def _recorded(one: OriginAnswer, state: OpState | None) -> OpRow:
     )
 
 
-def _sides(store: GraphStore, run: str) -> dict[str, Any]:
+def sides_of(store: GraphStore, run: str) -> dict[str, Any]:
+    """Names, frameworks and sizes of the models of a run, as the query ``sides`` tells them."""
     answer = store.named("sides", run, {})
     return dict(zip(answer.columns, answer.rows[0], strict=True))
 

@@ -34,6 +34,10 @@ def found_browser() -> str | None:
     return next(filter(None, map(shutil.which, NAMES)), None)
 
 
+class LeftError(Exception):
+    """The page that was asked is not there any more: another one comes."""
+
+
 @contextlib.contextmanager
 def browser_of_tests() -> Iterator[Browser]:
     """A headless Chromium; without one, tests fail in CI and skip elsewhere."""
@@ -56,7 +60,7 @@ class Page:
         self._browser = browser
         target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         attached = browser.call("Target.attachToTarget", targetId=target, flatten=True)
-        self._opened = False
+        self._opened, self._script = False, script
         self._target, self._session = target, attached["sessionId"]
         self.asked: list[str] = []
         self.said: list[str] = []
@@ -94,16 +98,20 @@ class Page:
         return found["result"].get("value")
 
     def frame(self) -> None:
-        """Wait until what is to be drawn is drawn."""
+        """Wait until what is to be drawn is drawn, or another page comes."""
+        if not self._script:  # then nothing says when
+            return
         script = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
-        self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=False)
+        with contextlib.suppress(LeftError):
+            self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=False)
 
     def texts(self, selector: str) -> list[str]:
         script = f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.innerText)"
         return self.run(script)
 
     def press(self, key: str) -> None:
-        printed = {"text": key} if len(key) == 1 else {}
+        text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
+        printed = {"text": text} if text else {}
         code = KEYS.get(key, ord(key[0].upper()))
         for kind in ("keyDown", "keyUp"):
             self.call(
@@ -123,7 +131,7 @@ class Page:
         """Wait until *script* is true in the page, or in the one that follows it."""
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            with contextlib.suppress(AssertionError):  # between two pages there is none
+            with contextlib.suppress(AssertionError, LeftError):  # between two pages
                 if self.run(f"Boolean({script})"):
                     return
             time.sleep(0.05)
@@ -206,6 +214,8 @@ class Browser:
         os.write(self._write, json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != self._number:
             self._event(answer)
+        if "navigated or closed" in answer.get("error", {}).get("message", ""):
+            raise LeftError(method)
         assert "error" not in answer, (method, answer["error"])
         return answer["result"]
 

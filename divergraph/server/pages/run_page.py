@@ -10,10 +10,9 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from divergraph.ask.answers import Overview
-from divergraph.ask.facts import find_run, load_facts
+from divergraph.ask.facts import Facts, find_run, load_facts
 from divergraph.ask.op_order import IN_GRAPH, IN_RUN
-from divergraph.ask.overview_answers import overview
+from divergraph.ask.overview_answers import sides_of
 from divergraph.present.html import parts
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.login.people import check_link
@@ -70,40 +69,37 @@ class RunPage:
         self, request: Request, run: Run, links: Links, table: TablePage
     ) -> Mapping[str, Any]:
         store = self._answering.store
-        seen = overview(store, run.name)
         facts = load_facts(store, run.name)
         metric = request.query_params.get("plot", "")
         shares = [] if self._shares is None else self._shares.of_run(run.name)
         return {
             "plot": scatter_plot(facts, metric),
             "plotted": PLOTTED,
-            "counts": seen.state_counts,
+            "counts": facts.rows.states.counted(),
             "can_share": self._shares is not None,
             "shares": shares,
             "query": {"plot": metric} | dict(table.wish.query()),
-            **self._report(run, seen, links),
+            **self._report(run, facts, links),
         }
 
-    def _report(self, run: Run, seen: Overview, links: Links) -> dict[str, Markup]:
+    def _report(self, run: Run, facts: Facts, links: Links) -> dict[str, Markup]:
         """What the HTML report says of a run, with links to pages."""
-
-        there = load_facts(self._answering.store, run.name).arrays.number
+        answer, sides = facts.answer, sides_of(self._answering.store, run.name)
+        assert answer is not None
 
         def link(op: str) -> str:
-            if op not in there:
+            if op not in facts.arrays.number:
                 return f"<code>{parts.shown(op)}</code>"
             address = parts.shown(links.op(run.name, op))
             return f'<a class="op" href="{address}">{parts.shown(op)}</a>'
 
         inputs = {name: self._roots.shown(path) for name, path in run.inputs.items()}
-        answer = seen.answer
-        assert answer is not None
         found = {
-            "head": parts.head(run, seen.device_name, seen.golden_name),
+            "head": parts.head(run, str(sides["device"]), str(sides["golden"])),
             "origins": parts.origins(answer, link),
             "blame": parts.blame(run, link),
             "findings": parts.findings(answer.findings, link),
-            "not_compared": parts.not_compared(seen.reasons, link),
+            "not_compared": parts.not_compared(facts.reasons, link),
             "about": parts.about(replace(run, inputs=inputs)),
         }
         # these are escaped where they are made

@@ -5,8 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from divergraph.text.numbers import short
+from graphstore.columns.coded import Float
 
 _DECADES = 14
 """What is smaller than the largest by more decades lies on the edge."""
@@ -53,9 +58,14 @@ class Scale:
 
     def place(self, value: float) -> float:
         """The pixel of a finite *value*; above 0 where logarithms are shown."""
-        at = max(math.log10(value), self.low) if self.is_log else value
+        return float(self.places(np.array([value]))[0])
+
+    def places(self, values: NDArray[Any]) -> Float:
+        """The pixels of such *values*."""
+        at = np.maximum(np.log10(values), self.low) if self.is_log else values
         share = (at - self.low) / (self.high - self.low)
-        return round(self.start + share * (self.stop - self.start), 1)
+        found: Float = np.round(self.start + share * (self.stop - self.start), 1)
+        return found
 
     def ticks(self) -> list[Tick]:
         """Round numbers along it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from divergraph.present.html.data import METRIC_LABELS, plot_limits
 from divergraph.server.pages.pictures.scales import Scale, Tick
 from divergraph.text.known_figures import known_figures
 from divergraph.text.numbers import short
+from graphstore.columns.coded import Float, Numbers
 from graphstore.columns.parts import OptionalNumbers
 from graphstore.model import Metric, OpState
 
@@ -28,9 +28,9 @@ WIDTH, HEIGHT = 1180, 310
 _LEFT, _RIGHT, _TOP, _BOTTOM = 62, 4, 10, 26
 _LANE = 26
 """A lane above for what is no finite number, one below for exact zeros."""
-_COLUMNS, _ROWS = 560, 120
+_COLUMNS, _ROWS = 320, 64
 """Of the ops that fall into one cell of such a grid the worst is shown."""
-_RANK = {state: rank for rank, state in enumerate(STATE_ORDER)}
+STATE_RANK: Mapping[OpState | None, int] = {state: rank for rank, state in enumerate(STATE_ORDER)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,21 +72,22 @@ def scatter_plot(facts: Facts, metric: str) -> ScatterPlot:
     shown = np.flatnonzero(numbers.known)
     values = numbers.values[shown]
     limits = {} if facts.run is None else plot_limits(facts.run, metric)
-    is_log = metric != Metric.COSINE_SIMILARITY
-    finite = values[np.isfinite(values)].tolist()
+    finite = values[np.isfinite(values)]
+    ends = [] if not len(finite) else [_least(finite, metric), float(finite.max())]
     low, high = HEIGHT - _BOTTOM - _LANE, _TOP + _LANE
-    scale = Scale.over([*finite, *limits.values()], low, high, is_log=is_log)
+    is_log = metric != Metric.COSINE_SIMILARITY
+    scale = Scale.over([*ends, *limits.values()], low, high, is_log=is_log)
     across = Scale.counting(len(facts.rows) - 1, _LEFT + 6, WIDTH - _RIGHT - 6)
-    lanes = _Lanes(scale)
-    places = [lanes.place(value) for value in values.tolist()]
+    heights, lanes = _heights(values, scale)
+    places = np.column_stack([across.places(shown), heights])
     return ScatterPlot(
         metric,
         PLOTTED[metric],
-        _points(facts, shown.tolist(), values.tolist(), places, across),
+        _points(facts, shown, values, places),
         scale.ticks(),
         [Tick(each.at, f"{float(each.text):g}") for each in across.ticks()],
-        {name: lanes.place(bound) for name, bound in limits.items()},
-        [Tick(y, text) for text, y in lanes.used.items()],
+        {name: scale.place(bound) for name, bound in limits.items()},
+        lanes,
         len(shown),
     )
 
@@ -97,40 +98,43 @@ def _numbers(facts: Facts, metric: str) -> OptionalNumbers:
     return known_figures(facts.rows, Metric(metric))
 
 
-class _Lanes:
-    """Places on a scale, and beside it for what has none there; ``used`` are those beside."""
-
-    def __init__(self, scale: Scale) -> None:
-        self._scale = scale
-        self.used: dict[str, float] = {}
-
-    def place(self, value: float) -> float:
-        if not math.isfinite(value):
-            return self.used.setdefault("NaN, Inf", _TOP + _LANE / 2 - 7)
-        if self._scale.is_log and value <= 0:
-            return self.used.setdefault("0", HEIGHT - _BOTTOM - _LANE / 2 + 5)
-        return self._scale.place(value)
+def _least(finite: Float, metric: str) -> float:
+    """The least number that has a place on the axis."""
+    above = finite if metric == Metric.COSINE_SIMILARITY else finite[finite > 0]
+    return float(above.min()) if len(above) else 0.0
 
 
-def _points(
-    facts: Facts,
-    numbers: Sequence[int],
-    values: Sequence[float],
-    places: Sequence[float],
-    across: Scale,
-) -> list[PlotPoint]:
+def _heights(values: Float, scale: Scale) -> tuple[Float, list[Tick]]:
+    """Where the values stand, and the lanes in which some do that have no place on the scale."""
+    odd = ~np.isfinite(values)
+    nothing = ~odd & (values <= 0) if scale.is_log else np.zeros(len(values), dtype=np.bool_)
+    heights = scale.places(np.where(odd | nothing, 1.0, values))
+    lanes = []
+    for which, text, at in (
+        (odd, "NaN, Inf", _TOP + _LANE / 2 - 7),
+        (nothing, "0", HEIGHT - _BOTTOM - _LANE / 2 + 5),
+    ):
+        heights[which] = at
+        if which.any():
+            lanes.append(Tick(at, text))
+    return heights, lanes
+
+
+def _points(facts: Facts, numbers: Numbers, values: Float, places: Float) -> list[PlotPoint]:
     """The worst op of each cell of the grid, in the order in which they are drawn."""
-    ranks = {one.op: one.rank for one in facts.origins}
-    states = facts.rows.states
-    cells: dict[tuple[int, int, bool], tuple[int, PlotPoint]] = {}
-    for number, value, y in zip(numbers, values, places, strict=True):
-        op, x = facts.rows.ids[number], across.place(number)
-        state = states[number] or OpState.NOT_COMPARED
-        rank = ranks.get(op, 0)
-        cell = (int(x * _COLUMNS / WIDTH), int(y * _ROWS / HEIGHT), bool(rank))
-        kept = cells.get(cell)
-        if kept is None or _RANK[state] < kept[0]:
-            text = f"{op}: {short(value, '.4g')}, {state.value}"
-            cells[cell] = (_RANK[state], PlotPoint(x, y, op, state, text, rank))
-    drawn = sorted(cells.values(), key=lambda each: (each[1].rank > 0, -each[0], each[1].x))
-    return [point for _, point in drawn]
+    ranks = {facts.arrays.number[one.op]: one.rank for one in facts.origins}
+    worst = facts.rows.states.take(numbers).keyed(lambda state: STATE_RANK.get(state, 9))
+    is_origin = np.isin(numbers, list(ranks))
+    columns, rows = (places * (_COLUMNS / WIDTH, _ROWS / HEIGHT)).astype(np.int64).T
+    cells = (columns * _ROWS + rows) * 2 + is_origin
+    order = np.lexsort((worst, cells))
+    first = order[np.unique(cells[order], return_index=True)[1]]
+    drawn = first[np.lexsort((places[first, 0], -worst[first], is_origin[first]))]
+    found = []
+    for at in drawn.tolist():
+        number = int(numbers[at])
+        op, state = facts.rows.ids[number], facts.rows.states[number] or OpState.NOT_COMPARED
+        text = f"{op}: {short(float(values[at]), '.4g')}, {state.value}"
+        x, y = places[at].tolist()
+        found.append(PlotPoint(x, y, op, state, text, ranks.get(number, 0)))
+    return found
