@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
+from http import HTTPStatus
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
 from divergraph.jobs.background.shelf import store_key
@@ -180,4 +181,13 @@ def _failed(request: Request, error: Exception, doors: Doors) -> Response:
     if wants_page(request.scope):
         return doors.refused(request.scope, problem_of(error))
     headers = error.headers if isinstance(error, HTTPException) else None
+    if isinstance(error, HTTPException) and error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers = {"Allow": _methods_at(request)}
     return problem_of(error).response(headers)
+
+
+def _methods_at(request: Request) -> str:
+    """What may be done at the address of *request*, which several routes may have."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    there = (route for route in routes if route.matches(request.scope)[0] is not Match.NONE)
+    return ", ".join(sorted({method for route in there for method in route.methods or ()}))

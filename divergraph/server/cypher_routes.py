@@ -82,6 +82,8 @@ def _asked(given: Mapping[str, Any], limits: Limits) -> CypherQuestion:
     if not isinstance(parameters, dict):
         raise InputError("it must be an object", where="parameters")
     rows = _number(given, "limit", _ROWS, limits.page)
+    if not rows.is_integer():
+        raise InputError("it must be a whole number", where="limit")
     seconds = _number(given, "timeout", _TIMEOUT, _MOST_SECONDS)
     # the question takes parameters as typed: JSON
     texts = {name: json.dumps(value) for name, value in parameters.items()}

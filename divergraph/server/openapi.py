@@ -19,10 +19,11 @@ from divergraph.server.downloads import (
     WantedArray,
     WantedReport,
 )
-from divergraph.server.jobs.requests import JOB_COMMANDS
-from divergraph.server.parameters import is_required, parameters_of, public_name
+from divergraph.server.jobs.requests import JOB_COMMANDS, JobCommand
+from divergraph.server.parameters import command_of, is_required, parameters_of, public_name
 from divergraph.server.problems import MEDIA_TYPE
 from divergraph.server.route_table import QUESTIONS, VERSION, QuestionRoute
+from divergraph.server.settings import Limits
 from divergraph.version import __version__
 
 Schema: TypeAlias = dict[str, Any]
@@ -49,9 +50,13 @@ _CYPHER: Schema = {
         "cypher": {**_TEXT, "pattern": r"\S", "description": "A text, or the name of a query."},
         "run": {"type": ["string", "null"], "description": "The run or graph it is about."},
         "parameters": {"type": "object"},
-        "limit": {"type": "number", "exclusiveMinimum": 0},
+        "limit": {"type": "integer", "minimum": 1, "maximum": Limits().page},
         "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 300},
     },
+}
+_EVENT: Schema = {
+    "type": "object",
+    "properties": {"id": _TEXT, "event": _TEXT, "data": {**_TEXT, "description": "JSON."}},
 }
 _NEW_NAME: Schema = {
     "type": "object",
@@ -88,15 +93,6 @@ _SENT: list[Schema] = [
         "description": "It is a zip or tar, whose files are wanted.",
     },
 ]
-_JOB_REQUEST: Schema = {
-    "type": "object",
-    "required": ["command"],
-    "additionalProperties": False,
-    "properties": {
-        "command": {"enum": list(JOB_COMMANDS)},
-        "options": {"type": "object", "description": "By name, as on the command line."},
-    },
-}
 
 
 _OTHERS = (
@@ -180,9 +176,10 @@ def _memory(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
 def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
     """The addresses of jobs."""
     job, place = [_in_path("job")], f"{VERSION}/jobs"
-    added = _posted("Run a command as a job.", _JOB_REQUEST, shapes["JobEntry"])
+    request = {"oneOf": [_job_request(name, known) for name, known in JOB_COMMANDS.items()]}
+    added = _posted("Run a command as a job.", request, shapes["JobEntry"])
     added["responses"]["202"] = added["responses"].pop("200")
-    told = _sent("What the job tells, as it does.", job, {"text/event-stream": _TEXT})
+    told = _sent("What the job tells, as it does.", job, {"text/event-stream": _EVENT})
     listed = _operation("The last jobs, newest first.", [], shapes["JobsAnswer"])
     return {
         place: {"get": listed, "post": added},
@@ -195,6 +192,36 @@ def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
         },
         f"{place}/{{job}}/events": {"get": told},
     }
+
+
+def _job_request(name: str, known: JobCommand) -> Schema:
+    """A request for a command, with the options that one may have."""
+    taken = [
+        param for param in command_of(name).params if param.name in (*known.reads, *known.takes)
+    ]
+    options = {
+        "type": "object",
+        "required": [public_name(param) for param in taken if param.required],
+        "additionalProperties": False,
+        "properties": {public_name(param): _option(param) for param in taken},
+    }
+    fields = {"command": {"const": name}, "options": options}
+    needed = [field for field in fields if field == "command" or options["required"]]
+    return {
+        "type": "object",
+        "required": needed,
+        "additionalProperties": False,
+        "properties": fields,
+    }
+
+
+def _option(param: click.Parameter) -> Schema:
+    """An option in the body of a request; what its command takes as text may be a number there."""
+    schema = _schema(param.type)
+    if param.multiple or param.nargs == -1:
+        schema = {"anyOf": [schema, {"type": "array", "items": schema, "minItems": 1}]}
+    said = getattr(param, "help", None)
+    return {**schema, **({"description": said} if said else {})}
 
 
 def _uploads(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -254,7 +281,7 @@ def _parameter(param: click.Parameter, *, required: bool) -> Schema:
         "name": public_name(param),
         "in": "query",
         "required": required,
-        "schema": {"type": "array", "items": schema} if param.multiple else schema,
+        "schema": {"type": "array", "items": schema, "minItems": 1} if param.multiple else schema,
         **({"description": said} if said else {}),
     }
 

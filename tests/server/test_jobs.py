@@ -102,6 +102,8 @@ def test_a_graph_is_imported_and_its_end_is_told(own: httpx.Client) -> None:
         ({"command": "import", "options": {"path": {}}}, 400, "a text, a number"),
         ({"command": "import", "options": {"name": "a\0b"}}, 400, "a text, a number"),
         ({"command": "import", "options": {}}, 400, "Missing argument"),
+        ({"command": "import", "options": {"path": False}}, 400, "a text, a number"),
+        ({"command": "import", "options": {"replace": "no"}}, 400, "true or false"),
         ({"command": "import", "options": {"path": "/etc/passwd"}}, 403, "start with a root"),
         ({"command": "import", "options": {"path": "data:../../x"}}, 403, "none of the server"),
         ({"command": "compare", "options": {"golden": "other:x"}}, 403, "start with a root"),

@@ -85,7 +85,10 @@ def request_of(
         if name not in allowed:
             hint = f"{command} has {', '.join(sorted(allowed))}"
             raise InputError("there is no such option for a job", where=name, hint=hint)
-    given = {allowed[name]: _texts(name, value) for name, value in options.items()}
+    given = {
+        allowed[name]: _texts(name, value, flag=_is_flag(params[allowed[name]]))
+        for name, value in options.items()
+    }
     for name in given.keys() & set(known.reads):
         given[name] = [str(place(each)) for each in given[name]]
     named: list[str] = []
@@ -100,21 +103,28 @@ def request_of(
     return JobRequest(command, words, runs, bool(given.get(REPLACE)))
 
 
-def _texts(name: str, value: object) -> list[str]:
-    """The words of one option: none for false, ``true`` for a flag that is set."""
-    if isinstance(value, bool):
+def _is_flag(param: click.Parameter) -> bool:
+    return isinstance(param, click.Option) and param.is_flag
+
+
+def _texts(name: str, value: object, *, flag: bool) -> list[str]:
+    """The words of one option; of a flag one if it is set."""
+    if flag:
+        if not isinstance(value, bool):
+            raise InputError("true or false is needed", where=name)
         return ["true"] if value else []
     if isinstance(value, list) and value and not any(isinstance(each, list) for each in value):
-        return [text for each in value for text in _texts(name, each)]
-    if isinstance(value, str | int | float) and "\0" not in str(value):  # no word of a command line
+        return [text for each in value for text in _texts(name, each, flag=False)]
+    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
+    if plain and "\0" not in str(value):  # no word of a command line
         return [str(value)]
-    raise InputError("a text, a number, true, false, or a list of those is needed", where=name)
+    raise InputError("a text, a number, or a list of those is needed", where=name)
 
 
 def _words(param: click.Parameter, texts: Sequence[str]) -> Iterator[str]:
     if isinstance(param, click.Argument):
         yield from texts
-    elif isinstance(param, click.Option) and param.is_flag:
+    elif _is_flag(param):
         yield from [max(param.opts, key=len)] * min(1, len(texts))
     else:
         # one word: a value that begins with a dash is still no option
