@@ -8,12 +8,18 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from divergraph.server.problems import MEDIA_TYPE, of_status
 from divergraph.server.settings import Limits
 
 _BETWEEN = 4
 """Bytes of a line of a head that are neither name nor value."""
 
 
+_SAID = {
+    HTTPStatus.BAD_REQUEST: "this is no HTTP",
+    HTTPStatus.REQUEST_TIMEOUT: "the head of the request took too long",
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE: "the head of the request is too large",
+}
 _LAST_SECONDS = 1.0
 """For so long a client that is refused may go on sending, into nothing."""
 
@@ -122,15 +128,16 @@ class StrictProtocol(HttpToolsProtocol):
             raise ValueError("the head is too large")  # ends the parser's work
 
     def _refuse(self, status: HTTPStatus) -> None:
-        """Say why in one line, and hang up; answers that were asked for before are lost."""
+        """Say why, and hang up; answers that were asked for before are lost."""
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
-        said = f"{status.phrase}\n"
-        self.transport.write(
+        said = bytes(of_status(status, _SAID[status]).response().body)
+        head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\n"
-            f"content-type: text/plain\r\ncontent-length: {len(said)}\r\n\r\n{said}".encode()
+            f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(said)}\r\n\r\n"
         )
+        self.transport.write(head.encode() + said)
         if not self.transport.can_write_eof():  # TLS
             self.transport.close()
             return
