@@ -37,6 +37,7 @@ from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, h
 from tui.session import Session
 from tui.settings import THEMES, Settings, keep_theme, load_settings
 from tui.style import theme
+from tui.terminal.backlog import Backlog
 from tui.terminal.changed_cells import TerminalCells
 from tui.terminal.only_text import OnlyText
 from tui.trouble import unexpected
@@ -106,6 +107,7 @@ class DivergraphApp(JobFollower):
         self._left = False
         self._only_text = OnlyText()
         self._terminal = TerminalCells(settings.pixels)
+        self._backlog = Backlog(self)
         self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
         self.watched = WatchedJobs(JobShelf(settings.state_dir / "jobs"), store_key(session.url))
@@ -121,6 +123,8 @@ class DivergraphApp(JobFollower):
         real one fails if this is no longer called.
         """
         if isinstance(renderable, CompositorUpdate):
+            if self._backlog.holds(self._driver):
+                return
             pictures = screen.pictures() if isinstance(screen, ViewScreen) else ()
             if screen is self.screen and self._terminal.place(pictures):
                 screen.refresh()

@@ -115,6 +115,14 @@ class Terminal:
             rounds = 0 if self.read(_ROUND) or self.at_work() else rounds + 1
             assert time.monotonic() < end, "it never comes to rest"
 
+    def until_at_rest(self, quiet: float = 0.3) -> None:
+        """Wait until the process does nothing; nothing is read meanwhile."""
+        end, rounds = time.monotonic() + PATIENCE, 0
+        while rounds * _ROUND < quiet:
+            rounds = 0 if self.at_work() else rounds + 1
+            time.sleep(_ROUND)
+            assert time.monotonic() < end, "it never comes to rest"
+
     def at_work(self) -> bool:
         """Whether a thread of the process runs or would, were a processor free (Linux)."""
         states = (_state(task) for task in Path(f"/proc/{self.pid}/task").glob("*/stat"))

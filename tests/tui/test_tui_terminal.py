@@ -96,6 +96,25 @@ def test_little_is_written_and_the_screen_is_as_when_all_is_written_anew(started
         assert written(key) < 4_000, key
 
 
+def test_what_a_slow_terminal_cannot_take_is_not_drawn(started, whole_store):
+    shown = started(whole_store, "whole")
+    shown.until_shown("Where the error starts")
+    for view in "21":
+        opened(shown, view)
+    before = len(shown.output)
+    for view in "21" * 20 + "2":
+        shown.press(view)
+    shown.until_at_rest()
+    shown.settle()
+    assert len(shown.output) - before < 150_000, "41 pictures of some 15 kB each"
+    assert "[2 Ops]" in shown.text(), "the newest is there"
+    seen, count = shown.shown(), len(shown.output)
+    shown.press("ctrl+l")
+    shown.until(lambda: len(shown.output) > count + 5000)
+    shown.settle()
+    assert different(shown.shown(), seen) == []
+
+
 def test_nothing_but_the_framework_speaks_to_the_terminal(started, tmp_path):
     """A run all of whose texts are hostile, in every view, with what each copies."""
     url = str(tmp_path / "strangers")
