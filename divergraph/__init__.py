@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from divergraph.api.runs.compared_run import ComparedRun as Run
     from divergraph.api.store import Store, open_store, to_networkx
     from divergraph.api.verify import verify
+    from divergraph.api.watch import watch
     from graphstore import errors
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "replay",
     "to_networkx",
     "verify",
+    "watch",
 ]
 
 _WHERE = {
@@ -84,6 +86,7 @@ _WHERE = {
     "replay": ("divergraph.api.replay", "replay"),
     "to_networkx": ("divergraph.api.store", "to_networkx"),
     "verify": ("divergraph.api.verify", "verify"),
+    "watch": ("divergraph.api.watch", "watch"),
 }
 _MODULES = {"answers": "divergraph.api.answers", "errors": "graphstore.errors"}
 

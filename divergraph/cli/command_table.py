@@ -24,6 +24,9 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "compare": ListedCommand(
             "cli.make.compare_command", "Compare two dumps and say where the error starts."
         ),
+        "watch": ListedCommand(
+            "cli.make.watch_command", "Compare what a running job dumps, as it comes."
+        ),
         "analyse": ListedCommand(
             "cli.make.analyse_command", "Find the root cause in a run compared before."
         ),

@@ -20,6 +20,7 @@ NAMES = {
     *("check_consistency", "check_queries"),
     *("compare", "compare_many", "convert", "demo", "demo_data", "detect", "diff", "errors"),
     *("list_dumps", "open_store", "plugins", "read_graph", "replay", "to_networkx", "verify"),
+    "watch",
 }
 
 

@@ -72,6 +72,21 @@ def events(client: httpx.Client, job: str, seen: str | None = None) -> list[dict
 
 
 @pytest.mark.slow
+def test_a_growing_folder_is_watched(own: httpx.Client, settings: ServerSettings) -> None:
+    shutil.copytree(demo_data().folder, settings.roots[0][1] / "demo")
+    sides = {"golden": "model.ckpt.meta", "golden-dump": "golden"}
+    sides |= {"device": "npu_fault/graph", "folder": "npu_fault/dump"}
+    options = {name: f"data:demo/{path}" for name, path in sides.items()}
+    options |= {"quiet": 0.1, "until-guilty": True}
+    asked = own.post("/v1/jobs", json={"command": "watch", "options": options})
+    assert asked.status_code == 202, asked.text
+    found = until_over(own, asked.json()["id"])
+    assert (found["state"], found["exit_code"]) == ("ended", 1), found
+    told = own.get(f"/v1/jobs/{found['id']}/answer").json()
+    assert found["made"] == [told["first"]["run"]]
+
+
+@pytest.mark.slow
 def test_a_graph_is_imported_and_its_end_is_told(own: httpx.Client) -> None:
     asked = own.post("/v1/jobs", json=GRAPH)
     assert asked.status_code == 202

@@ -42,6 +42,10 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
             *_JUDGED,
         ),
     ),
+    "watch": JobCommand(
+        ("folder", "golden", "golden_dump", "device", "thresholds", "match"),
+        ("name", "quiet", "idle", "until_guilty", "method", *_JUDGED),
+    ),
     "analyse": JobCommand((), ("run", *_JUDGED), ("run",)),
     "minimize": JobCommand(
         (),

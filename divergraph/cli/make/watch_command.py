@@ -1,0 +1,161 @@
+"""``divergraph watch``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.numbers import FiniteRange
+from divergraph.cli.options import (
+    common,
+    method_option,
+    opened,
+    print_json,
+    root_cause_options,
+    store_url,
+)
+from divergraph.cli.say import say, say_note, tell_kept
+from divergraph.present.json.shapes import Json
+
+if TYPE_CHECKING:
+    from divergraph.api.watch import WatchedDump
+
+_path = click.Path(path_type=Path, readable=False)
+_seconds = FiniteRange(0, 1e6, min_open=True)
+_QUIET = 5.0
+_BELL = "\a"
+
+
+@click.command("watch")
+@click.argument("folder", type=_path, metavar="DIR")
+@click.option("--golden", required=True, type=_path, metavar="GRAPH", help="The original model.")
+@click.option("--golden-dump", required=True, type=_path, metavar="DIR", help="Its dump.")
+@click.option("--device", required=True, type=_path, metavar="GRAPH|DIR", help="As of compare.")
+@click.option(
+    "--run",
+    "name",
+    default="watched",
+    show_default=True,
+    metavar="NAME",
+    help="Runs are called NAME and the place of their dump.",
+)
+@click.option(
+    "--quiet",
+    type=_seconds,
+    default=_QUIET,
+    show_default=True,
+    metavar="S",
+    help="A dump in which nothing changed for S seconds is whole.",
+)
+@click.option("--idle", type=_seconds, metavar="S", help="End when nothing came for S seconds.")
+@click.option("--until-guilty", is_flag=True, help="End at the first guilty op, with exit code 1.")
+@click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
+@click.option("--match", type=_path, metavar="FILE", help="Pinned and forbidden matches.")
+@method_option
+@root_cause_options
+@common
+def watch_command(
+    folder: Path,
+    golden: Path,
+    golden_dump: Path,
+    device: Path,
+    name: str,
+    quiet: float,
+    idle: float | None,
+    until_guilty: bool,
+    thresholds: Path | None,
+    match: Path | None,
+    method: str,
+    suspect: float,
+    guilty: float,
+    precision: str,
+    memory: int,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Compare what a running job dumps below DIR, dump by dump, as they are whole.
+
+    The first guilty op rings the terminal's bell. Ctrl-C ends it; what was compared is kept. Exit
+    code 1 if an error starts anywhere, 2 if nothing could be compared, else 0.
+    """
+    from divergraph.api.watch import watch
+
+    found: list[WatchedDump] = []
+    with opened(store) as opened_store:
+        dumps = watch(
+            golden,
+            golden_dump,
+            device,
+            folder,
+            store=opened_store,
+            name=name,
+            quiet=quiet,
+            idle=idle,
+            progress=True,
+            thresholds=thresholds,
+            match=match,
+            method=method,
+            suspect=suspect,
+            guilty=guilty,
+            precision=precision,
+            memory=memory,
+        )
+        say(f"watching {folder}; Ctrl-C ends it", err=True)
+        try:
+            for dump in dumps:
+                is_first = bool(dump.origins) and not _guilty(found)
+                found.append(dump)
+                _tell(dump, is_first=is_first, as_json=as_json)
+                if until_guilty and dump.origins:
+                    break
+        except KeyboardInterrupt:
+            say("stopped", err=True)
+        finally:
+            dumps.close()
+    kept = sum(dump.kept for dump in found)
+    say(f"kept {kept} runs {name}.* in {store_url(store)}", err=True)
+    if as_json:
+        print_json(_json(folder, found))
+    if _guilty(found):
+        return 1
+    return 2 if found and not kept else 0
+
+
+def _tell(dump: WatchedDump, *, is_first: bool, as_json: bool) -> None:
+    """Say what came of a dump; the first guilty op rings where somebody hears it."""
+    if dump.run is None or not dump.kept:
+        say_note(f"{dump.path}: {dump.problem}")
+        return
+    tell_kept(dump.name)
+    starts = f", the error starts at {dump.origins[0].op}" if dump.origins else ""
+    say(f"{dump.name}: {dump.run.verdict.value}{starts}", err=as_json, bold=is_first)
+    sys.stdout.flush()
+    if is_first and sys.stderr.isatty():
+        click.echo(_BELL, nl=False, err=True)
+
+
+def _guilty(found: Sequence[WatchedDump]) -> list[WatchedDump]:
+    return [dump for dump in found if dump.origins]
+
+
+def _json(folder: Path, found: Sequence[WatchedDump]) -> dict[str, Json]:
+    guilty = _guilty(found)
+    return {
+        "folder": str(folder),
+        "first": _dump_json(guilty[0]) if guilty else None,
+        "dumps": [_dump_json(dump) for dump in found],
+    }
+
+
+def _dump_json(dump: WatchedDump) -> dict[str, Json]:
+    return {
+        "path": str(dump.path),
+        "run": dump.name if dump.kept else None,
+        "verdict": None if dump.run is None else dump.run.verdict.value,
+        "origin": dump.origins[0].op if dump.origins else None,
+        "problem": dump.problem or None,
+    }
