@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
@@ -22,6 +22,7 @@ from divergraph.cli.say import say, say_note, tell_kept
 from divergraph.present.json.shapes import Json
 
 if TYPE_CHECKING:
+    from divergraph.api.compare import CompareOptions
     from divergraph.api.watch import WatchedDump
 
 _path = click.Path(path_type=Path, readable=False)
@@ -67,15 +68,9 @@ def watch_command(
     quiet: float,
     idle: float | None,
     until_guilty: bool,
-    thresholds: Path | None,
-    match: Path | None,
-    method: str,
-    suspect: float,
-    guilty: float,
-    precision: str,
-    memory: int,
     store: str | None,
     as_json: bool,
+    **judging: Unpack[CompareOptions],
 ) -> int:
     """Compare what a running job dumps below DIR, dump by dump, as they are whole.
 
@@ -84,38 +79,20 @@ def watch_command(
     """
     from divergraph.api.watch import watch
 
-    found: list[WatchedDump] = []
+    sides = golden, golden_dump, device
     with opened(store) as opened_store:
         dumps = watch(
-            golden,
-            golden_dump,
-            device,
+            *sides,
             folder,
             store=opened_store,
             name=name,
             quiet=quiet,
             idle=idle,
             progress=True,
-            thresholds=thresholds,
-            match=match,
-            method=method,
-            suspect=suspect,
-            guilty=guilty,
-            precision=precision,
-            memory=memory,
+            **judging,
         )
         say(f"watching {folder}; Ctrl-C ends it", err=True)
-        try:
-            for dump in dumps:
-                is_first = bool(dump.origins) and not _guilty(found)
-                found.append(dump)
-                _tell(dump, is_first=is_first, as_json=as_json)
-                if until_guilty and dump.origins:
-                    break
-        except KeyboardInterrupt:
-            say("stopped", err=True)
-        finally:
-            dumps.close()
+        found = _followed(dumps, until_guilty=until_guilty, as_json=as_json)
     kept = sum(dump.kept for dump in found)
     say(f"kept {kept} runs {name}.* in {store_url(store)}", err=True)
     if as_json:
@@ -123,6 +100,25 @@ def watch_command(
     if _guilty(found):
         return 1
     return 2 if found and not kept else 0
+
+
+def _followed(
+    dumps: Generator[WatchedDump, None, None], *, until_guilty: bool, as_json: bool
+) -> list[WatchedDump]:
+    """What came of each dump, told as it came, until it ends or somebody ends it."""
+    found: list[WatchedDump] = []
+    try:
+        for dump in dumps:
+            is_first = bool(dump.origins) and not _guilty(found)
+            found.append(dump)
+            _tell(dump, is_first=is_first, as_json=as_json)
+            if until_guilty and dump.origins:
+                break
+    except KeyboardInterrupt:
+        say("stopped", err=True)
+    finally:
+        dumps.close()
+    return found
 
 
 def _tell(dump: WatchedDump, *, is_first: bool, as_json: bool) -> None:
