@@ -88,7 +88,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         *MemoryRoutes(answering, settings.limits).routes(),
         *([] if jobs is None else _job_routes(jobs)),
         *([] if uploads is None else _upload_routes(uploads)),
-        *page_routes(answering, pages, roots, people.sessions, people.shares, jobs),
+        *page_routes(answering, pages, roots, people, jobs, uploads),
         *_health_routes(HealthRoutes(answering, figures)),
         Route("/openapi.json", _described),
     ]

@@ -1,12 +1,18 @@
 """Draws the pictures of this folder from a fresh run of the demo.
 
 python docs/images/draw.py
+
+The page of the server needs Chromium; without it that picture stays.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import shutil
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -39,9 +45,29 @@ def main() -> None:
         os.chdir(folder)
         with open_store(STORE) as store:
             compare_into(store, demo_request(), name="demo")
+        if (browser := shutil.which("chromium")) is not None:
+            draw_page(browser)
         for name, keys in PICTURES.items():
             picture = asyncio.run(drawn(keys))
             (FOLDER / name).write_text(picture, encoding="utf-8")
+
+
+def draw_page(browser: str) -> None:
+    """The page of the demo's origin, as a browser shows it."""
+    words = ["serve", "--store", STORE, "--state", "state", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "divergraph", *words]
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=nothing) as server:  # noqa: S603
+        assert server.stdout is not None
+        said = ""
+        while not said.endswith("}\n"):
+            said += server.stdout.readline().decode()
+        address = f"{json.loads(said)['url']}/runs/demo/op?op=LeNet/conv2/Conv2DRelu"
+        look = ("--headless=new", "--no-sandbox", "--hide-scrollbars", "--window-size=1100,1280")
+        picture = f"--screenshot={FOLDER / 'page.png'}"
+        look_at = [browser, *look, picture, address]
+        subprocess.run(look_at, check=True, stderr=nothing)  # noqa: S603 - all of it is ours
+        server.terminate()
 
 
 async def drawn(keys: tuple[str, ...]) -> str:

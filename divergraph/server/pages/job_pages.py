@@ -18,6 +18,7 @@ from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.root_files import listed_paths
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import User, UserRole
+from divergraph.server.uploads.routes import UploadRoutes
 from graphstore.cancellation import Cancellation
 from graphstore.errors import DivergraphError
 
@@ -35,8 +36,16 @@ _SHOWN = 200
 class JobPages:
     """Answers ``/jobs``, what is below it, and ``/compare``."""
 
-    def __init__(self, answering: Answering, pages: Pages, roots: Roots, jobs: JobRoutes) -> None:
-        self._answering, self._pages, self._roots, self._jobs = answering, pages, roots, jobs
+    def __init__(
+        self,
+        answering: Answering,
+        pages: Pages,
+        roots: Roots,
+        jobs: JobRoutes,
+        uploads: UploadRoutes,
+    ) -> None:
+        self._answering, self._pages, self._roots = answering, pages, roots
+        self._jobs, self._uploads = jobs, uploads
 
     async def all(self, request: Request) -> Response:
         """The last jobs."""
@@ -94,6 +103,7 @@ class JobPages:
                 "roots": list(self._roots.named),
                 "anywhere": self._roots.folders is None,
                 "paths": listed_paths(self._roots),
+                "uploads": self._uploads.of_user(request.scope["user"]),
             }
             return self._pages.page(request, "compare.html", values, status)
 
@@ -120,7 +130,7 @@ class JobPages:
 
     def _words(self, job: QueuedJob) -> list[str]:
         """The options that were asked for, without where this machine keeps what."""
-        own = job.words[1:]
+        own = [word for word in job.words[1:] if word != "--json"]
         store = own.index("--store") if "--store" in own else len(own)
         shown = []
         for word in (*own[:store], *own[store + 3 :]):

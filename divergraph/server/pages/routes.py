@@ -9,8 +9,7 @@ from starlette.routing import Route
 
 from divergraph.server.answering import Answering
 from divergraph.server.jobs.routes import JobRoutes
-from divergraph.server.login.sessions import Sessions
-from divergraph.server.login.shares import ShareFile
+from divergraph.server.login.people import KnownPeople
 from divergraph.server.pages.job_pages import JobPages
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.login_page import LoginPage
@@ -21,6 +20,7 @@ from divergraph.server.pages.run_page import RunPage
 from divergraph.server.pages.runs_page import RunsPage
 from divergraph.server.pages.share_page import SharePage
 from divergraph.server.roots import Roots
+from divergraph.server.uploads.routes import UploadRoutes
 
 _YEAR = "public, max-age=31536000, immutable"
 
@@ -29,12 +29,12 @@ def page_routes(
     answering: Answering,
     pages: Pages,
     roots: Roots,
-    sessions: Sessions,
-    shares: ShareFile | None,
+    people: KnownPeople,
     jobs: JobRoutes | None,
+    uploads: UploadRoutes | None,
 ) -> list[Route]:
-    """The addresses of all pages; without *jobs* and *shares* those are left out."""
-    login = LoginPage(pages, sessions)
+    """The addresses of all pages; without jobs or links those are left out."""
+    login, shares = LoginPage(pages, people.sessions), people.shares
     found = [
         Route("/", RunsPage(answering, pages).page, methods=["GET"]),
         Route("/runs", _to_first, methods=["GET"]),
@@ -48,8 +48,8 @@ def page_routes(
     if shares is not None:
         change = SharePage(answering, pages, shares).change
         found.append(Route("/runs/{run}/shares", change, methods=["POST"]))
-    if jobs is not None:
-        job = JobPages(answering, pages, roots, jobs)
+    if jobs is not None and uploads is not None:
+        job = JobPages(answering, pages, roots, jobs, uploads)
         found += [
             Route("/jobs", job.all, methods=["GET"]),
             Route("/jobs/{job}", job.one, methods=["GET"]),

@@ -10,6 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from divergraph.ask.memory.baselines import standing_text
 from divergraph.questions.listings import Entries, EntriesQuestion
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.pages.rendering import Pages
@@ -128,6 +129,9 @@ class RunsPage:
                 "graphs": entries.graphs,
                 "verdicts": list(Verdict),
                 "reserve": reserve_text,
+                "standings": {
+                    name: standing_text(each) for name, each in entries.standings.items()
+                },
             }
             return self._pages.page(request, "runs.html", values)
 

@@ -64,11 +64,14 @@ class UploadRoutes:
         user = user_of(request)
 
         def work(_cancellation: Cancellation) -> Response:
-            self._quarantine.expire(self._in_use)
-            mine = (each for each in self._quarantine.kept() if _may(user, each))
-            return document({"uploads": [_shape(each) for each in mine]})
+            return document({"uploads": [_shape(each) for each in self.of_user(user)]})
 
         return await self._answering.pool.answer(request, work)
+
+    def of_user(self, user: User) -> list[Upload]:
+        """The uploads of *user*; of an admin all."""
+        self._quarantine.expire(self._in_use)
+        return [each for each in self._quarantine.kept() if _may(user, each)]
 
     async def one(self, request: Request) -> Response:
         """One upload."""

@@ -46,7 +46,7 @@ def test_a_long_list_of_runs_has_pages() -> None:
         for at in range(2 * ROWS + 3)
     ]
     runs[7] = replace(runs[7], verdict=Verdict.CLEAN)
-    entries = Entries(runs, [])
+    entries = Entries(runs, [], {})
     newest = run_list(entries, QueryParams(""))
     assert (newest.runs[0].name, newest.pages, newest.total) == ("run 102", 3, 103)
     last = run_list(entries, QueryParams("sort=name&page=3"))
