@@ -149,6 +149,7 @@ TABLE: tuple[Key, ...] = (
     Key("ops.mark", "space", "mark", OPS, "mark the row, again to unmark", "mark"),
     Key("ops.match_next", "n", "next_match", OPS, "next row that fits the last filter"),
     Key("ops.match_previous", "N", "previous_match", OPS, "previous row that fits"),
+    Key("ops.note", "m", "note", OPS, "write down what is known of the op, for all its runs"),
     Key("ops.tensor", "d", "view('tensor')", OPS, "the values of the op on both sides", "values"),
     Key("ops.export", "x", "export", OPS, "write the marked rows, or all shown, as CSV", "export"),
     Key("lineage.unfold", "u", "unfold", LINEAGE, "what each fused op is made of", "unfold"),

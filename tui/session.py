@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from graphstore.columns.op_columns import OpColumns
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
     from graphstore.cypher.user_question import CypherQuestion
-    from graphstore.model import Run, TensorIO
+    from graphstore.model import Note, Run, TensorIO
     from tui.ladder import Ladders
     from tui.part_chooser import PartChooser
     from tui.tensors import TensorLook
@@ -197,6 +197,15 @@ class Session:
                     self._details.pop(next(iter(self._details)))
                 self._details[place] = questions.op_detail(self._open(), self.target, op)
             return self._details[place]
+
+    def add_note(self, op: str, text: str) -> Note:
+        """Keep a note on an op of the run's model."""
+        from divergraph.ask.memory.authors import author_name
+        from divergraph.ask.memory.notes import add_note
+
+        with self._lock:
+            self._details.pop((self.target, op), None)
+            return add_note(self._open(), self.target, op, text, author_name())
 
     def trace(self, op: str) -> Trace:
         """The paths of the error of *op*, or of the first origin if it is empty."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from graphstore.model import Verdict
+from graphstore.model import Standing, Verdict
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
 from tui.widgets.cells import width_of
@@ -15,7 +15,7 @@ from tui.widgets.rows import Cell
 
 if TYPE_CHECKING:
     from graphstore.contract import GraphInfo
-    from graphstore.model import Run
+    from graphstore.model import Run, RunStanding
 
 _VERDICT_STYLES = {
     Verdict.CLEAN: "clean",
@@ -24,6 +24,7 @@ _VERDICT_STYLES = {
     Verdict.UNDECIDED: "unknown",
     Verdict.NOT_COMPARED: "unknown",
 }
+_STANDING_STYLES = {Standing.WORSE: "origin", Standing.BETTER: "clean"}
 _WORST_FIRST = [Verdict.DIVERGED, Verdict.UNDECIDED, Verdict.NOISE, Verdict.CLEAN]
 
 
@@ -55,7 +56,9 @@ def in_order(entries: Sequence[RunEntry], column: str, *, turned: bool = False) 
 
 def run_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
     """The columns that *rows* need."""
-    widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(8)]
+    cells = len(rows[0]) if rows else 8
+    widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(cells)]
+    held = cells > 8  # some model has a baseline
     return (
         ListColumn("mark", "", 1, sticky=True, sortable=False),
         ListColumn("name", "name", 12, widest[1]),
@@ -65,6 +68,7 @@ def run_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
         ListColumn("over", "over", max(5, widest[5]), align="right", priority=1),
         ListColumn("made", "made (UTC)", 16, priority=4),
         ListColumn("what", "device graph", 14, widest[7], priority=5),
+        *([ListColumn("baseline", "baseline", 8, widest[8], priority=1)] if held else []),
     )
 
 
@@ -92,6 +96,18 @@ def run_entry(run: Run, glyphs: Glyphs) -> RunEntry:
         "what": what,
     }
     return RunEntry(run.name, "run", cells, keys)
+
+
+def with_standing(entry: RunEntry, standing: RunStanding | None) -> RunEntry:
+    """*entry* with how it stands against the baseline of its model."""
+    if standing is None:
+        return replace(entry, cells=(*entry.cells, Cell("", "quiet")))
+    words = standing.standing.value
+    if standing.changes and standing.standing is not Standing.SAME:
+        words += f": {', '.join(f'{count} {kind}' for kind, count in standing.changes.items())}"
+    style = _STANDING_STYLES.get(standing.standing, "quiet")
+    keys = {**entry.keys, "baseline": list(Standing).index(standing.standing)}
+    return replace(entry, cells=(*entry.cells, Cell(words, style)), keys=keys)
 
 
 def graph_entry(graph: GraphInfo, glyphs: Glyphs) -> RunEntry:

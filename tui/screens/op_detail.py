@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual import on, work
@@ -11,8 +12,10 @@ from textual.message import Message
 from textual.worker import get_current_worker
 
 from divergraph.text.printable import printable
+from graphstore.errors import DivergraphError
 from tui.render import detail_text
 from tui.screens.base import ViewScreen
+from tui.screens.windows.line_form import LineForm
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
@@ -92,6 +95,30 @@ class DetailScreen(ViewScreen):
         metrics.name_pane("Metrics" if output is None else f"Output {output}: metrics")
         facts.show(self._facts)
         metrics.show(self._metrics)
+
+    def action_note(self) -> None:
+        """Write down what is known of the op."""
+        if self._detail is None or self.owner.session.kind != "run":
+            self.notify("notes are kept on the ops of a run")
+            return
+        op = self._detail.row.id
+        title, hint = f"Note on {printable(op)}", "for every run of the model"
+        form = LineForm(self.owner.settings.glyphs, title, note=hint)
+        self.app.push_screen(form, partial(self._note_said, op))
+
+    def _note_said(self, op: str, text: str | None) -> None:
+        if text is not None:
+            self.owner.session.note("note", "add", self.owner.session.target, op, text)
+            self._keep_note(op, text)
+
+    @work(thread=True, group="note", exit_on_error=False)
+    def _keep_note(self, op: str, text: str) -> None:
+        try:
+            self.owner.session.add_note(op, text)
+        except DivergraphError as error:
+            self.notify(printable(str(error)), severity="error", markup=False)
+        else:
+            self.app.call_from_thread(self.ask_detail, op, whole=False)
 
     def _facts(self, width: int) -> Content:
         assert self._detail is not None

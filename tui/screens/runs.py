@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,11 +12,19 @@ from textual.content import Content
 from textual.message import Message
 from textual.worker import get_current_worker
 
+from divergraph.ask.memory.baselines import standings
 from graphstore.errors import DivergraphError
 from tui.address import ScreenAddress
 from tui.keys import KeyScope, bindings
 from tui.messages import OpenTarget
-from tui.render.run_rows import RunEntry, graph_entry, in_order, run_columns, run_entry
+from tui.render.run_rows import (
+    RunEntry,
+    graph_entry,
+    in_order,
+    run_columns,
+    run_entry,
+    with_standing,
+)
 from tui.screens.base import ViewScreen
 from tui.screens.windows.changes import ChangesOverlay
 from tui.screens.windows.line_form import LineForm
@@ -28,7 +36,7 @@ from tui.widgets.rows import FixedRows
 if TYPE_CHECKING:
     from divergraph.ask import RunChanges
     from graphstore.contract import GraphInfo
-    from graphstore.model import Run
+    from graphstore.model import Run, RunStanding
 
 NOTHING = "nothing is stored here yet; n begins with the demo or models of yours"
 
@@ -58,10 +66,16 @@ class RunsScreen(ViewScreen):
     class Loaded(Message):
         """The store said what it holds."""
 
-        def __init__(self, runs: list[Run], graphs: list[GraphInfo]) -> None:
+        def __init__(
+            self,
+            runs: list[Run],
+            graphs: list[GraphInfo],
+            standings: Mapping[str, RunStanding],
+        ) -> None:
             super().__init__()
             self.runs = runs
             self.graphs = graphs
+            self.standings = standings
 
     class Changed(Message):
         """A run or graph is gone or has another name."""
@@ -112,8 +126,9 @@ class RunsScreen(ViewScreen):
 
         def ask() -> None:
             runs, graphs = self.owner.session.targets()
+            found = self.owner.session.asked(lambda store: standings(store, runs))
             if not worker.is_cancelled:
-                self.post_message(self.Loaded(runs, graphs))
+                self.post_message(self.Loaded(runs, graphs, found))
 
         self.answer(ask)
 
@@ -123,6 +138,9 @@ class RunsScreen(ViewScreen):
         self.filled()
         self._entries = [run_entry(run, glyphs) for run in event.runs]
         self._entries += [graph_entry(graph, glyphs) for graph in event.graphs]
+        if event.standings:
+            held = event.standings
+            self._entries = [with_standing(each, held.get(each.name)) for each in self._entries]
         known = {each.name for each in self._entries if each.kind == "run"}
         self._marked = [name for name in self._marked if name in known]
         self._show()
