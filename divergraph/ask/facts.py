@@ -93,12 +93,29 @@ def op_rows(
     Raises:
         UnknownNameError: no such run or graph, or no op that the page follows.
     """
+    columns, numbers = op_numbers(store, target, side, where, page)
+    with gc_paused():
+        return columns.rows(numbers)
+
+
+def op_numbers(
+    store: GraphStore,
+    target: str,
+    side: Side = Side.DEVICE,
+    where: OpFilter | None = None,
+    page: OpPage = WHOLE,
+) -> tuple[OpColumns, Int]:
+    """All ops as columns, and the numbers of those that :func:`op_rows` lists, without making their
+    rows.
+
+    Raises:
+        UnknownNameError: no such run or graph, or no op that the page follows.
+    """
     rows = load_facts(store, target, side).rows
     numbers = _chosen(rows, page.order, () if where is None else (where,))
     if page.after is not None:
         numbers = numbers[_place_of(rows, numbers, page.after) + 1 :]
-    with gc_paused():
-        return rows.rows(numbers[: page.limit])
+    return rows, numbers[: page.limit]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from divergraph.ask import op_rows, ops_between
-from divergraph.ask.facts import OpPage, find_run
+import numpy as np
+
+from divergraph.ask import ops_between
+from divergraph.ask.facts import OpPage, find_run, op_numbers
 from divergraph.ask.memory.baselines import standings
 from divergraph.ask.memory.notes import with_notes
 from divergraph.ask.op_order import Order
@@ -14,8 +16,10 @@ from divergraph.present.json.memory import noted_row_json, standing_json
 from divergraph.present.json.shapes import Json, graph_info_json, run_summary_json
 from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
+from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphInfo, GraphStore
 from graphstore.filter import parse_filter
+from graphstore.gc_paused import gc_paused
 from graphstore.model import Run, RunStanding, Side
 from graphstore.op_row import OpRow
 
@@ -74,10 +78,27 @@ class OpsQuestion(Question[Sequence[OpRow]]):
         Raises:
             FilterError: the filter cannot be understood.
         """
+        columns, numbers = self.numbers(store)
+        return self.rows(store, columns, numbers)
+
+    def numbers(self, store: GraphStore) -> tuple[OpColumns, Sequence[int]]:
+        """The same ops as numbers in columns, for who has some of their rows already.
+
+        Raises:
+            FilterError: the filter cannot be understood.
+        """
         wanted = parse_filter(self.where) if self.where else None
         order = Order(self.order.removeprefix("-"), self.order.startswith("-"))
         page = OpPage(order, self.after, self.limit)
-        rows = op_rows(store, self.run, self.side, wanted, page)
+        columns, numbers = op_numbers(store, self.run, self.side, wanted, page)
+        return columns, numbers.tolist()
+
+    def rows(
+        self, store: GraphStore, columns: OpColumns, numbers: Sequence[int]
+    ) -> Sequence[OpRow]:
+        """The ops of these numbers, with what was written of them."""
+        with gc_paused():
+            rows = columns.rows(np.array(numbers, dtype=np.int32))
         return with_notes(store, find_run(store, self.run), rows)
 
     def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:

@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.present.json.shapes import Json, json_text
+from divergraph.present.json.memory import noted_row_json
+from divergraph.present.json.shapes import Json, json_text, listing_text
 from divergraph.questions.listings import OpsQuestion
 from divergraph.questions.question import Question, question_of
 from divergraph.server.asking import AskingPool
-from divergraph.server.encoded import EncodedAnswer, EncodedAnswers
+from divergraph.server.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
 from divergraph.server.parameters import values_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute
@@ -58,15 +59,14 @@ def encoded(shape: Mapping[str, Json]) -> bytes:
 
 
 class Answering:
-    """Answers questions about *store*, as many at once as *pool* allows."""
+    """Answers questions about *store*, as many at once as *pool* allows; keeps about *kept* bytes
+    of answers."""
 
-    def __init__(
-        self, store: GraphStore, pool: AskingPool, roots: Roots, kept: EncodedAnswers
-    ) -> None:
+    def __init__(self, store: GraphStore, pool: AskingPool, roots: Roots, kept: int) -> None:
         self.store = store
         self.pool = pool
         self._roots = roots
-        self._kept = kept
+        self._kept, self._ops = EncodedAnswers(kept // 2), EncodedOps(kept // 2)
 
     def endpoint(self, route: QuestionRoute) -> Endpoint:
         """What answers the address of *route*."""
@@ -138,11 +138,25 @@ class Answering:
     def _encoded(
         self, request: Request, question: Question[Any], cancellation: Cancellation
     ) -> EncodedAnswer:
-        answer, link = question.ask(self.store, cancellation), ""
-        if isinstance(question, OpsQuestion) and len(answer) == question.limit:
-            following = request.url.include_query_params(after=answer[-1].id)
+        if isinstance(question, OpsQuestion):
+            return self._page(request, question)
+        return EncodedAnswer(encoded(question.json(question.ask(self.store, cancellation))))
+
+    def _page(self, request: Request, question: OpsQuestion) -> EncodedAnswer:
+        """A page of ops, made of the texts of single ones."""
+        owner = self.tag(question.side, question.run)
+        columns, numbers = question.numbers(self.store)
+
+        def made(missing: list[int]) -> list[str]:
+            rows = question.rows(self.store, columns, missing)
+            return [json_text(noted_row_json(row), 4) for row in rows]
+
+        texts, link = self._ops.texts(owner, numbers, made), ""
+        if len(numbers) == question.limit:
+            following = request.url.include_query_params(after=columns.ids[numbers[-1]])
             link = f'<{following.path}?{following.query}>; rel="next"'
-        return EncodedAnswer(encoded(question.json(answer)), link)
+        text = listing_text({"run": question.run}, "ops", texts)
+        return EncodedAnswer(f"{printable_json(text, ascii_only=False)}\n".encode(), link)
 
     def tag(self, question: object, target: str) -> str:
         """Changes with what is kept under *target*, which is written once and replaced whole."""

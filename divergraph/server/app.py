@@ -22,7 +22,6 @@ from divergraph.server.asking import AskingPool, ClientGoneError
 from divergraph.server.changing import ChangingRoutes
 from divergraph.server.cypher_routes import CypherRoutes
 from divergraph.server.downloads import DownloadRoutes
-from divergraph.server.encoded import EncodedAnswers
 from divergraph.server.figures import RequestFigures
 from divergraph.server.health import HealthRoutes
 from divergraph.server.jobs.job_table import JobTable
@@ -56,7 +55,7 @@ _CLIENT_GONE = 499
 def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
-    answering = Answering(store, pool, roots, EncodedAnswers(settings.limits.kept << 20))
+    answering = Answering(store, pool, roots, settings.limits.kept << 20)
     figures = RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
     uploads = None if runner is None else _uploads(answering, settings, runner)

@@ -1,10 +1,17 @@
-"""Answers as they were sent, kept by their tags: a run is written once, and so is its answer."""
+"""Answers as they were sent, kept by their tags: a run is written once, and so is its answer.
+
+Pages of ops are many, and hold the same ops again and again: of those each op is kept.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+_EACH = 250
+"""About what Python takes for a kept text, beside its characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +49,29 @@ class EncodedAnswers:
             self._held += len(answer.body)
             while self._held > self._most:
                 self._held -= len(self._answers.popitem(last=False)[1].body)
+
+
+class EncodedOps:
+    """The ops listed last as they stand in a document, about *most* bytes of them."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._held = most, 0
+        self._texts: OrderedDict[tuple[str, int], str] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def texts(
+        self, owner: str, numbers: Sequence[int], make: Callable[[list[int]], list[str]]
+    ) -> list[str]:
+        """The text of each op, by its number in the graph *owner*; what is not here is made."""
+        with self._lock:
+            found = {number: self._texts.get((owner, number)) for number in numbers}
+        missing = [number for number, text in found.items() if text is None]
+        made = dict(zip(missing, make(missing), strict=True)) if missing else {}
+        with self._lock:
+            for number, text in made.items():
+                if (owner, number) not in self._texts:
+                    self._texts[owner, number] = text
+                    self._held += len(text) + _EACH
+            while self._held > self._most:
+                self._held -= len(self._texts.popitem(last=False)[1]) + _EACH
+        return [found[number] or made[number] for number in numbers]

@@ -7,7 +7,7 @@ unknown fields are null.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -45,13 +45,20 @@ _METRIC_NAMES = tuple(metric.value for metric in Metric)
 _metric_values = attrgetter(*_METRIC_NAMES)
 
 
-def json_text(shape: Mapping[str, Json]) -> str:
-    """A document as all front ends write it; numbers that are not finite raise ValueError.
+def json_text(shape: Mapping[str, Json], indent: int = 0) -> str:
+    """A document as all front ends write it; numbers that are not finite raise ValueError. With
+    *indent* as it stands in another document, so many spaces from its edge.
 
     It is what ``json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False)`` gives, which
     takes three times as long: its fast encoder knows no indentation.
     """
-    return _text(shape, "\n")
+    return _text(shape, "\n" + " " * indent)
+
+
+def listing_text(head: Mapping[str, Json], name: str, items: Sequence[str]) -> str:
+    """The document ``{**head, name: items}`` of *items* that are text already, indented by 4."""
+    listed = "[\n    " + ",\n    ".join(items) + "\n  ]" if items else "[]"
+    return f"{json_text(head)[:-2]},\n  {_quoted(name)}: {listed}\n}}"
 
 
 def _text(value: Any, line: str) -> str:
