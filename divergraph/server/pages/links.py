@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qsl, quote, urlencode
 
 from starlette.requests import Request
 
 from graphstore.model import Side
+
+_HALVES = "surrogatepass"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +25,7 @@ class Links:
     @classmethod
     def of(cls, request: Request) -> Links:
         """Those of the page that *request* asks for."""
-        given = request.query_params
+        given = exact_query(request)
         base: str = request.scope.get("root_path", "")
         return cls(base, given.get("start", ""), given.get("end", ""))
 
@@ -64,12 +67,23 @@ class Links:
         return {name: op for name, op in marks.items() if op}
 
 
+def exact_query(request: Request) -> Mapping[str, str]:
+    """The parameters of an address as ``Links`` writes them: half surrogates, too, which names in a
+    graph may hold."""
+    query: bytes = request.scope["query_string"]
+    try:
+        found = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors=_HALVES)
+    except (UnicodeDecodeError, ValueError):  # none of our addresses
+        return request.query_params
+    return dict(found)
+
+
 def _segment(text: str) -> str:
-    return quote(text, safe="", errors="replace")
+    return quote(text, safe="", errors=_HALVES)
 
 
 def _address(path: str, query: dict[str, object]) -> str:
     """What is empty is left out."""
     given = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
-    text = urlencode(given, quote_via=quote, safe="/:", errors="replace")
+    text = urlencode(given, quote_via=quote, safe="/:", errors=_HALVES)
     return f"{path}?{text}" if text else path

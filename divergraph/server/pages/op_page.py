@@ -16,6 +16,7 @@ from divergraph.ask.sentences import ROLE_WORDS
 from divergraph.questions.tensors import TensorQuestion
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.login.people import check_link
+from divergraph.server.pages.links import exact_query
 from divergraph.server.pages.pictures.near_ops import near_ops
 from divergraph.server.pages.pictures.neighbourhood import COLOURS, STEPS, neighbourhood
 from divergraph.server.pages.pictures.tensor_pictures import TensorPictures, tensor_pictures
@@ -50,7 +51,7 @@ class SingleOpPage:
         store, name = self._answering.store, request.path_params["run"]
         if (run := find_run(store, name)) is not None:
             check_link(request.scope.get("link"), run)
-        given = request.query_params
+        given = exact_query(request)
         side = given.get("side") or Side.DEVICE.value
         if side not in list(Side):
             raise InputError("there is no such side", where="side")

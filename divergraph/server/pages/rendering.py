@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import cache
 from importlib import resources
@@ -109,17 +108,22 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     found.globals["reasons"] = REASON_WORDS
-    found.filters |= {
+    filters: dict[str, Callable[[Any], Any]] = {
         "short": short,
         "small": lambda value: "-" if value is None else small_number(value),
         "cosine": lambda value: short(value, ".6f"),
         "shape": shape_text,
         "moment": moment,
         "percent": lambda value: "-" if value is None else f"{value:.0%}",
-        "exact": lambda value: Markup(escape(value)),  # noqa: S704 - what a form is to send back
-        "finite": lambda value: value is not None and math.isfinite(value),
+        "exact": _exact,
     }
+    found.filters |= filters
     return found
+
+
+def _exact(value: str) -> Markup:
+    """*value* as a form is to send it back; a half surrogate no form can."""
+    return Markup(escape(value.encode("utf-8", "replace").decode()))  # noqa: S704 - escaped
 
 
 def _shown(value: Any) -> Any:
