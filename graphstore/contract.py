@@ -319,8 +319,9 @@ class GraphStore(ABC):
         long as both are there."""
 
     @abstractmethod
-    def keep_standing(self, standing: RunStanding) -> None:
-        """Keep how a run stands, if the store may be written: it can be reckoned again."""
+    def keep_standings(self, model: str, standings: Sequence[RunStanding]) -> None:
+        """Keep how the runs of a model stand, in place of what was kept of it, if the store may be
+        written: it can be reckoned again."""
 
     @abstractmethod
     def info(self) -> StoreInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TypeVar
 
@@ -16,7 +17,7 @@ from graphstore.schema import codec
 NOTES, BASELINES, STANDINGS = "notes", "baselines", "standings"
 _ID = re.compile(r"[0-9a-f]{8,64}")
 _MOST_TEXT = 10_000
-_T = TypeVar("_T", Note, Baseline, RunStanding)
+_T = TypeVar("_T", Note, Baseline)
 
 
 class CypherMemory(CypherQueries):
@@ -69,21 +70,20 @@ class CypherMemory(CypherQueries):
 
     def standings(self) -> list[RunStanding]:
         """What was kept of how runs stand against baselines."""
-        return [_record(RunStanding, text) for text in self._remembered(STANDINGS)]
+        kept = self._remembered(STANDINGS)
+        return [each for text in kept for each in codec.records_of(RunStanding, text)]
 
-    def keep_standing(self, standing: RunStanding) -> None:
-        """Keep how a run stands, if the store may be written."""
+    def keep_standings(self, model: str, standings: Sequence[RunStanding]) -> None:
+        """Keep how the runs of a model stand, if the store may be written."""
         if not self._read_only:
-            self._remember(STANDINGS, _standing_key(standing), codec.text_of(standing))
+            self._remember(STANDINGS, _key(model), codec.text_of(standings))
 
     def _baseline_gone(self, run: str) -> None:
-        """Forget that *run*, which was deleted, is a baseline, and how it stood."""
-        for standing in self.standings():
-            if run in (standing.run, standing.baseline):
-                self._forget(STANDINGS, _standing_key(standing))
+        """Forget that *run*, which was deleted, is a baseline."""
         for baseline in self.baselines():
             if baseline.run == run:
                 self._forget(BASELINES, _key(baseline.model))
+                self._forget(STANDINGS, _key(baseline.model))
 
     def _baseline_renamed(self, run: str, new_name: str) -> None:
         """Go on with the baseline *run* under its new name."""
@@ -95,10 +95,6 @@ class CypherMemory(CypherQueries):
 def _key(model: str) -> str:
     """A model's name may have any letters and length."""
     return hashlib.sha256(model.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-
-def _standing_key(standing: RunStanding) -> str:
-    return _key(f"{standing.run} {standing.made} {standing.baseline} {standing.baseline_made}")
 
 
 def _record(kind: type[_T], text: str) -> _T:

@@ -61,6 +61,8 @@ class Standing(StrEnum):
     """Some op makes more error, whatever others do."""
     UNLIKE = "unlike"
     """The two have no original tensor in common."""
+    PENDING = "pending"
+    """Not reckoned yet: a list reckons some, the newest first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from full_run import sample_run
 from served import served
 
 import divergraph as dg
+from divergraph.ask.memory import baselines
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.cypher.small_runs import small_run
@@ -113,6 +114,20 @@ def test_a_worse_run_says_what_decides(tmp_path):
         }
         store.drop_baseline("good")
         assert not store.standings()
+
+
+def test_a_list_reckons_what_one_waits_for_and_goes_on_the_next_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(baselines, "WAIT_SECONDS", 0)
+    with open_store(tmp_path / "store") as opened, dg.Store(opened) as store:
+        for name in ("good", "other", "third"):
+            opened.save_run(small_run(name, [(1, WELL)], ""))
+        store.set_baseline("good")
+        seen = [sorted(each.standing.value for each in store.standings()) for _ in range(4)]
+        assert [each.count("pending") for each in seen] == [2, 1, 0, 0]
+        assert seen[-1] == ["baseline", "same", "same"]
+        assert len(opened.standings()) == 3
+        store.delete("good")
+        assert opened.standings() == []
 
 
 def test_analysts_write_and_change_their_own_over_http(divergraph, store, tmp_path):
