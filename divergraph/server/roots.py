@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
 
 from divergraph.server.settings import UPLOADS, ServerSettings
+
+_PATH = re.compile(r"(?<![\w:/.\-])/(?:[^\s/'\"]+/)+[^\s/'\",;:)]*")
+"""An absolute path in a sentence; names of ops begin with no slash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,14 @@ class Roots:
             if Path(path).is_relative_to(folder):
                 return f"{name}:{Path(path).relative_to(folder)}"
         return path if self.folders is None or not path.startswith("/") else Path(path).name
+
+    def told(self, text: str) -> str:
+        """*text* with each path in it as others may see it."""
+        return _PATH.sub(lambda found: self.shown(found[0]), text)
+
+    def for_guests(self) -> Roots:
+        """What whoever comes by a link may see of paths: never where this machine keeps them."""
+        return self if self.folders is not None else replace(self, folders=())
 
     def _hold(self, path: Path) -> bool:
         real = path.resolve()

@@ -185,6 +185,7 @@ class Browser:
         self._process = subprocess.Popen(
             ["bash", "-c", command, program],
             pass_fds=(to_read, to_write),
+            env={**os.environ, "HOME": self._folder},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

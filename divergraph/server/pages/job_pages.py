@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -53,7 +54,10 @@ class JobPages:
 
         def work(_cancellation: Cancellation) -> Response:
             jobs = self._jobs.table.jobs(most=_SHOWN)
-            listed = [(job, self._jobs.told(job)) for job in jobs]
+            listed = [
+                (replace(job, error=self._roots.told(job.error)), self._jobs.told(job))
+                for job in jobs
+            ]
             return self._pages.page(request, "jobs.html", {"jobs": listed})
 
         return await self._answering.pool.answer(request, work)
@@ -120,8 +124,12 @@ class JobPages:
     def _of_job(self, job: QueuedJob, told: ToldProgress, user: User) -> dict[str, Any]:
         return {
             "job": job,
-            "told": told,
-            "error": job.error or told.failed,
+            "told": replace(
+                told,
+                problems=tuple((at, self._roots.told(text)) for at, text in told.problems),
+                found=self._roots.told(told.found),
+            ),
+            "error": self._roots.told(job.error or told.failed),
             "words": self._words(job),
             "is_over": job.state not in (QueuedState.QUEUED, QueuedState.RUNNING),
             "may_stop": user.role.may(UserRole.ADMIN)

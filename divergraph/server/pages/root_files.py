@@ -11,6 +11,8 @@ from divergraph.server.roots import Roots
 
 _MOST = 400
 _DEEP = 3
+_LOOKED_AT = 2000
+"""Of a folder with more some are left out, whichever."""
 
 
 def listed_paths(roots: Roots) -> list[str]:
@@ -26,7 +28,8 @@ def listed_paths(roots: Roots) -> list[str]:
 def _below(folder: Path, prefix: str, deep: int = _DEEP) -> Iterator[str]:
     """By name, folders before what is in them; links are not followed."""
     try:
-        found = sorted(os.scandir(folder), key=lambda entry: entry.name)
+        with os.scandir(folder) as entries:
+            found = sorted(islice(entries, _LOOKED_AT), key=lambda entry: entry.name)
     except OSError:
         return  # a folder that may not be read offers nothing
     folders = [entry for entry in found if entry.is_dir(follow_symlinks=False)]

@@ -79,10 +79,13 @@ class RunPage:
             "can_share": self._shares is not None,
             "shares": shares,
             "query": {"plot": metric} | dict(table.wish.query()),
-            **self._report(run, facts, links),
+            **self._report(run, facts, links, self._roots_for(request)),
         }
 
-    def _report(self, run: Run, facts: Facts, links: Links) -> dict[str, Markup]:
+    def _roots_for(self, request: Request) -> Roots:
+        return self._roots.for_guests() if request.scope.get("link") else self._roots
+
+    def _report(self, run: Run, facts: Facts, links: Links, roots: Roots) -> dict[str, Markup]:
         """What the HTML report says of a run, with links to pages."""
         answer, sides = facts.answer, sides_of(self._answering.store, run.name)
         assert answer is not None
@@ -93,14 +96,15 @@ class RunPage:
             address = parts.shown(links.op(run.name, op))
             return f'<a class="op" href="{address}">{parts.shown(op)}</a>'
 
-        inputs = {name: self._roots.shown(path) for name, path in run.inputs.items()}
+        inputs = {name: roots.shown(path) for name, path in run.inputs.items()}
+        warnings = tuple(map(roots.told, run.warnings))
         found = {
             "head": parts.head(run, str(sides["device"]), str(sides["golden"])),
             "origins": parts.origins(answer, link),
             "blame": parts.blame(run, link),
             "findings": parts.findings(answer.findings, link),
             "not_compared": parts.not_compared(facts.reasons, link),
-            "about": parts.about(replace(run, inputs=inputs)),
+            "about": parts.about(replace(run, inputs=inputs, warnings=warnings)),
         }
         # these are escaped where they are made
         return {name: Markup(text) for name, text in found.items()}  # noqa: S704

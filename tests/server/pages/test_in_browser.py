@@ -60,6 +60,8 @@ def test_everybody_can_read_and_name_all(browser: Browser, own: httpx.Client, da
             assert page.run(TABLES) == [], way
             assert page.run("document.querySelectorAll('h1').length") == 1, way
             assert page.run("document.documentElement.lang") == "en"
+            page.run("document.querySelector('h1').style.color = '#8888'")
+            assert len(page.run(FAINT)) == 1, "what is faint is seen"
             faults = [said for said in page.said if "404" not in said]
             assert faults == [], "the policy of the pages forbids something that they do"
 

@@ -13,6 +13,7 @@ from starlette.datastructures import QueryParams
 
 from divergraph.questions.listings import Entries
 from divergraph.server.pages.runs_page import ROWS, run_list
+from divergraph.server.roots import Roots
 from graphstore.errors import InputError
 from graphstore.model import Verdict
 
@@ -166,6 +167,15 @@ def test_no_page_says_where_files_lie(own: httpx.Client, place) -> None:
         assert str(place) not in own.get(url).text
     assert "data:golden" in own.get("/runs/values").text
     assert '<option value="data:net.onnx">' in own.get("/compare").text
+
+
+def test_paths_in_sentences_are_told_by_their_root(tmp_path) -> None:
+    roots = Roots((tmp_path,), {"data": tmp_path})
+    said = f"no graph in '{tmp_path}/a/b.txt', see /etc/deep/x; LeNet/conv, http://a/b/c and 1/2/3"
+    told = roots.told(said)
+    assert told == "no graph in 'data:a/b.txt', see x; LeNet/conv, http://a/b/c and 1/2/3"
+    assert Roots(None).told(said) == said
+    assert str(tmp_path) not in Roots(None).for_guests().told(said)
 
 
 def test_files_of_pages_may_be_kept(own: httpx.Client) -> None:
