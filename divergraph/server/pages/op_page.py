@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.ask.details import op_detail
 from divergraph.ask.facts import find_run
+from divergraph.ask.memory.authors import author_name
+from divergraph.ask.memory.notes import add_note, list_notes
 from divergraph.ask.sentences import ROLE_WORDS
 from divergraph.questions.tensors import TensorQuestion
-from divergraph.server.answering import Answering, check_role
+from divergraph.server.answering import Answering, check_role, user_of
 from divergraph.server.login.people import check_link
-from divergraph.server.pages.links import exact_query
+from divergraph.server.pages.links import Links, exact_query
 from divergraph.server.pages.pictures.near_ops import near_ops
 from divergraph.server.pages.pictures.neighbourhood import COLOURS, STEPS, neighbourhood
 from divergraph.server.pages.pictures.tensor_pictures import TensorPictures, tensor_pictures
@@ -25,7 +27,7 @@ from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.errors import DivergraphError, InputError
-from graphstore.model import Side, TensorIO
+from graphstore.model import Note, Side, TensorIO
 
 _WORST = 8
 
@@ -44,6 +46,22 @@ class SingleOpPage:
 
         def work(cancellation: Cancellation) -> Response:
             return self._page(request, cancellation)
+
+        return await self._answering.pool.answer(request, work)
+
+    async def note(self, request: Request) -> Response:
+        """Keep a note on the op; then its page."""
+        check_role(request, UserRole.ANALYST)
+        fields = await self._pages.seals.form(request, self._pages.settings.limits)
+        run, given, user = request.path_params["run"], exact_query(request), user_of(request)
+        if "op" not in given:
+            raise InputError("a parameter is missing", where="op")
+        op, author = given["op"], user.name or author_name()
+        side = given.get("side") or Side.DEVICE.value
+
+        def work(_cancellation: Cancellation) -> Response:
+            add_note(self._answering.store, run, op, fields.get("text", "").strip(), author)
+            return RedirectResponse(f"{Links.of(request).op(run, op, side)}#notes", 303)
 
         return await self._answering.pool.answer(request, work)
 
@@ -70,11 +88,17 @@ class SingleOpPage:
             "steps": STEPS,
             "roles": ROLE_WORDS,
             "chosen": given.get("values", ""),
+            "notes": self._notes(request, name, detail.row.id, run is not None),
             "there": self._others(name, other, run is not None),
             "other": other,
             **self._values(name, detail.row.id, given.get("values", ""), cancellation),
         }
         return self._pages.page(request, "op.html", values)
+
+    def _notes(self, request: Request, run: str, op: str, is_run: bool) -> Sequence[Note]:
+        """What the team wrote of the op, which is no business of guests."""
+        is_guest = request.scope.get("link") is not None
+        return list_notes(self._answering.store, run, op) if is_run and not is_guest else ()
 
     def _others(self, run: str, side: Side, is_run: bool) -> Collection[str]:
         """The ops of the other side of a run: lineage may name more."""

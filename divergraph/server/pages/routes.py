@@ -35,11 +35,13 @@ def page_routes(
 ) -> list[Route]:
     """The addresses of all pages; without jobs or links those are left out."""
     login, shares = LoginPage(pages, people.sessions), people.shares
+    op = SingleOpPage(answering, pages, roots)
     found = [
         Route("/", RunsPage(answering, pages).page, methods=["GET"]),
         Route("/runs", _to_first, methods=["GET"]),
         Route("/runs/{run}", RunPage(answering, pages, roots, shares).page, methods=["GET"]),
-        Route("/runs/{run}/op", SingleOpPage(answering, pages, roots).page, methods=["GET"]),
+        Route("/runs/{run}/op", op.page, methods=["GET"]),
+        Route("/runs/{run}/op", op.note, methods=["POST"]),
         Route("/runs/{run}/part", PartPage(answering, pages, roots).page, methods=["GET", "POST"]),
         Route("/login", login.page, methods=["GET", "POST"]),
         Route("/logout", login.logout, methods=["POST"]),

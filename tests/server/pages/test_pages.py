@@ -9,6 +9,7 @@ from html import unescape
 import httpx
 import pytest
 from full_run import sample_run
+from page_forms import seal_of
 from starlette.datastructures import QueryParams
 
 from divergraph.questions.listings import Entries
@@ -118,6 +119,16 @@ def test_a_golden_op_and_an_op_of_a_graph_have_pages(own: httpx.Client) -> None:
     assert "An imported graph" in text_of(own.get("/runs/net"))
     assert "Neighbourhood" in text_of(own.get("/runs/net/op?op=conv"))
     assert "body/é" in text_of(own.get("/runs/net/op", params={"op": "body/é 'q'\""}))
+
+
+def test_a_note_stays_with_its_op(own: httpx.Client) -> None:
+    way = "/runs/first/op?op=pool"
+    assert own.post(way, data={"text": "x"}).status_code == 403
+    form = {"seal": seal_of(own.get(way)), "text": "seen <b>before</b>\u202e"}
+    assert own.post(way, data=form).headers["location"] == f"{way}#notes"
+    assert "seen &lt;b&gt;before&lt;/b&gt;\\u202e" in own.get(f"{way}&side=golden").text
+    assert own.post("/runs/first/op?op=none", data=form).status_code == 404
+    assert own.post(way, data=form | {"text": " "}).status_code == 400
 
 
 def test_values_are_pictures_for_analysts(own: httpx.Client) -> None:

@@ -130,3 +130,11 @@ def test_the_command_makes_lists_and_revokes(divergraph, tmp_path: Path, place: 
     assert divergraph(*told, "list", "--json").json == {"links": []}
     assert divergraph(*told, "revoke", "none").code == 2
     assert divergraph(*told, "add", "none").code == 2
+
+
+def test_notes_of_the_team_are_not_for_guests(own: httpx.Client, path: str) -> None:
+    form = {"seal": seal_of(own.get("/runs/first")), "text": "ours alone"}
+    assert own.post("/runs/first/op?op=conv", data=form).status_code == 303
+    assert "ours alone" in own.get("/runs/first/op?op=conv").text
+    guest = own.get(f"{path}/op?op=conv")
+    assert (guest.status_code, "ours alone" in guest.text) == (200, False)
