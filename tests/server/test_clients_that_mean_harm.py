@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -146,3 +147,33 @@ def test_a_page_from_nowhere_changes_nothing(own: httpx.Client) -> None:
     for origin in ("http://[", "null", "", "http://evil.example", "http://localhost.evil.example"):
         answer = own.delete("/v1/runs/none", headers={"Origin": origin})
         assert answer.status_code == 403, origin
+
+
+def running(client: httpx.Client) -> int:
+    """Requests that are being answered, but for the one that asks."""
+    last = client.get("/metrics").text.splitlines()[-1]
+    return int(last.removeprefix("divergraph_requests_running ")) - 1
+
+
+def until_running(client: httpx.Client, wanted: int) -> None:
+    end = time.monotonic() + 60
+    while running(client) != wanted:
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def test_the_query_of_a_client_that_went_is_stopped(own: httpx.Client) -> None:
+    """And what still waits for a turn is never begun."""
+    ranges = " ".join(f"UNWIND range(1, 20000) AS {name}" for name in "abc")
+    text = f"{ranges} WITH a, b, c WHERE (a * b + c) % 7919 = 1 RETURN sum(a % 13 + b % 11)"
+    body = json.dumps({"cypher": text, "timeout": 300}).encode()
+    head = f"POST /v1/query HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
+    many = Limits().workers + 2
+    asking = [connected(own) for _ in range(many)]
+    for raw in asking:
+        raw.sendall(head.encode() + body)
+    until_running(own, many)
+    for raw in asking:
+        raw.close()
+    until_running(own, 0)
+    assert own.post("/v1/query", json={"cypher": "RETURN 1 AS one"}).json()["rows"] == [[1]]
