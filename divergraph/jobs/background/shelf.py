@@ -34,7 +34,7 @@ from divergraph.jobs.background.job_files import (
     write_json,
 )
 from divergraph.jobs.background.own_process import VARIABLE
-from divergraph.jobs.background.session_memory import session_memory
+from divergraph.jobs.background.process_memory import process_memory
 from graphstore.errors import InputError
 from graphstore.file_lock import held_lock, is_locked
 from graphstore.private_folder import private_folder
@@ -187,7 +187,7 @@ class JobShelf:
     def memory(self, job: BackgroundJob) -> int:
         """Bytes that its processes hold now; 0 where the system does not say."""
         pid = read_json(job.folder / PROCESS).get("pid")
-        return session_memory(pid) if isinstance(pid, int) else 0
+        return process_memory(pid) if isinstance(pid, int) else 0
 
     def log(self, job: BackgroundJob) -> str:
         """What its processes printed, the last megabyte of it."""
