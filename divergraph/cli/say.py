@@ -51,6 +51,13 @@ def say_each(lines: Iterable[str]) -> None:
         click.echo("\n".join(shown))
 
 
+def ring() -> None:
+    """Ring the bell of the terminal, where there is one."""
+    if sys.stderr.isatty():
+        with suppress(OSError):
+            click.echo("\a", nl=False, err=True)
+
+
 def say_lines(text: str, *, err: bool = False) -> None:
     """Print *text*, several lines in which no name can hold a line end."""
     for line in text.removesuffix("\n").split("\n"):

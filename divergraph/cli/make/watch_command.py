@@ -18,7 +18,7 @@ from divergraph.cli.options import (
     root_cause_options,
     store_url,
 )
-from divergraph.cli.say import say, say_note, tell_kept
+from divergraph.cli.say import ring, say, say_note, tell_kept
 from divergraph.present.json.shapes import Json
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 _path = click.Path(path_type=Path, readable=False)
 _seconds = FiniteRange(0, 1e6, min_open=True)
 _QUIET = 5.0
-_BELL = "\a"
 
 
 @click.command("watch")
@@ -130,8 +129,8 @@ def _tell(dump: WatchedDump, *, is_first: bool, as_json: bool) -> None:
     starts = f", the error starts at {dump.origins[0].op}" if dump.origins else ""
     say(f"{dump.name}: {dump.run.verdict.value}{starts}", err=as_json, bold=is_first)
     sys.stdout.flush()
-    if is_first and sys.stderr.isatty():
-        click.echo(_BELL, nl=False, err=True)
+    if is_first:
+        ring()
 
 
 def _guilty(found: Sequence[WatchedDump]) -> list[WatchedDump]:
