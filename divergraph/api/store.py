@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -13,6 +14,7 @@ from divergraph.api.rows import Rows
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.text.printable import printable
 from divergraph.text.words import counted
+from graphstore.cancellation import Cancellation
 from graphstore.contract import (
     GraphInfo,
     GraphStore,
@@ -20,6 +22,8 @@ from graphstore.contract import (
     QueryResult,
     StoreInfo,
 )
+from graphstore.cypher.queries import is_name
+from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import InputError
 from graphstore.model import Baseline, Note, RunStanding, Side
 from graphstore.model import Run as RunRecord
@@ -132,12 +136,18 @@ class Store:
         timeout: float = 30.0,
         **values: Any,
     ) -> QueryResult:
-        """The rows of a read-only Cypher query, about one *run* or graph or the whole store: at
-        most *limit* rows, within *timeout* seconds. *values* are the values of its ``$parameters``.
+        """The rows of a read-only Cypher query, or of one with a name, about one *run* or graph or
+        the whole store: at most *limit* rows, within *timeout* seconds. *values* are the values of
+        its ``$parameters``.
 
         Raises:
             QueryError: the text is wrong, not allowed, or took too long.
+            UnknownNameError: no query has this name.
         """
+        if is_name(cypher):
+            given = {name: json.dumps(value) for name, value in values.items()}
+            asked = CypherQuestion(cypher, run, given, limit, timeout)
+            return asked.answer(self._contents, Cancellation())
         return self._contents.query(cypher, QueryParameters(values, limit, timeout), run)
 
     def delete(self, name: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from full_run import sample_run
 from served import served
 
+import divergraph as dg
 from divergraph.server.settings import ServerSettings
 from graphstore.open_store import open_store
 
@@ -87,3 +88,23 @@ def test_a_server_asks_packs_like_ours(divergraph, pack, store, tmp_path, monkey
         assert client.post("/v1/query", json=own).status_code == 200
     ended = divergraph("serve", "--port", "0", "--store", store)
     assert (ended.code, "fused.cypher:1" in ended.err) == (2, True)
+
+
+def test_an_installed_package_brings_queries(divergraph, pack, store, tmp_path, monkeypatch):
+    site = tmp_path / "site"
+    (site / "team_queries").mkdir(parents=True)
+    (site / "team_queries" / "__init__.py").write_text("")
+    (pack / "fused.cypher").rename(site / "team_queries" / "fused.cypher")
+    facts = site / "team_queries-1.0.dist-info"
+    facts.mkdir()
+    (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: team-queries\nVersion: 1.0\n")
+    (facts / "entry_points.txt").write_text("[divergraph.queries]\nteam = team_queries\n")
+    monkeypatch.syspath_prepend(site)
+    listed = divergraph("query", "--list", "--json").json["queries"]
+    assert [each["name"] for each in listed if each["pack"] == "team"] == ["fused"]
+    assert divergraph("query", "--check", "team").code == 0
+    with dg.open_store(store) as opened:
+        assert opened.query("fused", "first", type="Conv2D").rows == (("conv",),)
+        assert len(opened.query("runs").rows) == 1
+        with pytest.raises(dg.errors.UnknownNameError):
+            opened.query("unfused", "first")
