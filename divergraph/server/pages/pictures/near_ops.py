@@ -15,6 +15,8 @@ from graphstore.traverse.arrays import GraphArrays
 MOST = 60
 _HOPS, _FEW = 4, 16
 """So many steps are gone if few ops are found, else two."""
+_HUB = 32
+"""An op with more neighbours is shown, and not gone beyond."""
 _WIDE = 8
 """Of the neighbours of one op on one side so many are shown."""
 
@@ -67,11 +69,17 @@ def _around(arrays: GraphArrays, focus: int) -> set[int]:
             break
         following: list[int] = []
         for number in edge:
+            if number != focus and _degree(arrays, number) > _HUB:
+                continue  # what else it feeds is far from the focus
             for near in (arrays.predecessors(number), arrays.successors(number)):
                 following += [each for each in near.tolist()[:_WIDE] if each not in found]
         edge = list(dict.fromkeys(following))[: MOST - len(found)]
         found.update(edge)
     return found
+
+
+def _degree(arrays: GraphArrays, number: int) -> int:
+    return len(arrays.predecessors(number)) + len(arrays.successors(number))
 
 
 def _edges(
