@@ -194,6 +194,8 @@ class _Places:
                 self.progress.stage("comparing ranks and steps", len(todo))
             for first in range(0, len(todo), _TOGETHER):
                 some = todo[first : first + _TOGETHER]
+                if kept is not None:
+                    kept.starting(map(self._numbers().__getitem__, some))
                 job = Job(
                     some,
                     work,
@@ -221,13 +223,16 @@ class _Places:
 
     def _stamps(self, places: Sequence[RankStep]) -> dict[int, str]:
         """The time and name of the kept runs of *places*, by the numbers of these among all."""
-        numbers = {place: number for number, place in enumerate(self.places)}
+        numbers = self._numbers()
         runs = {numbers[place]: self.found[place] for place in places}
         return {
             number: f"{each.run.created} {each.run.name}"
             for number, each in runs.items()
             if each.kept and each.run is not None
         }
+
+    def _numbers(self) -> dict[RankStep, int]:
+        return {place: number for number, place in enumerate(self.places)}
 
     def _kept_before(self, there: Mapping[str, Run], name: str | None) -> str | None:
         """Find what a killed comparison has kept; its name, if none is given."""

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import base64
-import time
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
 from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.comparison.graphs_once import GraphsOnce
-from divergraph.jobs.journal import Journal, file_key
+from divergraph.jobs.journal import Journal, file_stamp, text_key
 from divergraph.jobs.progress import NO_PROGRESS, Progress, tell_problem
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.transfer.portable import run_from_lines, run_lines
 from importers.dumps.detect import FoundDump
+
+R = TypeVar("R")
 
 _DECIDING = [one.name for one in fields(CompareRequest) if one.name not in ("name", "workers")]
 """What of a request its result depends on."""
@@ -121,24 +123,22 @@ def places_journal(
 ) -> Journal[PackedRun]:
     """Keeps the runs of *places*. One counts again as long as the files of its *dumps* and of
     the model, and this version, stay the same."""
-    name, key = _named_keys(request, places, dumps)
-    # a line takes far less time than a place
-    return Journal(lambda: f"places of {name}", key, _encoded, _decoded, worth_seconds=0)
+    name, stamp = _named_stamps(request, places, dumps)
+    return _journal(f"places of {name}", stamp, _encoded, _decoded)
 
 
 def kept_journal(
     request: CompareRequest, places: Sequence[RankStep], dumps: Iterable[FoundDump]
 ) -> Journal[str]:
     """Keeps which runs of *places* the store has; they count as those of a places journal."""
-    name, key = _named_keys(request, places, dumps)
-    return Journal(lambda: f"kept places of {name}", key, str, str, worth_seconds=0)
+    name, stamp = _named_stamps(request, places, dumps)
+    return _journal(f"kept places of {name}", stamp, str, str)
 
 
-def _named_keys(
+def _named_stamps(
     request: CompareRequest, places: Sequence[RankStep], dumps: Iterable[FoundDump]
 ) -> tuple[str, Callable[[int], str]]:
-    """What tells this comparison from others, and the key of each place."""
-    now = time.time()
+    """What tells this comparison from others, and what the files of each place are."""
     found = tuple(dumps)
     asked = [str(Path.cwd())]
     asked += [repr(getattr(request, one)) for one in _DECIDING]
@@ -146,7 +146,9 @@ def _named_keys(
     @cache
     def folder_key(folder: Path) -> str:
         files = [folder] if folder.is_file() else sorted(folder.iterdir())
-        return file_key(now, [path for path in files if path.is_file()])
+        files = [path for path in files if path.is_file()]
+        told = file_stamp(files)
+        return text_key(files, told) if told or not files else ""
 
     @cache
     def model_key() -> str:
@@ -156,15 +158,26 @@ def _named_keys(
             inside = path if path.is_dir() else path.parent
             stem = "" if path.is_dir() else path.name.partition(".")[0]
             files += [one for one in sorted(inside.glob(f"{stem}*")) if one.is_file()]
-        return file_key(now, files, __version__, asked)
+        told = file_stamp(files)
+        return told and text_key(files, told, __version__, asked)
 
-    def key(number: int) -> str:
+    def stamp(number: int) -> str:
         place = places[number]
         parts = [folder_key(dump.path) for dump in found if place.has(dump)]
         whole = [model_key(), *parts]
-        return file_key(now, [], place, whole) if all(whole) else ""
+        return text_key(str(place), whole) if all(whole) else ""
 
-    return str(asked), key
+    return str(asked), stamp
+
+
+def _journal(
+    name: str,
+    stamp: Callable[[int], str],
+    encode: Callable[[R], Any],
+    decode: Callable[[Any], R],
+) -> Journal[R]:
+    """Its lines take far less time than a place."""
+    return Journal(lambda: name, lambda _: "place", encode, decode, worth_seconds=0, stamp=stamp)
 
 
 def _encoded(run: PackedRun) -> list[str]:

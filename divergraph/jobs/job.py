@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 from divergraph.jobs.executors import BatchExecutor, SerialExecutor
 from divergraph.jobs.journal import Journal
-from divergraph.jobs.work import BATCH_BYTES, BATCH_ITEMS, Work, in_batches
+from divergraph.jobs.work import BATCH_BYTES, BATCH_ITEMS, Batch, Work, in_batches
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -121,7 +121,8 @@ class Job(Generic[T, R]):
         batches = in_batches(
             todo, self._sizes, most_bytes=BATCH_BYTES, most_items=self._batch_items(len(todo))
         )
-        done = self._executor.results(self._work, self._items, batches, self._cancelled.is_set)
+        announced = map(self._announced, batches)
+        done = self._executor.results(self._work, self._items, announced, self._cancelled.is_set)
         with closing(done):
             for batch, found in done:
                 fresh = dict(zip(batch, found, strict=True))
@@ -135,6 +136,11 @@ class Job(Generic[T, R]):
                 yield from fresh.items()
         if self._cancelled.is_set():
             raise JobCancelledError("the job was stopped")
+
+    def _announced(self, batch: Batch) -> Batch:
+        if self._journal is not None:
+            self._journal.starting(batch)
+        return batch
 
     def _batch_items(self, count: int) -> int:
         """The most items of a batch, of *count* to do."""

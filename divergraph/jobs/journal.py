@@ -2,7 +2,8 @@
 
 One JSON line a batch: ``{"key of an item": result, ...}``. A line cut by the kill is passed
 over. The key of an item tells everything its result depends on, so a changed file is
-measured again.
+measured again. What its files are is asked before they are read: a result of what they became
+meanwhile has a key that no file has any more, whatever the clocks of machines say.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +31,8 @@ _VARIABLE = "DIVERGRAPH_CACHE"
 class Journal(Generic[R]):
     """The journal of the job called *name()*, in *folder*. *key* gives the key of an item by
     its number, "" for one that must not be kept. Both are asked only if there is a journal,
-    or the job gets long enough for one.
+    or the job gets long enough for one. *stamp* says what the files of an item are, "" if one
+    is missing; it is asked before the item is done.
 
     *encode* makes a JSON value of a result, *decode* the result of it; a ValueError,
     KeyError or TypeError from it means that item is done again.
@@ -45,6 +47,7 @@ class Journal(Generic[R]):
         *,
         folder: Path | None = None,
         worth_seconds: float = _WORTH_SECONDS,
+        stamp: Callable[[int], str] | None = None,
     ) -> None:
         self._key = key
         self._encode = encode
@@ -53,6 +56,8 @@ class Journal(Generic[R]):
         self._folder = journal_folder() if folder is None else folder
         self._worth = worth_seconds
         self._started = time.monotonic()
+        self._stamp = stamp
+        self._stamps: dict[int, str] = {}
         self._kept: dict[int, R] = {}
         self._file: IO[str] | None = None
         self._off = False
@@ -63,7 +68,9 @@ class Journal(Generic[R]):
         if not any(self._folder.glob("*" + _ENDING)):
             return found
         with suppress(OSError, UnicodeDecodeError), self.path.open(encoding="utf-8") as file:
-            number_of = {self._key(number): number for number in range(total)}
+            number_of = {
+                self._keyed(number, self._stamped(number)): number for number in range(total)
+            }
             for line in file:
                 for key, value in _entries(line):
                     if not key or (number := number_of.get(key)) is None:
@@ -71,6 +78,20 @@ class Journal(Generic[R]):
                     with suppress(ValueError, KeyError, TypeError, AttributeError):
                         found[number] = self._decode(value)
         return found
+
+    def starting(self, numbers: Iterable[int]) -> None:
+        """Hear which items are about to be done, before their files are read."""
+        if self._stamp is not None and not self._off:
+            self._stamps.update((number, self._stamped(number)) for number in numbers)
+
+    def _stamped(self, number: int) -> str:
+        return "" if self._stamp is None else self._stamp(number)
+
+    def _keyed(self, number: int, stamp: str) -> str:
+        key = self._key(number)
+        if self._stamp is None:
+            return key
+        return f"{key} {stamp}" if key and stamp else ""
 
     def add(self, results: Mapping[int, R]) -> None:
         """Keep *results*, on disk once the job has run long enough to be worth it.
@@ -83,7 +104,10 @@ class Journal(Generic[R]):
         if self._file is None and time.monotonic() - self._started < self._worth:
             return
         kept, self._kept = self._kept, {}
-        keyed = {self._key(number): self._encode(value) for number, value in kept.items()}
+        keyed = {
+            self._keyed(number, self._stamps.pop(number, "")): self._encode(value)
+            for number, value in kept.items()
+        }
         try:
             file = self._opened()
             file.write(json.dumps(keyed, check_circular=False) + "\n")
@@ -134,23 +158,24 @@ def journal_folder() -> Path:
     return user_cache_path("divergraph") / "jobs"
 
 
-def file_key(before: float, paths: Sequence[Path], *parts: object) -> str:
-    """A key from everything a result depends on: *parts*, and of the files at *paths* name,
-    size and time of change. Empty if one is missing or was changed after *before*, a time
-    in seconds: then nobody knows which content was read."""
+def text_key(*parts: object) -> str:
+    """A key from everything a result depends on but what is in files."""
     import hashlib
 
-    told = [repr(part) for part in parts]
+    whole = "\0".join(map(repr, parts)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+
+
+def file_stamp(paths: Iterable[str | Path]) -> str:
+    """Sizes and times of change of the files at *paths*; empty if one is missing."""
+    told = []
     for path in paths:
         try:
-            status = path.stat()
+            status = os.stat(path)  # noqa: PTH116 - for each tensor
         except OSError:
             return ""
-        if status.st_mtime > before:
-            return ""
-        told.append(f"{path}|{status.st_size}|{status.st_mtime_ns}")
-    whole = "\0".join(told).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+        told.append(f"{status.st_size}:{status.st_mtime_ns}")
+    return " ".join(told)
 
 
 def _entries(line: str) -> list[tuple[str, Any]]:

@@ -13,7 +13,7 @@ import pytest
 from job_works import Square
 
 from divergraph.jobs import Job, JobCancelledError, Journal
-from divergraph.jobs.journal import file_key
+from divergraph.jobs.journal import file_stamp
 
 
 def journal(keys, **options):
@@ -83,18 +83,45 @@ def test_short_jobs_leave_no_journal(tmp_path, own_cache):
     assert not own_cache.exists()
 
 
-def test_keys_follow_the_files(tmp_path):
+def test_stamps_follow_the_files(tmp_path):
     path = tmp_path / "a.npy"
     path.write_bytes(b"abc")
     os.utime(path, (1000, 1000))
-    key = file_key(2000, [path], "x")
-    assert key == file_key(2000, [path], "x")
-    assert key != file_key(2000, [path], "y")
+    stamp = file_stamp([path])
+    assert stamp == file_stamp([str(path)])
     path.write_bytes(b"abcd")
     os.utime(path, (1000, 1000))
-    assert key != file_key(2000, [path], "x")
-    assert file_key(500, [path], "x") == "", "changed while the job ran"
-    assert file_key(2000, [tmp_path / "none"], "x") == ""
+    assert stamp != file_stamp([path])
+    assert file_stamp([path, tmp_path / "none"]) == ""
+
+
+@pytest.mark.parametrize("ahead", [-1e6, 0.0, 1e6])
+def test_clocks_of_file_servers_do_not_matter(tmp_path, ahead):
+    """What changed while it was read is done again, and nothing else."""
+    files = [tmp_path / str(number) for number in range(40)]
+    for path in files:
+        path.write_text("first")
+        os.utime(path, (time.time() + ahead, time.time() + ahead))
+
+    class Changing(Square):
+        """A file changes while it is read."""
+
+        def __call__(self, item):
+            if item == 3:
+                files[3].write_text("then")
+                os.utime(files[3], (time.time() + ahead + 1, time.time() + ahead + 1))
+            return super().__call__(item)
+
+    def begun(work, watch=None):
+        kept = journal(list(map(str, files)), stamp=lambda number: file_stamp([files[number]]))
+        items = list(range(40))
+        return Job(items, work, [1] * 40, journal=kept, watch=watch)
+
+    with pytest.raises(KeyboardInterrupt):
+        begun(Changing(), stop_after(40)).run()
+    job = begun(Square())
+    assert job.run() == [item * item for item in range(40)]
+    assert job.progress.resumed == 39
 
 
 _PROGRAM = """

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from divergraph.jobs.journal import Journal, file_key
+from divergraph.jobs.journal import Journal, file_stamp, text_key
 from divergraph.metrics.measure import DEFAULT, Wanted
 from divergraph.metrics.pairs.measurement import Measurement, measurement_json, measurement_value
 from divergraph.metrics.pairs.small_table import PairMeasurements
@@ -83,13 +82,17 @@ def own_sweeper() -> Sweeper:
 def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Measurement]:
     """The journal of the measurements of *pairs*. A measurement is reused as long as both files,
     the part read of them and this version are the same."""
-    now = time.time()
 
     def key(number: int) -> str:
         pair = tensor_pair(pairs[number])
         told = (_place(pair.device), _place(pair.golden), pair.origin_layout, pair.golden_layout)
-        paths = [*_files(pair.device), *_files(pair.golden)]
-        return file_key(now, paths, __version__, work, pair.reorder, *told)
+        return text_key(list(map(str, _both(pair))), __version__, work, pair.reorder, *told)
+
+    def stamp(number: int) -> str:
+        pair = pairs[number]
+        if isinstance(pair, TensorPair):
+            return file_stamp(_both(pair))
+        return file_stamp((pair.device_path, pair.golden_path))
 
     def name() -> str:
         # A few of many pairs tell this job from others; the keys say what is unchanged in it.
@@ -97,7 +100,11 @@ def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Me
         paths = [f"{pair.device.path}\t{pair.golden.path}" for pair in some]
         return "\n".join([str(len(pairs)), *paths])
 
-    return Journal(name, key, measurement_json, measurement_value)
+    return Journal(name, key, measurement_json, measurement_value, stamp=stamp)
+
+
+def _both(pair: TensorPair) -> list[Path]:
+    return [*_files(pair.device), *_files(pair.golden)]
 
 
 def _files(ref: DumpTensorRef) -> list[Path]:
