@@ -8,6 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from pathlib import Path
 
+from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -73,8 +74,9 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        if runner is not None:
+        if runner is not None and uploads is not None:
             runner.start()
+            await to_thread.run_sync(uploads.tidy)
         yield
         if runner is not None:
             runner.end()

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -22,11 +23,14 @@ from divergraph.server.settings import UPLOADS, UploadLimits
 from divergraph.server.uploads.unpacking import checked, unpacked
 from graphstore.cancellation import Cancellation
 from graphstore.errors import InputError, UnknownNameError
+from graphstore.file_lock import held_lock, is_locked
 from graphstore.private_folder import private_folder
 
 _ABOUT, _FILES, _PART = "about.json", "files", ".part-"
-_ABANDONED_SECONDS = 600.0
-"""So long after its last byte an upload that is not whole is of a server that was killed."""
+_LOCK = "lock"
+"""Held by the server that writes an upload."""
+_BEGUN_SECONDS = 60.0
+"""So long may an upload that begins, or ends, be without a lock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +134,7 @@ class Quarantine:
                 self.remove(upload)
         if self.root.is_dir():
             for part in self.root.glob(f"{_PART}*"):
-                if _last_written(part) < now - _ABANDONED_SECONDS:
+                if _is_abandoned(part, now):
                     shutil.rmtree(part, ignore_errors=True)
 
     def _read(self, folder: Path) -> Upload | None:
@@ -153,9 +157,12 @@ class NewUpload:
         self._part = quarantine.root / f"{_PART}{self._id}"
         self._digest, self._size = hashlib.sha256(), 0
         (self._part / _FILES).mkdir(parents=True, mode=0o700)
+        self._lock, self._is_over = ExitStack(), False
         try:
+            self._lock.enter_context(held_lock(self._part / _LOCK))
             self._file = (self._part / _FILES / name).open("xb")
         except BaseException:
+            self._lock.close()
             shutil.rmtree(self._part, ignore_errors=True)
             raise
 
@@ -195,15 +202,24 @@ class NewUpload:
             now, now + self._limits.seconds, unpack,
         )  # fmt: skip
         write_json(self._part / _ABOUT, asdict(upload))
+        (self._part / _LOCK).unlink()
+        self._lock.close()
         self._part.rename(self._quarantine.root / self._id)
-        self._quarantine.ended(self._owner)
+        self._over()
         return upload
 
     def abandon(self) -> None:
-        """Leave nothing of it."""
+        """Leave nothing of it; what is whole already stays."""
         self._file.close()
+        self._lock.close()
         shutil.rmtree(self._part, ignore_errors=True)
-        self._quarantine.ended(self._owner)
+        self._over()
+
+    def _over(self) -> None:
+        """It comes no more; said once."""
+        if not self._is_over:
+            self._is_over = True
+            self._quarantine.ended(self._owner)
 
 
 def _check_name(name: str) -> None:
@@ -218,11 +234,12 @@ def _check_name(name: str) -> None:
         raise InputError(f"{json.dumps(name[:80])} cannot be the name of a file", hint=hint)
 
 
-def _last_written(folder: Path) -> float:
-    times = [0.0]
-    for path in (folder, *folder.rglob("*")):
-        try:
-            times.append(path.stat().st_mtime)
-        except OSError:  # it goes just now
-            continue
-    return max(times)
+def _is_abandoned(part: Path, now: float) -> bool:
+    """Whether nobody writes an upload any more: its server was killed."""
+    lock = part / _LOCK
+    try:
+        if lock.exists():
+            return not is_locked(lock)
+        return part.stat().st_mtime < now - _BEGUN_SECONDS
+    except OSError:  # it goes just now
+        return False

@@ -43,7 +43,7 @@ class UploadRoutes:
         if given["unpack"] not in ("", "true", "false"):
             raise InputError("it is true or false", where="unpack")
         user, size = user_of(request), request.headers.get("content-length")
-        await to_thread.run_sync(self._quarantine.expire, self._in_use)
+        await to_thread.run_sync(self.tidy)
         begin = partial(self._quarantine.begin, user.name, given["name"])
         new = await to_thread.run_sync(begin, None if size is None else int(size))
         try:
@@ -70,7 +70,7 @@ class UploadRoutes:
 
     def of_user(self, user: User) -> list[Upload]:
         """The uploads of *user*; of an admin all."""
-        self._quarantine.expire(self._in_use)
+        self.tidy()
         return [each for each in self._quarantine.kept() if _may(user, each)]
 
     async def one(self, request: Request) -> Response:
@@ -91,6 +91,10 @@ class UploadRoutes:
             return document({"deleted": upload.id})
 
         return await self._answering.pool.answer(request, work)
+
+    def tidy(self) -> None:
+        """Forget what is past its time, and what a server that was killed left."""
+        self._quarantine.expire(self._in_use)
 
     def path(self, roots: Roots, user: User, text: str) -> Path:
         """The file or folder that *text* names for *user*: in a root, or of their uploads.
