@@ -118,7 +118,9 @@ def test_a_login_is_a_form(
     guarded = replace(settings, behind_proxy=True, tokens=tmp_path / "tokens")
     with served(guarded) as client, browser.page(script=script) as page:
         page.visit(address(client, "/runs/first/op?op=conv"))
+        page.until("document.activeElement.id === 'token'")
         page.write(token)
+        page.until("document.activeElement.value")
         page.press("Enter")
         page.until("location.pathname === '/runs/first/op' && document.querySelector('h1')")
         assert page.texts("h1") == ["conv"]
@@ -142,9 +144,12 @@ def test_a_comparison_is_followed_to_its_run(
         page.visit(address(client, "/compare"))
         for field, path in fields.items():
             page.click(f"#{field}")
+            page.until(f"document.activeElement.id === '{field}'")
             page.write(f"data:{path}")
+            page.until("document.activeElement.value")
         page.click("#name")
         page.write(name)
+        page.until("document.activeElement.value && document.activeElement.id === 'name'")
         page.press("Enter")
         page.until("location.pathname.startsWith('/jobs/')")
         page.until("document.querySelector('h1 .job.ended')")
