@@ -17,6 +17,7 @@ from graphstore.model import (
     Finding,
     FindingKind,
     Guilt,
+    Note,
     Origin,
     Run,
     RunAnalysis,
@@ -32,6 +33,7 @@ class OriginAnswer:
     ``split`` is that of its output, None without root-cause analysis. ``group`` are the golden ops
     of which one is to blame, if there are several; ``in_one`` says that they are all fused into one
     device op. ``findings`` are the causes found, ``share`` is its part of the error at the outputs.
+    ``notes`` are what somebody wrote of its originals, where they were asked for.
     """
 
     origin: Origin
@@ -43,6 +45,7 @@ class OriginAnswer:
     next_dump: NextDump | None = None
     findings: tuple[Finding, ...] = ()
     share: float | None = None
+    notes: tuple[Note, ...] = ()
 
     @property
     def fault_of(self) -> FaultOf | None:

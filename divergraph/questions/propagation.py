@@ -18,6 +18,7 @@ from divergraph.ask import (
     trace,
 )
 from divergraph.ask.advisor.advisor import Advice, advise
+from divergraph.ask.memory.notes import noted_origins
 from divergraph.present.json.propagation import (
     advice_json,
     changes_json,
@@ -42,7 +43,7 @@ class OriginsQuestion(Question[OriginsAnswer]):
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> OriginsAnswer:
         """Origins and suspects, the worst first."""
-        return origins(store, self.run)
+        return noted_origins(store, origins(store, self.run))
 
     def json(self, answer: OriginsAnswer) -> Mapping[str, Json]:
         """What ``origins`` prints."""

@@ -41,6 +41,17 @@ def test_a_note_is_seen_in_every_run_of_its_model(divergraph, store):
     assert divergraph("note", "list", *at, "--json").json == {"notes": []}
 
 
+def test_a_note_is_read_where_the_error_starts(divergraph, store):
+    at = "--store", store
+    (origin, *_) = divergraph("origins", "first", *at, "--json").json["origins"]
+    golden = origin["golden"][0]["op"]
+    divergraph("note", "add", "first", golden, "known", *at)
+    said = divergraph("origins", "second", *at).out
+    assert f"note on {golden}: known  (ada, " in said
+    (again, *_) = divergraph("origins", "second", *at, "--json").json["origins"]
+    assert [note["text"] for note in again["team_notes"]] == ["known"]
+
+
 def test_a_device_op_stands_for_its_last_original(divergraph, store):
     added = divergraph("note", "add", "first", "block/relu", "x", "--output", "0", "--store", store)
     assert "block/relu:0: x" in added.err

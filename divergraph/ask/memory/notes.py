@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from divergraph.ask.facts import resolve_op
+from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Note, Run, Side
@@ -85,6 +86,20 @@ def with_notes(store: GraphStore, run: Run | None, rows: Sequence[OpRow]) -> lis
     for note in store.notes(run.golden) if run is not None else ():
         by_op.setdefault(note.op, []).append(note)
     return [replace(row, notes=_of(row, by_op)) for row in rows] if by_op else list(rows)
+
+
+def noted_origins(store: GraphStore, answer: OriginsAnswer) -> OriginsAnswer:
+    """*answer* with the notes on the originals of its ops."""
+    found = store.notes(answer.run.golden)
+    if not found:
+        return answer
+
+    def noted(one: OriginAnswer) -> OriginAnswer:
+        ops = {ref.op for ref in one.origin.golden}
+        return replace(one, notes=tuple(note for note in found if note.op in ops))
+
+    origins, suspects = map(noted, answer.origins), map(noted, answer.suspects)
+    return replace(answer, origins=tuple(origins), suspects=tuple(suspects))
 
 
 def _of(row: OpRow, by_op: dict[str, list[Note]]) -> tuple[Note, ...]:

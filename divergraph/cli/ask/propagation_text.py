@@ -28,7 +28,7 @@ from divergraph.ask.sentences import (
 from divergraph.ask.trace_answers import ErrorPath, Trace
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
-from divergraph.cli.text import show_steps
+from divergraph.cli.text import note_text, show_steps
 from divergraph.text.numbers import small_number
 from divergraph.text.words import STATE_MARKS, counted
 from graphstore.model import Guilt, Method, Reckoning, Role, Run
@@ -104,6 +104,8 @@ def _show_origin(
     elif origin.golden:
         shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
         say(f"       golden {shown}")
+    for note in one.notes:
+        say(f"       note on {note.about}: {note_text(note)}")
     if reckoned is not None:
         found = reckoned.get((origin.op, origin.output))
         for line in [NOT_KEPT] if found is None else reckoning_lines(found):

@@ -29,8 +29,8 @@ def origins_json(answer: OriginsAnswer, *, explain: bool = False) -> dict[str, J
     found: dict[str, Json] = {
         "run": answer.run.name,
         "verdict": answer.run.verdict.value,
-        "origins": [judged_origin_json(one) for one in answer.origins],
-        "suspects": [judged_origin_json(one) for one in answer.suspects],
+        "origins": [_noted_json(one) for one in answer.origins],
+        "suspects": [_noted_json(one) for one in answer.suspects],
         **analysis_json(answer.run),
     }
     if explain:
@@ -105,6 +105,12 @@ def analysis_json(run: Run) -> dict[str, Json]:
             record_json(item, null=("op", "tensor")) for item in analysis.mismatches
         ],
     }
+
+
+def _noted_json(one: OriginAnswer) -> Json:
+    shape = judged_origin_json(one)
+    assert isinstance(shape, dict)
+    return {**shape, "team_notes": [record_json(note) for note in one.notes]}
 
 
 def judged_origin_json(one: OriginAnswer) -> Json:
