@@ -36,9 +36,13 @@ def open_store(
         from graphstore.neo4j import Neo4jStore
 
         return Neo4jStore.from_url(text, read_only=read_only, patience=patience)
+    if scheme in ("http", "https"):
+        from graphstore.remote.store import RemoteStore
+
+        return RemoteStore(text, read_only=read_only)
     raise InputError(
         f"no store behind {scheme}://",
-        hint="give a folder, or a URL that starts with neo4j:// or bolt://",
+        hint="give a folder, or a URL that starts with neo4j://, bolt:// or https://",
     )
 
 

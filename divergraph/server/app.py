@@ -38,6 +38,7 @@ from divergraph.server.pages.doors import Doors, wants_page
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.routes import page_routes
 from divergraph.server.problems import problem_of
+from divergraph.server.remote.routes import StoreRoutes
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QUESTIONS, VERSION
 from divergraph.server.settings import UPLOADS, Limits, ServerSettings
@@ -87,6 +88,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         *_asking_routes(answering, settings.limits),
         *_changing_routes(ChangingRoutes(answering, settings.limits)),
         *MemoryRoutes(answering, settings.limits).routes(),
+        *StoreRoutes(answering, settings.limits).routes(),
         *([] if jobs is None else _job_routes(jobs)),
         *([] if uploads is None else _upload_routes(uploads)),
         *page_routes(answering, pages, roots, people, jobs, uploads),

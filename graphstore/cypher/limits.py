@@ -41,6 +41,11 @@ def limited(query: NamedQuery, limit: int | None) -> tuple[NamedQuery, dict[str,
     return replace(query, text=f"{query.text}\nLIMIT ${_MOST_ROWS}"), {_MOST_ROWS: most}
 
 
+def as_limited(query: NamedQuery, values: Mapping[str, object]) -> NamedQuery:
+    """*query* with the limit for which *values*, made beside :func:`limited`, has a number."""
+    return limited(query, 0)[0] if _MOST_ROWS in values else query
+
+
 def cut(answer: QueryResult, limit: int | None) -> QueryResult:
     """*answer* cut to *limit* rows."""
     if limit is None or len(answer.rows) <= limit:

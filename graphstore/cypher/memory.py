@@ -29,6 +29,10 @@ class CypherMemory(CypherQueries):
     def _remembered(self, kind: str) -> list[str]:
         """The texts of a kind, in any order."""
 
+    def remembered(self, kind: str) -> list[str]:
+        """The texts of a kind, for who reads them at another place."""
+        return self._remembered(kind)
+
     @abstractmethod
     def _remember(self, kind: str, key: str, text: str) -> None:
         """Keep *text* under *key*, in place of an earlier one, in one step."""

@@ -103,6 +103,24 @@ class CypherTargets(GraphStore):
         """The same rows as an Arrow table."""
         return table_of(self._ask(place, query, params))
 
+    def place(self, target: str) -> TargetKeys:
+        """Where *target* is, for who asks at another place and reads there."""
+        return self._place(target)
+
+    def rows_at(
+        self,
+        place: TargetKeys,
+        query: NamedQuery,
+        values: Mapping[str, object],
+        limits: QueryLimits,
+    ) -> QueryResult:
+        """The rows of a named query at *place*, of which *values* has all parameters."""
+        return self._ask(place, query, values, limits)
+
+    def table_at(self, place: TargetKeys, query: NamedQuery, values: Mapping[str, object]) -> Any:
+        """All of them as an Arrow table."""
+        return self._ask_table(place, query, values)
+
     @abstractmethod
     def _names(self) -> list[str]:
         """Names of all runs and imported graphs."""

@@ -128,3 +128,14 @@ def sample_makers() -> ModuleType:
 def chain_run() -> Callable[..., RunData]:
     """Makes runs over two linked chains."""
     return shaped_runs.chain_run
+
+
+@pytest.fixture
+def address(module_store: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> str:
+    """What --store takes; for Neo4j, the password is in the environment."""
+    if isinstance(module_store, Neo4jStore):
+        servers = map(request.getfixturevalue, ("neo4j_server", "newest_server"))
+        server: LocalServer = next(each for each in servers if each.url == module_store.url)
+        monkeypatch.setenv("NEO4J_USERNAME", server.user)
+        monkeypatch.setenv("NEO4J_PASSWORD", server.password)
+    return module_store.url

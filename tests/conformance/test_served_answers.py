@@ -14,12 +14,10 @@ from analysed_runs import analysed_runs
 from full_run import sample_run
 from served import served
 
-from benchmarks.scale.local_neo4j import LocalServer
 from divergraph.ask.memory.baselines import set_baseline
 from divergraph.ask.memory.notes import add_note
 from divergraph.server.settings import ServerSettings
 from graphstore.contract import GraphStore
-from graphstore.neo4j import Neo4jStore
 
 
 @pytest.fixture(scope="module")
@@ -34,18 +32,7 @@ def filled(module_store: GraphStore) -> GraphStore:
 
 
 @pytest.fixture
-def address(filled: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> str:
-    """What --store takes; for Neo4j, the password is in the environment."""
-    if isinstance(filled, Neo4jStore):
-        servers = map(request.getfixturevalue, ("neo4j_server", "newest_server"))
-        server: LocalServer = next(each for each in servers if each.url == filled.url)
-        monkeypatch.setenv("NEO4J_USERNAME", server.user)
-        monkeypatch.setenv("NEO4J_PASSWORD", server.password)
-    return filled.url
-
-
-@pytest.fixture
-def client(address: str, tmp_path: Path) -> Iterator[httpx.Client]:
+def client(filled: GraphStore, address: str, tmp_path: Path) -> Iterator[httpx.Client]:
     with served(ServerSettings(address, tokens=tmp_path / "none")) as client:
         yield client
 

@@ -16,10 +16,14 @@ GROUP = "divergraph.ui"
 
 @click.command("tui")
 @click.argument("run", required=False)
+@click.option("--server", metavar="URL", help="The same as --store URL: what a server keeps.")
 @packs_option
 @common
-def tui_command(run: str | None, store: str | None, as_json: bool) -> int:
+def tui_command(run: str | None, server: str | None, store: str | None, as_json: bool) -> int:
     """Browse runs in the terminal. With --json: say which UI would start."""
+    if server is not None and store is not None:
+        raise click.UsageError("--server and --store are the same: give one of them")
+    store = server or store
     found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
     if not found:
         raise InputError("no terminal UI is installed", hint="reinstall divergraph")

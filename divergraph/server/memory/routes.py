@@ -56,7 +56,7 @@ class MemoryRoutes:
             raise InputError("it must be a whole number", where="output")
         if not isinstance(bookmark, bool):
             raise InputError("it must be true or false", where="bookmark")
-        author, store = _author(request), self._answering.store
+        author, store = author_of(request), self._answering.store
         return await self._answer(
             request,
             lambda: record_json(
@@ -90,7 +90,7 @@ class MemoryRoutes:
     async def set(self, request: Request) -> Response:
         """The run is the baseline of its model."""
         check_role(request, UserRole.ANALYST)
-        run, author = request.path_params["run"], _author(request)
+        run, author = request.path_params["run"], author_of(request)
         return await self._answer(
             request, lambda: record_json(set_baseline(self._answering.store, run, author))
         )
@@ -116,12 +116,21 @@ class MemoryRoutes:
             UnknownNameError: there is none.
             HTTPException: somebody else wrote it.
         """
-        found, user = find_note(self._answering.store, note), user_of(request)
-        if found.author != _author(request) and not user.role.may(UserRole.ADMIN):
-            raise HTTPException(403, f"{found.author} wrote it: this needs the role admin")
+        found = find_note(self._answering.store, note)
+        check_author(request, found)
         return found
 
 
-def _author(request: Request) -> str:
+def check_author(request: Request, note: Note) -> None:
+    """Return if whoever asks may change *note*.
+
+    Raises:
+        HTTPException: somebody else wrote it.
+    """
+    if note.author != author_of(request) and not user_of(request).role.may(UserRole.ADMIN):
+        raise HTTPException(403, f"{note.author} wrote it: this needs the role admin")
+
+
+def author_of(request: Request) -> str:
     """Whoever asks; without tokens that is the user of this machine."""
     return user_of(request).name or author_name()

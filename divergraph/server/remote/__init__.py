@@ -1,0 +1,1 @@
+"""The store itself, for commands and the terminal UI on other machines."""

@@ -1,0 +1,158 @@
+"""The server's side: what a store answers to what :class:`graphstore.remote.store.RemoteStore`
+asks. Everything only reads."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, TypeAlias, TypeVar
+
+from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore, QueryParameters
+from graphstore.cypher.limits import QueryLimits, as_limited
+from graphstore.cypher.queries import load
+from graphstore.cypher.store import CypherStore
+from graphstore.cypher.targets import TargetKeys
+from graphstore.errors import InputError, StoreError, UnknownNameError
+from graphstore.remote.wire import keys_json, keys_of, rows_text, table_bytes
+from graphstore.schema import codec
+
+_T = TypeVar("_T")
+Asked: TypeAlias = Mapping[str, Any]
+JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
+
+
+class StoreAnswerer:
+    """Answers what is asked of *store* under the names in :data:`ANSWERS`."""
+
+    def __init__(self, store: GraphStore) -> None:
+        if not isinstance(store, CypherStore):
+            raise StoreError("this store cannot be asked over HTTP", where=store.url)
+        self._store = store
+
+    def answer(self, what: str, asked: Asked, cancellation: Cancellation) -> tuple[bytes, str]:
+        """The body of the answer and its media type.
+
+        Raises:
+            UnknownNameError: nothing is asked under this name, or no such query.
+            InputError: a field is missing or of another kind.
+            StoreError: the run was replaced or deleted since its place was asked.
+        """
+        if what not in ANSWERS:
+            raise UnknownNameError("question to a store", what)
+        if what == "table":
+            return table_bytes(self._table(asked)), ARROW
+        return ANSWERS[what](self, asked, cancellation).encode(), JSON
+
+    def _described(self, _asked: Asked, _cancellation: Cancellation) -> str:
+        return json.dumps({"dialect": self._store.dialect.value})
+
+    def _runs(self, _asked: Asked, _cancellation: Cancellation) -> str:
+        return json.dumps({"runs": [codec.text_of(run) for run in self._store.runs()]})
+
+    def _graphs(self, _asked: Asked, _cancellation: Cancellation) -> str:
+        return json.dumps({"graphs": [asdict(info) for info in self._store.graphs()]})
+
+    def _run(self, asked: Asked, _cancellation: Cancellation) -> str:
+        return json.dumps({"run": codec.text_of(self._store.run(_text(asked, "name")))})
+
+    def _place(self, asked: Asked, _cancellation: Cancellation) -> str:
+        try:
+            place = keys_json(self._store.place(_text(asked, "name")))
+        except UnknownNameError:
+            return json.dumps({"place": None})
+        return json.dumps({"place": place})
+
+    def _rows(self, asked: Asked, cancellation: Cancellation) -> str:
+        limits = QueryLimits(asked.get("limit"), asked.get("timeout"), cancellation)
+        values = _values(asked)
+        query = as_limited(load(_text(asked, "query"), self._store.dialect), values)
+        return rows_text(self._store.rows_at(self._same_place(asked), query, values, limits))
+
+    def _table(self, asked: Asked) -> Any:
+        query = load(_text(asked, "query"), self._store.dialect)
+        return self._store.table_at(self._same_place(asked), query, _values(asked))
+
+    def _same_place(self, asked: Asked) -> TargetKeys:
+        """Where the target is, if it is as it was when its place was asked."""
+        wanted = keys_of(asked.get("place"))
+        if self._store.place(wanted.name) != wanted:
+            raise StoreError(
+                f"{wanted.name!r} was replaced or deleted while it was read",
+                hint="do it again",
+                retryable=True,
+            )
+        return wanted
+
+    def _query(self, asked: Asked, cancellation: Cancellation) -> str:
+        found = self._store.query(
+            _text(asked, "cypher"), _parameters(asked, cancellation), asked.get("target")
+        )
+        return rows_text(found)
+
+    def _plan(self, asked: Asked, cancellation: Cancellation) -> str:
+        plan = self._store.explain(
+            _text(asked, "cypher"), _parameters(asked, cancellation), asked.get("target")
+        )
+        return json.dumps({"plan": plan})
+
+    def _remembered(self, asked: Asked, _cancellation: Cancellation) -> str:
+        return json.dumps({"texts": self._store.remembered(_text(asked, "kind"))})
+
+    def _info(self, _asked: Asked, _cancellation: Cancellation) -> str:
+        return json.dumps(asdict(self._store.info()))
+
+
+ANSWERS: Mapping[str, Callable[[StoreAnswerer, Asked, Cancellation], str]] = {
+    "described": StoreAnswerer._described,
+    "runs": StoreAnswerer._runs,
+    "graphs": StoreAnswerer._graphs,
+    "run": StoreAnswerer._run,
+    "place": StoreAnswerer._place,
+    "rows": StoreAnswerer._rows,
+    "table": StoreAnswerer._rows,
+    "query": StoreAnswerer._query,
+    "plan": StoreAnswerer._plan,
+    "remembered": StoreAnswerer._remembered,
+    "info": StoreAnswerer._info,
+}
+"""What can be asked; ``table`` is as ``rows``, with another form of the answer."""
+FIELDS = {
+    *("name", "place", "query", "values", "limit", "timeout", "cypher", "target", "kind"),
+    "text",
+}
+"""The fields of all questions."""
+
+
+def _text(asked: Asked, field: str) -> str:
+    value = asked.get(field)
+    if not isinstance(value, str):
+        raise InputError("a text is needed", where=field)
+    return value
+
+
+def _values(asked: Asked) -> Mapping[str, object]:
+    values = asked.get("values", {})
+    if not isinstance(values, dict):
+        raise InputError("it must be an object", where="values")
+    return values
+
+
+def _parameters(asked: Asked, cancellation: Cancellation) -> QueryParameters:
+    limit, timeout = asked.get("limit"), asked.get("timeout")
+    if type(limit) is not int or not isinstance(timeout, int | float):
+        raise InputError("limit and timeout are needed")
+    return QueryParameters(_values(asked), limit, float(timeout), cancellation)
+
+
+def record_in(asked: Asked, kind: type[_T]) -> _T:
+    """The record in the field ``text``.
+
+    Raises:
+        InputError: it is none.
+    """
+    try:
+        return codec.record_of(kind, _text(asked, "text"))
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        raise InputError(f"it is no {kind.__name__.lower()}", where="text") from error

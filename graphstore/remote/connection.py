@@ -1,0 +1,182 @@
+"""The wire to a server of ours: one question at a time for each thread, and errors as ours."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import os
+import ssl
+import threading
+from collections.abc import Mapping
+from functools import partial
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from graphstore.cancellation import Cancellation
+from graphstore.errors import InputError, QueryError, StoreError
+
+TOKEN_VARIABLE = "DIVERGRAPH_TOKEN"
+_PLACE = "/v1/store/"
+_CONNECT_SECONDS = 10.0
+_ANSWER_SECONDS = 600.0
+"""A graph of a million ops takes a slow server this long; one that is gone is known at once."""
+
+
+class ServerConnection:
+    """Asks the server at ``http[s]://host[:port]``; the token is that of the environment.
+
+    A connection that was idle and is lost is made anew once: nothing was answered on it yet.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self._address = _address_of(self.url)
+        self._own = threading.local()
+
+    def ask(
+        self,
+        what: str,
+        asked: Mapping[str, object] | None = None,
+        cancellation: Cancellation | None = None,
+    ) -> bytes:
+        """The body of the server's answer to *what*, with the fields *asked*.
+
+        Raises:
+            QueryError: the server refuses what is asked, or it is cancelled.
+            StoreError: the server cannot be used.
+        """
+        body = json.dumps(asked or {}).encode()
+        return self.send("POST", f"{_PLACE}{what}", body, cancellation)
+
+    def read(self, what: str, asked: Mapping[str, object] | None = None) -> Any:
+        """The same, as the object it is in JSON."""
+        return json.loads(self.ask(what, asked))
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        cancellation: Cancellation | None = None,
+    ) -> bytes:
+        """The body of the answer to a request; errors as of :meth:`ask`."""
+        stopped = cancellation or Cancellation()
+        for is_last in (not hasattr(self._own, "wire"), True):
+            wire = self._wire()
+            try:
+                with stopped.stopping(partial(_cut, wire)):
+                    return self._answer(wire, method, path, body)
+            except (OSError, http.client.HTTPException) as error:
+                self._drop()
+                stopped.check()
+                if is_last:
+                    raise self._unreached(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    def close(self) -> None:
+        """Close this thread's connection; those of others close when they end."""
+        self._drop()
+
+    def _answer(
+        self, wire: http.client.HTTPConnection, method: str, path: str, body: bytes
+    ) -> bytes:
+        headers = {"Accept-Encoding": "gzip"}
+        if body:
+            headers["Content-Type"] = "application/json"
+        if token := os.environ.get(TOKEN_VARIABLE):
+            headers["Authorization"] = f"Bearer {token}"
+        wire.request(method, path, body or None, headers)
+        response = wire.getresponse()
+        data = response.read()
+        if response.headers.get("Content-Encoding") == "gzip":
+            data = gzip.decompress(data)
+        if response.status >= HTTPStatus.BAD_REQUEST:
+            raise self._refused(response.status, data)
+        return data
+
+    def _wire(self) -> http.client.HTTPConnection:
+        found: http.client.HTTPConnection | None = getattr(self._own, "wire", None)
+        if found is None:
+            host, port = self._address.hostname or "", self._address.port
+            if self._address.scheme == "https":
+                context = ssl.create_default_context()
+                found = http.client.HTTPSConnection(
+                    host, port, timeout=_CONNECT_SECONDS, context=context
+                )
+            else:
+                found = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
+            try:
+                found.connect()
+            except OSError as error:
+                raise self._unreached(error) from error
+            found.sock.settimeout(_ANSWER_SECONDS)
+            self._own.wire = found
+        return found
+
+    def _drop(self) -> None:
+        wire = getattr(self._own, "wire", None)
+        if wire is not None:
+            wire.close()
+            del self._own.wire
+
+    def _unreached(self, error: Exception) -> StoreError:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            hint = "name its certificate's authority: export SSL_CERT_FILE=FILE"
+            return StoreError(
+                f"the server's certificate is not trusted: {error.verify_message}",
+                where=self.url,
+                hint=hint,
+            )
+        said = "nothing listens there" if isinstance(error, ConnectionRefusedError) else str(error)
+        return StoreError(
+            f"cannot reach the server: {said or type(error).__name__}",
+            where=self.url,
+            hint="`divergraph serve` starts one",
+            retryable=True,
+        )
+
+    def _refused(self, status: int, data: bytes) -> InputError | StoreError:
+        try:
+            told = json.loads(data)
+        except ValueError:
+            told = {}
+        told = told if isinstance(told, dict) else {}
+        detail, hint = str(told.get("detail", "")), str(told.get("hint", ""))
+        if status == HTTPStatus.UNAUTHORIZED:
+            hint = f"export {TOKEN_VARIABLE}=..., made by `divergraph serve token add`"
+            return InputError("the server wants a token", where=self.url, hint=hint)
+        if status == HTTPStatus.FORBIDDEN:
+            return InputError(f"the server refuses it: {detail}", where=self.url)
+        if status == HTTPStatus.NOT_FOUND and not detail:
+            return StoreError("there is no server of ours", where=self.url)
+        if status < HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.TOO_MANY_REQUESTS:
+            return QueryError(detail or f"the server answers {status}", hint=hint)
+        return StoreError(
+            f"the server cannot answer ({status}): {detail}",
+            where=self.url,
+            hint=hint,
+            retryable=True,
+        )
+
+
+def _cut(wire: http.client.HTTPConnection) -> None:
+    """End a connection that another thread waits on; the server then stops its query."""
+    if wire.sock is not None:
+        wire.sock.close()
+
+
+def _address_of(url: str) -> SplitResult:
+    try:
+        address = urlsplit(url)
+        port = address.port
+    except ValueError as error:
+        raise InputError(f"it is no address: {error}", where=url) from error
+    if not address.hostname or address.path not in ("", "/") or address.query or port == 0:
+        hint = "it is http[s]://host[:port]"
+        raise InputError("it is no address of a server", where=url, hint=hint)
+    if address.username or address.password:
+        hint = f"export {TOKEN_VARIABLE}=... is the way to say who asks"
+        raise InputError("an address with a password is seen by others", hint=hint)
+    return address

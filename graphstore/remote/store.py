@@ -1,0 +1,203 @@
+"""The store of a server of ours, asked over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+from urllib.parse import quote
+
+from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
+from graphstore.cypher.limits import NO_LIMITS, QueryLimits
+from graphstore.cypher.memory import check_memory
+from graphstore.cypher.queries import Dialect, NamedQuery
+from graphstore.cypher.store import CypherStore, utc_now
+from graphstore.cypher.targets import TargetKeys
+from graphstore.errors import StoreError, UnknownNameError
+from graphstore.model import Baseline, ModelGraph, Note, Run, RunStanding
+from graphstore.remote.connection import ServerConnection
+from graphstore.remote.wire import keys_json, keys_of, rows_of, table_of_bytes
+from graphstore.schema import codec
+from graphstore.schema.stored_graph import StoredGraph
+
+
+class RemoteStore(CypherStore):
+    """What the server at ``http[s]://host[:port]`` keeps.
+
+    It is read as any store; runs and graphs are renamed and deleted as far as the server lets who
+    asks. What writes runs is a job of the server: a comparison here would need its files there.
+    """
+
+    def __init__(self, url: str, *, read_only: bool = False) -> None:
+        super().__init__(url, read_only=read_only, now=utc_now)
+        self._wire = ServerConnection(url)
+        self._dialect: Dialect | None = None
+
+    @property
+    def dialect(self) -> Dialect:  # type: ignore[override]
+        """That of the server's own store, which is asked for it once."""
+        if self._dialect is None:
+            self._dialect = Dialect(self._wire.read("described")["dialect"])
+        return self._dialect
+
+    def runs(self) -> list[Run]:
+        """All runs, oldest first."""
+        return [codec.record_of(Run, text) for text in self._wire.read("runs")["runs"]]
+
+    def graphs(self) -> list[GraphInfo]:
+        """All imported graphs (not those inside runs), oldest first."""
+        return [GraphInfo(**told) for told in self._wire.read("graphs")["graphs"]]
+
+    def run(self, name: str) -> Run:
+        """One run."""
+        self._run_place(name)  # which knows what to say of a name that is none
+        return codec.record_of(Run, self._wire.read("run", {"name": name})["run"])
+
+    def delete(self, name: str) -> None:
+        """Remove a run or imported graph, if the server lets who asks."""
+        self._check_allowed()
+        self._wire.send("DELETE", self._address(name))
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Give a run or imported graph another name, if the server lets who asks."""
+        self._check_allowed()
+        body = json.dumps({"name": new_name}).encode()
+        self._wire.send("PUT", f"{self._address(name)}/name", body)
+
+    def info(self) -> StoreInfo:
+        """What the server's store is and holds."""
+        told = self._wire.read("info")
+        lists = {name: tuple(told[name]) for name in ("pending", "damaged")}
+        return StoreInfo(**{**told, **lists, "url": self.url})
+
+    def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
+        """Not from here."""
+        self._refuse("repaired")
+
+    def save_run(self, data: RunData, *, replace: bool = False) -> None:
+        """Not from here."""
+        self._refuse("written")
+
+    def keep_note(self, note: Note) -> None:
+        """Keep *note* under the name of who asks, if the server lets them."""
+        self._check_allowed()
+        check_memory(note)
+        self._wire.read("keep-note", {"text": codec.text_of(note)})
+
+    def delete_note(self, note: str) -> None:
+        """Remove the note of this id, if the server lets who asks."""
+        self._check_allowed()
+        if note not in {each.id for each in self.notes()}:
+            raise UnknownNameError("note", note)
+        self._wire.send("DELETE", f"/v1/notes/{note}")
+
+    def keep_baseline(self, baseline: Baseline) -> None:
+        """Let other runs of the model be held against this one, if the server lets who asks."""
+        self._check_allowed()
+        self._wire.read("keep-baseline", {"text": codec.text_of(baseline)})
+
+    def drop_baseline(self, model: str) -> None:
+        """Let the model have no baseline, if the server lets who asks."""
+        self._check_allowed()
+        if model not in {each.model for each in self.baselines()}:
+            raise UnknownNameError("baseline of the model", model)
+        self._wire.read("drop-baseline", {"name": model})
+
+    def keep_standing(self, standing: RunStanding) -> None:
+        """Nothing: the server keeps what it reckons itself."""
+
+    def check_writable(self) -> None:
+        """Raise the error that nothing is written from here."""
+        self._refuse("written")
+
+    def close(self) -> None:
+        """Close the connection; the store is not used afterwards."""
+        self._wire.close()
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise StoreError(
+            f"a server's store is not {what} from here",
+            where=self.url,
+            hint="start a job there: its page has a form, POST /v1/jobs the same",
+        )
+
+    def _address(self, name: str) -> str:
+        kind = "graphs" if self._place(name).run is None else "runs"
+        return f"/v1/{kind}/{quote(name, safe='')}"
+
+    def _names(self) -> list[str]:
+        return [run.name for run in self.runs()] + [info.name for info in self.graphs()]
+
+    def _place(self, target: str) -> TargetKeys:
+        found = self._wire.read("place", {"name": target})["place"]
+        if found is None:
+            raise self._unknown_target("run or graph", target)
+        return keys_of(found)
+
+    def _ask(
+        self,
+        place: TargetKeys,
+        query: NamedQuery,
+        params: Mapping[str, object],
+        limits: QueryLimits = NO_LIMITS,
+    ) -> QueryResult:
+        asked = {
+            **_asked(place, query, params),
+            "limit": limits.limit,
+            "timeout": limits.timeout,
+        }
+        return rows_of(self._wire.ask("rows", asked, limits.cancellation))
+
+    def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
+        return table_of_bytes(self._wire.ask("table", _asked(place, query, params)))
+
+    def _query(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
+    ) -> QueryResult:
+        asked = _own_question(cypher, values, limits, target)
+        return rows_of(self._wire.ask("query", asked, limits.cancellation))
+
+    def _plan(
+        self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
+    ) -> str:
+        asked = {**_own_question(cypher, values, limits, target), "limit": 1}  # it has no rows
+        plan: str = json.loads(self._wire.ask("plan", asked, limits.cancellation))["plan"]
+        return plan
+
+    def _remembered(self, kind: str) -> list[str]:
+        texts: list[str] = self._wire.read("remembered", {"kind": kind})["texts"]
+        return texts
+
+    def _remember(self, kind: str, key: str, text: str) -> None:
+        self._refuse("written")
+
+    def _forget(self, kind: str, key: str) -> bool:
+        self._refuse("written")
+
+    def _prepare(self, name: str) -> None:
+        self._refuse("written")
+
+    def _numbered(self, graph: ModelGraph) -> StoredGraph:
+        self._refuse("written")
+
+    def _same_graph(self, name: str, stored: StoredGraph) -> GraphInfo | None:
+        self._refuse("written")
+
+    def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
+        self._refuse("written")
+
+
+def _asked(place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> dict[str, object]:
+    return {"place": keys_json(place), "query": query.name, "values": dict(params)}
+
+
+def _own_question(
+    cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
+) -> dict[str, object]:
+    return {
+        "cypher": cypher,
+        "values": dict(values),
+        "limit": limits.limit,
+        "timeout": limits.timeout,
+        "target": target,
+    }
