@@ -29,8 +29,8 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 _store = click.option(
     "--store",
     metavar="DIR|URL",
-    help=f"Where runs are kept: a folder, neo4j://host:7687[/database] or a server, https://host:8321. "
-    f"Default: ${STORE_VARIABLE}, else ./{DEFAULT_STORE}.",
+    help="Where runs are kept: a folder, neo4j://host:7687[/database] or a server, "
+    f"https://host:8321. Default: ${STORE_VARIABLE}, else ./{DEFAULT_STORE}.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
