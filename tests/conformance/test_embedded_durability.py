@@ -284,8 +284,8 @@ def test_urls_and_paths(tmp_path: Path) -> None:
         assert store.url == str(tmp_path / "a")
     with open_store(f"file://{tmp_path}/b") as store:
         assert store.url == f"{tmp_path}/b"
-    with pytest.raises(InputError, match="no store behind http://"):
-        open_store("http://example.org")
+    with pytest.raises(InputError, match="no store behind ftp://"):
+        open_store("ftp://example.org")
 
 
 def test_a_store_named_from_where_one_is_now(tmp_path, monkeypatch):

@@ -22,6 +22,8 @@ from graphstore.model import Side
 from graphstore.open_store import open_store
 from graphstore.remote.connection import TOKEN_VARIABLE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def filled(module_store: GraphStore) -> GraphStore:

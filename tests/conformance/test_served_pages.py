@@ -17,6 +17,8 @@ from graphstore.contract import GraphStore
 from graphstore.neo4j import Neo4jStore
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.slow
+
 WAYS = (
     "/",
     "/runs/first",

@@ -88,7 +88,7 @@ with EmbeddedStore(root) as store:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [10, pytest.param(200, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_a_killed_writer_of_the_embedded_store_leaves_whole_runs(
     tmp_path: Path, kills: int
 ) -> None:
@@ -150,7 +150,7 @@ def check_runs_are_whole(store: Neo4jStore) -> None:
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-kills")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.exhaustive)])
 def test_a_killed_client_leaves_whole_runs_on_the_server(server: LocalServer, kills: int) -> None:
     moments = random.Random(kills)
     with Neo4jStore(server.url, server.user, server.password) as store:
