@@ -164,5 +164,6 @@ def ladders_of(store: GraphStore, target: str, kind: str, ops: OpColumns) -> Lad
         devices = np.repeat(np.arange(len(ops), dtype=np.int32), np.diff(ops.originals.start))
         links = LinkColumns.by_name(ops.ids, names.ids, (devices, ops.originals.numbers))
         found = Ladders(Ladder(ops, arrays), names, links)
-    found.fused  # noqa: B018 - found here, where nobody waits for a key
+    # Found here, where nobody waits for a key.
+    found.fused, found.device.depth, found.original.depth  # noqa: B018
     return found

@@ -103,7 +103,7 @@ def _accused(one: OriginAnswer, row: OpRow, glyphs: Glyphs) -> tuple[Cell, ...]:
         Cell(row.type),
         Cell(wording.gain(one.origin.suspicion, glyphs), style),
         Cell(wording.small(error, glyphs)),
-        Cell(glyphs.dash if one.share is None else f"{one.share:.0%}"),
+        Cell(glyphs.dash if one.share is None else wording.share(one.share)),
         Cell(_why(one)),
     )
 

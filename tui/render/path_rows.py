@@ -129,7 +129,7 @@ class ErrorPathRows:
         error = None if row.metrics is None else row.metrics.relative_euclidean_distance
         strong = style if row.state in (OpState.ORIGIN, OpState.BROKEN) else ""
         share = self._shares.get(row.id)
-        shares = (Cell(glyphs.dash if share is None else f"{share:.0%}"),)
+        shares = (Cell(glyphs.dash if share is None else wording.share(share)),)
         return (
             Cell(mark_of(self.marks, row.id), "linked"),
             Cell(f"{number}{glyphs.state(row.state)}", state_style(row.state)),

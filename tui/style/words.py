@@ -206,3 +206,8 @@ def why_not_compared(comparison: Comparison) -> str:
 def minute(created: str) -> str:
     """An ISO 8601 time without seconds and zone: ``2026-01-31 14:02``."""
     return created[:16].replace("T", " ")
+
+
+def share(part: float) -> str:
+    """A share of an error in whole per cent; one that lessens it a little is no share: ``0%``."""
+    return f"{round(part, 2) + 0.0:.0%}"
