@@ -15,9 +15,10 @@ from divergraph.server.bodies import read_body
 from divergraph.server.settings import Limits
 from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import InputError
+from graphstore.remote.answerer import MOST_SECONDS
 
 _FIELDS = {"cypher", "run", "parameters", "limit", "timeout"}
-_TIMEOUT, _MOST_SECONDS = 30.0, 300.0
+_TIMEOUT = 30.0
 _ROWS = 1000
 
 
@@ -84,7 +85,7 @@ def _asked(given: Mapping[str, Any], limits: Limits) -> CypherQuestion:
     rows = _number(given, "limit", _ROWS, limits.page)
     if not rows.is_integer():
         raise InputError("it must be a whole number", where="limit")
-    seconds = _number(given, "timeout", _TIMEOUT, _MOST_SECONDS)
+    seconds = _number(given, "timeout", _TIMEOUT, MOST_SECONDS)
     # the question takes parameters as typed: JSON
     texts = {name: json.dumps(value) for name, value in parameters.items()}
     return CypherQuestion(text_field(given, "cypher"), run, texts, int(rows), seconds)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore, QueryParameters
 from graphstore.cypher.limits import QueryLimits, as_limited
-from graphstore.cypher.queries import load
+from graphstore.cypher.queries import NamedQuery, load
 from graphstore.cypher.store import CypherStore
 from graphstore.cypher.targets import TargetKeys
 from graphstore.errors import InputError, StoreError, UnknownNameError
@@ -20,6 +20,8 @@ from graphstore.schema import codec
 
 _T = TypeVar("_T")
 Asked: TypeAlias = Mapping[str, Any]
+MOST_SECONDS = 300.0
+"""So long a server works on one question."""
 JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
 
 
@@ -65,14 +67,24 @@ class StoreAnswerer:
         return json.dumps({"place": place})
 
     def _rows(self, asked: Asked, cancellation: Cancellation) -> str:
-        limits = QueryLimits(asked.get("limit"), asked.get("timeout"), cancellation)
-        values = _values(asked)
-        query = as_limited(load(_text(asked, "query"), self._store.dialect), values)
+        values, limits = _values(asked), _limits(asked, cancellation)
+        query = as_limited(self._own_query(asked), values)
         return rows_text(self._store.rows_at(self._same_place(asked), query, values, limits))
 
     def _table(self, asked: Asked) -> Any:
-        query = load(_text(asked, "query"), self._store.dialect)
+        query = self._own_query(asked)
         return self._store.table_at(self._same_place(asked), query, _values(asked))
+
+    def _own_query(self, asked: Asked) -> NamedQuery:
+        """The query of ours that is named.
+
+        Raises:
+            InputError: it is of a pack: a stranger's text is asked under ``query``, with care.
+        """
+        query = load(_text(asked, "query"), self._store.dialect)
+        if query.pack:
+            raise InputError(f"{query.name} is of a pack: its text is asked", where="query")
+        return query
 
     def _same_place(self, asked: Asked) -> TargetKeys:
         """Where the target is, if it is as it was when its place was asked."""
@@ -87,13 +99,13 @@ class StoreAnswerer:
 
     def _query(self, asked: Asked, cancellation: Cancellation) -> str:
         found = self._store.query(
-            _text(asked, "cypher"), _parameters(asked, cancellation), asked.get("target")
+            _text(asked, "cypher"), _parameters(asked, cancellation), _target(asked)
         )
         return rows_text(found)
 
     def _plan(self, asked: Asked, cancellation: Cancellation) -> str:
         plan = self._store.explain(
-            _text(asked, "cypher"), _parameters(asked, cancellation), asked.get("target")
+            _text(asked, "cypher"), _parameters(asked, cancellation), _target(asked)
         )
         return json.dumps({"plan": plan})
 
@@ -139,11 +151,32 @@ def _values(asked: Asked) -> Mapping[str, object]:
     return values
 
 
+def _target(asked: Asked) -> str | None:
+    return None if asked.get("target") is None else _text(asked, "target")
+
+
+def _limits(asked: Asked, cancellation: Cancellation) -> QueryLimits:
+    """The limits of a question; none takes longer than ``MOST_SECONDS``.
+
+    Raises:
+        InputError: one is no number above 0.
+    """
+    limit, seconds = asked.get("limit"), asked.get("timeout")
+    if limit is not None and not (type(limit) is int and limit > 0):
+        raise InputError("it must be a whole number above 0", where="limit")
+    if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):
+        raise InputError("it must be a number above 0", where="timeout")
+    most = MOST_SECONDS if seconds is None else min(float(seconds), MOST_SECONDS)
+    return QueryLimits(limit, most, cancellation)
+
+
 def _parameters(asked: Asked, cancellation: Cancellation) -> QueryParameters:
-    limit, timeout = asked.get("limit"), asked.get("timeout")
-    if type(limit) is not int or not isinstance(timeout, int | float):
-        raise InputError("limit and timeout are needed")
-    return QueryParameters(_values(asked), limit, float(timeout), cancellation)
+    limits = _limits(asked, cancellation)
+    if limits.limit is None:
+        raise InputError("a number of rows is needed", where="limit")
+    return QueryParameters(
+        _values(asked), limits.limit, limits.timeout or MOST_SECONDS, cancellation
+    )
 
 
 def record_in(asked: Asked, kind: type[_T]) -> _T:

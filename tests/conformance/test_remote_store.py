@@ -21,6 +21,7 @@ from graphstore.errors import InputError, QueryError, StoreError, UnknownNameErr
 from graphstore.model import Side
 from graphstore.open_store import open_store
 from graphstore.remote.connection import TOKEN_VARIABLE
+from graphstore.remote.wire import keys_json
 
 pytestmark = pytest.mark.slow
 
@@ -137,6 +138,43 @@ def test_who_asks_may_what_their_role_may(
             store.rename("other", "graph")
             with pytest.raises(InputError, match="this needs the role admin"):
                 store.delete("graph")
+
+
+def test_what_no_store_would_ask_is_refused(tmp_path: Path, monkeypatch) -> None:
+    url = str(tmp_path / "store")
+    with open_store(url) as store:
+        store.save_run(sample_run("first"))
+        place = keys_json(store.place("first"))
+    asked = {"place": place, "query": "run_record", "values": {"run": place["run"]}}
+    own = {"cypher": "RETURN 1", "limit": 1, "timeout": 1}
+    wrong = [
+        ("rows", {**asked, "limit": "x"}),
+        ("rows", {**asked, "limit": 0}),
+        ("rows", {**asked, "timeout": [1]}),
+        ("rows", {**asked, "values": []}),
+        ("rows", {**asked, "place": {"name": 1}}),
+        ("rows", {**asked, "place": "first"}),
+        ("table", {**asked, "query": None}),
+        ("query", {**own, "limit": True}),
+        ("query", {**own, "target": ["first"]}),
+        ("query", {**own, "timeout": None, "limit": None}),
+        ("plan", {}),
+        ("keep-note", {"text": "{}"}),
+        ("keep-baseline", {"text": "[]"}),
+    ]
+    with served(ServerSettings(url, tokens=tmp_path / "none")) as client:
+        assert client.post("/v1/store/rows", json=asked).status_code == 200
+        assert client.post("/v1/store/query", json=own).status_code == 200
+        for what, body in wrong:
+            answered = client.post(f"/v1/store/{what}", json=body)
+            assert answered.status_code == 400, (what, body, answered.text)
+        assert client.post("/v1/store/save", json={}).status_code == 404
+        pack = "// Answers: all ops.\n// Columns: op\nMATCH (o:Op) RETURN o.name AS op\n"
+        (tmp_path / "mine.cypher").write_text(pack)
+        monkeypatch.setenv("DIVERGRAPH_PACKS", str(tmp_path))
+        other = {"place": place, "query": "mine"}
+        refused = client.post("/v1/store/rows", json=other)
+        assert (refused.status_code, "of a pack" in refused.text) == (400, True)
 
 
 def test_a_server_that_is_gone_or_is_none(tmp_path: Path) -> None:
