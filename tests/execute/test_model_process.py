@@ -95,6 +95,17 @@ def test_memory_has_a_limit_also_in_copies_of_the_process(tried: Tried) -> None:
     assert tried(attempts.take_memory_in_copies, 2, 50) == "2"
 
 
+def test_what_a_model_before_kept_is_not_taken_from_the_next(tried: Tried) -> None:
+    assert [tried(attempts.keep_memory, 10) for _ in range(2)] == ["1", "2"]
+    assert tried(attempts.keep_memory, 150) == "3"
+    assert tried(attempts.keep_memory, 150) == "1"
+
+
+def test_an_error_that_says_nothing_where_no_memory_is_left_is_one_of_memory(tried: Tried) -> None:
+    with pytest.raises(ExecutionError, match=r"needs more memory than 256 MiB"):
+        tried(attempts.fail_without_a_word_when_full)
+
+
 def test_a_file_has_a_limit(tried: Tried) -> None:
     assert tried(attempts.fill_disk, 100) == ""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import signal
 import socket
@@ -55,6 +56,21 @@ def signal_parent(_: Path) -> str:
 
 def take_memory(_: Path, mib: int) -> str:
     return str(len(bytearray(mib << 20)))
+
+
+_KEPT: list[Any] = []
+
+
+def keep_memory(_: Path, mib: int) -> str:
+    """Memory that is never given back, as libraries keep it."""
+    _KEPT.append(mmap.mmap(-1, mib << 20))
+    return str(len(_KEPT))
+
+
+def fail_without_a_word_when_full(_: Path) -> None:
+    """As C code that is refused memory and sets no error."""
+    what_went_wrong(lambda: [keep_memory(_, 2) for _number in range(1000)])
+    raise SystemError("error return without exception set")
 
 
 def take_memory_in_copies(_: Path, copies: int, mib: int) -> str:

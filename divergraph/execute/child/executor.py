@@ -68,10 +68,10 @@ def called_in_child(
             value = function(Path(made), *given)
             _move(Path(made), into)
             return value
-    process = take_process(_place(readable))
+    process = take_process(_place(readable, load))
     try:
         made = tempfile.mkdtemp(dir=process.folder)
-        process.load(load)
+        process.load()
         value = process.ask("call", function, Path(made), *given)["value"]
         _move(Path(made), into)
     finally:
@@ -92,17 +92,17 @@ def isolation_gaps() -> tuple[tuple[str, str], ...]:
     """What of the isolation does not hold on this system, and why."""
     if not CHILDREN:
         return (("a process of its own", "this system has none"),)
-    process = take_process(_place(()))
+    process = take_process(_place((), None))
     try:
         return tuple((str(part), str(why)) for part, why in process.ask("gaps")["gaps"])
     finally:
         give_back(process)
 
 
-def _place(readable: Iterable[Path]) -> Place:
+def _place(readable: Iterable[Path], loads: Callable[[], object] | None) -> Place:
     shared = shared_folders()
     own = (each for each in readable if not any(map(each.is_relative_to, shared)))
-    return Place(tuple(sorted({*own, *shared})), ModelLimits.of_environment())
+    return Place(tuple(sorted({*own, *shared})), ModelLimits.of_environment(), loads)
 
 
 class _Model:
@@ -117,7 +117,7 @@ class _Model:
     ) -> None:
         self.graph = graph
         self._opening = (factory, path, graph, None if options is None else dict(options))
-        self._place = _place(_folders(path, graph, options))
+        self._place = _place(_folders(path, graph, options), factory.load)
         self._process: ModelProcess | None = None
         self._endings = 0
         self._number = 0
@@ -145,7 +145,7 @@ class _Model:
         self.close()
         process = take_process(self._place)
         try:
-            process.load(self._opening[0].load)
+            process.load()
             number = next(process.numbers)
             answer = process.ask("open", number, *self._opening)
         except BaseException:

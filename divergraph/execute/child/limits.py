@@ -20,10 +20,12 @@ _CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
 )
 _FALLBACK = 4096
+_HARDLY = 1 << 24
+"""Bytes: a thread's stack and what the allocator takes at a time."""
 _OUT_OF_MEMORY = (
     *("bad_alloc", "bad allocation", "failed to allocate memory", "oom when allocating"),
     *("cannot allocate memory", "unable to allocate", "memoryerror", "resource exhausted"),
-    *("out of memory", "bad_array_new_length"),
+    *("out of memory", "bad_array_new_length", "pthread_create() failed"),
 )
 
 
@@ -109,6 +111,28 @@ def machine_memory() -> int:
     return max(min(found) >> 20, 1)
 
 
+def address_space(process: int) -> int:
+    """Bytes of addresses a process has, or 0 where the system does not tell."""
+    try:
+        pages = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[0]
+    except OSError:
+        return 0
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+
+def is_full() -> bool:
+    """Whether this process may hardly take more memory: what fails now fails for lack of it.
+
+    Libraries often do not say so: one ends in Python's "error return without exception set".
+    """
+    if sys.platform != "linux":
+        return False
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return most != resource.RLIM_INFINITY and most - address_space(os.getpid()) < _HARDLY
+
+
 def hold(limits: ModelLimits) -> None:
     """Set the limits of this process, from what it has now on, where the system can."""
     if sys.platform != "linux":  # macOS knows the limit of memory and does not heed it
@@ -116,8 +140,7 @@ def hold(limits: ModelLimits) -> None:
     import resource
 
     more = limits.memory << 20
-    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    _lower(resource.RLIMIT_AS, pages * resource.getpagesize() + more)
+    _lower(resource.RLIMIT_AS, address_space(os.getpid()) + more)
     _lower(resource.RLIMIT_FSIZE, more)
     _lower(resource.RLIMIT_CORE, 0)
 

@@ -14,13 +14,13 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from threading import RLock
 from typing import Any, BinaryIO
 
-from divergraph.execute.child.limits import ModelEndedError, ModelLimits
+from divergraph.execute.child.limits import ModelEndedError, ModelLimits, address_space
 from divergraph.execute.child.wire import AnswerError, read_answer, send_command
 from graphstore.errors import (
     DivergraphError,
@@ -41,6 +41,8 @@ _HOMES = ("HOME", "KERAS_HOME", "TMPDIR")
 _PIPE = 1 << 20
 _LOADING_SECONDS = 300
 _LAST_WORDS = 1 << 14
+_KEPT_BY_LIBRARIES = 1 << 27
+"""Bytes: some threads and what the allocator reserves for each."""
 _ANSWERS_OVER_MEMORY = 1 << 24
 _KINDS: Mapping[str, type[DivergraphError]] = {
     kind.__name__: kind for kind in (InputError, ExecutionError, ModelEndedError)
@@ -49,10 +51,13 @@ _KINDS: Mapping[str, type[DivergraphError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """What tells processes apart: the files they may read, from where, and their limits."""
+    """What tells processes apart: the files they may read, from where, their limits, and what
+    framework *loads* imports: before limits hold, so that it does not count.
+    """
 
     readable: tuple[Path, ...]
     limits: ModelLimits
+    loads: Callable[[], object] | None
     cwd: str = field(default_factory=os.getcwd)
 
 
@@ -60,13 +65,15 @@ class ModelProcess:
     """A process that runs the models of one place; one question at a time."""
 
     def __init__(self, place: Place) -> None:
+        self.place = place
         self.users = 0
         self.numbers = count(1)
         self._limits = place.limits
         self._lock = RLock()
         self._asked: dict[int, Asked] = {}
         self._dropped: list[int] = []
-        self._loaded: set[str] = set()
+        self._loads = place.loads
+        self._size = 0
         self._seconds = place.limits.seconds
         self._folder = tempfile.mkdtemp(prefix="divergraph-model-")
         self._words: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
@@ -105,14 +112,22 @@ class ModelProcess:
         """Whether it can be asked no more."""
         return self._ending is not None
 
-    def load(self, load: Callable[[], object]) -> None:
-        """Have a framework imported by *load*, once, before limits hold and seconds count."""
-        name = load.__qualname__
-        if name not in self._loaded:
+    @property
+    def worn(self) -> bool:
+        """Whether models before took memory and did not give it back: the next has too little."""
+        grown = (
+            address_space(self._process.pid) - self._size if self._size and not self.ended else 0
+        )
+        return grown > max((self._limits.memory << 20) // 4, _KEPT_BY_LIBRARIES)
+
+    def load(self) -> None:
+        """Have the framework of its place imported, once, before limits hold and seconds count."""
+        if self._loads is not None:
             self._seconds = max(self._limits.seconds, _LOADING_SECONDS)
-            self.ask("load", load)
+            self.ask("load", self._loads)
             self._seconds = self._limits.seconds
-            self._loaded.add(name)
+            self._loads = None
+            self._size = address_space(self._process.pid)
 
     def ask(self, *command: object) -> dict[str, Any]:
         """What the process answers.
@@ -259,16 +274,18 @@ class _Processes:
     def taken(self, place: Place) -> ModelProcess:
         with self._lock:
             found = self._known.get(place)
+            if found is not None and not found.users and found.worn:
+                found.close()
             if found is None or found.ended:
                 found = self._known[place] = ModelProcess(place)
             found.users += 1
-            self._end_unused(but=found)
+            self._end_unused(but=place)
             return found
 
     def given_back(self, process: ModelProcess) -> None:
         with self._lock:
             process.users -= 1
-            self._end_unused(but=process)
+            self._end_unused(but=process.place)
 
     def close(self) -> None:
         with self._lock:
@@ -282,9 +299,11 @@ class _Processes:
         self._of_others += self._known.values()
         self._known = {}
 
-    def _end_unused(self, *, but: ModelProcess) -> None:
+    def _end_unused(self, *, but: Place) -> None:
+        """Those of the same models are kept: a framework that gives up hands on to another."""
         for place, process in list(self._known.items()):
-            if process.ended or (not process.users and process is not but):
+            other = replace(place, loads=but.loads) != but
+            if process.ended or (not process.users and other):
                 process.close()
                 del self._known[place]
 

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 
 from divergraph.execute.child.confine import Gap
-from divergraph.execute.child.limits import ModelLimits, hold, hold_time, is_out_of_memory
+from divergraph.execute.child.limits import (
+    ModelLimits,
+    hold,
+    hold_time,
+    is_full,
+    is_out_of_memory,
+)
 from divergraph.execute.child.wire import read_command, send_answer
 from divergraph.execute.contract import (
     Additive,
@@ -84,7 +90,8 @@ class Server:
             self._say({"failed": self._told(error)})
 
     def _told(self, error: Exception) -> Answer:
-        if isinstance(error, MemoryError) or is_out_of_memory(str(error)):
+        unexplained = not isinstance(error, DivergraphError) and is_full()
+        if isinstance(error, MemoryError) or is_out_of_memory(str(error)) or unexplained:
             error = self._limits.out_of_memory()
         if isinstance(error, DivergraphError):
             kind, what = type(error).__name__, error.what
