@@ -40,9 +40,9 @@ def demo_folder() -> Path:
     import platformdirs
 
     folder = Path(platformdirs.user_cache_dir("divergraph")) / f"demo-{__version__}"
-    if folder.is_dir():
-        return folder
     try:
+        if folder.is_dir():
+            return folder
         private_folder(folder.parent)
         unpacked = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
         try:
@@ -52,7 +52,7 @@ def demo_folder() -> Path:
             # Gone already if it took its place; another process may have been first.
             shutil.rmtree(unpacked, ignore_errors=True)
     except OSError as error:
-        if not folder.is_dir():
+        if isinstance(error, PermissionError) or not folder.is_dir():
             raise InputError(
                 f"the demo data cannot be unpacked: {error.strerror}",
                 where=str(folder),
