@@ -41,9 +41,12 @@ class Recent(Generic[_T]):
     Safe for threads: of those that ask for one at once, one makes it and the others wait.
     """
 
-    def __init__(self, few: int, most: int = _BYTES) -> None:
+    def __init__(
+        self, few: int, most: int = _BYTES, size: Callable[[_T], int] = about_bytes
+    ) -> None:
         self._few = few
         self._most = most
+        self._size = size
         self._values: OrderedDict[str, tuple[_T, int]] = OrderedDict()
         self._making: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
@@ -84,7 +87,7 @@ class Recent(Generic[_T]):
     def _keep(self, key: str, value: _T) -> None:
         with self._lock:
             self._values.pop(key, None)
-            self._values[key] = (value, about_bytes(value))
+            self._values[key] = (value, self._size(value))
             total = sum(size for _, size in self._values.values())
             while len(self._values) > self._few and total > self._most:
                 _, (_, size) = self._values.popitem(last=False)

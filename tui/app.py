@@ -24,6 +24,7 @@ from graphstore.open_store import open_existing
 from graphstore.private_folder import private_folder
 from tui.address import ScreenAddress, parse_address
 from tui.job_follower import JobFollower
+from tui.jobs.served import jobs_of
 from tui.jobs.watched import WatchedJobs
 from tui.keys import KeyScope, bindings, remapped
 from tui.leaving import run_app
@@ -110,7 +111,8 @@ class DivergraphApp(JobFollower):
         self._backlog = Backlog(self)
         self.typed_ahead = TypedAhead(self, self.keys, super().on_event)
         self.animation_level = "none"
-        self.watched = WatchedJobs(JobShelf(settings.state_dir / "jobs"), store_key(session.url))
+        here = JobShelf(settings.state_dir / "jobs"), store_key(session.url)
+        self.watched = jobs_of(session.url) or WatchedJobs(*here)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What all lines of all widgets pass: the framework's own filters, then ours."""
@@ -163,6 +165,7 @@ class DivergraphApp(JobFollower):
     def on_unmount(self) -> None:
         """Let go of the store, if no question still runs."""
         self.session.close()
+        self.watched.close()
 
     @work(thread=True, group="start", exit_on_error=False)
     def _find_start(self) -> None:

@@ -25,9 +25,9 @@ class JobFollower(Owner):
     class Looked(Message):
         """The jobs as they are now."""
 
-        def __init__(self, looks: tuple[JobLook, ...]) -> None:
+        def __init__(self, looks: tuple[JobLook, ...], trouble: str) -> None:
             super().__init__()
-            self.looks = looks
+            self.looks, self.trouble = looks, trouble
 
         def can_replace(self, message: Message) -> bool:
             """True for an older one."""
@@ -54,7 +54,7 @@ class JobFollower(Owner):
         self.set_interval(_SECONDS, self._look_again)
 
     def _look_again(self) -> None:
-        if self.current_mode == "jobs" or any(look.runs for look in self.looks):
+        if self.current_mode == "jobs" or self.job_trouble or any(look.runs for look in self.looks):
             self.look_at_jobs()
 
     def look_at_jobs(self) -> None:
@@ -63,10 +63,12 @@ class JobFollower(Owner):
 
     @work(thread=True, exclusive=True, group="jobs", exit_on_error=False)
     def _look_at_jobs(self) -> None:
-        self.post_message(self.Looked(self.watched.look()))
+        looks = self.watched.look()
+        self.post_message(self.Looked(looks, self.watched.trouble))
 
     @on(Looked)
     def _looked(self, event: Looked) -> None:
+        self._tell_trouble(event.trouble)
         ran = {look.job.id for look in self.looks if look.runs}
         if event.looks != self.looks:
             self.looks = event.looks
@@ -76,6 +78,14 @@ class JobFollower(Owner):
         if made := {name for look in ended for name in look.written}:
             whole = any(look.command in _WRITES_GRAPHS for look in ended)
             self._forget_old(made, other_ops=whole)
+
+    def _tell_trouble(self, trouble: str) -> None:
+        """Say once that a server is lost, and that it is back."""
+        if trouble and not self.job_trouble:
+            self.notify(f"{trouble}; it is asked again", severity="warning", timeout=10)
+        elif self.job_trouble and not trouble:
+            self.notify("the server answers again")
+        self.job_trouble = trouble
 
     @work(thread=True, group="renew", exit_on_error=False)
     def _forget_old(self, names: Collection[str], *, other_ops: bool) -> None:
@@ -92,17 +102,18 @@ class JobFollower(Owner):
     def start_job(self, words: Sequence[str], *, here: bool = False) -> None:
         """Start a command as a process, and show it in the view of jobs, or *here* only."""
         at = list(words).index("--store") if "--store" in words else len(words)
-        self.session.note(*words[:at])  # which names the store itself
+        if self.watched.elsewhere is None:  # or no command line does it
+            self.session.note(*words[:at])  # which names the store itself
         self._start_process(words, here)
 
     @work(thread=True, group="start-job", exit_on_error=False)
     def _start_process(self, words: Sequence[str], here: bool) -> None:
         try:
-            job = self.watched.start(words)
+            name = self.watched.start(words)
         except (DivergraphError, OSError) as error:
             self.post_message(self.JobStarted("", str(error)))
         else:
-            self.post_message(self.JobStarted(job.id, here=here))
+            self.post_message(self.JobStarted(name, here=here))
 
     @on(JobStarted)
     def _job_started(self, event: JobStarted) -> None:

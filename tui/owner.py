@@ -23,6 +23,8 @@ class Owner(App[None]):
 
     looks: reactive[tuple[JobLook, ...]] = reactive(())
     """The jobs of the store, newest first; every view tells of those that run."""
+    job_trouble: reactive[str] = reactive("")
+    """Why jobs are not known as they are now."""
     fresh_job = ""
     """The job that was just started, until its row is under the cursor."""
     watched: WatchedJobs

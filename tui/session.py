@@ -252,15 +252,15 @@ class Session:
 
     def tensor(self, op: str, io: TensorIO, port: int) -> TensorLook:
         """What one tensor of the run looks like; the dumps of the last run only stay open."""
-        from divergraph.api.runs.tensor_values import RunTensors
+        from divergraph.api.runs.tensor_values import RunTensors, ServedTensors, opened_tensors
         from divergraph.jobs.progress import NO_PROGRESS
 
         with self._lock:
             if self.target not in self._tensors:
                 target = self.target
 
-                def open_them() -> RunTensors:
-                    return RunTensors.stored(self.asked, target, NO_PROGRESS)
+                def open_them() -> RunTensors | ServedTensors:
+                    return opened_tensors(self.asked, target, NO_PROGRESS)
 
                 self._tensors = {target: OpenedTensors(open_them)}
             opened = self._tensors[self.target]

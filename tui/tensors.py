@@ -11,7 +11,7 @@ from graphstore.model import TensorIO
 
 if TYPE_CHECKING:
     from divergraph.api.answers import ErrorMap, ErrorPicture, TensorValues
-    from divergraph.api.runs.tensor_values import RunTensors
+    from divergraph.api.runs.tensor_values import RunTensors, ServedTensors
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class TensorLook:
 class OpenedTensors:
     """The dumps of one run, which *opened* opens at the first question. Its methods block."""
 
-    def __init__(self, opened: Callable[[], RunTensors]) -> None:
+    def __init__(self, opened: Callable[[], RunTensors | ServedTensors]) -> None:
         self._open = opened
         self._lock = threading.Lock()
-        self._opened: RunTensors | None = None
+        self._opened: RunTensors | ServedTensors | None = None
         self._last: tuple[tuple[str, TensorIO, int], TensorLook] | None = None
 
     def look(self, op: str, io: TensorIO, port: int) -> TensorLook:

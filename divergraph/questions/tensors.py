@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from divergraph.api.answers import ErrorPicture, TensorValues, ValueHistogram, V
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.present.json.shapes import Json
 from divergraph.present.json.tensor import histogram_json, slice_json, tensor_answer_json
-from divergraph.questions.question import Question
+from divergraph.questions.question import Answer, Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
@@ -39,8 +40,35 @@ class TensorDistribution:
     found: ValueHistogram
 
 
+class OfTensor(Question[Answer]):
+    """A question about one output or input of a device op; output 0 if neither is named."""
+
+    __slots__ = ()
+    run: str
+    op: str
+    output: int | None
+    input_: int | None
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Answer:
+        """The answer of its dumps.
+
+        Raises:
+            InputError: both an output and an input are named, the parameters do not fit the
+                tensor, or the dumps are gone.
+        """
+        return self.of(tensor_values(store, self.run, self.op, self.output, self.input_))
+
+    @abstractmethod
+    def of(self, values: TensorValues) -> Answer:
+        """The answer for a tensor that was read.
+
+        Raises:
+            InputError: the parameters do not fit it.
+        """
+
+
 @dataclass(frozen=True, slots=True)
-class TensorQuestion(Question[TensorPicture]):
+class TensorQuestion(OfTensor[TensorPicture]):
     """How does a tensor of a device op differ from the golden one? Reads the dumps.
 
     ``output`` is 0 if neither it nor ``input_`` is given; ``top`` elements are listed.
@@ -52,13 +80,8 @@ class TensorQuestion(Question[TensorPicture]):
     input_: int | None = None
     top: int = 10
 
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> TensorPicture:
-        """Its values and where they differ.
-
-        Raises:
-            InputError: both an output and an input are named, or the dumps are gone.
-        """
-        values = tensor_values(store, self.run, self.op, self.output, self.input_)
+    def of(self, values: TensorValues) -> TensorPicture:
+        """Its values and where they differ."""
         return TensorPicture(values, values.picture(self.top))
 
     def json(self, answer: TensorPicture) -> Mapping[str, Json]:
@@ -68,7 +91,7 @@ class TensorQuestion(Question[TensorPicture]):
 
 
 @dataclass(frozen=True, slots=True)
-class TensorSliceQuestion(Question[TensorSlice]):
+class TensorSliceQuestion(OfTensor[TensorSlice]):
     """Which values has a tensor at a place, on both sides? Reads the dumps.
 
     ``at`` is an index, or a range, of each axis of golden's tensor: ``0,3:9,:``.
@@ -80,13 +103,12 @@ class TensorSliceQuestion(Question[TensorSlice]):
     output: int | None = None
     input_: int | None = None
 
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> TensorSlice:
+    def of(self, values: TensorValues) -> TensorSlice:
         """The values there.
 
         Raises:
-            InputError: there is no such place, it holds too many, or the dumps are gone.
+            InputError: there is no such place, or it holds too many.
         """
-        values = tensor_values(store, self.run, self.op, self.output, self.input_)
         return TensorSlice(values, values.at(self.at))
 
     def json(self, answer: TensorSlice) -> Mapping[str, Json]:
@@ -95,7 +117,7 @@ class TensorSliceQuestion(Question[TensorSlice]):
 
 
 @dataclass(frozen=True, slots=True)
-class TensorHistogramQuestion(Question[TensorDistribution]):
+class TensorHistogramQuestion(OfTensor[TensorDistribution]):
     """How are the values of a tensor distributed on both sides? Reads the dumps."""
 
     run: str
@@ -104,15 +126,12 @@ class TensorHistogramQuestion(Question[TensorDistribution]):
     output: int | None = None
     input_: int | None = None
 
-    def ask(
-        self, store: GraphStore, cancellation: Cancellation | None = None
-    ) -> TensorDistribution:
+    def of(self, values: TensorValues) -> TensorDistribution:
         """How many lie in each of as many bins.
 
         Raises:
-            InputError: they are no real numbers, or the dumps are gone.
+            InputError: they are no real numbers.
         """
-        values = tensor_values(store, self.run, self.op, self.output, self.input_)
         return TensorDistribution(values, values.distribution(self.bins))
 
     def json(self, answer: TensorDistribution) -> Mapping[str, Json]:

@@ -15,8 +15,10 @@ from divergraph.present.json.memory import noted_row_json
 from divergraph.present.json.shapes import Json, json_text, listing_text
 from divergraph.questions.listings import OpsQuestion
 from divergraph.questions.question import Question, question_of
+from divergraph.questions.tensors import OfTensor
 from divergraph.server.asking import AskingPool
 from divergraph.server.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
+from divergraph.server.opened_runs import OpenedRuns
 from divergraph.server.parameters import values_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute
@@ -60,11 +62,14 @@ def encoded(shape: Mapping[str, Json]) -> bytes:
 
 class Answering:
     """Answers questions about *store*, as many at once as *pool* allows; keeps about *kept* bytes
-    of answers."""
+    of answers, and *opened* of where tensors are."""
 
-    def __init__(self, store: GraphStore, pool: AskingPool, roots: Roots, kept: int) -> None:
+    def __init__(
+        self, store: GraphStore, pool: AskingPool, roots: Roots, kept: int, opened: int
+    ) -> None:
         self.store = store
         self.pool = pool
+        self.tensors = OpenedRuns(store, opened)
         self._roots = roots
         self._kept, self._ops = EncodedAnswers(kept // 2), EncodedOps(kept // 2)
 
@@ -140,6 +145,9 @@ class Answering:
     ) -> EncodedAnswer:
         if isinstance(question, OpsQuestion):
             return self._page(request, question)
+        if isinstance(question, OfTensor):
+            place = (question.run, question.op, question.output, question.input_)
+            return EncodedAnswer(encoded(question.json(question.of(self.tensors.values(*place)))))
         return EncodedAnswer(encoded(question.json(question.ask(self.store, cancellation))))
 
     def _page(self, request: Request, question: OpsQuestion) -> EncodedAnswer:

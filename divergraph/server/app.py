@@ -38,6 +38,7 @@ from divergraph.server.pages.doors import Doors, wants_page
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.routes import page_routes
 from divergraph.server.problems import problem_of
+from divergraph.server.remote.job_routes import FollowedJobRoutes
 from divergraph.server.remote.routes import StoreRoutes
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QUESTIONS, VERSION
@@ -57,13 +58,17 @@ _CLIENT_GONE = 499
 def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
-    answering = Answering(store, pool, roots, settings.limits.kept << 20)
+    limits = settings.limits
+    answering = Answering(store, pool, roots, limits.kept << 20, limits.opened << 20)
     figures = RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
     uploads = None if runner is None else _uploads(answering, settings, runner)
     jobs = None
     if runner is not None and uploads is not None:
         jobs = JobRoutes(answering, settings, runner, partial(uploads.path, roots))
+    followed: list[Route] = []
+    if runner is not None and jobs is not None:
+        followed = FollowedJobRoutes(answering, limits, roots, jobs, runner).routes()
     tokens = TokenFile(settings.tokens)
     shares = None if settings.shares is None else ShareFile(settings.shares)
     people = KnownPeople(tokens, Sessions(tokens), shares)
@@ -88,6 +93,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         *_asking_routes(answering, settings.limits),
         *_changing_routes(ChangingRoutes(answering, settings.limits)),
         *MemoryRoutes(answering, settings.limits).routes(),
+        *followed,
         *StoreRoutes(answering, settings.limits).routes(),
         *([] if jobs is None else _job_routes(jobs)),
         *([] if uploads is None else _upload_routes(uploads)),
@@ -112,6 +118,7 @@ def _asking_routes(answering: Answering, limits: Limits) -> list[Route]:
         *questions,
         Route(f"{VERSION}/runs/{{run}}/reports/{{kind}}", downloads.report),
         Route(f"{VERSION}/runs/{{run}}/tensor.npy", downloads.array),
+        Route(f"{VERSION}/runs/{{run}}/tensor.npz", downloads.arrays),
         Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),
         Route(f"{VERSION}/plan", cypher.plan, methods=["POST"]),
         Route(f"{VERSION}/queries", cypher.named),

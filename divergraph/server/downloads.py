@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import IO, Any
 
+import numpy as np
 from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -15,10 +16,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from divergraph.api.answers import TensorValues
 from divergraph.files.npy_file import write_npy_to
 from divergraph.present.destination import ReportKind, write_report
 from divergraph.present.run_report import stored_report
-from divergraph.questions.tensors import tensor_values
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
@@ -59,6 +60,16 @@ class WantedArray:
     input_: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class WantedArrays:
+    """The values of both sides of a tensor; output 0 if neither output nor input is named."""
+
+    run: str
+    op: str
+    output: int | None = None
+    input_: int | None = None
+
+
 REPORT_COMMANDS = ("report",)
 ARRAY_COMMANDS = ("tensor", "ops")
 
@@ -91,14 +102,30 @@ class DownloadRoutes:
         """The values of a tensor, as ``.npy``."""
         check_role(request, UserRole.ANALYST)
         wanted = _wanted(WantedArray, ARRAY_COMMANDS, request)
-        store = self._answering.store
 
         def write(file: IO[bytes]) -> None:
             self._answering.check_files(wanted.run)
-            values = tensor_values(store, wanted.run, wanted.op, wanted.output, wanted.input_)
+            values = self._values(wanted)
             write_npy_to(file, values.plain(Side(wanted.side)))
 
         return await self._sent(request, wanted, wanted.run, write, ARRAY_TYPE, "tensor.npy")
+
+    async def arrays(self, request: Request) -> Response:
+        """The values of both sides of a tensor and its layout, as ``.npz``."""
+        check_role(request, UserRole.ANALYST)
+        wanted = _wanted(WantedArrays, ARRAY_COMMANDS, request)
+
+        def write(file: IO[bytes]) -> None:
+            self._answering.check_files(wanted.run)
+            values = self._values(wanted)
+            device, golden = (values.plain(side) for side in (Side.DEVICE, Side.GOLDEN))
+            np.savez(file, device=device, golden=golden, layout=np.array(values.layout or ""))
+
+        return await self._sent(request, wanted, wanted.run, write, ARRAY_TYPE, "tensor.npz")
+
+    def _values(self, wanted: WantedArray | WantedArrays) -> TensorValues:
+        tensors = self._answering.tensors
+        return tensors.values(wanted.run, wanted.op, wanted.output, wanted.input_)
 
     async def _sent(
         self,

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+_Key = TypeVar("_Key", bound=Hashable)
+_Kept = TypeVar("_Kept")
 _EACH = 250
 """About what Python takes for a kept text, beside its characters."""
 
@@ -22,56 +25,64 @@ class EncodedAnswer:
     link: str = ""
 
 
+class LastKept(Generic[_Key, _Kept]):
+    """What was asked for last, *most* bytes of it; those asked for longest ago go."""
+
+    def __init__(self, most: int, size: Callable[[_Kept], int]) -> None:
+        self._most, self._size, self._held = most, size, 0
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, keys: Iterable[_Key]) -> list[_Kept | None]:
+        """What is here under each of *keys*."""
+        with self._lock:
+            found = [(key, self._kept.get(key)) for key in keys]
+            for key, value in found:
+                if value is not None:
+                    self._kept.move_to_end(key)
+        return [value for _, value in found]
+
+    def keep(self, values: Iterable[tuple[_Key, _Kept]]) -> None:
+        """Keep each under its key, unless something is there."""
+        with self._lock:
+            for key, value in values:
+                if key not in self._kept:
+                    self._kept[key] = value
+                    self._held += self._size(value)
+            while self._held > self._most:
+                self._held -= self._size(self._kept.popitem(last=False)[1])
+
+
 class EncodedAnswers:
     """The answers sent last, *most* bytes of them; none that is larger than an eighth of that."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._held = most, 0
-        self._answers: OrderedDict[str, EncodedAnswer] = OrderedDict()
-        self._lock = threading.Lock()
+        self._largest = most // 8
+        self._kept: LastKept[str, EncodedAnswer] = LastKept(most, lambda each: len(each.body))
 
     def get(self, tag: str) -> EncodedAnswer | None:
         """The answer of this tag, if it is here."""
-        with self._lock:
-            found = self._answers.get(tag)
-            if found is not None:
-                self._answers.move_to_end(tag)
-            return found
+        return self._kept.get([tag])[0]
 
     def keep(self, tag: str, answer: EncodedAnswer) -> None:
-        """Keep an answer; those asked for longest ago go."""
-        if len(answer.body) > self._most // 8:
-            return
-        with self._lock:
-            if tag in self._answers:
-                return
-            self._answers[tag] = answer
-            self._held += len(answer.body)
-            while self._held > self._most:
-                self._held -= len(self._answers.popitem(last=False)[1].body)
+        """Keep an answer."""
+        if len(answer.body) <= self._largest:
+            self._kept.keep([(tag, answer)])
 
 
 class EncodedOps:
     """The ops listed last as they stand in a document, about *most* bytes of them."""
 
     def __init__(self, most: int) -> None:
-        self._most, self._held = most, 0
-        self._texts: OrderedDict[tuple[str, int], str] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: LastKept[tuple[str, int], str] = LastKept(most, lambda text: len(text) + _EACH)
 
     def texts(
         self, owner: str, numbers: Sequence[int], make: Callable[[list[int]], list[str]]
     ) -> list[str]:
         """The text of each op, by its number in the graph *owner*; what is not here is made."""
-        with self._lock:
-            found = {number: self._texts.get((owner, number)) for number in numbers}
+        keys = [(owner, number) for number in numbers]
+        found = dict(zip(numbers, self._kept.get(keys), strict=True))
         missing = [number for number, text in found.items() if text is None]
         made = dict(zip(missing, make(missing), strict=True)) if missing else {}
-        with self._lock:
-            for number, text in made.items():
-                if (owner, number) not in self._texts:
-                    self._texts[owner, number] = text
-                    self._held += len(text) + _EACH
-            while self._held > self._most:
-                self._held -= len(self._texts.popitem(last=False)[1]) + _EACH
+        self._kept.keep(((owner, number), text) for number, text in made.items())
         return [found[number] or made[number] for number in numbers]

@@ -17,6 +17,7 @@ from divergraph.server.downloads import (
     REPORT_COMMANDS,
     REPORT_TYPES,
     WantedArray,
+    WantedArrays,
     WantedReport,
 )
 from divergraph.server.jobs.requests import JOB_COMMANDS, JobCommand
@@ -246,11 +247,15 @@ def _downloads() -> dict[str, Schema]:
     kind = {**_in_path("kind"), "schema": {"enum": [each.value for each in REPORT_TYPES]}}
     about = [kind, *_parameters(WantedReport, REPORT_COMMANDS, ("run",))]
     array = _parameters(WantedArray, ARRAY_COMMANDS, ("run",))
+    arrays = _parameters(WantedArrays, ARRAY_COMMANDS, ("run",))
     reports = dict.fromkeys(REPORT_TYPES.values(), _TEXT)
     return {
         f"{place}/reports/{{kind}}": {"get": _sent("A report, as a file.", about, reports)},
         f"{place}/tensor.npy": {
             "get": _sent("The values of a tensor.", array, {ARRAY_TYPE: _TEXT})
+        },
+        f"{place}/tensor.npz": {
+            "get": _sent("The values of both sides of a tensor.", arrays, {ARRAY_TYPE: _TEXT})
         },
     }
 

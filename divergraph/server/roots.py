@@ -18,10 +18,12 @@ _PATH = re.compile(r"(?<![\w:/.\-])/(?:[^\s/'\"]+/)+[^\s/'\",;:)]*")
 
 @dataclass(frozen=True, slots=True)
 class Roots:
-    """The *folders* whose files may be read, by name in ``named``; None: all that we may read."""
+    """The *folders* whose files may be read, by name in ``named``; None: all that we may read.
+    Uploads lie below ``sent``."""
 
     folders: tuple[Path, ...] | None
     named: Mapping[str, Path] = field(default_factory=dict)
+    sent: Path | None = None
 
     @classmethod
     def of(cls, settings: ServerSettings) -> Roots:
@@ -30,8 +32,10 @@ class Roots:
         if not settings.roots and not settings.needs_tokens:
             return cls(None)
         named = {name: path.resolve() for name, path in settings.roots}
-        sent = () if settings.state is None else ((settings.state / UPLOADS).resolve(),)
-        return cls((*named.values(), *sent), named)
+        if settings.state is None:
+            return cls((*named.values(),), named)
+        sent = (settings.state / UPLOADS).resolve()
+        return cls((*named.values(), sent), named, sent)
 
     def path(self, text: str) -> Path:
         """The file or folder that *text* names: ``ROOT:PATH/BELOW/IT``; on one's own machine and
@@ -68,6 +72,9 @@ class Roots:
         for name, folder in self.named.items():
             if Path(path).is_relative_to(folder):
                 return f"{name}:{Path(path).relative_to(folder)}"
+        if self.sent is not None and Path(path).is_relative_to(self.sent):
+            name, _, *below = (*Path(path).relative_to(self.sent).parts, "", "")
+            return f"{UPLOADS}:{'/'.join(filter(None, (name, *below)))}"
         return path if self.folders is None or not path.startswith("/") else Path(path).name
 
     def told(self, text: str) -> str:

@@ -41,7 +41,8 @@ class Limits:
     """How much one client may take: bytes of a head (address and headers) and seconds to send it,
     seconds to read nothing of an answer, bytes of a body, seconds to send it, requests a second
     (and at once), rows of a page; ``workers`` are questions answered at once, ``connections``
-    clients. Answers sent last are kept, so many MiB of them.
+    clients. Answers sent last are ``kept``, so many MiB of them; ``opened`` MiB hold where the
+    tensors are that were asked for last.
 
     ``jobs`` run at once, ``jobs_of_one`` of them of one user, who may have ``waiting`` more in the
     queue; one that takes ``job_seconds``, or ``job_memory`` MiB, is stopped. ``claim_seconds``
@@ -58,6 +59,7 @@ class Limits:
     workers: int = 8
     connections: int = 1000
     kept: int = 64
+    opened: int = 256
     jobs: int = 2
     jobs_of_one: int = 2
     waiting: int = 100

@@ -57,7 +57,11 @@ class StoreAnswerer:
         return json.dumps({"graphs": [asdict(info) for info in self._store.graphs()]})
 
     def _run(self, asked: Asked, _cancellation: Cancellation) -> str:
-        return json.dumps({"run": codec.text_of(self._store.run(_text(asked, "name")))})
+        try:
+            found = codec.text_of(self._store.run(_text(asked, "name")))
+        except UnknownNameError:
+            return json.dumps({"run": None})
+        return json.dumps({"run": found})
 
     def _place(self, asked: Asked, _cancellation: Cancellation) -> str:
         try:

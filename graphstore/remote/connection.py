@@ -1,4 +1,4 @@
-"""The wire to a server of ours: one question at a time for each thread, and errors as ours."""
+"""The wire to a server of ours, for any number of threads, and errors as ours."""
 
 from __future__ import annotations
 
@@ -27,13 +27,16 @@ _ANSWER_SECONDS = 600.0
 class ServerConnection:
     """Asks the server at ``http[s]://host[:port]``; the token is that of the environment.
 
-    A connection that was idle and is lost is made anew once: nothing was answered on it yet.
+    A connection that was idle and is lost is made anew once: nothing was answered on it yet. An
+    answer takes so many *seconds* at most.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, seconds: float = _ANSWER_SECONDS) -> None:
+        self._seconds = seconds
         self.url = url.rstrip("/")
         self._address = _address_of(self.url)
-        self._own = threading.local()
+        self._idle: list[http.client.HTTPConnection] = []
+        self._lock, self._closed = threading.Lock(), False
 
     def ask(
         self,
@@ -63,25 +66,55 @@ class ServerConnection:
     ) -> bytes:
         """The body of the answer to a request; errors as of :meth:`ask`."""
         stopped = cancellation or Cancellation()
-        for is_last in (not hasattr(self._own, "wire"), True):
-            wire = self._wire()
+        with self._lock:
+            wire = self._idle.pop() if self._idle else None
+        if wire is not None:
             try:
-                with stopped.stopping(partial(_cut, wire)):
-                    return self._answer(wire, method, path, body)
-            except (OSError, http.client.HTTPException) as error:
-                self._drop()
+                return self._asked(wire, method, path, body, stopped)
+            except (OSError, http.client.HTTPException):
                 stopped.check()
-                if is_last:
-                    raise self._unreached(error) from error
-        raise AssertionError("the last try returns or raises")
+        try:
+            return self._asked(self._connected(), method, path, body, stopped)
+        except (OSError, http.client.HTTPException) as error:
+            stopped.check()
+            raise self._unreached(error) from error
 
     def close(self) -> None:
-        """Close this thread's connection; those of others close when they end."""
-        self._drop()
+        """Close all connections, those in use when they are answered."""
+        with self._lock:
+            self._closed = True
+            idle, self._idle = self._idle, []
+        for wire in idle:
+            wire.close()
+
+    def _asked(
+        self,
+        wire: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes,
+        stopped: Cancellation,
+    ) -> bytes:
+        """The answer on *wire*, which is kept for the next question if it is whole."""
+        try:
+            with stopped.stopping(partial(_cut, wire)):
+                status, data = self._answer(wire, method, path, body)
+        except BaseException:
+            wire.close()
+            raise
+        with self._lock:
+            is_kept = not self._closed and not stopped.cancelled
+            if is_kept:
+                self._idle.append(wire)
+        if not is_kept:
+            wire.close()
+        if status >= HTTPStatus.BAD_REQUEST:
+            raise self._refused(status, data)
+        return data
 
     def _answer(
         self, wire: http.client.HTTPConnection, method: str, path: str, body: bytes
-    ) -> bytes:
+    ) -> tuple[int, bytes]:
         headers = {"Accept-Encoding": "gzip"}
         if body:
             headers["Content-Type"] = "application/json"
@@ -92,34 +125,25 @@ class ServerConnection:
         data = response.read()
         if response.headers.get("Content-Encoding") == "gzip":
             data = gzip.decompress(data)
-        if response.status >= HTTPStatus.BAD_REQUEST:
-            raise self._refused(response.status, data)
-        return data
+        return response.status, data
 
-    def _wire(self) -> http.client.HTTPConnection:
-        found: http.client.HTTPConnection | None = getattr(self._own, "wire", None)
-        if found is None:
-            host, port = self._address.hostname or "", self._address.port
-            if self._address.scheme == "https":
-                context = ssl.create_default_context()
-                found = http.client.HTTPSConnection(
-                    host, port, timeout=_CONNECT_SECONDS, context=context
-                )
-            else:
-                found = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
-            try:
-                found.connect()
-            except OSError as error:
-                raise self._unreached(error) from error
-            found.sock.settimeout(_ANSWER_SECONDS)
-            self._own.wire = found
-        return found
-
-    def _drop(self) -> None:
-        wire = getattr(self._own, "wire", None)
-        if wire is not None:
-            wire.close()
-            del self._own.wire
+    def _connected(self) -> http.client.HTTPConnection:
+        """A new connection."""
+        host, port = self._address.hostname or "", self._address.port
+        if self._address.scheme == "https":
+            context = ssl.create_default_context()
+            made: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, port, timeout=_CONNECT_SECONDS, context=context
+            )
+        else:
+            made = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
+        try:
+            made.connect()
+        except OSError:
+            made.close()
+            raise
+        made.sock.settimeout(self._seconds)
+        return made
 
     def _unreached(self, error: Exception) -> StoreError:
         if isinstance(error, ssl.SSLCertVerificationError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from graphstore.contract import GraphInfo, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
@@ -14,9 +14,9 @@ from graphstore.cypher.queries import Dialect, NamedQuery
 from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import TargetKeys
 from graphstore.errors import StoreError, UnknownNameError
-from graphstore.model import Baseline, ModelGraph, Note, Run, RunStanding
+from graphstore.model import Baseline, ModelGraph, Note, Run, RunStanding, TensorIO
 from graphstore.remote.connection import ServerConnection
-from graphstore.remote.wire import keys_json, keys_of, rows_of, table_of_bytes
+from graphstore.remote.wire import arrays_of_bytes, keys_json, keys_of, rows_of, table_of_bytes
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph
 
@@ -50,8 +50,10 @@ class RemoteStore(CypherStore):
 
     def run(self, name: str) -> Run:
         """One run."""
-        self._run_place(name)  # which knows what to say of a name that is none
-        return codec.record_of(Run, self._wire.read("run", {"name": name})["run"])
+        if (told := self._wire.read("run", {"name": name})["run"]) is None:
+            self._run_place(name)  # which knows what to say of a name that is none
+            raise UnknownNameError("run", name)
+        return codec.record_of(Run, told)
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph, if the server lets who asks."""
@@ -63,6 +65,19 @@ class RemoteStore(CypherStore):
         self._check_allowed()
         body = json.dumps({"name": new_name}).encode()
         self._wire.send("PUT", f"{self._address(name)}/name", body)
+
+    def tensor(self, run: str, op: str, io: TensorIO, port: int) -> Mapping[str, Any]:
+        """Both sides of a tensor of *run*, as the server reads them: arrays ``device`` and
+        ``golden``, and its ``layout``.
+
+        Raises:
+            QueryError: there is no such tensor, or its values cannot be read.
+            InputError: who asks may not see values.
+        """
+        asked = urlencode({"op": op, io.value: port})
+        return arrays_of_bytes(
+            self._wire.send("GET", f"/v1/runs/{quote(run, safe='')}/tensor.npz?{asked}")
+        )
 
     def info(self) -> StoreInfo:
         """What the server's store is and holds."""

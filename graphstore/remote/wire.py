@@ -69,6 +69,14 @@ def table_of_bytes(data: bytes) -> Any:
     return pa.ipc.open_stream(data).read_all()
 
 
+def arrays_of_bytes(data: bytes) -> Mapping[str, Any]:
+    """The arrays of an ``.npz`` file."""
+    import numpy as np
+
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files}
+
+
 def keys_json(place: TargetKeys) -> dict[str, object]:
     """Where a target is, as it is sent."""
     return asdict(place)

@@ -16,10 +16,12 @@ from graphstore.open_store import open_store
 
 
 @contextmanager
-def served(settings: ServerSettings, token: str | None = None) -> Iterator[httpx.Client]:
-    """A client of a server with these *settings*, at any free port of 127.0.0.1."""
+def served(
+    settings: ServerSettings, token: str | None = None, port: int = 0
+) -> Iterator[httpx.Client]:
+    """A client of a server with these *settings*, at *port* of 127.0.0.1, or any that is free."""
     server = server_of(settings, open_store(settings.store))
-    with socket.create_server(("127.0.0.1", 0)) as place:
+    with socket.create_server(("127.0.0.1", port)) as place:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [place]}, daemon=True)
         thread.start()
         while not server.started:

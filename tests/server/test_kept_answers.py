@@ -84,5 +84,7 @@ def test_an_op_is_made_once_while_there_is_room() -> None:
     assert ops.texts("run", [1, 3, 2], make) == ["op 1", "op 3", "op 2"]
     assert ops.texts("other", [1], make) == ["op 1"]
     assert made == [2, 1, 3, 1]
-    assert ops.texts("run", [2], make) == ["op 2"], "it had to go, and is made again"
-    assert made[-1] == 2
+    assert ops.texts("run", [2, 3], make) == ["op 2", "op 3"]
+    assert made == [2, 1, 3, 1]
+    assert ops.texts("run", [1], make) == ["op 1"], "asked for longest ago, it had to go"
+    assert made == [2, 1, 3, 1, 1]

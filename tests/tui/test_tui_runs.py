@@ -9,6 +9,7 @@ from browsing import op_under_cursor, said, text_of
 from layered_run import analysed_run, made_run
 
 from divergraph.ask import open_store
+from divergraph.ask.memory.baselines import set_baseline
 from graphstore.model import Guilt
 from tui.screens.ops import OpsScreen
 from tui.screens.runs import RunsScreen
@@ -118,3 +119,16 @@ async def test_an_imported_graph_is_not_marked(browse, store):
     async with browse(store) as b:
         await choose(b, "G", "space")
         assert "an imported graph has no results" in said(b.app)
+
+
+async def test_deleting_a_baseline_says_what_goes_with_it(browse, store):
+    with open_store(store) as opened:
+        set_baseline(opened, "15", "ada")
+    said_first = "the baseline of its model"
+    async with browse(store) as b:
+        await b.press("D")
+        assert said_first not in text_of(b.app)
+        await b.press("escape", "j", "D")
+        assert said_first in text_of(b.app)
+        await b.press("y", "e", "s", "enter")
+        assert names(b.app) == ["16", "bert"]

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import click
 
+from graphstore.errors import InputError
 from tui.jobs.form_table import FORMS, REST, UNSHOWN
+from tui.jobs.watched import JobsElsewhere
 
 YES = "yes"
 """The text of a flag that is set."""
@@ -29,11 +31,13 @@ class FormKind(StrEnum):
 
 @dataclass(frozen=True)
 class FormField:
-    """One parameter of *command*, with its text on the form; empty: the default."""
+    """One parameter of *command*, with its text on the form; empty: the default. Paths are those
+    of a server if the job is to run ``elsewhere``."""
 
     command: click.Command
     parameter: click.Parameter
     needed: bool
+    elsewhere: JobsElsewhere | None = None
 
     @property
     def name(self) -> str:
@@ -64,7 +68,7 @@ class FormField:
         if isinstance(self.parameter.type, click.Choice):
             return FormKind.CHOICE
         if isinstance(self.parameter.type, click.Path):
-            return FormKind.PATH
+            return FormKind.PATH if self.elsewhere is None else FormKind.TEXT
         return FormKind.RUN if self.name == "run" and not self.option else FormKind.TEXT
 
     @property
@@ -86,6 +90,8 @@ class FormField:
         """What stands in an empty field."""
         if self.default:
             return self.default
+        if self._is_path_elsewhere and self.elsewhere is not None and self.elsewhere.roots:
+            return f"{self.elsewhere.roots[0]}:PATH"
         shown = self.parameter.metavar if isinstance(self.parameter, click.Option) else ""
         return shown or ("" if self.kind is FormKind.TEXT else self.kind.value.upper())
 
@@ -94,6 +100,8 @@ class FormField:
         """What it means."""
         said = self.parameter.help if isinstance(self.parameter, click.Option) else ""
         said = said or self.command.get_short_help_str(200)
+        if self._is_path_elsewhere and self.elsewhere is not None:
+            said += f" {paths_of(self.elsewhere)}"
         return f"{said} Several, with blanks between." if self.several else said
 
     def words(self, text: str) -> list[str]:
@@ -118,6 +126,9 @@ class FormField:
             return ""
         try:
             values = self._values(text)
+            if self._is_path_elsewhere and self.elsewhere is not None:
+                wrong = (each for each in values if not is_path_of(self.elsewhere, each))
+                return paths_of(self.elsewhere) if next(wrong, None) is not None else ""
             value = tuple(values) if self.several else values[0]
             self.parameter.process_value(click.Context(self.command), value)
         except click.ClickException as error:
@@ -125,6 +136,10 @@ class FormField:
         except ValueError as error:  # a quotation mark that is not closed
             return str(error)
         return ""
+
+    @property
+    def _is_path_elsewhere(self) -> bool:
+        return self.elsewhere is not None and isinstance(self.parameter.type, click.Path)
 
     def _values(self, text: str) -> list[str]:
         values = shlex.split(text) if self.several else [text.strip()]
@@ -141,6 +156,7 @@ class JobForm:
     command: click.Command
     groups: Mapping[str, Sequence[FormField]]
     takes_store: bool
+    elsewhere: bool = False
 
     @property
     def fields(self) -> list[FormField]:
@@ -164,31 +180,80 @@ class JobForm:
         return {name: problem for name, problem in found.items() if problem}
 
 
-def form_of(name: str) -> JobForm:
-    """The form of a command of the table."""
+def form_of(name: str, elsewhere: JobsElsewhere | None = None) -> JobForm:
+    """The form of a command of the table, for a job here or on a server."""
     plan, command = FORMS[name], _command(name)
     open_ = {param.name or "": param for param in command.params}
-    takes_store = "store" in open_
+    takes_store = "store" in open_ and elsewhere is None
+    if elsewhere is not None:
+        taken = elsewhere.takes.get(name, ())
+        open_ = {key: each for key, each in open_.items() if public_name(each) in taken}
     for each in (*plan.hidden, *UNSHOWN):
         open_.pop(each, None)
     groups: dict[str, Sequence[FormField]] = {}
     for heading, names in plan.groups.items():
-        params = [open_.pop(each) for each in names]
-        groups[heading] = _fields(command, params, plan.needed)
+        if params := [open_.pop(each) for each in names if each in open_]:
+            groups[heading] = _fields(command, params, plan.needed, elsewhere)
     if open_:
-        groups[REST] = _fields(command, open_.values(), plan.needed)
-    return JobForm(name, command, groups, takes_store)
+        groups[REST] = _fields(command, open_.values(), plan.needed, elsewhere)
+    return JobForm(name, command, groups, takes_store, elsewhere is not None)
 
 
-def form_titles() -> dict[str, str]:
-    """The commands of the table, with what each does."""
-    return {name: _command(name).get_short_help_str(200) for name in FORMS}
+def form_titles(elsewhere: JobsElsewhere | None = None) -> dict[str, str]:
+    """The commands of the table, with what each does; those that a server runs."""
+    names = [name for name in FORMS if elsewhere is None or name in elsewhere.takes]
+    return {name: _command(name).get_short_help_str(200) for name in names}
+
+
+def is_path_of(elsewhere: JobsElsewhere, path: str) -> bool:
+    """Whether a server may look there: it says itself whether there is such a file."""
+    root, sign, _ = path.partition(":")
+    return elsewhere.anywhere or bool(sign and root in (*elsewhere.roots, "uploads"))
+
+
+def paths_of(elsewhere: JobsElsewhere) -> str:
+    """How files of a server are named."""
+    if elsewhere.anywhere:
+        return "A path on the server's machine."
+    starts = [f"{root}:" for root in (*elsewhere.roots, "uploads")]
+    return f"A path of the server begins with {' or '.join(starts)}."
+
+
+def options_of(words: Sequence[str], elsewhere: JobsElsewhere) -> dict[str, object]:
+    """The options of the command line *words* as a server is asked for them.
+
+    Raises:
+        InputError: it does not run this command.
+    """
+    if words[0] not in elsewhere.takes:
+        hint = f"it runs {', '.join(elsewhere.takes)}"
+        raise InputError(f"the server does not run {words[0]}", hint=hint)
+    command = _command(words[0])
+    parser = command.make_parser(click.Context(command, resilient_parsing=True))
+    given, _, _ = parser.parse_args(list(words[1:]))
+    params = {param.name: param for param in command.params if param.name != "store"}
+    return {
+        public_name(param): [*value] if isinstance(value, tuple) else value
+        for name, param in params.items()
+        if (value := given.get(name)) not in (None, (), [])
+    }
+
+
+def public_name(param: click.Parameter) -> str:
+    """What a server calls *param*: as on the command line, without dashes in front."""
+    longest = max(param.opts, key=len)
+    return longest.lstrip("-") if isinstance(param, click.Option) else str(param.name)
 
 
 def _fields(
-    command: click.Command, params: Iterable[click.Parameter], needed: Sequence[str]
+    command: click.Command,
+    params: Iterable[click.Parameter],
+    needed: Sequence[str],
+    elsewhere: JobsElsewhere | None,
 ) -> list[FormField]:
-    return [FormField(command, each, each.required or each.name in needed) for each in params]
+    return [
+        FormField(command, each, each.required or each.name in needed, elsewhere) for each in params
+    ]
 
 
 def _command(name: str) -> click.Command:

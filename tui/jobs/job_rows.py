@@ -39,7 +39,7 @@ def face(look: JobLook, glyphs: Glyphs) -> Face:
     """How a job looks at present."""
     state, code = look.job.state, look.job.exit_code
     if state is BackgroundState.RUNNING:
-        return Face(glyphs.running, "running", "linked")
+        return Face(glyphs.running, "waits" if look.waits else "running", "linked")
     if state is BackgroundState.STOPPED:
         return Face(glyphs.dash, "stopped", "quiet")
     if state is BackgroundState.LOST:
@@ -122,7 +122,7 @@ def progress_text(look: JobLook | None, glyphs: Glyphs, width: int, at: float) -
         else:
             lines.append(_done(stage, look, glyphs, width, until, last=last))
     if look.runs and not stages:
-        lines.append(Content.styled(f"{glyphs.running} starting", theme.LINKED))
+        lines.append(Content.styled(f"{glyphs.running} {now(look)}", theme.LINKED))
     if not look.runs:
         shown = face(look, glyphs)
         style = _CELL_STYLES.get(ending_style(look, shown), "")
@@ -130,7 +130,8 @@ def progress_text(look: JobLook | None, glyphs: Glyphs, width: int, at: float) -
         lines += hung(f"{mark} ", ending(look), width, style, style)
     command = shlex.join(["divergraph", *look.job.words])
     lines += [Content(""), *hung("$ ", command, width, theme.QUIET, theme.QUIET)]
-    lines += hung("  ", f"in {look.job.directory}", width, theme.QUIET, theme.QUIET)
+    where = look.place or f"in {look.job.directory}"
+    lines += hung("  ", where, width, theme.QUIET, theme.QUIET)
     return Content("\n").join(lines)
 
 

@@ -55,7 +55,9 @@ def stage_text(stage: ToldStage) -> str:
 
 def now(look: JobLook) -> str:
     """What a running job does now."""
-    return stage_text(look.told.stages[-1]) if look.told.stages else "starting"
+    if look.told.stages:
+        return stage_text(look.told.stages[-1])
+    return "waiting for its turn" if look.waits else "starting"
 
 
 def in_title(looks: list[JobLook]) -> str:

@@ -1,8 +1,8 @@
-"""The jobs of one store as the screens show them; every method reads or writes files."""
+"""The jobs of one store as the screens show them; every method of those that watch them blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
@@ -11,10 +11,12 @@ from divergraph.jobs.background.shelf import BackgroundJob, BackgroundState, Job
 
 @dataclass(frozen=True, slots=True)
 class JobLook:
-    """A job and what it told by now."""
+    """A job and what it told by now; of one that a server runs ``place`` says for whom."""
 
     job: BackgroundJob
     told: ToldProgress
+    place: str = ""
+    waits: bool = False
 
     @property
     def runs(self) -> bool:
@@ -47,8 +49,23 @@ _CHANGES_A_RUN = ("analyse", "minimize", "blame")
 _ABOUT_A_RUN = (*_CHANGES_A_RUN, "report", "submodel", "export")
 
 
+@dataclass(frozen=True, slots=True)
+class JobsElsewhere:
+    """What a server runs: by command, the options it ``takes``, as its addresses call them. Paths
+    begin with one of its ``roots``; or it reads ``anywhere`` on its machine."""
+
+    takes: Mapping[str, Collection[str]]
+    roots: tuple[str, ...]
+    anywhere: bool
+
+
 class WatchedJobs:
     """Starts, finds and stops the jobs of the store *key*, whoever started them."""
+
+    elsewhere: JobsElsewhere | None = None
+    """What there is to know of the server that runs them, if one does."""
+    trouble = ""
+    """Why they cannot be looked at now."""
 
     def __init__(self, shelf: JobShelf, key: str) -> None:
         self._shelf, self._key = shelf, key
@@ -65,9 +82,9 @@ class WatchedJobs:
             found.append(JobLook(job, reader.look()))
         return tuple(found)
 
-    def start(self, words: Sequence[str]) -> BackgroundJob:
-        """Start a command."""
-        return self._shelf.start(words, self._key)
+    def start(self, words: Sequence[str]) -> str:
+        """Start a command; the id of its job."""
+        return self._shelf.start(words, self._key).id
 
     def go_on(self, job: BackgroundJob) -> None:
         """Start it once more."""
@@ -80,6 +97,9 @@ class WatchedJobs:
     def clear(self, job: BackgroundJob) -> None:
         """Take it off the list."""
         self._shelf.clear(job)
+
+    def close(self) -> None:
+        """Look no more."""
 
     def log(self, job: BackgroundJob) -> str:
         """What it printed."""

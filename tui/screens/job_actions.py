@@ -30,7 +30,7 @@ class JobActions(EdgeActions):
 
     def action_quit(self) -> None:
         """Leave; while a job runs, only when told what becomes of it."""
-        running = [look for look in self.owner.looks if look.runs]
+        running = [look for look in self.owner.looks if look.runs and not look.place]
         if running:
             leaving = LeaveOverlay(self.owner.settings.glyphs, running)
             self.app.push_screen(leaving, self._leave_so)

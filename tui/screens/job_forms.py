@@ -47,7 +47,8 @@ class JobStarter(ViewScreen):
 
     @work(thread=True, exclusive=True, group="form", exit_on_error=False)
     def _ask_titles(self) -> None:
-        self.post_message(self.Titles(form_titles()))  # loads the commands
+        titles = form_titles(self.owner.watched.elsewhere)  # loads the commands
+        self.post_message(self.Titles(titles))
 
     @on(Titles)
     def _choose(self, event: Titles) -> None:
@@ -71,7 +72,7 @@ class JobStarter(ViewScreen):
 
     @work(thread=True, exclusive=True, group="form", exit_on_error=False)
     def _make_form(self, name: str, texts: Callable[[], Mapping[str, str]]) -> None:
-        form = form_of(name)
+        form = form_of(name, self.owner.watched.elsewhere)
         known = {field.name for field in form.fields}
         try:
             runs = [run.name for run in self.owner.session.targets()[0]]

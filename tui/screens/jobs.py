@@ -71,6 +71,7 @@ class JobsScreen(JobStarter):
         self._shown: tuple[JobLook, ...] = ()
         self._here = ""
         self.watch(self.owner, "looks", self._show)
+        self.watch(self.owner, "job_trouble", self._show, init=False)
         self.set_interval(_SECOND, self._tick)
         self.query_one(RowList).focus()
 
@@ -101,9 +102,9 @@ class JobsScreen(JobStarter):
         listed = self.query_one("#jobs", RowList)
         listed.show(FixedRows(job_columns(rows), rows), cursor=at)
         running = sum(each.runs for each in self._shown)
-        listed.border_subtitle = Content(
-            ", ".join([wording.count(len(rows), "job"), f"{running} running"])
-        )
+        told = ", ".join([wording.count(len(rows), "job"), f"{running} running"])
+        lost = "as they were when the server answered" if owner.job_trouble else told
+        listed.border_subtitle = Content(lost)
         self.filled()
         self._show_one()
 
@@ -146,6 +147,8 @@ class JobsScreen(JobStarter):
         if key_id == "jobs.stop":
             return None if look.runs else "it does not run"
         if key_id == "jobs.clear":
+            if look.place:
+                return "the server keeps its list of jobs itself"
             return "it runs; X stops it" if look.runs else None
         if key_id == "jobs.again":
             return None if look.command in FORMS else "it has no form"

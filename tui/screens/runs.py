@@ -71,8 +71,10 @@ class RunsScreen(ViewScreen):
             runs: list[Run],
             graphs: list[GraphInfo],
             standings: Mapping[str, RunStanding],
+            baselines: Collection[str],
         ) -> None:
             super().__init__()
+            self.baselines = baselines
             self.runs = runs
             self.graphs = graphs
             self.standings = standings
@@ -96,6 +98,7 @@ class RunsScreen(ViewScreen):
         self._entries: list[RunEntry] = []
         self._shown: list[RunEntry] = []
         self._marked: list[str] = []
+        self._baselines: Collection[str] = ()
         self._only = ""
         self._order, self._turned = "", False
 
@@ -127,8 +130,10 @@ class RunsScreen(ViewScreen):
         def ask() -> None:
             runs, graphs = self.owner.session.targets()
             found = self.owner.session.asked(lambda store: standings(store, runs))
+            kept = self.owner.session.asked(lambda store: store.baselines())
+            baselines = frozenset(each.run for each in kept)
             if not worker.is_cancelled:
-                self.post_message(self.Loaded(runs, graphs, found))
+                self.post_message(self.Loaded(runs, graphs, found, baselines))
 
         self.answer(ask)
 
@@ -136,6 +141,7 @@ class RunsScreen(ViewScreen):
     def _got(self, event: Loaded) -> None:
         glyphs = self.owner.settings.glyphs
         self.filled()
+        self._baselines = event.baselines
         self._entries = [run_entry(run, glyphs) for run in event.runs]
         self._entries += [graph_entry(graph, glyphs) for graph in event.graphs]
         if event.standings:
@@ -268,6 +274,8 @@ class RunsScreen(ViewScreen):
         if here is None or not self.allowed("runs.delete"):
             return
         note = "type yes to delete it for good"
+        if here.kind == "run" and here.name in self._baselines:
+            note = f"the baseline of its model, which then has none; {note}"
         form = LineForm(self.owner.settings.glyphs, f"Delete {here.kind} {here.name}?", note=note)
 
         def answered(text: str | None) -> None:

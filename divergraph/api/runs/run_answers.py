@@ -30,7 +30,7 @@ from graphstore.op_row import OpRow
 if TYPE_CHECKING:
     import networkx
 
-    from divergraph.api.runs.tensor_values import RunTensors, TensorValues
+    from divergraph.api.runs.tensor_values import RunTensors, ServedTensors, TensorValues
     from divergraph.ask import (
         OpDetail,
         OriginAnswer,
@@ -64,7 +64,7 @@ class RunAnswers:
         self._store = store if kept else None
         self._data = data
         self._kept = kept and store is not None
-        self._tensors: RunTensors | None = None
+        self._tensors: RunTensors | ServedTensors | None = None
 
     @property
     def name(self) -> str:
@@ -197,13 +197,17 @@ class RunAnswers:
         >>> bool((values.device == values.golden).all())
         False
         """
-        from divergraph.api.runs.tensor_values import RunTensors
+        from divergraph.api.runs.tensor_values import RunTensors, opened_tensors
         from divergraph.ask import resolve_op
 
         op_id = resolve_op(self._asked(), self._name, op)
         if self._tensors is None:
             with telling(progress) as told:
-                self._tensors = RunTensors(self.data, told)
+                if self._data is not None or not self._kept:
+                    self._tensors = RunTensors(self.data, told)
+                else:
+                    asked = self._asked()
+                    self._tensors = opened_tensors(lambda ask: ask(asked), self._name, told)
         return self._tensors.values(op_id, output if input is None else input, input is None)
 
     def trace(self, op: str | None = None, *, to: str | None = None) -> Trace:

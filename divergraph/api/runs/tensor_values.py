@@ -14,13 +14,16 @@ from divergraph.submodel.stored_graphs import AskStore
 from divergraph.text.words import REASON_WORDS
 from divergraph.values.pairs import read_pair
 from divergraph.values.unread import or_raise
-from graphstore.contract import RunData
+from graphstore.contract import GraphStore, RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, Side, TensorIO
 
 if TYPE_CHECKING:
     from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture
     from divergraph.dump_diff.value_parts import ValueHistogram, ValueSlice
+    from graphstore.remote.store import RemoteStore
+
+_TENSOR_BYTES = 8000
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -128,6 +131,11 @@ class RunTensors:
         check_there(ask(lambda store: store.run(run)))
         return cls(ask(lambda store: store.run_data(run)), progress)
 
+    @property
+    def about_bytes(self) -> int:
+        """About the memory it takes: what is known of each tensor, no values."""
+        return len(self._pairs) * _TENSOR_BYTES
+
     def values(self, op: str, port: int, is_output: bool) -> TensorValues:
         """Both sides of one output or input of the device op *op*.
 
@@ -143,6 +151,55 @@ class RunTensors:
         found = or_raise(read_pair(pair.tensors))
         layout = pair.tensors.layout
         return TensorValues(op, io, port, found.device, found.golden, compared, layout)
+
+
+class ServedTensors:
+    """The tensors of a run whose dumps a server of ours has."""
+
+    def __init__(self, ask: AskStore, run: str) -> None:
+        self._ask, self._run = ask, run
+
+    def values(self, op: str, port: int, is_output: bool) -> TensorValues:
+        """Both sides of one output or input of the device op *op*, as numpy knows them.
+
+        Raises:
+            QueryError: there is no such tensor, or it has no counterpart or dump.
+        """
+        io = TensorIO.OUTPUT if is_output else TensorIO.INPUT
+        found = self._ask(lambda store: store.comparisons(self._run, [op]))
+        compared = next((each for each in found if (each.io, each.port) == (io, port)), None)
+        if compared is None:
+            raise InputError(f"{op}: {_why_not(None, f'{io.value} {port}')}")
+        sides = self._ask(lambda store: _served(store).tensor(self._run, op, io, port))
+        layout = str(sides["layout"]) or None
+        return TensorValues(op, io, port, sides["device"], sides["golden"], compared, layout)
+
+
+def opened_tensors(ask: AskStore, run: str, progress: Progress) -> RunTensors | ServedTensors:
+    """The tensors of a run in a store: read here where its files are, else by their server.
+
+    Raises:
+        InputError: a model or dump is gone, or another one than was compared.
+    """
+    if not ask(_is_served):
+        return RunTensors.stored(ask, run, progress)
+    try:
+        return RunTensors.stored(ask, run, progress)
+    except InputError:  # as it is for who sits elsewhere
+        return ServedTensors(ask, run)
+
+
+def _is_served(store: GraphStore) -> bool:
+    from graphstore.remote.store import RemoteStore
+
+    return isinstance(store, RemoteStore)
+
+
+def _served(store: GraphStore) -> RemoteStore:
+    from graphstore.remote.store import RemoteStore
+
+    assert isinstance(store, RemoteStore)
+    return store
 
 
 def _why_not(compared: Comparison | None, what: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -136,14 +137,20 @@ class ProgressReader:
             return self.told
         whole = new.rfind(b"\n") + 1  # a line may be half written
         self._read += whole
-        for line in new[:whole].splitlines():
-            try:
-                told = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(told, dict):
-                self.told = _with(self.told, told)
+        self.told = told_with(self.told, new[:whole].splitlines())
         return self.told
+
+
+def told_with(known: ToldProgress, lines: Iterable[bytes | str]) -> ToldProgress:
+    """What is known after some more lines of such a file."""
+    for line in lines:
+        try:
+            told = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(told, dict):
+            known = _with(known, told)
+    return known
 
 
 def _with(known: ToldProgress, told: dict[str, Any]) -> ToldProgress:

@@ -70,6 +70,18 @@ class JobRequest:
     replaces: bool
 
 
+def options_taken() -> dict[str, list[str]]:
+    """The options a request may give, by their public names, for each command."""
+    return {
+        name: [public_name(each) for each in command_of(name).params if each.name in _given(known)]
+        for name, known in JOB_COMMANDS.items()
+    }
+
+
+def _given(known: JobCommand) -> tuple[str, ...]:
+    return (*known.reads, *known.takes)
+
+
 def request_of(
     command: Any, options: Mapping[str, Any], place: Callable[[str], Path], store: str
 ) -> JobRequest:
@@ -84,7 +96,7 @@ def request_of(
     if known is None:
         raise InputError("no job does that", where="command", hint=", ".join(JOB_COMMANDS))
     params = {param.name: param for param in command_of(command).params}
-    allowed = {public_name(params[name]): name for name in (*known.reads, *known.takes)}
+    allowed = {public_name(params[name]): name for name in _given(known)}
     for name in options:
         if name not in allowed:
             hint = f"{command} has {', '.join(sorted(allowed))}"

@@ -14,6 +14,7 @@ from divergraph.jobs.background.progress_file import ToldProgress
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.jobs.job_table import QueuedJob, QueuedState
 from divergraph.server.jobs.routes import JobRoutes
+from divergraph.server.jobs.shown_words import shown_words
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.root_files import listed_paths
@@ -130,18 +131,8 @@ class JobPages:
                 found=self._roots.told(told.found),
             ),
             "error": self._roots.told(job.error or told.failed),
-            "words": self._words(job),
+            "words": shown_words(job, self._roots),
             "is_over": job.state not in (QueuedState.QUEUED, QueuedState.RUNNING),
             "may_stop": user.role.may(UserRole.ADMIN)
             or (user.role.may(UserRole.ANALYST) and user.name == job.owner),
         }
-
-    def _words(self, job: QueuedJob) -> list[str]:
-        """The options that were asked for, without where this machine keeps what."""
-        own = [word for word in job.words[1:] if word != "--json"]
-        store = own.index("--store") if "--store" in own else len(own)
-        shown = []
-        for word in (*own[:store], *own[store + 3 :]):
-            name, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
-            shown.append(f"{name}{sign}{self._roots.shown(value)}" if value else word)
-        return shown

@@ -44,8 +44,8 @@ class SingleOpPage:
         if request.query_params.get("values"):
             check_role(request, UserRole.ANALYST)
 
-        def work(cancellation: Cancellation) -> Response:
-            return self._page(request, cancellation)
+        def work(_cancellation: Cancellation) -> Response:
+            return self._page(request)
 
         return await self._answering.pool.answer(request, work)
 
@@ -65,7 +65,7 @@ class SingleOpPage:
 
         return await self._answering.pool.answer(request, work)
 
-    def _page(self, request: Request, cancellation: Cancellation) -> Response:
+    def _page(self, request: Request) -> Response:
         store, name = self._answering.store, request.path_params["run"]
         if (run := find_run(store, name)) is not None:
             check_link(request.scope.get("link"), run)
@@ -91,7 +91,7 @@ class SingleOpPage:
             "notes": self._notes(request, name, detail.row.id, run is not None),
             "there": self._others(name, other, run is not None),
             "other": other,
-            **self._values(name, detail.row.id, given.get("values", ""), cancellation),
+            **self._values(name, detail.row.id, given.get("values", "")),
         }
         return self._pages.page(request, "op.html", values)
 
@@ -104,9 +104,7 @@ class SingleOpPage:
         """The ops of the other side of a run: lineage may name more."""
         return self._answering.store.arrays(run, side).number if is_run else ()
 
-    def _values(
-        self, run: str, op: str, wanted: str, cancellation: Cancellation
-    ) -> Mapping[str, Any]:
+    def _values(self, run: str, op: str, wanted: str) -> Mapping[str, Any]:
         """The pictures of the tensor *wanted*, ``output:0``; or why there are none."""
         nothing: dict[str, Any] = {"pictures": None, "worst": (), "no_pictures": ""}
         if not wanted:
@@ -120,7 +118,8 @@ class SingleOpPage:
         store = self._answering.store
         try:
             self._roots.check(ComparedRun(run, store=store).files.values())
-            answer = question.ask(store, cancellation)
+            place = (run, op, question.output, question.input_)
+            answer = question.of(self._answering.tensors.values(*place))
         except HTTPException as error:
             return nothing | {"no_pictures": error.detail}
         except DivergraphError as error:

@@ -229,4 +229,6 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
     def _draw_command(self) -> None:
         words = ["divergraph", *self._form.words(self.texts(), self._store)]
         line = printable(shlex.join(words))
-        self.query_one("#form-command", Static).update(Content.assemble(("$ ", theme.LINKED), line))
+        prompt = "on the server: " if self._form.elsewhere else "$ "
+        shown = Content.assemble((prompt, theme.LINKED), line)
+        self.query_one("#form-command", Static).update(shown)

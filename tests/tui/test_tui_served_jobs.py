@@ -1,0 +1,99 @@
+"""The jobs of a server in the view of jobs: asked for by a form, followed, stopped; the server
+may be gone for a while."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from browsing import Browser, said, text_of
+from jobs_on_screen import jobs_app, one_op_model, until, until_ended
+from served import served
+
+from divergraph.server.settings import Limits, ServerSettings
+from tui.screens.windows.job_form import JobFormWindow
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def settings(tmp_path):
+    """A server that runs one job at once, of models below the root ``models``."""
+    (tmp_path / "models").mkdir()
+    one_op_model(tmp_path / "models" / "net.onnx")
+    return ServerSettings(
+        str(tmp_path / "store"),
+        roots=(("models", tmp_path / "models"),),
+        tokens=tmp_path / "none",
+        state=tmp_path / "state of the server",
+        limits=Limits(jobs=1),
+    )
+
+
+async def fill(b: Browser, name: str, text: str) -> None:
+    b.app.screen.query_one(f"#field-{name}").value = text
+    await b.settle(b.pilot)
+
+
+async def test_a_job_is_asked_for_and_followed(settings, tmp_path, settle):
+    with served(settings) as client:
+        async with Browser(jobs_app(str(client.base_url), tmp_path), settle) as b:
+            await until(b, lambda: b.app.watched.elsewhere is not None)
+            await b.press("8", "n")
+            assert "capture" not in text_of(b.app), "the server runs none"
+            await b.press("escape")
+            b.app.screen.open_form("import", {})
+            await b.settle(b.pilot)
+            assert isinstance(b.app.screen, JobFormWindow)
+            text = text_of(b.app)
+            assert "on the server: divergraph import" in text
+            told = str(b.app.screen.query_one("#form-help").render())
+            assert "A path of the server begins with models: or uploads:" in told
+            await fill(b, "path", "/etc/passwd")
+            await b.press("f5")
+            assert isinstance(b.app.screen, JobFormWindow), "it is no path of the server"
+            await fill(b, "path", "models:net.onnx")
+            await fill(b, "name", "net")
+            await b.press("f5")
+            await until_ended(b)
+            text = text_of(b.app)
+            assert "import models:net.onnx --name net" in text
+            assert "on the server" in text
+            assert str(tmp_path) not in text
+            assert [info.name for info in b.app.session.targets()[1]] == ["net"]
+            await b.press("D")
+            assert "the server keeps its list of jobs itself" in said(b.app)
+            await b.press("i")
+            assert b.app.screen.query_one("#field-path").value == "models:net.onnx"
+
+
+async def test_jobs_stay_in_view_while_the_server_is_gone(settings, tmp_path, settle):
+    wish = {"command": "import", "options": {"path": "models:none.onnx"}}
+    with served(settings) as client:
+        url, port = str(client.base_url), client.base_url.port
+        b = Browser(jobs_app(url, tmp_path), settle)
+        await b.__aenter__()
+        assert client.post("/v1/jobs", json=wish).status_code == 202
+        await b.press("8")
+        await until_ended(b)
+        assert "no such file" in text_of(b.app)
+    await until(b, lambda: bool(b.app.job_trouble))
+    assert "cannot reach the server" in said(b.app)
+    assert "no such file" in text_of(b.app)
+    assert "as they were when the server answered" in text_of(b.app)
+    with served(settings, port=port):
+        await until(b, lambda: not b.app.job_trouble)
+        assert "the server answers again" in said(b.app)
+        await b.__aexit__(None, None, None)
+
+
+async def test_a_job_that_waits_is_stopped(settings, tmp_path, settle):
+    wish = {"command": "import", "options": {"path": "models:net.onnx"}}
+    with served(replace(settings, limits=Limits(jobs=0))) as client:
+        assert client.post("/v1/jobs", json=wish).status_code == 202
+        async with Browser(jobs_app(str(client.base_url), tmp_path), settle) as b:
+            await b.press("8")
+            await until(b, lambda: "waiting for its turn" in text_of(b.app))
+            await b.press("X", *"yes", "enter")
+            await until_ended(b)
+            assert [look.job.state.value for look in b.app.looks] == ["stopped"]
