@@ -17,8 +17,8 @@ from divergraph.questions.listings import OpsQuestion
 from divergraph.questions.question import Question, question_of
 from divergraph.questions.tensors import OfTensor
 from divergraph.server.asking import AskingPool
-from divergraph.server.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
-from divergraph.server.opened_runs import OpenedRuns
+from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
+from divergraph.server.kept.opened_runs import OpenedRuns
 from divergraph.server.parameters import values_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute

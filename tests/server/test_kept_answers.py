@@ -12,7 +12,7 @@ from served import served
 from divergraph.ask.memory.notes import add_note
 from divergraph.questions.listings import OpsQuestion
 from divergraph.server.answering import encoded
-from divergraph.server.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
+from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
 from divergraph.server.settings import ServerSettings
 from graphstore.contract import GraphStore
 from graphstore.model import Side
