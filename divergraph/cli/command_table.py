@@ -63,6 +63,9 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "ops": ListedCommand(
             "cli.ask.listing_commands", "List ops with their state and metrics; --where filters."
         ),
+        "op": ListedCommand(
+            "cli.ask.op_command", "Show everything about one op, and the ops around it."
+        ),
         "origins": ListedCommand(
             "cli.ask.propagation_commands", "Say where the error of a run starts, and why."
         ),
@@ -82,6 +85,10 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         ),
         "tensor": ListedCommand(
             "cli.ask.tensor_command", "Show one tensor of both sides: how it differs, and where."
+        ),
+        "fusion": ListedCommand(
+            "cli.ask.fusion_command",
+            "Name the fusion pass behind an op: does it make the error?",
         ),
         "lineage": ListedCommand(
             "cli.ask.run_commands", "Show which originals an op was made of, both ways."

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from divergraph.ask import op_detail
 from divergraph.ask.answers import OpDetail
 from divergraph.ask.facts import load_facts
-from divergraph.present.json.op import op_json
+from divergraph.ask.neighbourhood import Neighbourhood, neighbourhood
+from divergraph.present.json.op import neighbourhood_json, op_json
 from divergraph.present.json.propagation import finding_json
 from divergraph.present.json.shapes import Json, run_json
 from divergraph.questions.question import Question
@@ -77,5 +78,27 @@ class OpQuestion(Question[OpDetail]):
         return op_detail(store, self.run, self.op, self.side)
 
     def json(self, answer: OpDetail) -> Mapping[str, Json]:
-        """What a server answers."""
+        """What ``op`` prints."""
         return op_json(self.run, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourhoodQuestion(Question[Neighbourhood]):
+    """Which ops does an op read from, and which read it, ``depth`` steps each way?"""
+
+    run: str
+    op: str
+    depth: int
+    side: Side = Side.DEVICE
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Neighbourhood:
+        """These ops, and how far they are.
+
+        Raises:
+            UnknownNameError: no such op.
+        """
+        return neighbourhood(store, self.run, self.op, self.depth, self.side)
+
+    def json(self, answer: Neighbourhood) -> Mapping[str, Json]:
+        """What ``op --depth`` prints."""
+        return neighbourhood_json(self.run, answer)

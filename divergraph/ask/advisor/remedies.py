@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Sequence
 
 from divergraph.ask.advisor.view import RunView
+from divergraph.ask.fusion.passes import NamedPass, passes_of, switch_text
 from divergraph.text.words import counted
 from graphstore.model import Comparison, DType, Finding, Op
 
@@ -17,14 +17,12 @@ _OF_PRECISION = frozenset(
     )
 )
 """Causes that more precision can undo; a bias that was not added stays so in any."""
-_IN_BUFFERS = re.compile(r"Tbe|.*UB|.*Ub|.*BufferFusion")
-"""Passes that put ops into one kernel, by how their names begin."""
 
 
 def remedy(view: RunView, item: Comparison, causes: list[Finding]) -> str:
     """What to do about the op whose output *item* is, one of *causes* being likely."""
     op = view.ops[item.op]
-    passes = list(_passes(op))
+    passes = passes_of(op.attrs)
     if passes:
         return f"{_standing(view, op)}{_switched_off(passes)}, and compare again"
     if op.is_fused:
@@ -56,19 +54,6 @@ def _standing(view: RunView, op: Op) -> str:
     return f"The op stands for {counted(count, 'original')}: " if count > 1 else ""
 
 
-def _passes(op: Op) -> Iterator[tuple[str, str]]:
-    """The fusion passes that made *op*, each with its section of a fusion switch file."""
-    for attribute in ("pass_name", "pass_name_ub"):
-        told = op.attrs.get(attribute, ())
-        for name in (told,) if isinstance(told, str) else told if isinstance(told, tuple) else ():
-            buffers = attribute == "pass_name_ub" or _IN_BUFFERS.match(str(name))
-            yield str(name), "UBFusion" if buffers else "GraphFusion"
-
-
-def _switched_off(passes: list[tuple[str, str]]) -> str:
-    sections: dict[str, list[str]] = {}
-    for name, section in dict.fromkeys(passes):
-        sections.setdefault(section, []).append(f'"{name}":"off"')
-    inside = ",".join(f'"{section}":{{{",".join(off)}}}' for section, off in sections.items())
-    names = ", ".join(dict.fromkeys(name for name, _ in passes))
-    return f'switch the fusion pass {names} off (fusion switch file: {{"Switch":{{{inside}}}}})'
+def _switched_off(passes: Sequence[NamedPass]) -> str:
+    names = ", ".join(dict.fromkeys(each.name for each in passes))
+    return f"switch the fusion pass {names} off (fusion switch file: {switch_text(passes)})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from divergraph.ask.answers import OpDetail, TensorRow
+from divergraph.ask.neighbourhood import Neighbourhood
 from divergraph.present.json.memory import noted_row_json
 from divergraph.present.json.propagation import finding_json, judged_origin_json
 from divergraph.present.json.shapes import (
@@ -44,4 +45,25 @@ def _tensor(row: TensorRow, types: dict[str, str]) -> Json:
         "layout": row.layout or None,
         "compared": comparison_json(item, types) if item is not None and item.compared else None,
         "not_compared": None if item is None or item.reason is None else not_compared_json(item),
+    }
+
+
+def neighbourhood_json(run: str, found: Neighbourhood) -> dict[str, Json]:
+    """The ops around an op."""
+    return {
+        "run": run,
+        "op": found.op,
+        "depth": found.depth,
+        "ops": [
+            {
+                "op": each.row.id,
+                "type": each.row.type,
+                "state": None if each.row.state is None else each.row.state.value,
+                "distance": each.distance,
+                "reads": list(each.reads),
+                "read_by": list(each.read_by),
+            }
+            for each in found.ops
+        ],
+        "left_out": found.left_out,
     }

@@ -1,0 +1,1 @@
+"""Which fusion passes made ops, and whether an error is theirs."""

@@ -1,0 +1,78 @@
+"""Which fusion passes made the ops of a run at which errors start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.ask.facts import Facts, load_facts, resolve_op
+from divergraph.ask.fusion.passes import (
+    NamedPass,
+    PassInEffect,
+    passes_in_effect,
+    passes_of,
+    switch_text,
+)
+from graphstore.contract import GraphStore
+from graphstore.model import Op
+
+
+@dataclass(frozen=True, slots=True)
+class FusedOp:
+    """An op, the originals it was made of and the passes that made it.
+
+    ``guilty``: an error starts here. Without ``passes`` the graph does not name them.
+    """
+
+    op: str
+    type: str
+    guilty: bool
+    originals: tuple[str, ...]
+    passes: tuple[NamedPass, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FusionAnswer:
+    """The ops asked for; the passes that changed the graph, as far as the compiler's
+    ``fusion_result.json`` tells; and ``switch``, a file in which those of the ops are off."""
+
+    ops: tuple[FusedOp, ...]
+    in_effect: tuple[PassInEffect, ...]
+    switch: str
+
+    @property
+    def passes(self) -> tuple[NamedPass, ...]:
+        """Those that made the ops, each once."""
+        return tuple(dict.fromkeys(each for op in self.ops for each in op.passes))
+
+
+def fusion(store: GraphStore, target: str, names: Sequence[str] = ()) -> FusionAnswer:
+    """The passes behind the ops *names* of a run or imported graph.
+
+    Without names: behind a run's origins and suspects, in an imported graph all ops with a pass.
+
+    Raises:
+        UnknownNameError: no such run, graph or op.
+    """
+    facts = load_facts(store, target)
+    guilty = [each.op for each in facts.origins]
+    if names:
+        chosen = [resolve_op(store, target, name) for name in names]
+    elif facts.run is not None:
+        chosen = [*guilty, *(each.op for each in store.suspects(target))]
+    else:
+        chosen = list(facts.arrays.ids)
+    chosen = list(dict.fromkeys(chosen))
+    ops = store.ops(target, chosen)
+    found = [_fused(facts, ops, op, guilty=op in guilty) for op in chosen if op in ops]
+    if not names and facts.run is None:
+        found = [each for each in found if each.passes]
+    passes = dict.fromkeys(each for op in found for each in op.passes)
+    in_effect = passes_in_effect(store.graph_columns(target).header.attrs)
+    return FusionAnswer(tuple(found), in_effect, switch_text(passes, indent=2))
+
+
+def _fused(facts: Facts, ops: Mapping[str, Op], op: str, *, guilty: bool) -> FusedOp:
+    row = facts.rows[facts.arrays.number[op]]
+    names = row.originals or ops[op].original_names or ()
+    return FusedOp(op, row.type, guilty, tuple(names), passes_of(ops[op].attrs))

@@ -1,0 +1,80 @@
+"""The ops around one op: what it reads from and what reads it, a number of steps far."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from divergraph.ask.facts import Facts, load_facts, resolve_op
+from graphstore.contract import GraphStore
+from graphstore.model import Side
+from graphstore.op_row import OpRow
+
+MOST = 500
+"""Ops of a neighbourhood; who wants more asks a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class NeighbourOp:
+    """An op ``distance`` steps behind the one asked for, or before it where that is negative.
+
+    ``reads`` and ``read_by`` are the ids of the neighbours it reads from and is read by.
+    """
+
+    row: OpRow
+    distance: int
+    reads: tuple[str, ...]
+    read_by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbourhood:
+    """The ops around ``op`` up to ``depth`` steps, in execution order; ``left_out`` were too
+    many."""
+
+    op: str
+    depth: int
+    ops: tuple[NeighbourOp, ...]
+    left_out: int
+
+
+def neighbourhood(
+    store: GraphStore, target: str, op: str, depth: int, side: Side = Side.DEVICE
+) -> Neighbourhood:
+    """The ops from which data reaches *op*, and those it reaches, in *depth* steps or fewer.
+
+    Raises:
+        UnknownNameError: no such run, graph or op.
+    """
+    facts = load_facts(store, target, side)
+    op_id = resolve_op(store, target, op, side)
+    centre = facts.arrays.number[op_id]
+    behind = _steps(facts, centre, depth, forward=True)
+    found = {**_steps(facts, centre, depth, forward=False), **behind, centre: 0}
+    nearest = sorted(found, key=lambda number: (abs(found[number]), number))
+    kept = {number: found[number] for number in sorted(nearest[:MOST])}
+    ops = tuple(_neighbour(facts, kept, number) for number in kept)
+    return Neighbourhood(op_id, depth, ops, len(found) - len(kept))
+
+
+def _steps(facts: Facts, start: int, depth: int, *, forward: bool) -> dict[int, int]:
+    """The numbers of the ops one way from *start* with their signed distances."""
+    arrays, found, edge = facts.arrays, {start: 0}, [start]
+    for step in range(1, depth + 1):
+        reached: list[int] = []
+        for number in edge:
+            near = arrays.successors(number) if forward else arrays.predecessors(number)
+            reached += [other for other in near.tolist() if other not in found]
+            found |= dict.fromkeys(reached, step if forward else -step)
+        edge = list(dict.fromkeys(reached))
+    return found
+
+
+def _neighbour(facts: Facts, kept: dict[int, int], number: int) -> NeighbourOp:
+    arrays = facts.arrays
+    before, after = arrays.predecessors(number).tolist(), arrays.successors(number).tolist()
+    return NeighbourOp(
+        facts.rows[number],
+        kept[number],
+        tuple(arrays.ids[other] for other in before if other in kept),
+        tuple(arrays.ids[other] for other in after if other in kept),
+    )

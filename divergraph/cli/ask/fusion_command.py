@@ -1,0 +1,114 @@
+"""``divergraph fusion``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.options import common, print_answer
+from divergraph.cli.say import say, say_note
+from divergraph.outcomes import DIVERGED, FINE
+from graphstore.errors import InputError
+
+if TYPE_CHECKING:
+    from divergraph.ask.fusion.fused_ops import FusionAnswer
+    from divergraph.ask.fusion.passes import PassInEffect
+    from divergraph.ask.fusion.trial import FusionTrial
+
+_path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
+_SHOWN = 20
+
+
+@click.command("fusion")
+@click.argument("run")
+@click.argument("ops", nargs=-1, metavar="[OP]...")
+@click.option("--off", multiple=True, metavar="PASS", help="Switch this pass off, too; or ALL.")
+@click.option("--write", type=_path, metavar="FILE", help="Write the fusion switch file.")
+@click.option("--result", type=_path, metavar="FILE", help="The compiler's fusion_result.json.")
+@click.option("--against", metavar="RUN", help="A run made with the switch file: was it the pass?")
+@common
+def fusion_command(
+    run: str,
+    ops: tuple[str, ...],
+    off: tuple[str, ...],
+    write: Path | None,
+    result: Path | None,
+    against: str | None,
+    store: str | None,
+    as_json: bool,
+) -> int:
+    """Name the fusion passes that made ops, and find out whether one makes the error.
+
+    Without OP those of the ops at which the error of RUN starts. --write makes the file that
+    switches their passes off; train once more with it, compare, and give that run to --against.
+
+    Exit code 0; with --against 1 if a pass makes an error.
+    """
+    from divergraph.questions.fusions import FusionQuestion, FusionTrialQuestion
+
+    if against is not None:
+        if ops or off or write or result:
+            raise click.UsageError("--against takes no other option and no OP")
+        trial = FusionTrialQuestion(run, against)
+        tried = print_answer(trial, store, _show_trial, as_json=as_json)
+        return (DIVERGED if tried.is_the_pass else FINE).exit_code
+
+    def show(found: FusionAnswer) -> None:
+        _show(found, _read(result) if result is not None else found.in_effect)
+
+    found = print_answer(FusionQuestion(run, ops), store, show, as_json=as_json)
+    if write is not None:
+        _write(found, off, write)
+    return FINE.exit_code
+
+
+def _read(path: Path) -> tuple[PassInEffect, ...]:
+    from divergraph.ask.fusion.passes import listed_passes
+
+    return listed_passes(path)
+
+
+def _write(found: FusionAnswer, off: tuple[str, ...], path: Path) -> None:
+    from divergraph.ask.fusion.passes import chosen_passes, switch_text
+    from divergraph.files.whole_files import whole_file
+
+    passes = (*found.passes, *chosen_passes(off, found.passes))
+    if not passes:
+        raise InputError(
+            "no pass is named by these ops, so there is nothing to switch off",
+            hint="name passes with --off, or all: --off ALL",
+        )
+    with whole_file(path, "fusion switch file") as place:
+        place.write_text(switch_text(passes, indent=2), encoding="utf-8")
+    say_note(f"{path} switches off {', '.join(dict.fromkeys(each.name for each in passes))}")
+
+
+def _show(found: FusionAnswer, in_effect: Iterable[PassInEffect]) -> None:
+    if not found.ops:
+        say("no op to ask for: no error starts anywhere, and no op names a pass")
+    for op in found.ops:
+        say(f"{'#' if op.guilty else ' '} {op.op}  ({op.type})")
+        if len(op.originals) > 1:
+            say(f"    made of {', '.join(op.originals)}")
+        named = ", ".join(f"{each.name} ({each.section.value})" for each in op.passes)
+        none = "the graph names no pass" if len(op.originals) > 1 else "not fused"
+        say(f"    {named or none}")
+    passes = list(in_effect)
+    if passes:
+        say()
+        say("passes in effect, of matches")
+    for each in passes[:_SHOWN]:
+        say(f"  {each.section.value:12} {each.name}: {each.effected} of {each.matched}")
+    if len(passes) > _SHOWN:
+        say(f"  and {len(passes) - _SHOWN} more")
+
+
+def _show_trial(found: FusionTrial) -> None:
+    say(found.sentence, bold=True)
+    for each in found.ops:
+        say(f"  {each.verdict.value.replace('_', ' ')}: {each.sentence}")
+    if not found.ops:
+        say(f"  no error starts in {found.on}")

@@ -1,0 +1,47 @@
+"""``divergraph op``."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import click
+
+from divergraph.cli.options import common, print_answer, side_option
+from graphstore.model import Side
+
+
+@click.command("op")
+@click.argument("run")
+@click.argument("op")
+@side_option
+@click.option("--all", "everything", is_flag=True, help="With all attributes of the graph.")
+@click.option(
+    "--depth",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Draw the ops around it, N steps each way; with --json print these instead.",
+)
+@common
+def op_command(
+    run: str,
+    op: str,
+    side: str,
+    everything: bool,
+    depth: int | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Show everything about one op of RUN, a run or imported graph.
+
+    Its state and why, tensors with types, shapes and values, originals, fusion passes, kernel,
+    and with --depth the ops it reads from and is read by.
+    """
+    from divergraph.cli.ask.op_text import show_neighbourhood, show_op
+    from divergraph.questions.verdicts import NeighbourhoodQuestion, OpQuestion
+
+    if depth is None or not as_json:
+        question = OpQuestion(run, op, Side(side))
+        print_answer(question, store, partial(show_op, everything=everything), as_json=as_json)
+    if depth is not None:
+        around = NeighbourhoodQuestion(run, op, depth, Side(side))
+        print_answer(around, store, show_neighbourhood, as_json=as_json)
