@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from divergraph.api.rows import Rows
     from divergraph.api.runs.compared_run import ComparedRun as Run
     from divergraph.api.store import Store, open_store, to_networkx
+    from divergraph.api.tensor_file import tensor_file
     from divergraph.api.verify import verify
     from divergraph.api.watch import watch
     from graphstore import errors
@@ -59,6 +60,7 @@ __all__ = [
     "plugins",
     "read_graph",
     "replay",
+    "tensor_file",
     "to_networkx",
     "verify",
     "watch",
@@ -84,6 +86,7 @@ _WHERE = {
     "plugins": ("divergraph.api.plugins", "plugins"),
     "read_graph": ("divergraph.api.graph", "read_graph"),
     "replay": ("divergraph.api.replay", "replay"),
+    "tensor_file": ("divergraph.api.tensor_file", "tensor_file"),
     "to_networkx": ("divergraph.api.store", "to_networkx"),
     "verify": ("divergraph.api.verify", "verify"),
     "watch": ("divergraph.api.watch", "watch"),

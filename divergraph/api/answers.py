@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from divergraph.dump_diff.elements import Element
     from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture, ValueScatter
     from divergraph.dump_diff.single_pair import CloseLook
+    from divergraph.dump_diff.tensor_file import FileTensor, TensorFile
     from divergraph.dump_diff.value_parts import ValueHistogram, ValueSlice
     from divergraph.golden_capture.capture_model import CaptureResult
     from divergraph.inputs.detection import Findings
@@ -58,6 +59,7 @@ _WHERE = {
     "divergraph.dump_diff.elements": ("Element",),
     "divergraph.dump_diff.error_picture": ("ErrorMap", "ErrorPicture", "ValueScatter"),
     "divergraph.dump_diff.single_pair": ("CloseLook",),
+    "divergraph.dump_diff.tensor_file": ("FileTensor", "TensorFile"),
     "divergraph.dump_diff.value_parts": ("ValueHistogram", "ValueSlice"),
     "divergraph.golden_capture.capture_model": ("CaptureResult",),
     "divergraph.inputs.detection": ("Findings",),
@@ -88,6 +90,7 @@ __all__ = [
     "ErrorHistogram",
     "ErrorMap",
     "ErrorPicture",
+    "FileTensor",
     "Finding",
     "Findings",
     "GraphConverted",
@@ -115,6 +118,7 @@ __all__ = [
     "RunData",
     "Selection",
     "Suggestion",
+    "TensorFile",
     "TensorValues",
     "Trace",
     "UnmatchedOps",

@@ -144,7 +144,7 @@ def diff(
         atol,
         rtol,
         tensor,
-        _form(dtype, shape),
+        raw_form(dtype, shape),
         workers_of(jobs, cluster, resume=resume),
     )
     with telling(progress) as told:
@@ -172,7 +172,12 @@ def _badness(pair: PairDiff) -> tuple[int, int, float, float]:
     return level, *badness(pair.found.metrics)
 
 
-def _form(dtype: str | None, shape: Sequence[int] | str | None) -> RawForm:
+def raw_form(dtype: str | None, shape: Sequence[int] | str | None) -> RawForm:
+    """What the user says of raw files.
+
+    Raises:
+        InputError: no such type, or no shape.
+    """
     if dtype is None:
         if shape is not None:
             raise InputError("--shape needs --dtype", hint="say the element type of raw files")

@@ -19,7 +19,8 @@ NAMES = {
     *("Graph", "Rows", "Run", "Store", "__version__", "answers", "capture"),
     *("check_consistency", "check_queries"),
     *("compare", "compare_many", "convert", "demo", "demo_data", "detect", "diff", "errors"),
-    *("list_dumps", "open_store", "plugins", "read_graph", "replay", "to_networkx", "verify"),
+    *("list_dumps", "open_store", "plugins", "read_graph", "replay", "tensor_file"),
+    *("to_networkx", "verify"),
     "watch",
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -10,7 +11,7 @@ import numpy as np
 
 from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.options import common, print_answer
+from divergraph.cli.options import common, print_answer, print_json
 from divergraph.cli.say import say
 from divergraph.text.numbers import short
 from divergraph.text.words import shape_text
@@ -23,8 +24,8 @@ _ROWS, _BAR = 16, 40
 
 
 @click.command("tensor")
-@click.argument("run")
-@click.argument("op")
+@click.argument("run", metavar="RUN|FILE")
+@click.argument("op", required=False)
 @click.option("--output", type=click.IntRange(min=0), help="Its output N; default: 0.", metavar="N")
 @click.option("--input", "input_", type=click.IntRange(min=0), help="Its input N.", metavar="N")
 @click.option(
@@ -46,19 +47,33 @@ _ROWS, _BAR = 16, 40
     metavar="N",
     help="Print how the values are distributed over N bins.",
 )
+@click.option(
+    "--txt",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="DIR",
+    help="FILE: write its values there as text, FILE.txt.",
+)
+@click.option("--dtype", metavar="TYPE", help="FILE is raw: its element type, e.g. bfloat16.")
+@click.option("--shape", metavar="N,C,H,W", help="FILE is raw: its shape; default: one axis.")
 @common
 def tensor_command(
     run: str,
-    op: str,
+    op: str | None,
     output: int | None,
     input_: int | None,
     top: int,
     at: str | None,
     bins: int | None,
+    txt: Path | None,
+    dtype: str | None,
+    shape: str | None,
     store: str | None,
     as_json: bool,
 ) -> None:
     """Show the values of a device op beside the golden ones: how they differ, and where.
+
+    With a dump or array FILE instead of RUN and OP: its types, shapes, maximum, minimum and mean,
+    first and worst values.
 
     Reads the dumps the run was made of. Indices are those of the golden tensor. The axis shown
     is the one along which the errors differ most.
@@ -69,6 +84,14 @@ def tensor_command(
         TensorSliceQuestion,
     )
 
+    of_file, of_run = (txt, dtype, shape), (output, input_, at, bins)
+    if op is None:
+        if any(option is not None for option in of_run):
+            raise click.UsageError("--output, --input, --at and --bins need a RUN and an OP")
+        _look_at_file(Path(run), top, txt, dtype, shape, as_json=as_json)
+        return
+    if any(option is not None for option in of_file):
+        raise click.UsageError("--txt, --dtype and --shape need a FILE, and no OP")
     if output is not None and input_ is not None:
         raise click.UsageError("give --output or --input, not both")
     if at is not None and bins is not None:
@@ -82,6 +105,22 @@ def tensor_command(
     else:
         question = TensorQuestion(run, op, output, input_, top)
         print_answer(question, store, _show, as_json=as_json)
+
+
+def _look_at_file(
+    path: Path, top: int, txt: Path | None, dtype: str | None, shape: str | None, *, as_json: bool
+) -> None:
+    from divergraph.api.tensor_file import tensor_file
+
+    found = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt)
+    if as_json:
+        from divergraph.present.json.tensor import tensor_file_json
+
+        print_json(tensor_file_json(found))
+    else:
+        from divergraph.cli.ask.tensor_file_text import show_file
+
+        show_file(found)
 
 
 def _show_slice(answer: TensorSlice) -> None:

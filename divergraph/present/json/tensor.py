@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from divergraph.dump_diff.error_picture import ErrorMap, ErrorPicture
+from divergraph.dump_diff.tensor_file import FileTensor, TensorFile
 from divergraph.dump_diff.value_parts import ValueHistogram, ValueSlice
 from divergraph.present.json.diff import element_json, figures_json, inspection_json
 from divergraph.present.json.shapes import Json, metrics_json, notes_json, number, tensor_json
@@ -69,6 +70,37 @@ def histogram_json(run: str, compared: Comparison, found: ValueHistogram) -> dic
         "golden": found.golden.tolist(),
         "device_nonfinite": found.device_nonfinite,
         "golden_nonfinite": found.golden_nonfinite,
+    }
+
+
+def tensor_file_json(found: TensorFile) -> dict[str, Json]:
+    """What ``tensor FILE`` prints."""
+    return {
+        "path": str(found.path),
+        "tensors": [_file_tensor_json(each) for each in found.tensors],
+        "written": [str(path) for path in found.written],
+        "unread": [{"tensor": name, "why": why} for name, why in found.unread],
+    }
+
+
+def _file_tensor_json(tensor: FileTensor) -> Json:
+    known = tensor.statistics
+    return {
+        "tensor": tensor.name,
+        "dtype": tensor.dtype,
+        "shape": list(tensor.shape),
+        "layout": tensor.layout,
+        "maximum": None if known.maximum is None else number(known.maximum),
+        "minimum": None if known.minimum is None else number(known.minimum),
+        "mean": None if known.mean is None else number(known.mean),
+        "zeros": tensor.zeros,
+        "nans": known.nans,
+        "infinities": known.infinities,
+        "first": [number(value) for value in tensor.first],
+        "worst": [
+            {"index": list(each.index), "value": number(each.value), "shown": str(each.value)}
+            for each in tensor.worst
+        ],
     }
 
 

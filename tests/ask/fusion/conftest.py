@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from divergraph.cli.main import run
 
 FUSED = "LeNet/conv2/Conv2DRelu"
 PASS = "ConvBiasReluFusionPass"
+_TIMES = {PASS: "2", "Unused": "0"}
 _NAMES = '    attr {\n      key: "_datadump_original_op_names"\n'
 
 
@@ -24,12 +26,12 @@ def store(lenet, tmp_path_factory) -> Path:
     (file,) = graph.glob("*_Build.txt")
     text = file.read_text(encoding="utf-8")
     before, after = text.split(f'name: "{FUSED}"\n')
-    named = f'    attr {{\n      key: "pass_name"\n      value {{\n        s: "{PASS}"\n      }}\n    }}\n'
+    value = f'      value {{\n        s: "{PASS}"\n      }}\n'
+    named = f'    attr {{\n      key: "pass_name"\n{value}    }}\n'
     file.write_text(before + f'name: "{FUSED}"\n' + after.replace(_NAMES, named + _NAMES, 1))
-    (graph / "fusion_result.json").write_text(
-        '{"session_and_graph_id": "0_61", "graph_fusion": {"%s": {"match_times": "3", '
-        '"effect_times": "2"}, "Unused": {"match_times": "1", "effect_times": "0"}}}' % PASS
-    )
+    passes = {name: {"match_times": "3", "effect_times": times} for name, times in _TIMES.items()}
+    result = {"session_and_graph_id": "0_61", "graph_fusion": passes}
+    (graph / "fusion_result.json").write_text(json.dumps(result))
     plain, faulty = folder / "plain", folder / "faulty"
     for copy in (plain, faulty):
         shutil.copytree(lenet / "golden", copy)

@@ -1,0 +1,129 @@
+"""The tensors of one file by themselves: shape, type, size of the values, first and worst ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.dump_diff.value_parts import real_numbers
+from divergraph.files.array_files import OutputFolder
+from divergraph.metrics.statistics import statistics_of
+from divergraph.values.array_types import Array
+from divergraph.values.one_tensor import read_stored
+from divergraph.values.unread import or_raise
+from graphstore.errors import InputError
+from graphstore.model import TensorStatistics
+from importers.dumps.bare.index import NO_FORM, BareTensor, RawForm, find_tensors
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TensorElement:
+    """One value and its place."""
+
+    index: tuple[int, ...]
+    value: float | int
+
+
+@dataclass(frozen=True, slots=True)
+class FileTensor:
+    """A tensor as it is stored. ``first`` are its first values; ``worst`` those that are NaN or
+    infinite, then the largest by size."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    layout: str | None
+    statistics: TensorStatistics
+    zeros: int
+    first: tuple[float | int, ...]
+    worst: tuple[TensorElement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorFile:
+    """The tensors of ``path``, the ``written`` text files, and why each other could not be read."""
+
+    path: Path
+    tensors: tuple[FileTensor, ...]
+    written: tuple[Path, ...]
+    unread: tuple[tuple[str, str], ...]
+
+
+def look_at_file(
+    path: Path,
+    *,
+    form: RawForm = NO_FORM,
+    first: int = 10,
+    top: int = 10,
+    text: Path | None = None,
+) -> TensorFile:
+    """What the tensors in a dump or array file are, *first* and *top* values of each.
+
+    With *text* each is also written there as ``<file>.txt``, which ``numpy.loadtxt`` reads.
+
+    Raises:
+        InputError: nothing there, a folder, or no file with tensors.
+    """
+    if path.is_dir():
+        raise InputError(
+            "this is a folder", where=str(path), hint="`divergraph diff` and `dumps` take folders"
+        )
+    found = find_tensors(path, form).tensors
+    if not found:
+        raise InputError("there is no tensor in this file", where=str(path))
+    folder = None if text is None else OutputFolder(text)
+    tensors, unread = [], []
+    for tensor in found:
+        if tensor.ref is None:
+            unread.append((tensor.name, tensor.damage or str(tensor.reason)))
+            continue
+        array = or_raise(read_stored(tensor.ref))
+        tensors.append(_described(tensor, array, first, top))
+        if folder is not None:
+            folder.text(_text_name(path, tensor, alone=len(found) == 1), array)
+    return TensorFile(path, tuple(tensors), tuple(folder.written if folder else ()), tuple(unread))
+
+
+def _text_name(path: Path, tensor: BareTensor, *, alone: bool) -> str:
+    if alone:
+        return f"{path.name}.txt"
+    inside = tensor.name.removeprefix(path.stem).removeprefix(path.name).strip("/.:")
+    return f"{path.name}.{inside.replace('/', '_').replace(':', '.')}.txt"
+
+
+def _described(tensor: BareTensor, array: Array, first: int, top: int) -> FileTensor:
+    values = real_numbers(array)
+    ref = tensor.ref
+    assert ref is not None
+    dtype = ref.dtype.value if ref.dtype is not None else array.dtype.name
+    return FileTensor(
+        tensor.name,
+        dtype,
+        array.shape,
+        ref.layout,
+        statistics_of(values),
+        int(values.size - np.count_nonzero(values)),
+        tuple(values.reshape(-1)[:first].tolist()),
+        tuple(_worst(values, top)),
+    )
+
+
+def _worst(values: Array, top: int) -> list[TensorElement]:
+    """The *top* elements that are not finite, or largest by size, block by block."""
+    flat = values.reshape(-1)
+    kept = np.empty(0, np.int64)
+    for start in range(0, flat.size, _BLOCK):
+        places = np.concatenate([kept, np.arange(start, min(start + _BLOCK, flat.size))])
+        size = np.abs(flat[places].astype(np.float64))
+        size[np.isnan(size)] = np.inf
+        kept = places[np.argsort(-size, kind="stable")[:top]]
+    return [
+        TensorElement(
+            tuple(int(at) for at in np.unravel_index(place, values.shape)), flat[place].item()
+        )
+        for place in kept.tolist()
+    ]

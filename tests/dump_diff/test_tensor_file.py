@@ -1,0 +1,64 @@
+"""``divergraph tensor FILE``: the tensors of one file by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+
+def test_an_array_is_described_and_written_as_text(divergraph, tmp_path):
+    values = np.array([[0, 1, -7], [np.nan, 2, 3]], np.float32)
+    path = tmp_path / "left.npy"
+    np.save(path, values)
+    said = divergraph("tensor", path, "--top", 2, "--txt", tmp_path / "out").out
+    for line in ("shape  2,3", "dtype  float32", "max    3", "min    -7", "mean   -0.2"):
+        assert f"  {line}\n" in said
+    assert said.index("[1, 0]  NaN") < said.index("[0, 2]  -7")
+    text = tmp_path / "out" / "left.npy.txt"
+    assert f"text   {text}\n" in said
+    np.testing.assert_array_equal(np.loadtxt(text), values)
+
+
+def test_a_device_dump_has_all_its_tensors(divergraph, lenet):
+    (path,) = (lenet / "npu_fault" / "dump").rglob("Conv2D.LeNet_conv2_Conv2DRelu.*")
+    found = divergraph("tensor", path, "--json").json["tensors"]
+    (output,) = (each for each in found if "output" in each["tensor"])
+    assert (output["dtype"], output["layout"]) == ("float16", "NC1HWC0")
+    assert output["shape"] == [2, 1, 14, 14, 16]
+    assert output["maximum"] == pytest.approx(1.58301, abs=1e-5)
+    assert (len(output["first"]), len(output["worst"])) == (10, 10)
+
+
+def test_what_a_raw_file_holds_has_to_be_said(divergraph, tmp_path):
+    path = tmp_path / "x.bin"
+    np.arange(6, dtype=np.float16).tofile(path)
+    assert divergraph("tensor", path).code == 2
+    found = divergraph("tensor", path, "--dtype", "float16", "--shape", "2,3", "--json").json
+    assert found["tensors"][0]["worst"][0] == {"index": [1, 2], "value": 5.0, "shown": "5.0"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("gone.npy",), "no such file"),
+        ((".",), "this is a folder"),
+        (("gone.npy", "--output", 0), "need a RUN"),
+        (("run", "op", "--txt", "."), "need a FILE"),
+    ],
+)
+def test_what_cannot_be_shown_is_said_in_one_line(
+    divergraph, monkeypatch, tmp_path, arguments, said
+):
+    monkeypatch.chdir(tmp_path)
+    done = divergraph("tensor", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_an_empty_tensor_and_a_single_number(divergraph, tmp_path):
+    for name, values in (("none", np.empty((0, 3))), ("one", np.float64(4.5))):
+        np.save(tmp_path / f"{name}.npy", values)
+        found = divergraph("tensor", tmp_path / f"{name}.npy", "--json").json["tensors"][0]
+        assert found["maximum"] == (4.5 if name == "one" else None)
+        assert len(found["worst"]) == values.size
