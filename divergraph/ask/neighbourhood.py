@@ -27,7 +27,7 @@ class NeighbourOp:
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbourhood:
+class OpsAround:
     """The ops around ``op`` up to ``depth`` steps, in execution order; ``left_out`` were too
     many."""
 
@@ -39,7 +39,7 @@ class Neighbourhood:
 
 def neighbourhood(
     store: GraphStore, target: str, op: str, depth: int, side: Side = Side.DEVICE
-) -> Neighbourhood:
+) -> OpsAround:
     """The ops from which data reaches *op*, and those it reaches, in *depth* steps or fewer.
 
     Raises:
@@ -53,7 +53,7 @@ def neighbourhood(
     nearest = sorted(found, key=lambda number: (abs(found[number]), number))
     kept = {number: found[number] for number in sorted(nearest[:MOST])}
     ops = tuple(_neighbour(facts, kept, number) for number in kept)
-    return Neighbourhood(op_id, depth, ops, len(found) - len(kept))
+    return OpsAround(op_id, depth, ops, len(found) - len(kept))
 
 
 def _steps(facts: Facts, start: int, depth: int, *, forward: bool) -> dict[int, int]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from divergraph.ask import op_detail
 from divergraph.ask.answers import OpDetail
 from divergraph.ask.facts import load_facts
-from divergraph.ask.neighbourhood import Neighbourhood, neighbourhood
+from divergraph.ask.neighbourhood import OpsAround, neighbourhood
 from divergraph.present.json.op import neighbourhood_json, op_json
 from divergraph.present.json.propagation import finding_json
 from divergraph.present.json.shapes import Json, run_json
@@ -83,7 +83,7 @@ class OpQuestion(Question[OpDetail]):
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourhoodQuestion(Question[Neighbourhood]):
+class NeighbourhoodQuestion(Question[OpsAround]):
     """Which ops does an op read from, and which read it, ``depth`` steps each way?"""
 
     run: str
@@ -91,7 +91,7 @@ class NeighbourhoodQuestion(Question[Neighbourhood]):
     depth: int
     side: Side = Side.DEVICE
 
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Neighbourhood:
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> OpsAround:
         """These ops, and how far they are.
 
         Raises:
@@ -99,6 +99,6 @@ class NeighbourhoodQuestion(Question[Neighbourhood]):
         """
         return neighbourhood(store, self.run, self.op, self.depth, self.side)
 
-    def json(self, answer: Neighbourhood) -> Mapping[str, Json]:
+    def json(self, answer: OpsAround) -> Mapping[str, Json]:
         """What ``op --depth`` prints."""
         return neighbourhood_json(self.run, answer)

@@ -7,7 +7,7 @@ from functools import partial
 
 from divergraph.ask.answers import OpDetail, TensorRow
 from divergraph.ask.fusion.passes import passes_of
-from divergraph.ask.neighbourhood import Neighbourhood, NeighbourOp
+from divergraph.ask.neighbourhood import NeighbourOp, OpsAround
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say, say_each
 from divergraph.cli.text import note_text
@@ -105,7 +105,7 @@ def _value(value: AttrValue) -> str:
     )
 
 
-def show_neighbourhood(found: Neighbourhood) -> None:
+def show_neighbourhood(found: OpsAround) -> None:
     """Two trees from the op: what it reads from, and what reads it."""
     ops = {each.row.id: each for each in found.ops}
     for heading, forward in (("reads", False), ("is read by", True)):

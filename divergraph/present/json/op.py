@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from divergraph.ask.answers import OpDetail, TensorRow
-from divergraph.ask.neighbourhood import Neighbourhood
+from divergraph.ask.neighbourhood import OpsAround
 from divergraph.present.json.memory import noted_row_json
 from divergraph.present.json.propagation import finding_json, judged_origin_json
 from divergraph.present.json.shapes import (
@@ -48,7 +48,7 @@ def _tensor(row: TensorRow, types: dict[str, str]) -> Json:
     }
 
 
-def neighbourhood_json(run: str, found: Neighbourhood) -> dict[str, Json]:
+def neighbourhood_json(run: str, found: OpsAround) -> dict[str, Json]:
     """The ops around an op."""
     return {
         "run": run,
