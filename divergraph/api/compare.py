@@ -15,10 +15,12 @@ from divergraph.api.store import AnyStore, opened_for_keeping
 from divergraph.comparison import CompareRequest
 from divergraph.comparison import compare as compared
 from divergraph.comparison.again import analysed_again
+from divergraph.comparison.chosen_places import Chosen
 from divergraph.comparison.keep_run import analyse_stored, compare_into
-from divergraph.comparison.many_runs import Chosen, ManyRuns
+from divergraph.comparison.many_runs import ManyRuns
 from divergraph.comparison.many_runs import compare_many as compared_many
 from divergraph.comparison.observed_run import Undumped
+from divergraph.comparison.part_of_places import compare_part
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from graphstore.contract import GraphStore, RunData
@@ -193,6 +195,24 @@ def compare_many(
             replace_it=replace,
             progress=told,
         )
+
+
+def compare_own_part(
+    golden: AnyPath,
+    golden_dump: AnyPath,
+    device: AnyPath,
+    device_dump: AnyPath,
+    **options: Unpack[CompareOptions],
+) -> bool:
+    """Compare the places that this process was given as a part of a server's job; False if it is
+    no such part.
+
+    Raises:
+        InputError: a path or option cannot be used.
+    """
+    request = _request(golden, golden_dump, device, device_dump, **options)
+    with telling(True) as told:
+        return compare_part(request, told)
 
 
 def analysed(

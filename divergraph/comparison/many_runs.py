@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import astuple, dataclass, field, replace
-from pathlib import Path
 
 from divergraph.comparison import CompareRequest
+from divergraph.comparison.chosen_places import Chosen, dumps_of, places_in
 from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.comparison.keep_run import compare_into, fresh_name, graph_is_there, run_is_there
+from divergraph.comparison.part_of_places import form_of_places
 from divergraph.comparison.places import (
     ComparePlace,
     PackedRun,
@@ -23,15 +23,14 @@ from divergraph.jobs.executors import BatchExecutor, SerialExecutor, chosen_exec
 from divergraph.jobs.job import Job, JobProgress
 from divergraph.jobs.journal import Journal
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.jobs.queue_executor import QueueExecutor, own_queue
 from divergraph.metrics.pairs.many_pairs import Workers
 from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError, NameTakenError
 from graphstore.model import Counts, Run, Verdict
-from importers.dumps.detect import FoundDump, list_dumps
+from importers.dumps.detect import FoundDump
 
-_PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
-_MOST = 1_000_000
 _TOGETHER = 512
 """Places that are kept together: until they are, their runs are in the journal."""
 _WORST = (
@@ -41,32 +40,6 @@ _WORST = (
     Verdict.CLEAN,
     Verdict.NOT_COMPARED,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Chosen:
-    """Ranks or steps as the user names them; None stands for all there are."""
-
-    numbers: tuple[int, ...] | None
-
-    @classmethod
-    def parsed(cls, text: str, option: str) -> Chosen:
-        """``all``, or numbers and ranges with commas: ``0,1,4-7``.
-
-        Raises:
-            InputError: it is neither.
-        """
-        if text.strip() == "all":
-            return cls(None)
-        numbers: dict[int, None] = {}
-        for part in text.split(","):
-            match = _PART.fullmatch(part.strip())
-            first = int(match[1]) if match else 0
-            last = int(match[2] or first) if match else -1
-            if match is None or last < first or last - first + len(numbers) > _MOST:
-                raise InputError(f"{option} {text}: no list of numbers", hint="all, or 0,1,4-7")
-            numbers |= dict.fromkeys(range(first, last + 1))
-        return cls(tuple(numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +103,8 @@ def compare_many(
     Raises:
         InputError: no such ranks or steps, or the first place already has a run.
     """
-    dumps = [_dumps(path, request) for path in (request.device_dump, request.golden_dump)]
-    places = list(_places(request, ranks, steps, dumps))
+    dumps = dumps_of(request)
+    places = list(places_in(request, ranks, steps, dumps))
     if len(places) == 1:
         return _only_one(store, request, places[0], name, replace_it=replace_it, progress=progress)
     store.check_writable()  # a comparison takes long: better said now
@@ -189,7 +162,7 @@ class _Places:
                 stack.callback(kept.close)
             executor, request = self._workers(len(todo), stack)
             work, watch = ComparePlace(request, name, self.progress, self.graphs), None
-            if executor.workers > 1:
+            if not isinstance(executor, SerialExecutor):
                 work, watch = ComparePlace(request, name), self._count
                 self.progress.stage("comparing ranks and steps", len(todo))
             for first in range(0, len(todo), _TOGETHER):
@@ -279,12 +252,17 @@ class _Places:
         return kept_journal(self.request, self.places, self.dumps)
 
     def _workers(self, count: int, stack: ExitStack) -> tuple[BatchExecutor, CompareRequest]:
-        """Who compares so many places, and the request as they see it.
+        """Who compares so many places, and the request as they see it: for a server child jobs.
 
         One place after the other, each by all workers, where those are a cluster, which sees
         the dumps but not the models, or more than there are places.
         """
         request, workers = self.request, self.request.workers
+        queue = own_queue() if workers.cluster is None and count > 1 else None
+        if queue is not None:
+            jobs = QueueExecutor(queue, form_of_places(request, self.dumps))
+            stack.callback(jobs.close)
+            return jobs, request
         if workers.cluster is not None:
             from divergraph.jobs.dask_cluster import DaskExecutor
 
@@ -328,71 +306,3 @@ def _place_run(place: RankStep, data: RunData, *, kept: bool) -> PlaceRun:
 def _told(name: str, runs: Sequence[PlaceRun]) -> ManyRuns:
     origins = Counter(op for run in runs for op in run.origins)
     return ManyRuns(name, tuple(runs), tuple(origins.most_common()))
-
-
-def find_places(
-    request: CompareRequest, ranks: Chosen | None, steps: Chosen | None
-) -> Iterator[RankStep]:
-    """The chosen ranks and steps that there are, of the device's dump if it has such
-    levels, else of the golden one; without a choice of one level that level stays open.
-
-    Raises:
-        InputError: neither dump has such a level, or one of the numbers is not there.
-    """
-    dumps = [_dumps(path, request) for path in (request.device_dump, request.golden_dump)]
-    return _places(request, ranks, steps, dumps)
-
-
-def _places(
-    request: CompareRequest,
-    ranks: Chosen | None,
-    steps: Chosen | None,
-    dumps: Sequence[list[FoundDump]],
-) -> Iterator[RankStep]:
-    by_rank = [dump for dump in dumps if any(found.rank for found in dump)]
-    by_step = [dump for dump in dumps if any(found.step for found in dump)]
-    if ranks is None and request.choice.rank is not None:
-        ranks = Chosen((request.choice.rank,))
-    if steps is None and request.choice.step is not None:
-        steps = Chosen((request.choice.step,))
-    wanted_ranks = _wanted(ranks, by_rank, "rank")
-    wanted_steps = _wanted(steps, by_step, "step")
-    both = dumps[0] if dumps[0] in by_rank and dumps[0] in by_step else None
-    there = {(int(one.rank), int(one.step)) for one in both or () if one.rank and one.step}
-    for rank in wanted_ranks:
-        for step in wanted_steps:
-            # Ranks may have dumped different steps; of "all" those that are not there are none.
-            if both is None or rank is None or step is None or (rank, step) in there:
-                yield RankStep(rank, step)
-
-
-def _dumps(path: Path, request: CompareRequest) -> list[FoundDump]:
-    """The dumps below one of the folders, of the time that will be taken."""
-    if not path.exists():
-        raise InputError("no such folder", where=str(path))
-    found = list_dumps(path)
-    times = {dump.time for dump in found}
-    time = request.choice.time if request.choice.time in times else max(times, default="")
-    return [dump for dump in found if dump.time == time]
-
-
-def _wanted(
-    chosen: Chosen | None, dumps: Sequence[Sequence[FoundDump]], level: str
-) -> list[int | None]:
-    if chosen is None:
-        return [None]
-    if not dumps:
-        raise InputError(
-            f"--{level}s: neither dump has {level}s", hint="divergraph dumps lists what there is"
-        )
-    there = sorted({int(value) for found in dumps[0] if (value := getattr(found, level))})
-    if chosen.numbers is None:
-        return [*there]
-    missing = [number for number in chosen.numbers if number not in there]
-    if missing:
-        raise InputError(
-            f"no {level} {missing[0]} in this dump",
-            hint=f"there are {', '.join(map(str, there[:12]))}"
-            + (f" and {len(there) - 12} more" if len(there) > 12 else ""),
-        )
-    return [*chosen.numbers]

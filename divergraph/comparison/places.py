@@ -127,6 +127,18 @@ def places_journal(
     return _journal(f"places of {name}", stamp, _encoded, _decoded)
 
 
+def part_journal(
+    request: CompareRequest,
+    places: Sequence[RankStep],
+    dumps: Iterable[FoundDump],
+    folder: Path,
+) -> Journal[PackedRun]:
+    """Keeps in *folder* what came of *places* for the process that asked for it: runs, as in a
+    places journal, and problems, too."""
+    name, stamp = _named_stamps(request, places, dumps)
+    return _journal(f"part of {name}", stamp, _encoded, _decoded_part, folder)
+
+
 def kept_journal(
     request: CompareRequest, places: Sequence[RankStep], dumps: Iterable[FoundDump]
 ) -> Journal[str]:
@@ -175,9 +187,18 @@ def _journal(
     stamp: Callable[[int], str],
     encode: Callable[[R], Any],
     decode: Callable[[Any], R],
+    folder: Path | None = None,
 ) -> Journal[R]:
     """Its lines take far less time than a place."""
-    return Journal(lambda: name, lambda _: "place", encode, decode, worth_seconds=0, stamp=stamp)
+    return Journal(
+        lambda: name,
+        lambda _: "place",
+        encode,
+        decode,
+        folder=folder,
+        worth_seconds=0,
+        stamp=stamp,
+    )
 
 
 def _encoded(run: PackedRun) -> list[str]:
@@ -185,7 +206,12 @@ def _encoded(run: PackedRun) -> list[str]:
 
 
 def _decoded(value: list[str]) -> PackedRun:
-    lines, golden, device, problem = value
-    if problem:
+    run = _decoded_part(value)
+    if run.problem:
         raise ValueError("what could not be compared is tried again")
-    return PackedRun(base64.b64decode(lines), golden, device)
+    return run
+
+
+def _decoded_part(value: list[str]) -> PackedRun:
+    lines, golden, device, problem = value
+    return PackedRun(base64.b64decode(lines), golden, device, problem)

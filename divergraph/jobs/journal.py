@@ -61,6 +61,7 @@ class Journal(Generic[R]):
         self._kept: dict[int, R] = {}
         self._file: IO[str] | None = None
         self._off = False
+        self._seen = 0
 
     def done(self, total: int) -> dict[int, R]:
         """Results an earlier job left, by the number of the item, of *total* items."""
@@ -68,15 +69,35 @@ class Journal(Generic[R]):
         if not any(self._folder.glob("*" + _ENDING)):
             return found
         with suppress(OSError, UnicodeDecodeError), self.path.open(encoding="utf-8") as file:
-            number_of = {
-                self._keyed(number, self._stamped(number)): number for number in range(total)
-            }
+            number_of = self._numbers(total)
             for line in file:
-                for key, value in _entries(line):
-                    if not key or (number := number_of.get(key)) is None:
-                        continue
-                    with suppress(ValueError, KeyError, TypeError, AttributeError):
-                        found[number] = self._decode(value)
+                found |= self._decoded(line, number_of)
+        return found
+
+    def grown(self, total: int) -> dict[int, R]:
+        """As :meth:`done` of what was added since this was asked last, by another process."""
+        found: dict[int, R] = {}
+        with suppress(OSError), self.path.open("rb") as file:
+            file.seek(self._seen)
+            new = file.read()
+            whole = new[: new.rfind(b"\n") + 1]  # a line may be half written
+            if whole:
+                number_of = self._numbers(total)
+            for line in whole.splitlines():
+                found |= self._decoded(line, number_of)
+            self._seen += len(whole)
+        return found
+
+    def _numbers(self, total: int) -> dict[str, int]:
+        return {self._keyed(number, self._stamped(number)): number for number in range(total)}
+
+    def _decoded(self, line: str | bytes, number_of: Mapping[str, int]) -> dict[int, R]:
+        """The results in a line, of items that there are."""
+        found: dict[int, R] = {}
+        for key, value in _entries(line):
+            if key and (number := number_of.get(key)) is not None:
+                with suppress(ValueError, KeyError, TypeError, AttributeError):
+                    found[number] = self._decode(value)
         return found
 
     def starting(self, numbers: Iterable[int]) -> None:
@@ -178,7 +199,7 @@ def file_stamp(paths: Iterable[str | Path]) -> str:
     return " ".join(told)
 
 
-def _entries(line: str) -> list[tuple[str, Any]]:
+def _entries(line: str | bytes) -> list[tuple[str, Any]]:
     try:
         content = json.loads(line)
     except ValueError:

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp
 
+from divergraph.jobs.background.job_table import JobTable
 from divergraph.jobs.background.shelf import store_key
 from divergraph.server.access import Access
 from divergraph.server.answering import Answering
@@ -25,7 +26,6 @@ from divergraph.server.cypher_routes import CypherRoutes
 from divergraph.server.downloads import DownloadRoutes
 from divergraph.server.figures import RequestFigures
 from divergraph.server.health import HealthRoutes
-from divergraph.server.jobs.job_table import JobTable
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.runner import JobRunner
 from divergraph.server.login.forms import FormSeals

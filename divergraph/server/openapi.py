@@ -181,7 +181,10 @@ def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
     added = _posted("Run a command as a job.", request, shapes["JobEntry"])
     added["responses"]["202"] = added["responses"].pop("200")
     told = _sent("What the job tells, as it does.", job, {"text/event-stream": _EVENT})
-    listed = _operation("The last jobs, newest first.", [], shapes["JobsAnswer"])
+    said = "The children of this job, in place of the last jobs."
+    parent: Schema = {"name": "parent", "in": "query", "description": said, "required": False}
+    parent["schema"] = {"type": "string"}
+    listed = _operation("The last jobs, newest first.", [parent], shapes["JobsAnswer"])
     return {
         place: {"get": listed, "post": added},
         f"{place}/{{job}}": {

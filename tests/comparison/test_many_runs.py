@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from divergraph.comparison import CompareRequest, compare
-from divergraph.comparison.many_runs import Chosen, compare_many, find_places
+from divergraph.comparison.chosen_places import Chosen, find_places
+from divergraph.comparison.many_runs import compare_many
 from divergraph.metrics.pairs.many_pairs import Workers
 from divergraph.rootcause.options import MethodChoice
 from graphstore.errors import InputError

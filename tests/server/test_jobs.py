@@ -16,9 +16,9 @@ from served import served
 
 from divergraph.api.demo import demo_data
 from divergraph.inputs.kept_paths import FILES
+from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.jobs.background.shelf import store_key
 from divergraph.server.app import make_app
-from divergraph.server.jobs.job_table import JobTable, QueuedState
 from divergraph.server.jobs.runner import JobRunner
 from divergraph.server.settings import Limits, ServerSettings, limits_of
 from divergraph.server.tokens import TokenFile, UserRole
@@ -213,6 +213,32 @@ def test_two_servers_never_take_the_same_job(table: JobTable, tmp_path: Path) ->
     other = JobTable(tmp_path / "jobs.sqlite")
     taken = [each.claim(1) for _ in range(5) for each in (table, other)]
     assert len({job.id for job in taken if job}) == 10
+
+
+def test_who_waits_for_children_takes_nobodys_turn(table: JobTable, tmp_path: Path) -> None:
+    table.add("ann", "compare", ("compare",))
+    parent = table.claim(1)
+    assert parent is not None
+    assert (table.working(), table.claim(1)) == (1, None)
+    first, second = table.add_children(parent, [[(0, None)], [(1, None), (2, None)]])
+    assert (second.parent, second.part) == (parent.id, ((1, None), (2, None)))
+    assert table.working() == 0
+    claimed = table.claim(1)
+    assert claimed is not None
+    assert (claimed.id, table.working(), table.claim(1)) == (first.id, 1, None)
+    assert [job.id for job in table.jobs()] == [parent.id]
+    assert table.children(parent.id) == [claimed, second]
+
+
+def test_children_of_what_is_over_are_not_begun(table: JobTable, tmp_path: Path) -> None:
+    table.add("ann", "compare", ("compare",))
+    parent = table.claim(1)
+    assert parent is not None
+    (child,) = table.add_children(parent, [[(0, None)]])
+    table.change(parent.id, QueuedState.STOPPED, ended=time.time())
+    runner = JobRunner(table, tmp_path / "jobs", str(tmp_path / "store"), Limits())
+    runner.look()
+    assert table.job(child.id).state is QueuedState.STOPPED
 
 
 @pytest.mark.slow

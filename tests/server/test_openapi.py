@@ -13,7 +13,7 @@ from served import served
 
 from divergraph.cli.main import run
 from divergraph.jobs.background.job_files import ANSWER
-from divergraph.server.jobs.job_table import JobTable, QueuedState
+from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.server.openapi import openapi
 from divergraph.server.settings import Limits, ServerSettings
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divergraph.api.compare import CompareOptions, compare_many
+from divergraph.api.compare import CompareOptions, compare_many, compare_own_part
 from divergraph.cli.options import opened, print_json, store_url
 from divergraph.cli.say import say, tell_kept
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
@@ -31,6 +31,8 @@ def compare_places(
 
     1 if some place diverged, else 2 if some place could not be compared.
     """
+    if compare_own_part(*paths, **options):
+        return 0
     with opened(store) as opened_store:
         result = compare_many(
             *paths,

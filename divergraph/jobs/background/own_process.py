@@ -17,12 +17,17 @@ from graphstore.process_start import process_start
 VARIABLE = "DIVERGRAPH_JOB"
 """The folder of the job this process does."""
 
-_own: list[ProgressFile] = []
+_own: list[tuple[Path, ProgressFile]] = []
 
 
 def own_progress() -> ProgressFile | None:
     """Where this process tells its progress if it does a job; None for a command of a shell."""
-    return _own[-1] if _own else None
+    return _own[-1][1] if _own else None
+
+
+def own_folder() -> Path | None:
+    """The folder of the job this process does; None for a command of a shell."""
+    return _own[-1][0] if _own else None
 
 
 class Ending:
@@ -51,12 +56,12 @@ def as_job() -> Iterator[Ending]:
         return
     with suppress(OSError):  # where memory runs out, the system is to end this and no server
         Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
-    _own.append(progress)
+    _own.append((folder, progress))
     signal.signal(signal.SIGTERM, _stop)
     try:
         yield ending
     finally:
-        _own.remove(progress)
+        _own.remove((folder, progress))
         progress.close()
         if ending.exit_code is not None:
             with suppress(OSError):

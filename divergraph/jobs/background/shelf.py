@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -125,9 +125,10 @@ class JobShelf:
         directory: Path | None = None,
         *,
         name: str | None = None,
+        queue: Mapping[str, object] | None = None,
     ) -> BackgroundJob:
         """Run ``divergraph WORDS`` as a process that outlives this one, and forget old ones. *name*
-        is its id, one in order of time if not given.
+        is its id, one in order of time if not given; *queue* what one of a queue is to know.
 
         Raises:
             OSError: its folder cannot be made.
@@ -140,6 +141,7 @@ class JobShelf:
         private_folder(new)
         directory = directory or Path.cwd()
         request = {"words": list(words), "store": store, "directory": str(directory), "asked": now}
+        request |= queue or {}
         write_json(new / REQUEST, request)
         with held_lock(new / LOCK) as lock:
             new.rename(folder)

@@ -16,12 +16,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from divergraph.jobs.background.job_files import ANSWER, PROGRESS
+from divergraph.jobs.background.job_table import QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
 from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.cypher_routes import read_object
-from divergraph.server.jobs.job_table import QueuedJob, QueuedState
 from divergraph.server.jobs.requests import JobRequest, request_of
 from divergraph.server.jobs.runner import JobRunner
 from divergraph.server.settings import ServerSettings
@@ -70,11 +70,16 @@ class JobRoutes:
         return await self._answering.pool.answer(request, work)
 
     async def all(self, request: Request) -> Response:
-        """The last jobs, newest first."""
+        """The last jobs, newest first; with ``parent`` the children of that one, in order."""
         check_role(request, UserRole.READER)
+        parent = request.query_params.get("parent")
 
         def work(_cancellation: Cancellation) -> Response:
-            return document({"jobs": [self._shape(job) for job in self.table.jobs()]})
+            if parent is None:
+                jobs = self.table.jobs()
+            else:
+                jobs = self.table.children(self.table.job(parent).id)
+            return document({"jobs": [self._shape(job) for job in jobs]})
 
         return await self._answering.pool.answer(request, work)
 
@@ -188,6 +193,7 @@ class JobRoutes:
             "total": None if stage is None else stage.total,
             "problems": len(told.problems) + told.more_problems,
             "made": list(told.kept),
+            "parent": job.parent or None,
         }
 
     def _progress(self, name: str) -> Path:

@@ -14,9 +14,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from divergraph.jobs.background.job_table import JobTable, QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ProgressReader
 from divergraph.jobs.background.shelf import BackgroundJob, BackgroundState, JobShelf
-from divergraph.server.jobs.job_table import JobTable, QueuedJob, QueuedState
 from divergraph.server.settings import Limits
 from graphstore.errors import DivergraphError, InputError
 
@@ -66,6 +66,7 @@ class JobRunner:
             process = self.shelf.named(job.id)
             if process is not None:
                 self.shelf.stop(process)
+            self._changed.set()  # its children end with it
 
     def _run(self) -> None:
         seconds = 0.0
@@ -85,11 +86,14 @@ class JobRunner:
         jobs = self.table.open_jobs()
         if not jobs:
             return False
-        running = [job for job in jobs if job.state is QueuedState.RUNNING]
-        for job in running:
-            self._see(job)
-        if len(running) < len(jobs):
-            room = self._limits.jobs - len(self.table.jobs(QueuedState.RUNNING))
+        ids = {job.id for job in jobs}
+        for job in jobs:
+            if job.parent and job.parent not in ids:
+                self._end_orphan(job)
+            elif job.state is QueuedState.RUNNING:
+                self._see(job)
+        if any(job.state is QueuedState.QUEUED for job in jobs):
+            room = self._limits.jobs - self.table.working()
             for _ in range(room):
                 claimed = self.table.claim(self._limits.jobs_of_one)
                 if claimed is None:
@@ -98,8 +102,12 @@ class JobRunner:
         return True
 
     def _begin(self, job: QueuedJob) -> None:
+        queue = {"at_once": self._limits.jobs, "queue": str(self.table.path.absolute())}
+        if job.parent:
+            queue = {"part": job.part}
+        folder = self.shelf.root
         try:
-            self.shelf.start(job.words, self._store, self.shelf.root, name=job.id)
+            self.shelf.start(job.words, self._store, folder, name=job.id, queue=queue)
         except (DivergraphError, OSError) as error:
             said = f"it could not be started: {error}"
             self.table.change(job.id, QueuedState.LOST, ended=time.time(), error=said)
@@ -116,6 +124,18 @@ class JobRunner:
             self._again(job, process)
         else:
             self._note_end(job, process)
+
+    def _end_orphan(self, job: QueuedJob) -> None:
+        """End a child whose parent is over: nobody waits for it."""
+        if self.table.cancel(job.id):
+            return
+        process = self.shelf.named(job.id)
+        if process is not None and process.state is BackgroundState.RUNNING:
+            self._end(job, process, "the job it was a part of is over")
+        elif process is not None:
+            self._note_end(job, process)
+        else:
+            self._see(job)
 
     def _hold(self, job: QueuedJob, process: BackgroundJob) -> None:
         """End a process that takes more than it may."""

@@ -10,9 +10,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from divergraph.jobs.background.job_table import QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ToldProgress
 from divergraph.server.answering import Answering, check_role
-from divergraph.server.jobs.job_table import QueuedJob, QueuedState
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.shown_words import shown_words
 from divergraph.server.pages.links import Links

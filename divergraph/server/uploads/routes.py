@@ -12,10 +12,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.present.json.shapes import Json
 from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.asking import ClientGoneError
-from divergraph.server.jobs.job_table import JobTable, QueuedState
 from divergraph.server.parameters import plain_values
 from divergraph.server.roots import Roots, path_within
 from divergraph.server.settings import UPLOADS, Limits

@@ -24,15 +24,26 @@ _TABLE = """
 CREATE TABLE IF NOT EXISTS jobs (
     id TEXT PRIMARY KEY, owner TEXT NOT NULL, command TEXT NOT NULL, words TEXT NOT NULL,
     state TEXT NOT NULL, asked REAL NOT NULL, started REAL, ended REAL,
-    attempts INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, error TEXT NOT NULL DEFAULT ''
+    attempts INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, error TEXT NOT NULL DEFAULT '',
+    parent TEXT NOT NULL DEFAULT '', part TEXT NOT NULL DEFAULT '[]'
 ) STRICT
 """
-_FAIREST = """
-SELECT id FROM jobs AS mine WHERE state = 'queued' AND (
-    SELECT count(*) FROM jobs WHERE state = 'running' AND owner = mine.owner) < ?
-ORDER BY (SELECT count(*) FROM jobs WHERE state = 'running' AND owner = mine.owner), asked LIMIT 1
+_BY_PARENT = "CREATE INDEX IF NOT EXISTS jobs_by_parent ON jobs (parent)"
+_WORKING = """
+SELECT count(*) FROM jobs AS working WHERE state = 'running' AND NOT EXISTS (
+    SELECT 1 FROM jobs WHERE parent = working.id AND state IN ('queued', 'running'))
 """
+"""A job whose children are not over waits for them, and takes nobody's turn."""
+_WORKING_OF_OWNER = f"({_WORKING} AND owner = mine.owner)"
+_FAIREST = f"""
+SELECT id FROM jobs AS mine WHERE state = 'queued' AND {_WORKING_OF_OWNER} < ?
+ORDER BY {_WORKING_OF_OWNER}, asked LIMIT 1
+"""  # noqa: S608 - our own texts
 """Who has least that runs comes first, then who waits longest."""
+_ADD = """
+INSERT INTO jobs (id, owner, command, words, state, asked, parent, part)
+VALUES (?, ?, ?, ?, 'queued', ?, ?, ?)
+"""
 
 
 class QueuedState(StrEnum):
@@ -47,7 +58,10 @@ class QueuedState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job as its row says. Times are seconds since 1970; ``exit_code`` is that of its command."""
+    """A job as its row says. Times are seconds since 1970; ``exit_code`` is that of its command.
+
+    A child does the ``part`` of the work of its ``parent``, whose words it has.
+    """
 
     id: str
     owner: str
@@ -60,6 +74,8 @@ class QueuedJob:
     attempts: int
     exit_code: int | None
     error: str
+    parent: str
+    part: tuple[tuple[int | None, ...], ...]
 
 
 class JobTable:
@@ -76,18 +92,30 @@ class JobTable:
         self._connection: sqlite3.Connection | None = None
         with self._changing() as database:
             database.execute(_TABLE)
+            database.execute(_BY_PARENT)
 
     def add(self, owner: str, command: str, words: Sequence[str]) -> QueuedJob:
         """Put a job at the end of the queue."""
         now = time.time()
         name = new_job_id(now)
         with self._changing() as database:
-            database.execute(
-                "INSERT INTO jobs (id, owner, command, words, state, asked) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (name, owner, command, json.dumps(list(words)), QueuedState.QUEUED, now),
-            )
+            row = (name, owner, command, json.dumps(list(words)), now, "", "[]")
+            database.execute(_ADD, row)
         return self.job(name)
+
+    def add_children(
+        self, parent: QueuedJob, parts: Sequence[Sequence[Sequence[object]]]
+    ) -> list[QueuedJob]:
+        """Put a job in the queue for each of these parts of what *parent* does."""
+        words = json.dumps(list(parent.words))
+        names: list[str] = []
+        with self._changing() as database:
+            for part in parts:
+                now = time.time()
+                names.append(new_job_id(now))
+                row = (names[-1], parent.owner, parent.command, words, now, parent.id)
+                database.execute(_ADD, (*row, json.dumps([list(told) for told in part])))
+        return [self.job(name) for name in names]
 
     def claim(self, of_one_owner: int) -> QueuedJob | None:
         """The job that is to run next, which now counts as running; None if none may: each owner
@@ -122,6 +150,11 @@ class JobTable:
             )
             return changed.rowcount == 1
 
+    @property
+    def path(self) -> Path:
+        """The file of the database."""
+        return self._path
+
     def job(self, name: str) -> QueuedJob:
         """One job.
 
@@ -134,14 +167,24 @@ class JobTable:
         return found[0]
 
     def jobs(self, state: QueuedState | None = None, most: int = 1000) -> list[QueuedJob]:
-        """The last jobs, or those in *state*, newest first."""
+        """The last jobs that are nobody's children, or those of them in *state*, newest first."""
         if state is None:
-            return self._rows("ORDER BY asked DESC LIMIT ?", most)
-        return self._rows("WHERE state = ? ORDER BY asked DESC LIMIT ?", state, most)
+            return self._rows("WHERE parent = '' ORDER BY asked DESC LIMIT ?", most)
+        rest = "WHERE parent = '' AND state = ? ORDER BY asked DESC LIMIT ?"
+        return self._rows(rest, state, most)
+
+    def children(self, parent: str) -> list[QueuedJob]:
+        """Those of one job, in the order of their parts."""
+        return self._rows("WHERE parent = ? ORDER BY asked, id", parent)
 
     def open_jobs(self) -> list[QueuedJob]:
-        """Those that wait or run, newest first."""
+        """Those that wait or run, children too, newest first."""
         return self._rows("WHERE state IN ('queued', 'running') ORDER BY asked DESC")
+
+    def working(self) -> int:
+        """How many run and do not wait for their children."""
+        with self._opened() as database:
+            return int(database.execute(_WORKING).fetchone()[0])
 
     def close(self) -> None:
         """Let go of the database; it is opened again where it is needed."""
@@ -189,9 +232,12 @@ class JobTable:
             self._connection = None
 
 
-_COLUMNS = ", ".join(field.name for field in fields(QueuedJob))
+_NAMES = [field.name for field in fields(QueuedJob)]
+_COLUMNS = ", ".join(_NAMES)
 
 
 def _job_of(row: tuple[Any, ...]) -> QueuedJob:
-    name, owner, command, words, state, *rest = row
-    return QueuedJob(name, owner, command, tuple(json.loads(words)), QueuedState(state), *rest)
+    values = dict(zip(_NAMES, row, strict=True))
+    values["words"] = tuple(json.loads(values["words"]))
+    values["part"] = tuple(map(tuple, json.loads(values["part"])))
+    return QueuedJob(**{**values, "state": QueuedState(values["state"])})
