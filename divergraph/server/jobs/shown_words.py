@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from divergraph.server.jobs.job_table import QueuedJob
+from divergraph.jobs.background.job_table import QueuedJob
 from divergraph.server.roots import Roots
 
 

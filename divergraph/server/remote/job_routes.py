@@ -9,10 +9,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from divergraph.jobs.background.job_files import PROGRESS
+from divergraph.jobs.background.job_table import QueuedJob
 from divergraph.present.json.shapes import Json
 from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object, text_field
-from divergraph.server.jobs.job_table import QueuedJob
 from divergraph.server.jobs.requests import options_taken
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.jobs.runner import JobRunner
