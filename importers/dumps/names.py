@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphstore.model import ModelGraph, Op
+from graphstore.model import Framework, ModelGraph, Op
 from importers.dumps.index import DamagedError, open_dump
 
 _WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
@@ -131,6 +131,7 @@ class OpNames:
         for op in graph.ops:
             self._exact.setdefault(op.name, []).append(op)
             self._written.setdefault(written(op.name), []).append(op)
+        self._unscoped = _unscoped(graph)
 
     def find(self, name: DumpName | None, exact_name: str = "") -> tuple[Op, ...]:
         """The ops a dump can belong to: one if it is clear, none if no op fits.
@@ -157,7 +158,16 @@ class OpNames:
             # Names from mapping.csv may not be written the file's way yet.
             if found := self._written.get(form) or self._written.get(written(form)):
                 return found
-        return []
+        return self._unscoped.get(bare, [])
+
+
+def _unscoped(graph: ModelGraph) -> dict[str, list[Op]]:
+    """MindSpore's ops without their scope: its kernels on Ascend are dumped so."""
+    found: dict[str, list[Op]] = {}
+    if graph.framework is Framework.MINDSPORE:
+        for op in graph.ops:
+            found.setdefault(written(op.name.rpartition("/")[2]), []).append(op)
+    return found
 
 
 def read_mapping(folder: Path) -> dict[str, str]:

@@ -57,7 +57,9 @@ def read_model(buffer: Buffer, path: Path) -> OfflineModel:
         definition = _only(partitions, MODEL_DEF)
         if definition is None:
             continue
-        block = _Block(BinaryReader(buffer, path), path, definition, _only(partitions, WEIGHTS))
+        block = _Block(
+            BinaryReader(buffer, path), path, definition.span, _only(partitions, WEIGHTS)
+        )
         tables = block.read_attrs(model.attrs if root is None else RawGraph(), root)
         root = root or tables
         for graph in block.graphs(tables):
@@ -74,6 +76,19 @@ def read_model(buffer: Buffer, path: Path) -> OfflineModel:
     return model
 
 
+def read_definition(
+    buffer: Buffer, path: Path, span: BinarySpan
+) -> tuple[list[RawGraph], RawGraph]:
+    """The graphs of the model definition at *span*, and what surrounds them.
+
+    Raises:
+        ImportFormatError: with the byte offset, where it is damaged.
+    """
+    model = RawGraph()
+    block = _Block(BinaryReader(buffer, path), path, span, None)
+    return block.graphs(block.read_attrs(model, None)), model
+
+
 def _only(partitions: tuple[Partition, ...], kind: int) -> Partition | None:
     return next((part for part in partitions if part.type == kind), None)
 
@@ -82,11 +97,11 @@ class _Block:
     """One model of the file: its definition and its weights."""
 
     def __init__(
-        self, reader: BinaryReader, path: Path, definition: Partition, weights: Partition | None
+        self, reader: BinaryReader, path: Path, definition: BinarySpan, weights: Partition | None
     ) -> None:
         self._reader = reader
         self._path = path
-        self._definition = definition.span
+        self._definition = definition
         self._weights = weights.span if weights else None
         self._graphs: list[BinarySpan] = []
         self.weights: list[tuple[Node, Weight]] = []

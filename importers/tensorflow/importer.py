@@ -75,6 +75,8 @@ def _is_info(content: bytes) -> bool:
     fields = outer_fields(content)
     if not fields or any(field.number > 8 for field in fields):
         return False
+    if any(field.number == 3 and _OP_TYPE.fullmatch(field.content) for field in fields):
+        return False  # a node of MindSpore's graphs; here it is a message with an address of a type
     return any(
         (field.number == 5 and field.content[:1].isdigit())
         or (field.number == 2 and field.content[:1] == b"\x0a")

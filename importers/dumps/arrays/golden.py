@@ -37,11 +37,14 @@ from importers.dumps.index import (
 from importers.dumps.names import MAPPING, OpNames, parse_dump_name, read_mapping
 
 NPY = ".npy"
+_PARAMETER = "Parameter"
+"""The type of op under which MindSpore dumps what is fed and what the weights are."""
+
 _BINARY = (".pb", ".quant")
 _WHOLE_NUMBERS = frozenset({DType.INT8, DType.UINT8, DType.INT16, DType.INT32})
 _CONVERTED = re.compile(
     r"(?P<dump>.+)\.(?P<io>input|output)\.(?P<port>\d{1,6})(?:\.(?P<layout>[A-Za-z]\w*))?"
-    r"(?:\.(?P<dtype>[a-z]+\d*))?"
+    r"(?:\.(?P<dtype>[A-Za-z]+\d*))?"
 )
 
 
@@ -167,6 +170,10 @@ class _Scan:
         name = parse_dump_name(match["dump"]) if match else None
         if match is None or name is None:
             return False
+        if name.op_type == _PARAMETER and (given := self._names.parameter(name.op_name)):
+            found = _Found(file, ("", TensorIO.OUTPUT, 0), name.timestamp, given)
+            self._inputs.setdefault(given.name, []).append(found)
+            return True
         ops = self._device_names.find(name)
         io, port = TensorIO(match["io"]), int(match["port"])
         if len(ops) == 1:

@@ -113,6 +113,12 @@ class GoldenNames:
         for table in self._tables:
             yield from _by_op(table, readings, strict=False)
 
+    def parameter(self, name: str) -> Tensor | None:
+        """The graph input or weight that MindSpore writes as *name*."""
+        given = (*self._graph.inputs, *(constant.tensor for constant in self._graph.constants))
+        fitting = [tensor for tensor in given if coarse(tensor.name) == name]
+        return fitting[0] if len(fitting) == 1 else None
+
     def find_input(self, stem: str) -> tuple[Tensor, int] | None:
         """The graph input that is no op which a file named *stem* holds, and its timestamp."""
         for reading in _readings(stem):

@@ -1,0 +1,1 @@
+"""Graphs of MindSpore: what its compiler leaves, what it exports, and their text form."""
