@@ -89,6 +89,20 @@ def read_fusion_result(path: Path) -> tuple[FusionResult, ...]:
     return tuple(found)
 
 
+def summary(path: Path) -> str:
+    """What the file at *path* says by itself, in words.
+
+    Raises:
+        ImportFormatError: it is damaged.
+    """
+    results = read_fusion_result(path)
+    passes = [each for one in results for each in (*one.graph_passes, *one.buffer_passes)]
+    used = sorted(map(str, (each for each in passes if each.effected)))
+    graphs = "1 graph" if len(results) == 1 else f"{len(results)} graphs"
+    told = f": {some(used, 5)}" if used else ""
+    return f"{len(used)} of {len(passes)} passes took effect in {graphs}{told}"
+
+
 def with_fusion_result(graph: ModelGraph, path: Path) -> ModelGraph:
     """*graph*, read from *path*, with the passes of a ``fusion_result.json`` beside it.
 

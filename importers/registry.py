@@ -73,9 +73,14 @@ _HINTS = {
     "a file of safetensors": "it holds weights and no graph; give the model's ONNX export",
     "a GGUF file of weights": "it holds no graph; give the model it was made from",
     "an ONNX Runtime model (.ort)": "give the .onnx it was converted from",
-    "a gzip archive": "unpack it first, with gunzip or tar",
-    "a zip archive": "unpack it first",
-    "a tar archive": "unpack it first",
+    "a gzip archive": "unpack it first: gunzip --keep FILE, or tar -xzf FILE of a .tar.gz",
+    "a bzip2 archive": "unpack it first: bunzip2 --keep FILE, or tar -xjf FILE of a .tar.bz2",
+    "an xz archive": "unpack it first: unxz --keep FILE, or tar -xJf FILE of a .tar.xz",
+    "a zstd archive": "unpack it first: unzstd FILE, or tar --zstd -xf FILE of a .tar.zst",
+    "a 7z archive": "unpack it first: 7z x FILE",
+    "a zip archive": "unpack it first: unzip FILE -d FOLDER",
+    "a tar archive": "unpack it first: tar -xf FILE",
+    "an .npz archive of arrays": "diff compares it; it is no graph",
     "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
     "a Caffe solver": "give the net it names",
     _FUSION_RESULT: "give the graph; a fusion_result.json beside it is read along",
@@ -231,10 +236,13 @@ def _detection(importer: Importer, path: Path, head: bytes) -> Detection:
 
 def unknown(path: Path, head: bytes) -> ImportFormatError:
     """What to say of a *path*, starting with *head*, that no importer can read."""
-    reads = "can be read: " + ", ".join(importer.reads for importer in installed())
+    names = ", ".join(importer.name for importer in installed())
+    reads = f"it is none of {names}: `divergraph detect --formats` says more of them"
     if path.is_dir():
         return _unknown_folder(path, reads)
     name, hint = foreign(path, head)
+    if name == _FUSION_RESULT:
+        hint = f"{fusion_result.summary(path)}; {hint}"
     if name:
         return ImportFormatError(path, f"this is {name}, not a graph", hint=hint or reads)
     return ImportFormatError(path, "not a graph in a known format", offset=0, hint=reads)

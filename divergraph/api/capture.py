@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
@@ -23,6 +23,8 @@ def capture(
     inputs: Mapping[str, AnyPath] | AnyPath | None = None,
     *,
     seed: int | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    ranges: Mapping[str, tuple[float, float]] | None = None,
     device: str = "fp32",
     memory: int = 1024,
     weights: AnyPath | None = None,
@@ -36,7 +38,8 @@ def capture(
     """Run *model* here and write every tensor it makes into the folder *output*.
 
     *inputs* are ``.npy`` or raw ``.bin`` files by input name, or one file if there is one input;
-    *seed* makes random values for the others. *device* is ``fp32`` for the model as it is, or
+    *seed* makes random values for the others, with the *shapes* and *ranges* given by name (a range
+    under ``""`` is for all). *device* is ``fp32`` for the model as it is, or
     ``fp16``, ``int8`` or ``optimized`` for a stand-in for a device, made of an ONNX model and kept
     in the folder. About *memory* MiB of tensors are held at once. *weights* are a Caffe net's, if
     they do not lie beside it under its name. For TensorFlow, *checkpoint* has the variables,
@@ -68,6 +71,8 @@ def capture(
         replace,
         options={name: str(value) for name, value in others.items() if value is not None},
         weights=None if weights is None else Path(weights),
+        shapes={name: tuple(sizes) for name, sizes in (shapes or {}).items()},
+        ranges=dict(ranges or {}),
     )
     with telling(progress) as told:
         return captured(request, told)

@@ -7,10 +7,11 @@ from pathlib import Path
 from divergraph.api.arguments import AnyPath
 from divergraph.api.rows import Rows
 from divergraph.inputs import fitting_pairs as pairs
-from divergraph.inputs.detection import Findings, find_out
+from divergraph.inputs.detection import Findings, Formats, find_out
 from graphstore.errors import InputError
-from importers.dumps.detect import FoundDump
+from importers.dumps.detect import DUMPS_READ, FoundDump
 from importers.dumps.detect import list_dumps as listed
+from importers.registry import installed
 
 
 def detect(path: AnyPath) -> Findings:
@@ -21,6 +22,19 @@ def detect(path: AnyPath) -> Findings:
     ['tf_meta']
     """
     return find_out(Path(path))
+
+
+def formats() -> Formats:
+    """Everything that can be read here, plug-ins' formats too.
+
+    >>> from divergraph.api.detect import formats
+    >>> formats().graphs["onnx"]
+    'ONNX .onnx'
+    """
+    return Formats(
+        {importer.name: importer.reads for importer in installed()},
+        {kind.value: reads for kind, reads in DUMPS_READ.items()},
+    )
 
 
 def list_dumps(path: AnyPath) -> Rows[FoundDump]:

@@ -12,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
+
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Unavailable
 from divergraph.execute.installed import open_executor
 from divergraph.execute.stand_ins import StandIn, make_stand_in
@@ -19,7 +21,14 @@ from divergraph.files.dump_names import DumpFileNames
 from divergraph.files.npy_file import write_npy
 from divergraph.files.os_errors import os_errors_told
 from divergraph.golden_capture.branches import Branches, Save
-from divergraph.golden_capture.feeds import check_fed, full_name, random_feeds, read_feeds
+from divergraph.golden_capture.feeds import (
+    MadeUp,
+    check_fed,
+    full_name,
+    random_feeds,
+    read_feeds,
+    shaped,
+)
 from divergraph.inputs.sources import weights_option
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.version import __version__
@@ -32,7 +41,8 @@ from importers.registry import read_graph
 @dataclass(frozen=True, slots=True)
 class CaptureRequest:
     """What to capture: *inputs* are files by input name, *seed* makes up the missing ones,
-    *weights* are those of a Caffe net.
+    *weights* are those of a Caffe net. *shapes* and *ranges* are for what is made up
+    (see :class:`MadeUp`).
 
     *options* are for the framework's executor (see ``options`` of its factory). Values of
     *inputs* that are other tensors of a TensorFlow graph take the place of those.
@@ -47,11 +57,17 @@ class CaptureRequest:
     replace: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     weights: Path | None = None
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class CaptureResult:
-    """What a capture wrote: *model* is the file that was run, *folder* holds the dump."""
+    """What a capture wrote: *model* is the file that was run, *folder* holds the dump.
+
+    *guessed* names inputs whose unknown sizes were taken as 1, *nonfinite* the tensors with a NaN
+    or an infinity, in the order they were made.
+    """
 
     folder: Path
     model: Path
@@ -59,6 +75,8 @@ class CaptureResult:
     tensors: int
     bytes: int
     left_out: tuple[Unavailable, ...]
+    guessed: tuple[str, ...] = ()
+    nonfinite: tuple[str, ...] = ()
 
 
 def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> CaptureResult:
@@ -88,6 +106,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
             executor = open_executor(request.model, graph, _options(request, graph))
             opened.callback(executor.close)
             inputs = executor.inputs
+        inputs = shaped(inputs, request.shapes)
         feeds = _feeds(request, inputs)
         folder = opened.enter_context(_appearing(request.output))
         opened.enter_context(_guesses_named(request, inputs))
@@ -102,7 +121,8 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
         result = _write_all(request, graph, executor, feeds, folder, model, progress)
     if model != request.model:
         model = request.output / model.name
-    return replace(result, folder=request.output, model=model)
+    guessed = tuple(_guessed(request, inputs))
+    return replace(result, folder=request.output, model=model, guessed=guessed)
 
 
 def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
@@ -130,7 +150,9 @@ def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array
     feeds = read_feeds(inputs, files)
     if request.seed is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
-        feeds |= random_feeds(rest, request.seed)
+        feeds |= random_feeds(rest, MadeUp(request.seed, request.ranges))
+    elif request.shapes or request.ranges:
+        raise InputError("shapes and ranges are for values that are made up", hint="--random SEED")
     check_fed(inputs, feeds)
     return feeds
 
@@ -141,16 +163,25 @@ def _guesses_named(request: CaptureRequest, inputs: Sequence[Tensor]) -> Iterato
     try:
         yield
     except ExecutionError as error:
-        given = {full_name(name, {each.name for each in inputs}) for name in request.inputs}
-        guessed = [
-            each.name
-            for each in inputs
-            if each.name not in given and each.shape is not None and None in each.shape
-        ]
-        if request.seed is None or not guessed or error.hint:
+        guessed = _guessed(request, inputs)
+        if not guessed or error.hint:
             raise
-        hint = f"the unknown sizes of {', '.join(guessed)} were taken as 1: give --inputs NAME=FILE"
+        hint = f"the unknown sizes of {', '.join(guessed)} were taken as 1: give --shape NAME=SIZES"
         raise ExecutionError(error.what, where=error.where, hint=hint) from error
+
+
+def _guessed(request: CaptureRequest, inputs: Sequence[Tensor]) -> list[str]:
+    """The inputs whose unknown sizes are taken as 1."""
+    if request.seed is None:
+        return []
+    given = {full_name(name, {each.name for each in inputs}) for name in request.inputs}
+    if "" in given and len(inputs) == 1:
+        return []
+    return [
+        each.name
+        for each in inputs
+        if each.name not in given and each.shape is not None and None in each.shape
+    ]
 
 
 def _write_all(
@@ -177,7 +208,10 @@ def _write_all(
         inputs[name] = names.of_output(*made[name]) if name in made else names.of_input(name)
         written += _save(folder / inputs[name], value)
     tensors = 0
+    nonfinite: list[str] = []
     for name, value in executor.run(feeds, tuple(files), memory=request.memory):
+        if value.dtype.kind in "fc" and not np.isfinite(value).all():
+            nonfinite.append(name)
         written += _save(folder / files[name], value)
         tensors += 1
         progress.step(1, name)
@@ -190,7 +224,9 @@ def _write_all(
     unclear = [Unavailable(name, "no file name tells it from others") for name in names.unclear]
     names.write_mapping(folder)
     left_out = (*executor.unavailable, *inner, *unclear)
-    result = CaptureResult(folder, model, executor.name, tensors, written, left_out)
+    result = CaptureResult(
+        folder, model, executor.name, tensors, written, left_out, nonfinite=tuple(nonfinite)
+    )
     _write_manifest(request, result, inputs)
     return result
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,16 +50,63 @@ def full_name(name: str, known: Container[str]) -> str:
     return f"{name}:0" if name not in known and f"{name}:0" in known else name
 
 
-def random_feeds(inputs: Sequence[Tensor], seed: int) -> dict[str, Array]:
-    """Values for *inputs* that depend on *seed* and the input's name only.
+@dataclass(frozen=True, slots=True)
+class MadeUp:
+    """How values are made up: ranges by the input's name, one under ``""`` for all others."""
 
-    Floats are standard normal, whole numbers 0 or 1 (safe as index, length and mask);
-    unknown dimensions are 1.
+    seed: int
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+
+
+def shaped(inputs: Sequence[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> tuple[Tensor, ...]:
+    """*inputs* with the sizes the user gives.
 
     Raises:
-        InputError: an input of unknown type or rank.
+        InputError: a name that is no input, or sizes that do not fit it.
     """
-    return {tensor.name: _random(tensor, seed) for tensor in inputs}
+    known = {tensor.name: tensor for tensor in inputs}
+    found = {full_name(called, known): sizes for called, sizes in shapes.items()}
+    for name, sizes in found.items():
+        _check_name(name, known)
+        declared = known[name].shape
+        pairs = () if declared is None else zip(declared, sizes, strict=False)
+        if declared is not None and (
+            len(declared) != len(sizes) or any(want not in (None, have) for want, have in pairs)
+        ):
+            told = "x".join(map(str, sizes))
+            raise InputError(
+                f"the shape {told} does not fit input {name!r} ({_described(known[name])})"
+            )
+    return tuple(
+        replace(tensor, shape=found[tensor.name]) if tensor.name in found else tensor
+        for tensor in inputs
+    )
+
+
+def random_feeds(inputs: Sequence[Tensor], made: MadeUp) -> dict[str, Array]:
+    """Values for *inputs* that depend on the seed and the input's name only.
+
+    Floats are standard normal, whole numbers 0 or 1 (safe as index, length and mask), both evenly
+    between the ends of a range where one is given; unknown dimensions are 1.
+
+    Raises:
+        InputError: an input of unknown type or rank, or a range for no input.
+    """
+    known = {tensor.name for tensor in inputs}
+    ranges = {full_name(name, known) if name else "": ends for name, ends in made.ranges.items()}
+    for name in ranges:
+        if name:
+            _check_name(name, known)
+    return {
+        tensor.name: _random(tensor, made.seed, ranges.get(tensor.name, ranges.get("")))
+        for tensor in inputs
+    }
+
+
+def _check_name(name: str, known: Collection[str]) -> None:
+    if name not in known:
+        listed = ", ".join(known) or "none"
+        raise InputError(f"the model has no input {name!r} to make up", hint=f"inputs: {listed}")
 
 
 def check_fed(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> None:
@@ -81,7 +130,7 @@ def _described(tensor: Tensor) -> str:
     return f"{dtype} {sizes}" if sizes else f"{dtype}, a single value"
 
 
-def _random(tensor: Tensor, seed: int) -> Array:
+def _random(tensor: Tensor, seed: int, ends: tuple[float, float] | None) -> Array:
     dtype = None if tensor.dtype is None else tensor.dtype.numpy
     if dtype is None or tensor.shape is None:
         raise InputError(
@@ -93,9 +142,25 @@ def _random(tensor: Tensor, seed: int) -> Array:
     if math.prod(shape) * np.dtype(dtype).itemsize > limits.memory << 20:
         raise limits.out_of_memory()
     draw = np.random.default_rng([seed, zlib.crc32(tensor.name.encode())])
+    if ends is not None and dtype.kind in "fc":
+        return draw.uniform(*ends, shape).astype(dtype)
+    if ends is not None and dtype.kind in "iu":
+        return draw.integers(*_whole(ends, dtype, tensor), shape, dtype, endpoint=True)
     if dtype.kind in "fc":
         return np.asarray(draw.standard_normal(shape)).astype(dtype)
     return draw.integers(0, 2, shape).astype(dtype)
+
+
+def _whole(ends: tuple[float, float], dtype: np.dtype[Any], tensor: Tensor) -> tuple[int, int]:
+    """The whole numbers at the *ends* of a range."""
+    most = np.iinfo(dtype)
+    low, high = math.ceil(ends[0]), math.floor(ends[1])
+    if not most.min <= low <= high <= most.max:
+        raise InputError(
+            f"the range {ends[0]:g}..{ends[1]:g} does not fit input {tensor.name!r} "
+            f"({_described(tensor)})"
+        )
+    return low, high
 
 
 def _read_npy(path: Path) -> Array:

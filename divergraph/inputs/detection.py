@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from graphstore.errors import DivergraphError
 from importers.contract import Confidence
-from importers.dumps.detect import FoundDump, detect_tensor_file, list_dumps
+from importers.dumps.detect import (
+    FoundDump,
+    detect_bare_files,
+    detect_tensor_file,
+    list_dumps,
+)
 from importers.dumps.folder import is_dump_name
 from importers.registry import detect, unknown
 from importers.source import read_head
@@ -27,6 +32,14 @@ class FoundGraph:
     reads: str
     confidence: Confidence
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Formats:
+    """What can be read: formats of graphs and kinds of dumps, each with a phrase."""
+
+    graphs: Mapping[str, str]
+    dumps: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,8 @@ def find_out(path: Path) -> Findings:
     if not (graphs or dumps) and path.is_file():
         tensors = detect_tensor_file(path)
         dumps = () if tensors is None else (tensors,)
+    elif path.is_dir():
+        dumps = (*dumps, *detect_bare_files(path))
     problem = "" if graphs or dumps else str(unknown(path, head))
     return Findings(path, tuple(graphs), dumps, problem, passed_over)
 

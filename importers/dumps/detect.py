@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,8 @@ from importers.dumps.arrays.polygraphy import JSON, is_results, scan_polygraphy
 from importers.dumps.arrays.tfdbg import device_folders, scan_tfdbg
 from importers.dumps.ascend.file import look_at
 from importers.dumps.ascend.index import is_device_dump, scan_device_listing
+from importers.dumps.bare.files import bare_kind
+from importers.dumps.bare.index import find_tensors
 from importers.dumps.folder import dump_leaves
 from importers.dumps.index import (
     DamagedError,
@@ -43,6 +45,23 @@ class DumpKind(StrEnum):
     TFDBG = "tfdbg"
     MSPROBE = "msprobe"
     POLYGRAPHY = "polygraphy"
+    NPZ = "npz"
+    TORCH = "torch"
+    RAW = "raw"
+
+
+DUMPS_READ: Mapping[DumpKind, str] = {
+    DumpKind.ASCEND: "Ascend dump files, and their folders of any level",
+    DumpKind.STATISTICS: "tables of statistics: {dump name}.csv, MindSpore's statistic.csv",
+    DumpKind.NPY: ".npy files named after ops or tensors, or made by converters",
+    DumpKind.TFDBG: "session folders of TensorFlow's debugger, and their files",
+    DumpKind.MSPROBE: "folders with msprobe's dump.json",
+    DumpKind.POLYGRAPHY: "JSON files of Polygraphy's --save-outputs",
+    DumpKind.NPZ: ".npz archives (diff)",
+    DumpKind.TORCH: ".pt files of one tensor (msprobe's, diff)",
+    DumpKind.RAW: "{name}.{shape}.{type}.{layout}.bin, or any file with --dtype and --shape (diff)",
+}
+"""The kinds of dumps with a phrase each; those with (diff) are for ``diff`` alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +131,37 @@ def detect_tensor_file(path: Path) -> FoundDump | None:
         found = _tried(path.parent, kind, [path.name]) if named else None
         if found is not None and found.confidence is Confidence.SURE:
             return replace(found, path=path)
-    return None
+    kind_told = bare_kind(path.name)
+    found = _bare(path, path.name, DumpKind(kind_told)) if kind_told else None
+    return found if found is not None and found.confidence is Confidence.SURE else None
+
+
+def detect_bare_files(folder: Path) -> tuple[FoundDump, ...]:
+    """Files right in *folder* that only ``diff`` reads, as they name no ops of a graph.
+
+    Raises:
+        InputError: the folder is missing or may not be read.
+    """
+    by_kind: dict[str, list[str]] = {}
+    for name in list_folder(folder).files:
+        if (kind := bare_kind(name)) and kind != DumpKind.TFDBG:
+            by_kind.setdefault(kind, []).append(name)
+    return tuple(
+        replace(_bare(folder, names[0], DumpKind(kind)), files=len(names))
+        for kind, names in by_kind.items()
+    )
+
+
+def _bare(path: Path, name: str, kind: DumpKind) -> FoundDump:
+    """What is at *path*, told by the file *name* of it, which has no graph."""
+    file = path / name if path.is_dir() else path
+    tensors = find_tensors(file).tensors
+    damaged = next((tensor for tensor in tensors if tensor.reason is not None), None)
+    if damaged is not None or not tensors:
+        reason = f"{name}: {damaged.damage if damaged else 'it holds no tensor'}"
+        return FoundDump(path, kind, Confidence.MAYBE, reason, 1)
+    many = "a tensor" if len(tensors) == 1 else f"{len(tensors)} tensors"
+    return FoundDump(path, kind, Confidence.SURE, f"{name} holds {many}; diff reads it", 1)
 
 
 def _of_file(path: Path) -> Iterator[FoundDump]:

@@ -142,3 +142,32 @@ def test_where_nothing_fits_and_where_the_time_is_over(divergraph, model):
     assert done.code == 2
     assert "there may be more: the time was over" in done.err
     assert divergraph("detect", "--pairs", model).code == 2, "a file is no folder"
+
+
+def test_whatever_diff_reads_is_known(divergraph, tmp_path):
+    np.savez(tmp_path / "a.npz", x=np.ones(3), y=np.ones(2))
+    np.ones(4, np.float32).tofile(tmp_path / "x.2_2.float32.ND.bin")
+    done = divergraph("detect", tmp_path / "a.npz", tmp_path)
+    assert done.code == 0
+    assert "a.npz: dump, npz, 1 file (sure: a.npz holds 2 tensors; diff reads it)" in done.out
+    assert "dump, raw, 1 file" in done.out
+
+
+def test_a_list_of_fusion_passes_alone_says_what_it_lists(divergraph, tmp_path):
+    file = tmp_path / "fusion_result.json"
+    passes = {"APass": {"match_times": "3", "effect_times": "2"}}
+    file.write_text(json.dumps({"session_and_graph_id": "0_1", "graph_fusion": passes}))
+    done = divergraph("detect", file)
+    assert done.code == 2
+    assert "1 of 1 passes took effect in 1 graph: APass: 2 of 3" in done.out
+
+
+def test_everything_that_can_be_read_is_listed(divergraph, tmp_path):
+    found = json.loads(divergraph("detect", "--formats", "--json").out)
+    assert {"onnx", "mindspore", "om"} <= set(found["graphs"])
+    assert {"ascend", "tfdbg", "torch"} <= set(found["dumps"])
+    strange = tmp_path / "strange"
+    strange.write_text("abc")
+    done = divergraph("detect", strange)
+    assert done.code == 2
+    assert "divergraph detect --formats" in done.out

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from divergraph.cli.options import print_json
-from divergraph.cli.say import say, say_note
+from divergraph.cli.say import say, say_doubt, say_note
 from divergraph.present.json.shapes import capture_json, coverage_json
 from divergraph.text.words import counted
 from graphstore.errors import InputError
+
+if TYPE_CHECKING:
+    from divergraph.api.answers import CaptureResult
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 _SHOWN = 3
@@ -49,6 +54,20 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     help="Compute as the model says, or in float64, each result rounded once to its own type.",
 )
 @click.option("--random", "seed", type=int, metavar="SEED", help="Make up the other inputs.")
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=SIZES",
+    help="Shape of an input that is made up: x=1,3,224,224.",
+)
+@click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    metavar="[NAME=]LOW..HIGH",
+    help="Values of an input that is made up, or of all: x=0..255.",
+)
 @click.option(
     "--memory",
     type=click.IntRange(min=1),
@@ -98,6 +117,8 @@ def capture_command(
     device: str,
     precision: str | None,
     seed: int | None,
+    shapes: tuple[str, ...],
+    ranges: tuple[str, ...],
     memory: int,
     weights: Path | None,
     checkpoint: str | None,
@@ -129,6 +150,8 @@ def capture_command(
         output,
         _files(inputs),
         seed=seed,
+        shapes=_shapes(shapes),
+        ranges=_ranges(ranges),
         device=device,
         precision=precision,
         memory=memory,
@@ -149,6 +172,7 @@ def capture_command(
         first = ", ".join(names[:_SHOWN])
         more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
         say_note(f"not captured: {first}{more}: {reason}")
+    _say_doubts(result)
     say(
         f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
         f"of {result.model} run by {result.executor}"
@@ -178,6 +202,45 @@ def _write_driver(context: click.Context, file: Path | None) -> None:
     write_tfdbg_driver(file)
     say(f"{file}: copy it to the machine with TensorFlow 1; --help says how it is used")
     context.exit()
+
+
+def _say_doubts(result: CaptureResult) -> None:
+    """Say what makes the dump a poor golden side."""
+    if result.nonfinite:
+        many = f"{len(result.nonfinite)} of {counted(result.tensors, 'tensor')}"
+        say_doubt(
+            f"{many} have NaN or infinities, the first is {result.nonfinite[0]}: give other "
+            "--inputs, or a --range"
+        )
+    if result.guessed:
+        listed = ", ".join(result.guessed)
+        say_note(f"the unknown sizes of {listed} were taken as 1: --shape NAME=SIZES gives others")
+
+
+def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, tuple[int, ...]] = {}
+    for text in given:
+        name, _, sizes = text.rpartition("=")
+        parts = [part.strip() for part in sizes.strip("[]()").replace("x", ",").split(",")]
+        parts = [part for part in parts if part]
+        if not name or not all(part.isdecimal() and len(part) < 10 for part in parts):
+            raise InputError(f"{text!r} is no shape", hint="--shape NAME=1,3,224,224")
+        found[name] = tuple(map(int, parts))
+    return found
+
+
+def _ranges(given: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    found: dict[str, tuple[float, float]] = {}
+    for text in given:
+        name, _, ends = text.rpartition("=")
+        low, _, high = ends.partition("..")
+        try:
+            found[name] = float(low), float(high)
+        except ValueError:
+            raise InputError(f"{text!r} is no range", hint="--range NAME=0..255") from None
+        if not -math.inf < found[name][0] <= found[name][1] < math.inf:
+            raise InputError(f"{text!r} is no range", hint="--range NAME=0..255")
+    return found
 
 
 def _files(inputs: tuple[str, ...]) -> dict[str, Path]:

@@ -26,10 +26,10 @@ _SURE = {Confidence.SURE: "sure", Confidence.MAYBE: "maybe"}
 @click.argument(
     "paths",
     nargs=-1,
-    required=True,
     metavar="PATH...",
     type=click.Path(path_type=Path, readable=False),
 )
+@click.option("--formats", is_flag=True, help="List what can be read, and do nothing else.")
 @click.option(
     "--pairs",
     is_flag=True,
@@ -44,7 +44,9 @@ _SURE = {Confidence.SURE: "sure", Confidence.MAYBE: "maybe"}
     help="How long to look for pairs.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def detect_command(paths: tuple[Path, ...], pairs: bool, seconds: float, as_json: bool) -> int:
+def detect_command(
+    paths: tuple[Path, ...], formats: bool, pairs: bool, seconds: float, as_json: bool
+) -> int:
     """Say what each PATH is: which graphs and dumps, how sure that is, and why.
 
     Of a folder also the graphs in the files right in it are listed, and every dump below it.
@@ -52,6 +54,10 @@ def detect_command(paths: tuple[Path, ...], pairs: bool, seconds: float, as_json
     """
     from divergraph.api.detect import detect
 
+    if formats:
+        return _list_formats(as_json=as_json)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH...'.")
     if pairs:
         return _detect_pairs(paths, seconds, as_json=as_json)
     found = [detect(path) for path in paths]
@@ -62,6 +68,20 @@ def detect_command(paths: tuple[Path, ...], pairs: bool, seconds: float, as_json
             for line in _lines(each):
                 say(line)
     return BAD_INPUT.exit_code if any(each.problem for each in found) else 0
+
+
+def _list_formats(*, as_json: bool) -> int:
+    from divergraph.api.detect import formats
+
+    found = formats()
+    if as_json:
+        print_json({"graphs": dict(found.graphs), "dumps": dict(found.dumps)})
+        return 0
+    for title, listed in (("graphs", found.graphs), ("dumps", found.dumps)):
+        say(f"{title}:")
+        for name, reads in listed.items():
+            say(f"  {name:16}  {reads}")
+    return 0
 
 
 def _detect_pairs(paths: tuple[Path, ...], seconds: float, *, as_json: bool) -> int:

@@ -257,6 +257,8 @@ def capture_json(result: CaptureResult) -> dict[str, Json]:
         "tensors": result.tensors,
         "bytes": result.bytes,
         "left_out": [record_json(each) for each in result.left_out],
+        "guessed": list(result.guessed),
+        "nonfinite": list(result.nonfinite),
     }
 
 

@@ -166,6 +166,8 @@ class _Unpickler(pickle.Unpickler):
         known = _FUNCTIONS.get(f"{module} {name}")
         if known is not None:
             return known
+        if module == "torch" and (element := named_dtype(name)) is not None:
+            return element
         storage = name.rpartition(".")[2]
         if storage.endswith("Storage"):
             dtype = named_dtype(storage.removesuffix("Storage"))
@@ -206,8 +208,18 @@ def _of_parameter(tensor: Any, *_: Any) -> Any:
     return tensor
 
 
+def _rebuilt_of_bytes(storage: Any, *told: Any) -> _Tensor:
+    """Of the newer types, float8 among them: a storage of bytes, with the type beside it."""
+    dtype = told[5] if len(told) > 5 else None
+    if not isinstance(storage, _Storage) or not isinstance(dtype, DType):
+        raise ValueError("a tensor without a type of elements")  # noqa: TRY004 - the file is wrong
+    return _rebuilt(_Storage(dtype, storage.key), *told[:3])
+
+
 _FUNCTIONS = {
     "collections OrderedDict": tuple,  # of hooks, always empty
     "torch._utils _rebuild_parameter": _of_parameter,
     "torch._utils _rebuild_tensor_v2": _rebuilt,
+    "torch._utils _rebuild_tensor_v3": _rebuilt_of_bytes,
+    "torch.storage UntypedStorage": DType.UINT8,
 }

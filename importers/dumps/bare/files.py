@@ -97,6 +97,16 @@ def finder_of(file: str, path: Path, form: RawForm) -> Finder | None:
     return None
 
 
+def bare_kind(file: str) -> str:
+    """The kind of a file of this name that holds tensors and names no op; empty for others."""
+    if file.endswith((NPZ, *_TORCH)):
+        return "npz" if file.endswith(NPZ) else "torch"
+    if _EVENT.fullmatch(file):
+        return "tfdbg"
+    told = _TOLD_RAW.fullmatch(file.removesuffix(_RAW)) if file.endswith(_RAW) else None
+    return "raw" if told is not None and _named(told["dtype"]) is not None else ""
+
+
 def _is_dump(file: str) -> bool:
     if file.startswith((OPDEBUG, EXCEPTION)) or file.endswith((".csv", ".txt", ".log")):
         return False

@@ -20,7 +20,7 @@ class Net(nn.Cell):
         self.top = ops.TopK(sorted=True)
 
     def construct(self, x):
-        if ops.reduce_sum(x) > 0:
+        if ops.reduce_sum(x) > 0:  # noqa: SIM108 - the compiler makes two functions of it
             y = self.fc(x)
         else:
             y = self.fc(-x)

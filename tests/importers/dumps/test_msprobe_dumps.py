@@ -93,6 +93,15 @@ def torch_tensor(array, *, start=0, strides=None, kind=None, elements=None):
     return Call(REBUILD, storage, start, array.shape, steps, False, empty)
 
 
+def torch_bytes_tensor(array, kind):
+    """As torch saves its newer types: a storage of bytes, the type beside it."""
+    storage = Storage("UntypedStorage", "0", array.size)
+    storage.parts[1].module = "torch.storage"
+    steps = tuple(step // array.itemsize for step in array.strides)
+    told = (storage, 0, array.shape, steps, False, Call(Global("collections", "OrderedDict")))
+    return Call(Global("torch._utils", "_rebuild_tensor_v3"), *told, Global("torch", kind))
+
+
 def torch_file(path, value, data, compression=zipfile.ZIP_STORED, order=b"little"):
     file = io.BytesIO()
     TorchPickler(file, 2).dump(value)
@@ -343,3 +352,13 @@ def test_a_file_name_that_is_no_text_is_told(tmp_path, graph):
     assert "neither values nor statistics" in problem.detail
     (tensor,) = find_tensors(tmp_path).tensors
     assert "neither values nor statistics" in tensor.damage
+
+
+@pytest.mark.parametrize(("kind", "bits"), [("float8_e4m3fn", 0x38), ("float8_e5m2", 0x3C)])
+def test_tensors_of_8_bit_floats_are_read(tmp_path, kind, bits):
+    ones = np.full((2, 3), bits, np.uint8)
+    path = torch_file(tmp_path / "t.pt", torch_bytes_tensor(ones, kind), ones.tobytes())
+    with open_dump(path) as (fd, size):
+        tensor = read_torch(fd, size)
+    assert tensor.dtype == kind
+    np.testing.assert_array_equal(read_array(tensor.ref(path, ("t", OUT, 0))), np.ones((2, 3)))
