@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from graphstore.errors import ImportFormatError
-from importers.kept import MAX_TEXT
 from importers.proto.text_reader import Buffer
 from importers.proto.values import BinarySpan, Value
 from importers.proto.wire import BLOCK, FIXED32, FIXED64, VARINT, WireError, read_varint, walk
@@ -22,6 +21,9 @@ MAX_DEPTH = 64
 
 MAX_FIELDS = 1_000_000
 """Fields of one block; more are damage, as each costs many times its bytes in memory."""
+
+MAX_TEXT_BYTES = 1 << 15
+"""A text longer than this stays in the file; what is kept of texts is far shorter."""
 
 MAX_LIST_BYTES = 1 << 16
 """A packed list longer than this is a table, which nobody looks at: it stays in the file."""
@@ -140,7 +142,7 @@ class SchemaReader:
     def _block(self, field: _Field, at: int, size: int, found: Read, depth: int) -> None:
         if field.holds not in _SCALARS:
             found.append((field.name, self._message(field, at, size, depth + 1)))
-        elif field.holds == "text" and size <= 8 * MAX_TEXT:
+        elif field.holds == "text" and size <= MAX_TEXT_BYTES:
             read = self._buffer[at : at + size].decode("utf-8", "backslashreplace")
             found.append((field.name, read))
         elif field.holds in ("text", "binary") or size > MAX_LIST_BYTES:
