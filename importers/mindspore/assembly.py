@@ -48,7 +48,7 @@ class Value:
 
 
 @dataclass(slots=True)
-class Node:
+class AnfNode:
     """One node as its file says. ``key`` is what other nodes of the body call it."""
 
     key: str
@@ -62,11 +62,11 @@ class Node:
 
 
 @dataclass(slots=True)
-class Body:
+class FunctionBody:
     """One function of the file; the first one is the root."""
 
     name: str = ""
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[AnfNode] = field(default_factory=list)
     inputs: dict[str, Value] = field(default_factory=dict)
     weights: dict[str, Value] = field(default_factory=dict)
     literals: dict[str, AttrValue] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Body:
 
 
 def assemble(
-    bodies: Sequence[Body],
+    bodies: Sequence[FunctionBody],
     path: Path,
     sha256: str,
     *,
@@ -88,7 +88,7 @@ def assemble(
 
 
 class _Assembly:
-    def __init__(self, bodies: Sequence[Body]) -> None:
+    def __init__(self, bodies: Sequence[FunctionBody]) -> None:
         self._bodies = bodies
         self._ids = UniqueIds()
         self._owners: dict[str, str] = {}
@@ -102,7 +102,7 @@ class _Assembly:
         for name, owner in self._owners.items():
             self._owned.setdefault(owner, []).append(name)
 
-    def _named(self, number: int, body: Body) -> dict[str, TensorRef]:
+    def _named(self, number: int, body: FunctionBody) -> dict[str, TensorRef]:
         """The output of each node of *body* by its key."""
         inside = body.name if number else ""
         found: dict[str, TensorRef] = {}
@@ -144,7 +144,7 @@ class _Assembly:
             sha256=sha256,
         )
 
-    def _ops(self, number: int, body: Body) -> list[Op]:
+    def _ops(self, number: int, body: FunctionBody) -> list[Op]:
         places = self._places[number]
         states = {node.key for node in body.nodes if node.type in _STATE}
         return [
@@ -156,8 +156,8 @@ class _Assembly:
     def _op(
         self,
         at: int,
-        node: Node,
-        body: Body,
+        node: AnfNode,
+        body: FunctionBody,
         places: Mapping[str, TensorRef],
         states: set[str],
         inside: str,
@@ -192,7 +192,9 @@ class _Assembly:
             sequence=at,
         )
 
-    def _input(self, key: str, node: Node, body: Body, places: Mapping[str, TensorRef]) -> InputRef:
+    def _input(
+        self, key: str, node: AnfNode, body: FunctionBody, places: Mapping[str, TensorRef]
+    ) -> InputRef:
         producer = places.get(key)
         if producer is None:
             if key not in body.inputs and key not in body.weights:
@@ -234,19 +236,19 @@ class _Assembly:
         ]
 
 
-def _originals(node: Node) -> tuple[str, ...] | None:
+def _originals(node: AnfNode) -> tuple[str, ...] | None:
     """The ops the backend made it of, where it says so: empty for one that it inserted."""
     told = node.attrs.get(_ORIGINAL_NAMES)
     return tuple(map(str, told)) if isinstance(told, tuple) else None
 
 
-def _weights_of(body: Body) -> dict[str, Value]:
+def _weights_of(body: FunctionBody) -> dict[str, Value]:
     """Its parameters with a value of their own: those called so, and those that are loaded."""
     loaded = {key for node in body.nodes if node.type == _READS_WEIGHT for key in node.inputs[:1]}
     return body.weights | {name: v for name, v in body.inputs.items() if name in loaded}
 
 
-def _picked(node: Node, body: Body) -> int:
+def _picked(node: AnfNode, body: FunctionBody) -> int:
     """Which member of a tuple *node* takes: 0 for all ops that take no tuple apart."""
     if node.type not in _PICKS or len(node.inputs) < 2:
         return 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, DType, ModelGraph
 from importers.kept import kept_list, kept_text
-from importers.mindspore.assembly import Body, Node, Value, assemble
+from importers.mindspore.assembly import AnfNode, FunctionBody, Value, assemble
 from importers.proto.schema_reader import SchemaReader, schema
 from importers.proto.text_reader import Buffer
 from importers.proto.values import BinarySpan, Fields, message, number, text, truth, whole
@@ -66,8 +66,8 @@ def _graph_span(reader: SchemaReader, path: Path, buffer: Buffer) -> BinarySpan:
     raise ImportFormatError(path, "the file holds no graph", offset=0)
 
 
-def _body(reader: SchemaReader, span: BinarySpan) -> Body:
-    body = Body()
+def _body(reader: SchemaReader, span: BinarySpan) -> FunctionBody:
+    body = FunctionBody()
     returned: list[str] = []
     for name, value, at in reader.top("GraphProto", span):
         with reader.told(at):
@@ -87,7 +87,7 @@ def _body(reader: SchemaReader, span: BinarySpan) -> Body:
     return body
 
 
-def _node(fields: Fields) -> Node:
+def _node(fields: Fields) -> AnfNode:
     told = {key: value for key, value in fields if key not in (b"input", b"attribute")}
     key = text(told.get(b"name", ""))
     kind = text(told.get(b"op_type", ""))
@@ -98,7 +98,7 @@ def _node(fields: Fields) -> Node:
             attrs[text(entry.get(b"name", ""))] = _attr(message(entry.get(b"value", [])))
     if b"instance_name" in told:
         attrs["instance_name"] = kept_text(text(told[b"instance_name"]))
-    return Node(
+    return AnfNode(
         key,
         text(told.get(b"full_name", "")) or "/".join(filter(None, (_scope(told), f"{kind}-{key}"))),
         kind,
@@ -116,7 +116,7 @@ def _named(value: Read) -> str:
     return text(dict(message(value)).get(b"name", ""))
 
 
-def _parameter(fields: Fields, body: Body) -> None:
+def _parameter(fields: Fields, body: FunctionBody) -> None:
     told = dict(fields)
     name = text(told.get(b"name", ""))
     kinds = _types(message(told[b"type"])) if b"type" in told else [Value()]

@@ -13,7 +13,7 @@ from pathlib import Path
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, ModelGraph, Shape
 from importers.kept import kept_text
-from importers.mindspore.assembly import Body, Node, Value, assemble
+from importers.mindspore.assembly import AnfNode, FunctionBody, Value, assemble
 from importers.number_formats import named_dtype
 from importers.source import mapped, sha256
 
@@ -55,11 +55,11 @@ class _Reading:
         self._entry = ""
         self._parameters: dict[str, tuple[str, Value, bool]] = {}
         self._called: dict[str, str] = {}
-        self._bodies: list[Body] = []
-        self._node: Node | None = None
+        self._bodies: list[FunctionBody] = []
+        self._node: AnfNode | None = None
         self._inside = False
 
-    def bodies(self) -> list[Body]:
+    def bodies(self) -> list[FunctionBody]:
         """The functions read, the entry first."""
         if not any(body.nodes for body in self._bodies):
             raise ImportFormatError(self._path, "the IR has no nodes", line=1)
@@ -103,8 +103,8 @@ class _Reading:
             self._bodies.append(self._new_body(found[1], found[2]))
             self._inside = True
 
-    def _new_body(self, name: str, signature: str) -> Body:
-        body = Body(name)
+    def _new_body(self, name: str, signature: str) -> FunctionBody:
+        body = FunctionBody(name)
         for argument in _ARGUMENT.findall(signature):
             body.inputs.setdefault(argument.partition("_")[2], Value())
         return body
@@ -116,7 +116,7 @@ class _Reading:
         number, _, name = reference.partition("_")
         return self._called.setdefault(number, name)
 
-    def _read_node(self, key: str, name: str | None, rest: str, *, number: int) -> Node:
+    def _read_node(self, key: str, name: str | None, rest: str, *, number: int) -> AnfNode:
         start = rest.find("(")
         end = _closing(rest, start) if start >= 0 else -1
         if end < 0:
@@ -130,7 +130,7 @@ class _Reading:
         for given in _split(rest[start + 1 : end]):
             inputs.append(self._argument(given, key, len(inputs)))
         attrs = _attrs(rest[end + 1 :])
-        return Node(key, f"{kind}-{name or key[1:]}", kind, inputs, [Value()], attrs)
+        return AnfNode(key, f"{kind}-{name or key[1:]}", kind, inputs, [Value()], attrs)
 
     def _argument(self, given: str, key: str, position: int) -> str:
         """What an op is given: a value by its name, or a literal of a name of its own."""
@@ -141,7 +141,7 @@ class _Reading:
         self._bodies[-1].literals[own] = int(literal[1]) if literal else kept_text(given)
         return own
 
-    def _take_detail(self, line: str, node: Node) -> None:
+    def _take_detail(self, line: str, node: AnfNode) -> None:
         if (found := _FULL_NAME.match(line)) is not None:
             node.name = found[1]
         elif line.lstrip().startswith(": (<") and "->" in line and node.outputs == [Value()]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from graphstore.errors import ImportFormatError
 from graphstore.model import AttrValue, DType, ModelGraph
 from importers.kept import kept_list, kept_text
-from importers.mindspore.assembly import Body, Node, Value, assemble
+from importers.mindspore.assembly import AnfNode, FunctionBody, Value, assemble
 from importers.proto.schema_reader import SchemaReader, schema
 from importers.proto.values import BinarySpan, Fields, message, number, text, whole
 from importers.proto.values import Value as Read
@@ -81,7 +81,7 @@ def read_mindir(path: Path) -> ModelGraph:
         return assemble(bodies, path, sha256(buffer), form="mindir", attrs=attrs)
 
 
-def _tie(bodies: list[Body]) -> None:
+def _tie(bodies: list[FunctionBody]) -> None:
     """Tell calls of functions from values; constants are written in one function for all."""
     names = {body.name for body in bodies[1:]}
     literals = {key: value for body in bodies for key, value in body.literals.items()}
@@ -104,9 +104,9 @@ class _Body:
     ) -> None:
         self._reader = reader
         self._primitives = primitives
-        self._body = Body()
+        self._body = FunctionBody()
 
-    def read(self, span: BinarySpan) -> Body:
+    def read(self, span: BinarySpan) -> FunctionBody:
         """The graph at *span*."""
         for name, value, at in self._reader.top("GraphProto", span):
             with self._reader.told(at):
@@ -147,7 +147,7 @@ class _Body:
             attrs = {**known, **attrs}
         attrs.pop(_SHAPE, None)
         self._body.nodes.append(
-            Node(
+            AnfNode(
                 key,
                 text(told.get(b"domain", "")).removeprefix("0") or key.rpartition(":")[0] or key,
                 kind,
@@ -157,7 +157,7 @@ class _Body:
             )
         )
 
-    def _shortened(self) -> Body:
+    def _shortened(self) -> FunctionBody:
         """The body with its values called as the user does: without the function's name."""
         body, prefix = self._body, f"{self._body.name}:"
         body.inputs = {key.removeprefix(prefix): value for key, value in body.inputs.items()}
