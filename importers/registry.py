@@ -21,6 +21,8 @@ from importers.contract import (
     OptionImporter,
 )
 from importers.proto.text_reader import outline
+from importers.results.table import ResultKind
+from importers.results.table import kind_of as results_of
 from importers.source import read_head
 
 _PYTORCH = "a PyTorch file (.pt, .pth)"
@@ -63,6 +65,7 @@ _IN_ZIPS = (
     (re.compile(rb"[^/\0]+/(?:data\.pkl|constants\.pkl|byteorder|\.format_version)"), _PYTORCH),
     (re.compile(rb"(?:config|metadata)\.json"), _KERAS),
     (re.compile(rb"[^/\0]+\.npy"), "an .npz archive of arrays"),
+    (re.compile(rb"\[Content_Types\]\.xml|(?:xl|docProps|_rels)/.*"), "an .xlsx workbook"),
 )
 """Names of first entries, and what the archive with them is."""
 _HINTS = {
@@ -80,6 +83,12 @@ _HINTS = {
     "a 7z archive": "unpack it first: 7z x FILE",
     "a zip archive": "unpack it first: unzip FILE -d FOLDER",
     "a tar archive": "unpack it first: tar -xf FILE",
+    **{
+        f"a table of results of {kind}": "divergraph open FILE makes a run of it"
+        for kind in ResultKind
+    },
+    "an .xlsx workbook": "divergraph open FILE makes a run of msprobe's results",
+    "an SQLite database": "of msprobe's .vis.db give the folders it was made of",
     "an .npz archive of arrays": "diff compares it; it is no graph",
     "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
     "a Caffe solver": "give the net it names",
@@ -119,6 +128,8 @@ def _foreign_name(path: Path, head: bytes) -> str:
     if stripped[:1] in (b"{", b"["):
         passes = fusion_result.detect(path, head).confidence is Confidence.SURE
         return _FUSION_RESULT if passes else "a JSON text"
+    if (table := results_of(head)) is not None:
+        return f"a table of results of {table}"
     names = outline(head)
     if (b"base_lr",) in names or (b"train_net",) in names or (b"solver_mode",) in names:
         return "a Caffe solver"

@@ -216,12 +216,16 @@ def compare_own_part(
 
 
 def analysed(
-    source: GraphStore | RunData, name: str, options: RootCauseOptions, progress: Progress
+    source: GraphStore | RunData,
+    name: str,
+    options: RootCauseOptions,
+    progress: Progress,
+    thresholds: Path | None = None,
 ) -> RunData:
-    """A run with its root cause found again; in a store, the run is replaced."""
+    """A run judged again, its root cause found again; in a store, the run is replaced."""
     if isinstance(source, RunData):
-        return analysed_again(source, options, progress)
-    return analyse_stored(source, name, options, progress)
+        return analysed_again(source, options, progress, thresholds)
+    return analyse_stored(source, name, options, progress, thresholds)
 
 
 def _chosen(given: str | Iterable[int] | None, option: str) -> Chosen | None:

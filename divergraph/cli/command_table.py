@@ -38,6 +38,9 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "dumps": ListedCommand(
             "cli.make.dumps_command", "List the dumps of a folder: times, ranks, models, steps."
         ),
+        "open": ListedCommand(
+            "cli.make.open_command", "Open the result table of another tool as a run."
+        ),
         "import": ListedCommand("cli.make.import_command", "Read a graph file into the store."),
         "capture": ListedCommand(
             "cli.make.capture_command", "Run a model here and dump every tensor: the golden side."

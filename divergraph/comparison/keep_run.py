@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.comparison.again import analysed_again
@@ -78,7 +79,7 @@ def compare_into(
     if name is not None:
         store.save_run(data, replace=replace_it)
         return data, True
-    return _saved_under_fresh_name(store, data), True
+    return saved_under_fresh_name(store, data), True
 
 
 def analyse_stored(
@@ -86,8 +87,11 @@ def analyse_stored(
     name: str,
     options: RootCauseOptions = DEFAULT_OPTIONS,
     progress: Progress = NO_PROGRESS,
+    thresholds: Path | None = None,
 ) -> RunData:
     """Find the root cause in a run kept before, and keep the run with it in one step.
+
+    With *thresholds* its tensors are judged by these first.
 
     Raises:
         UnknownNameError: no run of this name.
@@ -95,7 +99,7 @@ def analyse_stored(
         StoreError: the store cannot be read or written.
     """
     store.check_writable()
-    data = analysed_again(store.run_data(name), options, progress)
+    data = analysed_again(store.run_data(name), options, progress, thresholds)
     progress.stage("writing the run")
     store.save_run(data, replace=True)
     return data
@@ -105,7 +109,7 @@ def _named(data: RunData, name: str) -> RunData:
     return replace(data, run=replace(data.run, name=name))
 
 
-def _saved_under_fresh_name(store: GraphStore, data: RunData) -> RunData:
+def saved_under_fresh_name(store: GraphStore, data: RunData) -> RunData:
     """Another process may take the name while ours is being written: then the next one."""
     while True:
         data = _named(data, fresh_name(store))

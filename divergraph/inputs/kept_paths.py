@@ -16,6 +16,9 @@ def with_folder(inputs: Mapping[str, str]) -> dict[str, str]:
     return {**inputs, _FOLDER: str(Path.cwd())}
 
 
+RESULT = "result"
+"""The table of another tool that a run was opened from."""
+
 FILES = ("golden", "golden_dump", "device", "device_dump")
 """What every run was made of."""
 
@@ -31,7 +34,10 @@ def kept_path(run: Run, what: str) -> Path:
     """
     given = run.inputs.get(what, "")
     if not given:
-        raise InputError(f"run {run.name!r} does not say where its {what} was")
+        hint = ""
+        if table := run.inputs.get(RESULT):
+            hint = f"it was opened from {table}: compare the dumps themselves for that"
+        raise InputError(f"run {run.name!r} does not say where its {what} was", hint=hint)
     then = Path(run.inputs.get(_FOLDER, ""), given)
     found = next((path for path in (then, Path(given)) if path.exists()), None)
     if found is None:

@@ -46,14 +46,14 @@ FORMS: Mapping[str, FormPlan] = {
     "import": FormPlan({"The graph": ("path", "name", "replace_it")}),
     "capture": FormPlan(
         {
-            "The model": ("model", "output", "inputs", "seed", "replace_it"),
+            "The model": ("model", "output", "inputs", "seed", "shapes", "ranges", "replace_it"),
             "How it runs": ("device", "precision", "memory"),
             "Its weights": ("weights", "checkpoint", "variables", "train_op"),
         },
         hidden=("only_coverage", "write_tfdbg_driver"),
         needed=("output",),
     ),
-    "analyse": FormPlan({"The run": ("run",), "How": (*_JUDGED, "memory")}),
+    "analyse": FormPlan({"The run": ("run",), "How": (*_JUDGED, "thresholds", "memory")}),
     "minimize": FormPlan(
         {
             "Where": ("run", "starts", "ends", "output"),

@@ -44,11 +44,13 @@ class ComparedRun(RunAnswers):
         guilty: float = GUILTY,
         precision: str = "auto",
         memory: int = 1024,
+        thresholds: AnyPath | None = None,
         progress: ProgressOption = None,
     ) -> ComparedRun:
         """The run with its root cause found once more, by these limits; kept if this one is.
 
-        Arguments are those of ``compare``. Models and dumps must lie where they were.
+        Arguments are those of ``compare``. Models and dumps must lie where they were, but for
+        *thresholds* of a run whose origins were found by thresholds.
 
         Raises:
             InputError: files are gone or others, or limits contradict each other.
@@ -57,11 +59,13 @@ class ComparedRun(RunAnswers):
         from divergraph.api.compare import analysed
 
         options = root_cause_of(suspect, guilty, precision, memory)
+        limits = optional_path(thresholds)
         with telling(progress) as told:
             if self._kept:
-                data = analysed(self._asked(), self._name, options, told)
+                data = analysed(self._asked(), self._name, options, told, limits)
                 return ComparedRun(self._name, store=self._asked(), data=data)
-            return ComparedRun(self._name, data=analysed(self.data, self._name, options, told))
+            data = analysed(self.data, self._name, options, told, limits)
+            return ComparedRun(self._name, data=data)
 
     def blame(
         self,

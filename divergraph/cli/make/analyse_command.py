@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from divergraph.cli.options import common, opened, print_json, root_cause_options
@@ -13,10 +15,17 @@ from divergraph.present.json.shapes import run_json
 
 @click.command("analyse")
 @click.argument("run")
+@click.option(
+    "--thresholds",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="FILE",
+    help="TOML file with other limits; a run without root cause needs no files for that.",
+)
 @root_cause_options
 @common
 def analyse_command(
     run: str,
+    thresholds: Path | None,
     suspect: float,
     guilty: float,
     precision: str,
@@ -32,7 +41,12 @@ def analyse_command(
 
     with opened(store) as opened_store:
         analysed = ComparedRun(run, store=opened_store).analyse(
-            suspect=suspect, guilty=guilty, precision=precision, memory=memory, progress=True
+            suspect=suspect,
+            guilty=guilty,
+            precision=precision,
+            memory=memory,
+            thresholds=thresholds,
+            progress=True,
         )
     data = analysed.data
     tell_kept(data.run.name)

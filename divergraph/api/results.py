@@ -1,0 +1,49 @@
+"""Tables of results that other tools wrote, opened as runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from divergraph.api.arguments import AnyPath, optional_path
+from divergraph.api.runs.compared_run import ComparedRun
+from divergraph.api.store import AnyStore, opened_for_keeping
+from divergraph.comparison.keep_run import check_name_free, saved_under_fresh_name
+from divergraph.comparison.opened_result import open_result as opened_table
+
+
+def open_result(
+    table: AnyPath,
+    *,
+    device: AnyPath | None = None,
+    thresholds: AnyPath | None = None,
+    store: AnyStore | None = None,
+    run: str | None = None,
+    replace_it: bool = False,
+) -> ComparedRun:
+    """The run that a result table of msaccucmp (``result_*.csv``) or msprobe
+    (``compare_result*.csv`` or ``.xlsx``) tells of; kept in *store* if one is given.
+
+    *device* is the graph of the device's model; without it ops follow each other as the rows do.
+    *thresholds* judge the metrics of the table.
+
+    Raises:
+        InputError: no such table, a graph of other ops, or the name *run* is taken.
+        StoreError: the store cannot be written.
+    """
+    graph, limits = optional_path(device), optional_path(thresholds)
+    if store is None:
+        data = opened_table(Path(table), device=graph, thresholds=limits)
+        name = run or data.run.name
+        return ComparedRun(name, data=replace(data, run=replace(data.run, name=name)))
+    kept = opened_for_keeping(store)
+    kept.check_writable()
+    if run is not None:
+        check_name_free(kept, run, replace_it=replace_it)
+    data = opened_table(Path(table), device=graph, thresholds=limits)
+    if run is None:
+        data = saved_under_fresh_name(kept, data)
+    else:
+        data = replace(data, run=replace(data.run, name=run))
+        kept.save_run(data, replace=replace_it)
+    return ComparedRun(data.run.name, store=kept, data=data)

@@ -1,0 +1,198 @@
+"""A run from the table of results that another tool wrote: to browse, and to be advised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from divergraph.consistency.stored_run import run_findings
+from divergraph.inputs.kept_paths import RESULT, with_folder
+from divergraph.inputs.sources import load_graph
+from divergraph.metrics.limits.thresholds import load_thresholds
+from divergraph.text.words import counted
+from divergraph.thresholds.judged_again import judged_again
+from divergraph.thresholds.verdicts import count
+from divergraph.version import __version__
+from graphstore.contract import RunData
+from graphstore.errors import InputError
+from graphstore.model import (
+    Comparison,
+    Framework,
+    GraphKind,
+    InputRef,
+    LineageLink,
+    LineageRule,
+    Method,
+    ModelGraph,
+    Op,
+    OpState,
+    Reason,
+    Run,
+    Tensor,
+    TensorIO,
+    TensorRef,
+    Verdict,
+)
+from graphstore.traverse.topological_order import graph_arrays
+from importers.results.rows import ResultRow, result_rows
+from importers.results.table import ResultKind, read_table
+from importers.source import mapped, sha256
+
+_IN_ORDER = (
+    "the table names no edges: ops are taken to run one after the other, as its rows stand; "
+    "--device GRAPH gives the graph"
+)
+
+
+def open_result(
+    path: Path, *, device: Path | None = None, thresholds: Path | None = None, name: str = "run"
+) -> RunData:
+    """The run that the table in *path* tells of, judged by *thresholds* (default: ours).
+
+    *device* is the graph of the device's model; without it the ops are in the order of the rows.
+
+    Raises:
+        InputError: no such table, or a graph with none of its ops.
+    """
+    limits = load_thresholds(thresholds)
+    table = read_table(path)
+    rows = list(result_rows(table))
+    if not rows:
+        raise InputError("the table lists no tensor", where=str(path))
+    with mapped(path) as buffer:
+        digest = sha256(buffer)
+    warnings: list[str] = []
+    if device is None:
+        graph = _graph_of(rows, path, digest, table.kind)
+        warnings.append(_IN_ORDER)
+    else:
+        graph = load_graph(device, None, "device").graph
+    known = graph.op_index()
+    by_name = {op.name: op.id for op in graph.ops} | {op: op for op in known}
+    strange = {row.op for row in rows} - by_name.keys()
+    if len(strange) == len({row.op for row in rows}):
+        raise InputError("no op of the table is in this graph", where=str(device))
+    if strange:
+        listed = ", ".join(sorted(strange)[:3])
+        warnings.append(f"{counted(len(strange), 'op')} of the table not in the graph: {listed}")
+    rows = [row for row in rows if row.op in by_name]
+    comparisons = tuple(_comparison(row, by_name[row.op]) for row in rows)
+    ids = graph_arrays(graph).ids
+    run = Run(
+        name=name,
+        golden=_golden_of(rows, path, digest).id,
+        device=graph.id,
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        verdict=Verdict.NOT_COMPARED,
+        method=Method.THRESHOLDS,
+        counts=count(len(ids), comparisons),
+        thresholds=limits.as_mapping(),
+        inputs=with_folder({RESULT: str(path), "device": str(device or "")}),
+        warnings=tuple(warnings),
+        version=__version__,
+    )
+    states = dict.fromkeys(ids, OpState.NOT_COMPARED)
+    golden = _golden_of(rows, path, digest)
+    links = tuple(_links(rows, by_name))
+    data = judged_again(RunData(run, golden, graph, links, comparisons, states, ()), limits)
+    return replace(data, findings=tuple(run_findings(data, graph_arrays(graph))))
+
+
+def _graph_of(rows: Sequence[ResultRow], path: Path, digest: str, kind: ResultKind) -> ModelGraph:
+    """The device's ops in the order of the rows, each after the one before."""
+    outputs: dict[str, dict[int, ResultRow]] = {}
+    first: dict[str, ResultRow] = {}
+    for row in rows:
+        first.setdefault(row.op, row)
+        ports = outputs.setdefault(row.op, {})
+        if row.io is TensorIO.OUTPUT and row.port >= 0:
+            ports.setdefault(row.port, row)
+    ops: list[Op] = []
+    for number, (name, row) in enumerate(first.items()):
+        ports = outputs[name]
+        ops.append(
+            Op(
+                id=name,
+                name=name,
+                type=row.type,
+                inputs=(InputRef(f"{ops[-1].id}:0", TensorRef(ops[-1].id, 0)),) if ops else (),
+                outputs=tuple(
+                    _tensor(name, port, ports.get(port))
+                    for port in range(max(ports, default=-1) + 1)
+                ),
+                original_names=row.originals,
+                sequence=number,
+            )
+        )
+    ascend = kind is ResultKind.MSACCUCMP
+    return ModelGraph(
+        name=path.stem,
+        kind=GraphKind.DEVICE,
+        framework=Framework.ASCEND if ascend else Framework.PYTORCH,
+        format=f"{kind}_result",
+        ops=tuple(ops),
+        source=str(path),
+        sha256=digest,
+    )
+
+
+def _golden_of(rows: Sequence[ResultRow], path: Path, digest: str) -> ModelGraph:
+    """The originals that the table names, without edges."""
+    names = dict.fromkeys(name for row in rows for name in row.originals)
+    ops = tuple(
+        Op(id=name, name=name, type="", outputs=(Tensor(f"{name}:0"),), sequence=number)
+        for number, name in enumerate(names)
+    )
+    return ModelGraph(
+        name=f"{path.stem}.golden",
+        kind=GraphKind.ORIGINAL,
+        framework=Framework.PYTORCH,
+        format="result",
+        ops=ops,
+        source=str(path),
+        sha256=digest,
+    )
+
+
+def _tensor(op: str, port: int, row: ResultRow | None) -> Tensor:
+    if row is None:
+        return Tensor(f"{op}:{port}")
+    return Tensor(f"{op}:{port}", row.device_dtype, row.shape)
+
+
+def _links(rows: Sequence[ResultRow], ids: dict[str, str]) -> list[LineageLink]:
+    pairs = dict.fromkeys((ids[row.op], name) for row in rows for name in row.originals)
+    return [LineageLink(op, name, LineageRule.ORIGINAL_NAMES) for op, name in pairs]
+
+
+def _comparison(row: ResultRow, op: str) -> Comparison:
+    reason = None
+    if row.metrics is None:
+        reason = Reason.INSERTED if not row.originals else _reason(row.failure)
+    golden = TensorRef(row.originals[-1], 0) if row.originals else None
+    return Comparison(
+        op,
+        row.io,
+        row.port,
+        golden=golden,
+        rule=LineageRule.ORIGINAL_NAMES if golden else None,
+        metrics=row.metrics,
+        reason=reason,
+        detail=row.failure or row.remark,
+        shape=row.shape,
+        device_dtype=row.device_dtype,
+        golden_dtype=row.golden_dtype,
+        overflow=row.overflow,
+    )
+
+
+def _reason(failure: str) -> Reason:
+    """The reason in a sentence of the other tool, as far as it is one of ours."""
+    said = failure.lower()
+    if "shape" in said:
+        return Reason.SHAPE_MISMATCH
+    if "no dump file" in said and "my output" in said:
+        return Reason.NO_DEVICE_DUMP
+    return Reason.NO_GOLDEN_DUMP if "no dump" in said or "no bench" in said else Reason.UNMATCHED

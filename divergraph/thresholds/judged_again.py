@@ -1,0 +1,58 @@
+"""A run judged by other limits, from the metrics it keeps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from divergraph.metrics.limits.thresholds import Thresholds
+from divergraph.thresholds.starts import starts_by_limits
+from divergraph.thresholds.verdicts import (
+    count,
+    describe_origins,
+    op_states,
+    outputs_by_op,
+    verdict,
+)
+from graphstore.contract import RunData
+from graphstore.model import Comparison, Method, Op
+from graphstore.traverse.topological_order import graph_arrays
+
+
+def judged_again(data: RunData, thresholds: Thresholds) -> RunData:
+    """*data* with its levels, origins and verdict by *thresholds*; nothing is measured."""
+    ops = data.device.op_index()
+    comparisons = tuple(_level(item, ops.get(item.op), thresholds) for item in data.comparisons)
+    arrays = graph_arrays(data.device)
+    outputs = outputs_by_op(comparisons)
+    starts = starts_by_limits(arrays, data.device, comparisons, outputs)
+    origins = describe_origins(starts.origins, ops, outputs, data.links)
+    counts = count(data.run.counts.ops, comparisons)
+    run = replace(
+        data.run,
+        verdict=verdict(counts, origins, comparisons),
+        method=Method.THRESHOLDS,
+        counts=counts,
+        thresholds=thresholds.as_mapping(),
+    )
+    return replace(
+        data,
+        run=run,
+        comparisons=comparisons,
+        states=op_states(arrays.ids, outputs, frozenset(starts.origins)),
+        origins=origins,
+        suspects=(),
+    )
+
+
+def _level(item: Comparison, op: Op | None, thresholds: Thresholds) -> Comparison:
+    if item.metrics is None:
+        return item
+    found = thresholds.judge(
+        item.metrics,
+        item.figures,
+        device=item.device_dtype,
+        golden=item.golden_dtype,
+        op_type=op.type if op else "",
+        name=op.name if op else item.op,
+    )
+    return replace(item, level=found.level, failed=found.failed, limit=found.limit)

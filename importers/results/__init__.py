@@ -1,0 +1,1 @@
+"""Results that other tools wrote: their tables as rows."""

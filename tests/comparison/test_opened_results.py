@@ -1,0 +1,132 @@
+"""Result tables of other tools, opened as runs: judged, browsed, judged again."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+
+from divergraph.api.results import open_result
+from graphstore.errors import ImportFormatError, InputError
+from graphstore.model import Metric, OpState, Reason, Verdict
+
+MSACCUCMP = """\
+Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,OverFlow,\
+CosineSimilarity,MaxAbsoluteError,AccumulatedRelativeError,RelativeEuclideanDistance,\
+KullbackLeiblerDivergence,StandardDeviation,MeanAbsoluteError,RootMeanSquareError,\
+MaxRelativeError,MeanRelativeError,CompareFailReason
+0,Data,x,NaN,NaN,x,NaN,NaN,NaN,NaN,NaN,NaN,NaN,NaN,NaN,NaN,NaN,NaN,NaN,NaN,\
+There is no dump file for my output operator "x".
+1,Conv2D,conv,float16,0,"conv,relu",float32,conv:output:0,"[20,30]",NO,1.000000,0.000968,0.35,0.000209,0.0,\
+"(0.026;1.019),(0.026;1.019)",0.000143,0.000213,0.000478,0.000177,
+2,MatMulV2,dense,float16,0,dense,float32,dense:output:0,"[20,30]",YES,0.951390,1.436292,773.5,0.781296,0.0,\
+"(0.372;0.708),(0.081;0.472)",0.311511,0.374411,19109.4,4.931260,
+3,Cast,trans_Cast_1,float16,0,*,float32,trans_Cast_1:output:0,"[20,30]",NO,0.951390,1.436292,773.5,0.781296,0.0,\
+"(0.372;0.708),(0.081;0.472)",0.311511,0.374411,19109.4,4.931260,
+"""
+MSPROBE = """\
+NPU Name,Bench Name,NPU Tensor Dtype,Bench Tensor Dtype,NPU Tensor Shape,Bench Tensor Shape,Cosine,\
+MaxAbsErr,Accuracy Reached or Not,Err_message
+Functional.linear.0.forward.input.0,Functional.linear.0.forward.input.0,torch.float32,torch.float32,\
+"[3, 2]","[3, 2]",1.0,0.0,Yes,
+Functional.linear.0.forward.output.0,Functional.linear.0.forward.output.0,torch.float32,\
+torch.float32,"[3, 3]","[3, 3]",0.2,4.5,No,
+Functional.relu.0.forward.output.0,N/A,torch.float32,N/A,"[3, 3]",N/A,N/A,\
+N/A,N/A,No bench data matched.
+"""
+
+
+@pytest.fixture
+def table(tmp_path):
+    path = tmp_path / "result_1.csv"
+    path.write_text(MSACCUCMP, newline="")
+    return path
+
+
+def test_the_first_row_over_a_limit_is_the_origin(table):
+    run = open_result(table)
+    assert run.verdict is Verdict.DIVERGED
+    assert [origin.op for origin in run.data.origins] == ["dense"]
+    compared = {item.op: item for item in run.data.comparisons}
+    assert compared["dense"].overflow is True
+    assert compared["dense"].metrics.value(Metric.ROOT_MEAN_SQUARE_ERROR) == 0.374411
+    assert compared["x"].reason is Reason.NO_DEVICE_DUMP
+    assert run.data.device.op_index()["conv"].original_names == ("conv", "relu")
+    assert "one after the other" in run.data.run.warnings[0]
+
+
+def test_the_graph_of_the_device_says_where_errors_come_from(table, tmp_path):
+    graph = tmp_path / "ge_proto_00001_Build.txt"
+    ops = "".join(
+        f'op {{ name: "{name}" type: "{kind}" {given} output_desc {{ name: "y" }} }}\n'
+        for name, kind, given in (
+            ("x", "Data", ""),
+            ("conv", "Conv2D", 'input: "x:0"'),
+            ("dense", "MatMulV2", 'input: "x:0"'),
+            ("trans_Cast_1", "Cast", 'input: "conv:0"'),
+        )
+    )
+    graph.write_text(f'graph {{ name: "g"\n{ops}}}\n')
+    found = open_result(table, device=graph)
+    assert [origin.op for origin in found.data.origins] == ["dense", "trans_Cast_1"]
+    graph.write_text('graph { name: "g"\nop { name: "other" type: "Abs" }\n}\n')
+    with pytest.raises(InputError, match="no op of the table"):
+        open_result(table, device=graph)
+
+
+def test_rows_of_msprobe_are_calls(tmp_path):
+    path = tmp_path / "compare_result_1.csv"
+    path.write_text(MSPROBE)
+    run = open_result(path)
+    assert [origin.op for origin in run.data.origins] == ["Functional.linear.0.forward"]
+    assert run.data.device.op_index()["Functional.linear.0.forward"].type == "linear"
+    found = {(item.op, item.io.value): item for item in run.data.comparisons}
+    assert found["Functional.linear.0.forward", "output"].detail == "msprobe: No"
+    assert not found["Functional.relu.0.forward", "output"].compared
+
+
+def test_a_workbook_is_read_as_its_first_sheet(tmp_path):
+    rows = [
+        line.split(";") for line in ("NPU Name;Bench Name;Cosine", "a.0.output.0;a.0.output.0;0.1")
+    ]
+    cells = "".join(
+        f'<row r="{r}">'
+        + "".join(
+            f'<c r="{"ABC"[c]}{r}" t="inlineStr"><is><t>{text}</t></is></c>'
+            for c, text in enumerate(row)
+        )
+        + "</row>"
+        for r, row in enumerate(rows, 1)
+    )
+    path = tmp_path / "compare_result.xlsx"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
+        book.writestr(
+            "xl/worksheets/sheet1.xml", f"<worksheet><sheetData>{cells}</sheetData></worksheet>"
+        )
+    assert open_result(path).verdict is Verdict.DIVERGED
+    with zipfile.ZipFile(path, "w") as book:
+        book.writestr("xl/worksheets/sheet1.xml", '<!DOCTYPE a [<!ENTITY b "c">]><worksheet/>')
+    with pytest.raises(ImportFormatError, match="document type"):
+        open_result(path)
+
+
+def test_limits_can_be_changed_on_a_run_without_its_files(table, tmp_path):
+    run = open_result(table, store=tmp_path / "store", run="r")
+    limits = tmp_path / "limits.toml"
+    limits.write_text(
+        "[fail]\ncosine_similarity = 0.5\nrelative_euclidean_distance = 2.0\nworst_error = 1e9\n"
+    )
+    again = run.analyse(thresholds=limits)
+    assert again.verdict is not Verdict.DIVERGED
+    assert OpState.ORIGIN not in again.data.states.values()
+    assert again.data.run.thresholds["cosine_similarity"] == 0.5
+    with pytest.raises(InputError, match="does not say where") as refused:
+        run.analyse()
+    assert "result_1.csv" in (refused.value.hint or "")
+
+
+def test_other_tables_are_refused(tmp_path):
+    path = tmp_path / "result.csv"
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(ImportFormatError, match="no table of results"):
+        open_result(path)
