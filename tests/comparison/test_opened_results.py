@@ -6,7 +6,7 @@ import zipfile
 
 import pytest
 
-from divergraph.api.results import open_result
+from divergraph.api.runs.opened_results import open_result
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Metric, OpState, Reason, Verdict
 

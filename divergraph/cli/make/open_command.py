@@ -41,7 +41,7 @@ def open_command(
     RESULT is msaccucmp's result_*.csv or msprobe's compare_result*.csv or .xlsx. Exit codes are
     those of compare.
     """
-    from divergraph.api.results import open_result
+    from divergraph.api.runs.opened_results import open_result
 
     with opened(store) as opened_store:
         data = open_result(
