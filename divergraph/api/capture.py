@@ -13,6 +13,7 @@ from divergraph.golden_capture import CaptureRequest, Coverage, StandIn
 from divergraph.golden_capture import capture as captured
 from divergraph.golden_capture import coverage as covered
 from divergraph.golden_capture.capture_model import CaptureResult
+from divergraph.golden_capture.device_inputs import DeviceRun
 from graphstore.errors import InputError
 from importers.registry import read_graph
 
@@ -25,6 +26,7 @@ def capture(
     seed: int | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     ranges: Mapping[str, tuple[float, float]] | None = None,
+    from_device: tuple[AnyPath, AnyPath] | None = None,
     device: str = "fp32",
     memory: int = 1024,
     weights: AnyPath | None = None,
@@ -39,7 +41,8 @@ def capture(
 
     *inputs* are ``.npy`` or raw ``.bin`` files by input name, or one file if there is one input;
     *seed* makes random values for the others, with the *shapes* and *ranges* given by name (a range
-    under ``""`` is for all). *device* is ``fp32`` for the model as it is, or
+    under ``""`` is for all); *from_device*, the graph and a dump of a device's model, gives what
+    the device was fed. *device* is ``fp32`` for the model as it is, or
     ``fp16``, ``int8`` or ``optimized`` for a stand-in for a device, made of an ONNX model and kept
     in the folder. About *memory* MiB of tensors are held at once. *weights* are a Caffe net's, if
     they do not lie beside it under its name. For TensorFlow, *checkpoint* has the variables,
@@ -73,6 +76,7 @@ def capture(
         weights=None if weights is None else Path(weights),
         shapes={name: tuple(sizes) for name, sizes in (shapes or {}).items()},
         ranges=dict(ranges or {}),
+        device_run=None if from_device is None else DeviceRun(*map(Path, from_device)),
     )
     with telling(progress) as told:
         return captured(request, told)

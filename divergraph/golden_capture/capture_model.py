@@ -14,13 +14,20 @@ from pathlib import Path
 
 import numpy as np
 
-from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, Unavailable
+from divergraph.execute.contract import (
+    DEFAULT_MEMORY,
+    Array,
+    Executor,
+    Unavailable,
+    checked_feed,
+)
 from divergraph.execute.installed import open_executor
 from divergraph.execute.stand_ins import StandIn, make_stand_in
 from divergraph.files.dump_names import DumpFileNames
 from divergraph.files.npy_file import write_npy
 from divergraph.files.os_errors import os_errors_told
 from divergraph.golden_capture.branches import Branches, Save
+from divergraph.golden_capture.device_inputs import DeviceRun, fed_to_device
 from divergraph.golden_capture.feeds import (
     MadeUp,
     check_fed,
@@ -42,7 +49,7 @@ from importers.registry import read_graph
 class CaptureRequest:
     """What to capture: *inputs* are files by input name, *seed* makes up the missing ones,
     *weights* are those of a Caffe net. *shapes* and *ranges* are for what is made up
-    (see :class:`MadeUp`).
+    (see :class:`MadeUp`). Inputs that have no file are those in the dump of *device_run*.
 
     *options* are for the framework's executor (see ``options`` of its factory). Values of
     *inputs* that are other tensors of a TensorFlow graph take the place of those.
@@ -59,6 +66,7 @@ class CaptureRequest:
     weights: Path | None = None
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    device_run: DeviceRun | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +74,7 @@ class CaptureResult:
     """What a capture wrote: *model* is the file that was run, *folder* holds the dump.
 
     *guessed* names inputs whose unknown sizes were taken as 1, *nonfinite* the tensors with a NaN
-    or an infinity, in the order they were made.
+    or an infinity, in the order they were made. *notes* are remarks on the inputs.
     """
 
     folder: Path
@@ -77,6 +85,7 @@ class CaptureResult:
     left_out: tuple[Unavailable, ...]
     guessed: tuple[str, ...] = ()
     nonfinite: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> CaptureResult:
@@ -107,7 +116,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
             opened.callback(executor.close)
             inputs = executor.inputs
         inputs = shaped(inputs, request.shapes)
-        feeds = _feeds(request, inputs)
+        feeds, notes = _feeds(request, inputs)
         folder = opened.enter_context(_appearing(request.output))
         opened.enter_context(_guesses_named(request, inputs))
         model = request.model
@@ -122,7 +131,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
     if model != request.model:
         model = request.output / model.name
     guessed = tuple(_guessed(request, inputs))
-    return replace(result, folder=request.output, model=model, guessed=guessed)
+    return replace(result, folder=request.output, model=model, guessed=guessed, notes=notes)
 
 
 def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
@@ -138,7 +147,10 @@ def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
     return options
 
 
-def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array]:
+def _feeds(
+    request: CaptureRequest, inputs: Sequence[Tensor]
+) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """The values of all inputs, and remarks on them."""
     files = dict(request.inputs)
     if set(files) == {""} and len(inputs) == 1:
         files = {inputs[0].name: files[""]}
@@ -148,13 +160,18 @@ def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, Array
             hint="--inputs NAME=FILE with one of: " + ", ".join(each.name for each in inputs),
         )
     feeds = read_feeds(inputs, files)
+    notes: tuple[str, ...] = ()
+    if request.device_run is not None:
+        rest = [tensor for tensor in inputs if tensor.name not in feeds]
+        fed, notes = fed_to_device(rest, request.device_run)
+        feeds |= {tensor.name: checked_feed(tensor, fed[tensor.name]) for tensor in rest}
     if request.seed is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
         feeds |= random_feeds(rest, MadeUp(request.seed, request.ranges))
     elif request.shapes or request.ranges:
         raise InputError("shapes and ranges are for values that are made up", hint="--random SEED")
     check_fed(inputs, feeds)
-    return feeds
+    return feeds, notes
 
 
 @contextmanager

@@ -46,7 +46,16 @@ FORMS: Mapping[str, FormPlan] = {
     "import": FormPlan({"The graph": ("path", "name", "replace_it")}),
     "capture": FormPlan(
         {
-            "The model": ("model", "output", "inputs", "seed", "shapes", "ranges", "replace_it"),
+            "The model": (
+                "model",
+                "output",
+                "inputs",
+                "from_device",
+                "seed",
+                "shapes",
+                "ranges",
+                "replace_it",
+            ),
             "How it runs": ("device", "precision", "memory"),
             "Its weights": ("weights", "checkpoint", "variables", "train_op"),
         },

@@ -55,6 +55,13 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
 )
 @click.option("--random", "seed", type=int, metavar="SEED", help="Make up the other inputs.")
 @click.option(
+    "--from-device",
+    nargs=2,
+    type=_path,
+    metavar="GRAPH DUMP",
+    help="Take the other inputs from a device's dump: a golden side for a device run without one.",
+)
+@click.option(
     "--shape",
     "shapes",
     multiple=True,
@@ -117,6 +124,7 @@ def capture_command(
     device: str,
     precision: str | None,
     seed: int | None,
+    from_device: tuple[Path, Path] | None,
     shapes: tuple[str, ...],
     ranges: tuple[str, ...],
     memory: int,
@@ -150,6 +158,7 @@ def capture_command(
         output,
         _files(inputs),
         seed=seed,
+        from_device=from_device,
         shapes=_shapes(shapes),
         ranges=_ranges(ranges),
         device=device,
@@ -212,6 +221,8 @@ def _say_doubts(result: CaptureResult) -> None:
             f"{many} have NaN or infinities, the first is {result.nonfinite[0]}: give other "
             "--inputs, or a --range"
         )
+    for note in result.notes:
+        say_note(note)
     if result.guessed:
         listed = ", ".join(result.guessed)
         say_note(f"the unknown sizes of {listed} were taken as 1: --shape NAME=SIZES gives others")

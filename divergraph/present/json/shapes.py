@@ -259,6 +259,7 @@ def capture_json(result: CaptureResult) -> dict[str, Json]:
         "left_out": [record_json(each) for each in result.left_out],
         "guessed": list(result.guessed),
         "nonfinite": list(result.nonfinite),
+        "notes": list(result.notes),
     }
 
 
