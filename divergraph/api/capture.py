@@ -61,18 +61,17 @@ def capture(
     >>> found.tensors, found.executor.partition(" ")[0]
     (1, 'onnxruntime')
     """
-    others = {"checkpoint": checkpoint, "variables": variables}
-    others |= {"train_op": train_op, "precision": precision}
-    given = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
     request = CaptureRequest(
         Path(model),
         Path(output),
-        {name: Path(file) for name, file in given.items()},
+        _files(inputs),
         word(StandIn, device, "device"),
         seed,
         at_least_one(memory, "memory") * MIB,
         replace,
-        options={name: str(value) for name, value in others.items() if value is not None},
+        options=_options(
+            checkpoint=checkpoint, variables=variables, train_op=train_op, precision=precision
+        ),
         weights=None if weights is None else Path(weights),
         shapes={name: tuple(sizes) for name, sizes in (shapes or {}).items()},
         ranges=dict(ranges or {}),
@@ -80,6 +79,15 @@ def capture(
     )
     with telling(progress) as told:
         return captured(request, told)
+
+
+def _files(inputs: Mapping[str, AnyPath] | AnyPath | None) -> dict[str, Path]:
+    given = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
+    return {name: Path(file) for name, file in given.items()}
+
+
+def _options(**options: AnyPath | None) -> dict[str, str]:
+    return {name: str(value) for name, value in options.items() if value is not None}
 
 
 def coverage(model: AnyPath) -> Coverage:
