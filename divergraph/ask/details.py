@@ -26,6 +26,9 @@ from graphstore.model import (
 )
 from graphstore.op_row import OpRow
 
+_MANY = 100
+"""Readers that are looked at one by one."""
+
 
 def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE) -> OpDetail:
     """Everything about *op* of a run or imported graph.
@@ -60,13 +63,30 @@ class _Near:
 
     def __init__(self, store: GraphStore, facts: Facts, target: str, op: str) -> None:
         number, ids = facts.arrays.number[op], facts.arrays.ids
-        self.readers = [ids[other] for other in facts.arrays.successors(number).tolist()]
         before = [ids[other] for other in facts.arrays.predecessors(number).tolist()]
-        self.ops = store.ops(target, list(dict.fromkeys([op, *before, *self.readers])), facts.side)
+        self.ops = store.ops(target, list(dict.fromkeys([op, *before])), facts.side)
+        after = [ids[other] for other in facts.arrays.successors(number).tolist()]
+        self.readers = self._readers(store, facts, target, op, after)
         self.compared: dict[str, list[Comparison]] = {}
         if facts.run is not None and facts.side is Side.DEVICE:
             for item in store.comparisons(target, list(dict.fromkeys([op, *before]))):
                 self.compared.setdefault(item.op, []).append(item)
+
+    def _readers(
+        self, store: GraphStore, facts: Facts, target: str, op: str, after: list[str]
+    ) -> dict[int, list[str]]:
+        """The ops that read each output of *op*, of those *after* it."""
+        if len(after) > _MANY and len(self.ops[op].outputs) == 1:
+            columns = store.graph_columns(target, facts.side)
+            if columns.exact and not columns.header.subgraphs:  # all of them read what it makes
+                return {0: after}
+        known = store.ops(target, after, facts.side)
+        found: dict[int, dict[str, None]] = {}
+        for reader in map(known.__getitem__, after):
+            for ref in reader.inputs:
+                if ref is not None and ref.producer is not None and ref.producer.op == op:
+                    found.setdefault(ref.producer.port, {})[reader.id] = None
+        return {port: list(names) for port, names in found.items()}
 
     def comparison(self, op: str, io: TensorIO, port: int) -> Comparison | None:
         """The comparison of a tensor of the op, or of an op it reads from; None without one."""
@@ -178,19 +198,12 @@ def _inputs(near: _Near, op: Op) -> Iterable[TensorRow]:
 
 
 def _outputs(near: _Near, op: Op) -> Iterable[TensorRow]:
-    readers: dict[int, list[str]] = {}
-    for reader in map(near.ops.__getitem__, near.readers):
-        for ref in reader.inputs:
-            if ref is not None and ref.producer is not None and ref.producer.op == op.id:
-                names = readers.setdefault(ref.producer.port, [])
-                if reader.id not in names:
-                    names.append(reader.id)
     for port, tensor in enumerate(op.outputs):
         yield TensorRow(
             port,
             tensor.name,
             None,
-            tuple(readers.get(port, ())),
+            tuple(near.readers.get(port, ())),
             tensor.dtype,
             tensor.shape,
             tensor.layout,

@@ -202,3 +202,26 @@ def test_modules_tell_the_parts_of_a_model_apart(store):
     names = [module.name for module in view.modules]
     assert names[0] == "LeNet/conv2", "where the error starts"
     assert "LeNet" not in names
+
+
+def test_who_reads_a_hub(tmp_path):
+    """By output, in order, as of an op that few read; also where it has several outputs."""
+    count = 300
+    made = (("one", ["one"]), ("two", ["first", "second"]))
+    hubs = [helper.make_node("Split", ["x"], outputs, name=hub) for hub, outputs in made]
+    sources = ["one", "first", "second"]
+    readers = [
+        helper.make_node("Add", [source, source], [f"{source}{number}"], name=f"{source}_{number}")
+        for number in range(count)
+        for source in sources
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, [4])
+    wanted = helper.make_tensor_value_info("one0", TensorProto.FLOAT, [4])
+    graph = helper.make_graph([*hubs, *readers], "hubs", [given], [wanted])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    onnx.save(model, tmp_path / "hubs.onnx")
+    with open_store(tmp_path / "store") as opened:
+        opened.save_graph(read_graph(tmp_path / "hubs.onnx"), "hubs")
+        outputs = [output for hub, _ in made for output in op_detail(opened, "hubs", hub).outputs]
+    for source, output in zip(sources, outputs, strict=True):
+        assert output.consumers == tuple(f"{source}_{number}" for number in range(count))
