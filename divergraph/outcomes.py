@@ -39,6 +39,8 @@ CLUSTER_TROUBLE = Outcome(3, "the cluster cannot be used", 503)
 DISK_TROUBLE = Outcome(3, "the disk is full or fails", 507)
 
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+_SQLITE_DISK = (10, 13)
+"""SQLITE_IOERR and SQLITE_FULL; the higher bytes of its codes say more."""
 
 _ERRORS: tuple[tuple[type[BaseException], Outcome], ...] = (
     (UnknownNameError, NOT_FOUND),
@@ -74,6 +76,8 @@ def disk_failed(error: BaseException | None) -> bool:
     """
     while error is not None:
         if isinstance(error, OSError) and error.errno in _DISK:
+            return True
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _SQLITE_DISK:
             return True
         error = error.__cause__
     return False

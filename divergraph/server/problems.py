@@ -17,6 +17,7 @@ from graphstore.errors import DivergraphError, UnknownNameError
 
 MEDIA_TYPE = "application/problem+json"
 log = logging.getLogger("divergraph.server")
+_TRY_AGAIN = "ask again: each request tries anew"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,8 @@ def problem_of(error: BaseException) -> Problem:
         return of_status(error.status_code, error.detail)
     outcome = outcome_of_error(error)
     if not isinstance(error, DivergraphError) or outcome.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        log.error("%s", outcome.title, exc_info=error)
+        ours = outcome.status == HTTPStatus.INTERNAL_SERVER_ERROR
+        log.error("%s: %s", outcome.title, error, exc_info=error if ours else None)
         return _our_trouble(outcome)
     return Problem(
         outcome.status,
@@ -71,7 +73,8 @@ def of_status(status: int, detail: str, hint: str = "") -> Problem:
 
 def _our_trouble(outcome: Outcome) -> Problem:
     detail = "the server's log says what happened"
-    return Problem(outcome.status, outcome.title, detail)
+    hint = _TRY_AGAIN if outcome.status == HTTPStatus.SERVICE_UNAVAILABLE else ""
+    return Problem(outcome.status, outcome.title, detail, hint)
 
 
 def _place(error: DivergraphError) -> str:

@@ -71,14 +71,18 @@ def events(client: httpx.Client, job: str, seen: str | None = None) -> list[dict
     return [dict(line.split(": ", 1) for line in block.split("\n")) for block in blocks]
 
 
-@pytest.mark.slow
-def test_a_growing_folder_is_watched(own: httpx.Client, settings: ServerSettings) -> None:
+def watching(settings: ServerSettings, more: dict[str, object]) -> dict[str, object]:
+    """The request to watch the demo's dump, which has no end by itself."""
     shutil.copytree(demo_data().folder, settings.roots[0][1] / "demo")
     sides = {"golden": "model.ckpt.meta", "golden-dump": "golden"}
     sides |= {"device": "npu_fault/graph", "folder": "npu_fault/dump"}
     options = {name: f"data:demo/{path}" for name, path in sides.items()}
-    options |= {"quiet": 0.1, "until-guilty": True}
-    asked = own.post("/v1/jobs", json={"command": "watch", "options": options})
+    return {"command": "watch", "options": options | more}
+
+
+@pytest.mark.slow
+def test_a_growing_folder_is_watched(own: httpx.Client, settings: ServerSettings) -> None:
+    asked = own.post("/v1/jobs", json=watching(settings, {"quiet": 0.1, "until-guilty": True}))
     assert asked.status_code == 202, asked.text
     found = until_over(own, asked.json()["id"])
     assert (found["state"], found["exit_code"]) == ("ended", 1), found
@@ -295,7 +299,8 @@ def test_a_job_that_takes_too_much_is_ended(
     settings: ServerSettings, limit: str, said: str
 ) -> None:
     with served(replace(settings, limits=limits_of([limit]))) as client:
-        found = until_over(client, client.post("/v1/jobs", json=GRAPH).json()["id"])
+        asked = client.post("/v1/jobs", json=watching(settings, {}))
+        found = until_over(client, asked.json()["id"])
     assert (found["state"], found["attempts"]) == ("stopped", 1)
     assert said in str(found["error"])
 

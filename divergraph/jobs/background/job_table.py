@@ -205,7 +205,8 @@ class JobTable:
             try:
                 yield database
             except BaseException:
-                database.execute("ROLLBACK")
+                if database.in_transaction:  # a full disk has ended it already
+                    database.execute("ROLLBACK")
                 raise
             database.execute("COMMIT")
 
