@@ -24,7 +24,8 @@ class Chosen:
 
     @classmethod
     def parsed(cls, text: str, option: str) -> Chosen:
-        """``all``, or numbers and ranges with commas: ``0,1,4-7``.
+        """``all``, or numbers and ranges with commas: ``0,1,4-7``; also with bars, as a dump's own
+        configuration has them: ``0|5|10``.
 
         Raises:
             InputError: it is neither.
@@ -32,7 +33,7 @@ class Chosen:
         if text.strip() == "all":
             return cls(None)
         numbers: dict[int, None] = {}
-        for part in text.split(","):
+        for part in text.replace("|", ",").split(","):
             match = _PART.fullmatch(part.strip())
             first = int(match[1]) if match else 0
             last = int(match[2] or first) if match else -1

@@ -191,6 +191,8 @@ def _comparison(row: ResultRow, op: str) -> Comparison:
 def _reason(failure: str) -> Reason:
     """The reason in a sentence of the other tool, as far as it is one of ours."""
     said = failure.lower()
+    if said.startswith("statistics only"):
+        return Reason.STATISTICS_ONLY
     if "shape" in said:
         return Reason.SHAPE_MISMATCH
     if "no dump file" in said and "my output" in said:

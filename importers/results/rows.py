@@ -32,6 +32,7 @@ _NUMBERS = {
 }
 """The titles of both tools' columns that are ours. msprobe's EucDist is absolute: it is none."""
 
+_STATISTICS = ("Max diff", "Min diff", "Mean diff", "L2norm diff", "Result")
 _DEVIATION = re.compile(r"\(\s*(.+?);\s*(.+?)\),\s*\(\s*(.+?);\s*(.+?)\)")
 _NOT_SAID = "the table does not say"
 
@@ -94,7 +95,8 @@ def _msprobe(line: Mapping[str, str]) -> ResultRow | None:
     if not name or name == "N/A":
         return None
     shape = _shape(line.get("NPU Tensor Shape", ""))
-    metrics = _metrics(line, shape)
+    # of statistics alone the table tells errors of maxima and means, which are no metrics
+    metrics = _metrics(line, shape) if "Cosine" in line else None
     reached = line.get("Accuracy Reached or Not") or line.get("Result") or ""
     io = TensorIO.INPUT if told and told["io"] == "input" else TensorIO.OUTPUT
     other = _CALL.fullmatch(golden)
@@ -109,9 +111,17 @@ def _msprobe(line: Mapping[str, str]) -> ResultRow | None:
         named_dtype(line.get("Bench Tensor Dtype") or line.get("Bench Dtype", "")),
         metrics,
         None,
-        (line.get("Err_message") or "the table holds no metrics of it") if metrics is None else "",
+        _failure(line) if metrics is None else "",
         f"msprobe: {reached}" if reached else "",
     )
+
+
+def _failure(line: Mapping[str, str]) -> str:
+    """Why a line of msprobe has no metrics."""
+    if said := line.get("Err_message"):
+        return said
+    told = [f"{title} {line[title]}" for title in _STATISTICS if line.get(title)]
+    return f"statistics only: {', '.join(told)}" if told else "the table holds no metrics of it"
 
 
 def _call_type(call: str) -> str:

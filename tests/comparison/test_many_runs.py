@@ -71,7 +71,8 @@ def test_what_is_not_there_is_refused_with_what_is(ranks):
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"), [("all", None), ("0,1,4-7", (0, 1, 4, 5, 6, 7)), ("3", (3,))]
+    ("text", "numbers"),
+    [("all", None), ("0,1,4-7", (0, 1, 4, 5, 6, 7)), ("3", (3,)), ("0|5|10", (0, 5, 10))],
 )
 def test_lists_of_numbers(text, numbers):
     assert Chosen.parsed(text, "--ranks").numbers == numbers

@@ -85,6 +85,18 @@ def test_rows_of_msprobe_are_calls(tmp_path):
     assert not found["Functional.relu.0.forward", "output"].compared
 
 
+def test_statistics_alone_are_no_metrics(tmp_path):
+    path = tmp_path / "compare_result_1.csv"
+    path.write_text(
+        "NPU Name,Bench Name,NPU Dtype,Max diff,MaxRelativeErr,Result\n"
+        "Functional.relu.0.forward.output.0,Functional.relu.0.forward.output.0,torch.float32,"
+        "0.5,50%,Warning\n"
+    )
+    (found,) = open_result(path).data.comparisons
+    assert found.reason is Reason.STATISTICS_ONLY
+    assert found.detail == "statistics only: Max diff 0.5, Result Warning"
+
+
 def test_a_workbook_is_read_as_its_first_sheet(tmp_path):
     rows = [
         line.split(";") for line in ("NPU Name;Bench Name;Cosine", "a.0.output.0;a.0.output.0;0.1")
