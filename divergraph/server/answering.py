@@ -22,6 +22,7 @@ from divergraph.server.kept.opened_runs import OpenedRuns
 from divergraph.server.parameters import values_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute
+from divergraph.server.settings import Limits
 from divergraph.server.tokens import User, UserRole
 from divergraph.text.printable import printable_json
 from graphstore.cancellation import Cancellation
@@ -61,17 +62,23 @@ def encoded(shape: Mapping[str, Json]) -> bytes:
 
 
 class Answering:
-    """Answers questions about *store*, as many at once as *pool* allows; keeps about *kept* bytes
-    of answers, and *opened* of where tensors are."""
+    """Answers questions about *store*, as many at once as *pool* allows, and makes files in turns
+    of their own; keeps answers and where tensors are within *limits*."""
 
     def __init__(
-        self, store: GraphStore, pool: AskingPool, roots: Roots, kept: int, opened: int
+        self,
+        store: GraphStore,
+        pool: AskingPool,
+        files: AskingPool,
+        roots: Roots,
+        limits: Limits,
     ) -> None:
         self.store = store
-        self.pool = pool
-        self.tensors = OpenedRuns(store, opened)
+        self.pool, self.files = pool, files
+        self.tensors = OpenedRuns(store, limits.opened << 20)
         self._roots = roots
-        self._kept, self._ops = EncodedAnswers(kept // 2), EncodedOps(kept // 2)
+        kept = limits.kept << 19
+        self._kept, self._ops = EncodedAnswers(kept), EncodedOps(kept)
 
     def endpoint(self, route: QuestionRoute) -> Endpoint:
         """What answers the address of *route*."""

@@ -59,7 +59,8 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
     limits = settings.limits
-    answering = Answering(store, pool, roots, limits.kept << 20, limits.opened << 20)
+    files = AskingPool(limits.files)
+    answering = Answering(store, pool, files, roots, limits)
     figures = RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
     uploads = None if runner is None else _uploads(answering, settings, runner)
@@ -71,7 +72,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         followed = FollowedJobRoutes(answering, limits, roots, jobs, runner).routes()
     tokens = TokenFile(settings.tokens)
     shares = None if settings.shares is None else ShareFile(settings.shares)
-    people = KnownPeople(tokens, Sessions(tokens), shares)
+    people = KnownPeople(tokens, Sessions(tokens, settings.sessions), shares)
     pages = Pages(settings, FormSeals())
     doors = Doors(pages)
 
@@ -86,6 +87,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         yield
         if runner is not None:
             runner.end()
+        files.close()
         pool.close()
         store.close()
 
@@ -117,6 +119,8 @@ def _asking_routes(answering: Answering, limits: Limits) -> list[Route]:
     return [
         *questions,
         Route(f"{VERSION}/runs/{{run}}/reports/{{kind}}", downloads.report),
+        Route(f"{VERSION}/runs/{{run}}/exports/{{kind}}", downloads.export),
+        Route(f"{VERSION}/graphs/{{run}}/exports/{{kind}}", downloads.export),
         Route(f"{VERSION}/runs/{{run}}/tensor.npy", downloads.array),
         Route(f"{VERSION}/runs/{{run}}/tensor.npz", downloads.arrays),
         Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from starlette.types import Receive, Scope, Send
 from divergraph.api.answers import TensorValues
 from divergraph.files.npy_file import write_npy_to
 from divergraph.present.destination import ReportKind, write_report
+from divergraph.present.export_file import export
 from divergraph.present.run_report import stored_report
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.parameters import values_of
@@ -38,6 +41,11 @@ REPORT_TYPES = {
     ReportKind.PARQUET: "application/vnd.apache.parquet",
 }
 ARRAY_TYPE = "application/octet-stream"
+EXPORT_TYPES = {
+    "csv": "text/csv",
+    "graphml": "application/graphml+xml",
+    "json": "application/json",
+}
 _ENDINGS = {ReportKind.JUNIT: "xml", ReportKind.MARKDOWN: "md"}
 
 
@@ -47,6 +55,14 @@ class WantedReport:
 
     run: str
     excel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WantedExport:
+    """A run or graph as a file; of a run the graph of ``side``."""
+
+    run: str
+    side: Side = Side.DEVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +87,7 @@ class WantedArrays:
 
 
 REPORT_COMMANDS = ("report",)
+EXPORT_COMMANDS = ("export",)
 ARRAY_COMMANDS = ("tensor", "ops")
 
 
@@ -97,6 +114,25 @@ class DownloadRoutes:
         named = f"report.{_ENDINGS.get(kind, kind.value)}"
         about = (wanted, kind)
         return await self._sent(request, about, wanted.run, write, REPORT_TYPES[kind], named)
+
+    async def export(self, request: Request) -> Response:
+        """A run or graph in the format of other tools, the bytes that the command writes."""
+        check_role(request, UserRole.READER)
+        kind = request.path_params["kind"]
+        if kind not in EXPORT_TYPES:
+            raise HTTPException(404, f"nothing is exported as {kind!r}")
+        wanted = _wanted(WantedExport, EXPORT_COMMANDS, request)
+        named = f"export.{kind}"
+
+        def write(file: IO[bytes]) -> None:
+            with tempfile.TemporaryDirectory(prefix="divergraph-export-") as folder:
+                made = Path(folder, named)
+                export(self._answering.store, wanted.run, made, Side(wanted.side))
+                with made.open("rb") as written:
+                    shutil.copyfileobj(written, file)
+
+        about = (wanted, kind)
+        return await self._sent(request, about, wanted.run, write, EXPORT_TYPES[kind], named)
 
     async def array(self, request: Request) -> Response:
         """The values of a tensor, as ``.npy``."""
@@ -137,7 +173,7 @@ class DownloadRoutes:
         named: str,
     ) -> Response:
         work = partial(self._made, request.headers, about, run, write, media_type, named)
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.files.answer(request, work)
 
     def _made(
         self,

@@ -14,10 +14,13 @@ from divergraph.present.schema import answer_schemas
 from divergraph.server.downloads import (
     ARRAY_COMMANDS,
     ARRAY_TYPE,
+    EXPORT_COMMANDS,
+    EXPORT_TYPES,
     REPORT_COMMANDS,
     REPORT_TYPES,
     WantedArray,
     WantedArrays,
+    WantedExport,
     WantedReport,
 )
 from divergraph.server.jobs.requests import JOB_COMMANDS, JobCommand
@@ -252,7 +255,13 @@ def _downloads() -> dict[str, Schema]:
     array = _parameters(WantedArray, ARRAY_COMMANDS, ("run",))
     arrays = _parameters(WantedArrays, ARRAY_COMMANDS, ("run",))
     reports = dict.fromkeys(REPORT_TYPES.values(), _TEXT)
+    form = {**_in_path("kind"), "schema": {"enum": list(EXPORT_TYPES)}}
+    side = [form, *_parameters(WantedExport, EXPORT_COMMANDS, ("run",))]
+    exported = dict.fromkeys(EXPORT_TYPES.values(), _TEXT)
+    exports = _sent("A run or graph in the format of other tools.", side, exported)
     return {
+        f"{place}/exports/{{kind}}": {"get": exports},
+        f"{VERSION}/graphs/{{run}}/exports/{{kind}}": {"get": exports},
         f"{place}/reports/{{kind}}": {"get": _sent("A report, as a file.", about, reports)},
         f"{place}/tensor.npy": {
             "get": _sent("The values of a tensor.", array, {ARRAY_TYPE: _TEXT})

@@ -12,7 +12,7 @@ from graphstore.errors import InputError
 UPLOADS = "uploads"
 """The root of what users sent, ``uploads:ID/NAME``, and the name of its folder."""
 _SENT = "upload_"
-LINKS = "links.json"
+LINKS, SESSIONS = "links.json", "sessions.json"
 _LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -40,9 +40,9 @@ class UploadLimits:
 class Limits:
     """How much one client may take: bytes of a head (address and headers) and seconds to send it,
     seconds to read nothing of an answer, bytes of a body, seconds to send it, requests a second
-    (and at once), rows of a page; ``workers`` are questions answered at once, ``connections``
-    clients. Answers sent last are ``kept``, so many MiB of them; ``opened`` MiB hold where the
-    tensors are that were asked for last.
+    (and at once), rows of a page; ``workers`` are questions answered at once, ``files`` reports and
+    exports made at once, ``connections`` clients. Answers sent last are ``kept``, so many MiB of
+    them; ``opened`` MiB hold where the tensors are that were asked for last.
 
     ``jobs`` run at once, ``jobs_of_one`` of them of one user, who may have ``waiting`` more in the
     queue; one that takes ``job_seconds``, or ``job_memory`` MiB, is stopped. ``claim_seconds``
@@ -57,6 +57,7 @@ class Limits:
     burst: int = 400
     page: int = 10_000
     workers: int = 8
+    files: int = 2
     connections: int = 1000
     kept: int = 64
     opened: int = 256
@@ -130,6 +131,11 @@ class ServerSettings:
     def shares(self) -> Path | None:
         """The file of links that show one run; None: there are none."""
         return None if self.state is None else self.state / LINKS
+
+    @property
+    def sessions(self) -> Path | None:
+        """The file of browsers that are logged in; None: they are until the server ends."""
+        return None if self.state is None else self.state / SESSIONS
 
     @property
     def known_hosts(self) -> frozenset[str]:

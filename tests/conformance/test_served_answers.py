@@ -102,6 +102,10 @@ def test_what_takes_the_files_of_a_run_is_the_commands(
         answered = client.get(f"/v1/runs/bad/reports/{kind}")
         assert answered.content == file.read_bytes(), kind
         assert answered.headers["content-disposition"].startswith("attachment")
+    for kind in ("csv", "graphml", "json"):
+        file = tmp_path / f"exported.{kind}"
+        assert divergraph("export", "bad", "-o", file, "--store", address).code == 0
+        assert client.get(f"/v1/runs/bad/exports/{kind}").content == file.read_bytes(), kind
     for side in ("golden", "device"):
         array = client.get(f"/v1/runs/bad/tensor.npy?op=fc&side={side}").content
         assert np.load(BytesIO(array)).shape == (4, 8)

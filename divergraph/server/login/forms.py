@@ -21,7 +21,8 @@ _MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
 class FormSeals:
-    """The seals of one server, until it ends: another one for each session."""
+    """The seals of forms: one for each session, as long as that; for those without a session one
+    for each server, until it ends."""
 
     def __init__(self) -> None:
         self._secret = secrets.token_bytes(32)
@@ -29,7 +30,7 @@ class FormSeals:
     def seal(self, request: Request) -> str:
         """What a form of whoever asks must hold."""
         session: str = request.scope.get("session", "")
-        return hmac.new(self._secret, session.encode(), hashlib.sha256).hexdigest()
+        return hmac.new(session.encode() or self._secret, b"a form", hashlib.sha256).hexdigest()
 
     async def form(self, request: Request, limits: Limits) -> Mapping[str, str]:
         """The fields of the form that was sent; of several of one name the last.

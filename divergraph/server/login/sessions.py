@@ -1,51 +1,75 @@
-"""Browsers somebody logged in with: what their cookie means, kept here and nowhere else."""
+"""Browsers somebody logged in with: what their cookie means, kept as hashes."""
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from divergraph.server.login.secret_file import hashed
+from divergraph.server.login.secret_file import SecretFile, hashed
 from divergraph.server.tokens import TokenFile, User
 
 SECONDS = 12 * 3600.0
-_SESSIONS = 10_000
+_SESSIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class KnownSession:
+    """A session: the hashes of its secret and of the token that was shown; when it ends, in seconds
+    since 1970."""
+
+    sha256: str
     token: str
-    """The hash of the token that was shown."""
     ends: float
 
 
 class Sessions:
-    """The sessions of a server; each is over when its token is removed, or after half a day."""
+    """The sessions in the file at *path*, which outlive a server; without one they end with it.
+    Each is over when its token is removed, or after half a day."""
 
-    def __init__(self, tokens: TokenFile) -> None:
+    def __init__(self, tokens: TokenFile, path: Path | None = None) -> None:
         self._tokens = tokens
-        self._known: OrderedDict[str, _Session] = OrderedDict()
+        self._file = None if path is None else SecretFile(path, "sessions", _session_of)
+        self._known: list[KnownSession] = []
 
     def begin(self, token: str) -> str | None:
         """The secret of a new session, for a cookie; None if *token* is nobody's."""
         if self._tokens.user(token) is None:
             return None
-        secret = secrets.token_urlsafe(32)
-        self._known[hashed(secret)] = _Session(hashed(token), time.monotonic() + SECONDS)
-        if len(self._known) > _SESSIONS:
-            self._known.popitem(last=False)
+        secret, now = secrets.token_urlsafe(32), time.time()
+        with self._changing() as known:
+            going_on = [each for each in known if each.ends > now]
+            known[:] = going_on[-_SESSIONS + 1 :]
+            known.append(KnownSession(hashed(secret), hashed(token), now + SECONDS))
         return secret
 
     def user(self, secret: str) -> User | None:
         """Whose session it is; None if nobody's, any more."""
-        found = self._known.get(hashed(secret))
-        if found is None or found.ends < time.monotonic():
-            self.end(secret)
+        wanted, now = hashed(secret), time.time()
+        listed = self._known if self._file is None else self._file.all()
+        found = next((each for each in listed if each.sha256 == wanted), None)
+        if found is None or not now < found.ends <= now + SECONDS:
             return None
         return self._tokens.user_of_hash(found.token)
 
     def end(self, secret: str) -> None:
         """The session is over."""
-        self._known.pop(hashed(secret), None)
+        wanted = hashed(secret)
+        with self._changing() as known:
+            known[:] = [each for each in known if each.sha256 != wanted]
+
+    @contextmanager
+    def _changing(self) -> Iterator[list[KnownSession]]:
+        if self._file is None:
+            yield self._known
+        else:
+            with self._file.changing() as known:
+                yield known
+
+
+def _session_of(listed: dict[str, Any]) -> KnownSession:
+    return KnownSession(**listed)

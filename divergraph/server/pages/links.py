@@ -54,6 +54,11 @@ class Links:
         """The part of a run's model between the marks."""
         return _address(f"{self.base}/runs/{_segment(run)}/part", self._marks() | query)
 
+    def file(self, target: str, kind: str, name: str, **query: object) -> str:
+        """A file of a run or graph: *name* of its ``exports``, or of a run's ``reports``."""
+        whose = "graphs" if query.pop("is_graph", False) else "runs"
+        return _address(f"/v1/{whose}/{_segment(target)}/{kind}/{name}", query)
+
     def shares(self, run: str) -> str:
         """The links to a run."""
         return f"{self.base}/runs/{_segment(run)}/shares"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
+from anyio import to_thread
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -25,7 +26,8 @@ class LoginPage:
         if request.method != "POST":
             return self._page(request, onward, "", 200)
         fields = await self._pages.seals.form(request, self._limits)
-        secret = self._sessions.begin(fields.get("token", "").strip())
+        token = fields.get("token", "").strip()
+        secret = await to_thread.run_sync(self._sessions.begin, token)
         if secret is None:
             return self._page(request, onward, "this is nobody's token", 401)
         answer = RedirectResponse(onward, 303)
@@ -35,7 +37,7 @@ class LoginPage:
     async def logout(self, request: Request) -> Response:
         """The end of a session."""
         await self._pages.seals.form(request, self._limits)
-        self._sessions.end(request.scope.get("session", ""))
+        await to_thread.run_sync(self._sessions.end, request.scope.get("session", ""))
         answer = RedirectResponse("/login", 303)
         self._keep(answer, "", 0)
         return answer

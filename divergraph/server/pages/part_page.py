@@ -55,7 +55,8 @@ class PartPage:
                     problem, status = error.detail, error.status_code
             return self._page(request, run, links, problem, status)
 
-        return await self._answering.pool.answer(request, work)
+        pool = self._answering.files if exports else self._answering.pool
+        return await pool.answer(request, work)
 
     def _page(
         self, request: Request, run: str, links: Links, problem: str, status: int

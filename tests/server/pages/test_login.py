@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import httpx
 import pytest
 from page_forms import seal_of
+from served import served
 
 from divergraph.server.tokens import TokenFile, UserRole
 
@@ -64,6 +67,17 @@ def test_a_session_ends_with_a_logout_or_the_token(team: httpx.Client, log_in, s
     assert team.get("/", headers=other).status_code == 200
     TokenFile(settings.tokens).remove("guest")
     assert team.get("/", headers=other).status_code == 303
+
+
+def test_a_session_outlives_the_server(settings, log_in, tokens) -> None:
+    cookie = log_in(tokens[UserRole.ANALYST])
+    with served(replace(settings, behind_proxy=True)) as again:
+        page = again.get("/", headers={"Accept": "text/html", **cookie})
+        assert "analyst, analyst" in page.text
+        secret = cookie["Cookie"].partition("=")[2]
+        kept = settings.sessions
+        assert secret not in kept.read_text(), "it is kept as a hash"
+        assert kept.stat().st_mode & 0o77 == 0
 
 
 def test_programs_change_nothing_with_a_cookie(team: httpx.Client, tokens, log_in) -> None:

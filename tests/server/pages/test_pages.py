@@ -195,3 +195,12 @@ def test_files_of_pages_may_be_kept(own: httpx.Client) -> None:
     assert answer.headers["content-type"].startswith("text/css")
     assert "immutable" in answer.headers["cache-control"]
     assert "--origin" in answer.text
+
+
+def test_a_run_is_exported_by_links(own: httpx.Client) -> None:
+    page = own.get("/runs/first").text
+    files = re.findall(r'href="(/v1/runs/first/(?:exports|reports)/[^"]+)" download', page)
+    assert len(files) == 9
+    for file in files:
+        assert own.get(unescape(file)).status_code == 200, file
+    assert 'href="/v1/graphs/net/exports/graphml" download' in own.get("/runs/net").text
