@@ -28,7 +28,7 @@ from importers.dumps.index import (
     merged,
     open_dump,
 )
-from importers.dumps.msprobe.index import DUMP, scan_msprobe
+from importers.dumps.msprobe.index import described_by, scan_msprobe
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
 from importers.dumps.names import MAPPING, OPDEBUG, parse_dump_name, read_mapping
 
@@ -171,8 +171,8 @@ def _of_file(path: Path) -> Iterator[FoundDump]:
 
 
 def _of_folder(folder: Path, listing: FolderListing) -> Iterator[FoundDump]:
-    if DUMP in listing.files:
-        reason = f"{DUMP} names the tensors"
+    if told := described_by(listing.files):
+        reason = f"{told} names the tensors"
         yield FoundDump(folder, DumpKind.MSPROBE, Confidence.SURE, reason, 1)
         return
     mapping = read_mapping(folder) if MAPPING in listing.files else {}
@@ -240,8 +240,8 @@ def scan_dumps(path: Path, graph: ModelGraph, *, step: int | None = None) -> Dum
     if device_folders(path):
         return scan_tfdbg(path, graph)
     listing = list_folder(path)
-    if DUMP in listing.files:
-        return _whole(path / DUMP, lambda: scan_msprobe(path, graph))
+    if told := described_by(listing.files):
+        return _whole(path / told, lambda: scan_msprobe(path, graph))
     parts = [scan_device_listing(listing, graph)]
     if any(golden_ending(name) for name in (*listing.files, *listing.others)):
         parts.append(scan_golden_listing(listing, graph))

@@ -20,7 +20,7 @@ from importers.dumps.arrays.polygraphy import JSON, is_results
 from importers.dumps.arrays.tfdbg import DEVICE
 from importers.dumps.ascend.index import is_device_dump
 from importers.dumps.index import is_inside
-from importers.dumps.msprobe.index import DUMP
+from importers.dumps.msprobe.index import DEBUG, DUMP
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
 from importers.dumps.names import MAPPING, OPDEBUG, read_mapping
 
@@ -134,7 +134,7 @@ def is_dump_name(name: str) -> bool:
     """True if a file is called as dump files are, so that its folder is a dump."""
     if name.endswith(NPY):
         return name.removesuffix(NPY).rpartition(".")[2].isdecimal()
-    if name in (DUMP, TABLE) or golden_ending(name) is not None:
+    if name in (DUMP, DEBUG, TABLE) or golden_ending(name) is not None:
         return True
     return not name.startswith(OPDEBUG) and is_device_dump(name.removesuffix(ENDING), {})
 

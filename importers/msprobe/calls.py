@@ -19,6 +19,9 @@ from importers.number_formats import CHECKSUMS, named_dtype
 Key: TypeAlias = tuple[str, ...]
 """What tells one tensor's values from another's: type, shape and checksum or statistics."""
 
+_DEBUG = "debug"
+"""How the names of variables end that a user saved."""
+
 _WAYS = ("forward", "backward", "parameters_grad")
 _STATISTICS = ("Max", "Min", "Mean", "Norm")
 _LARGEST = (1 << 63) - 1
@@ -100,6 +103,9 @@ def call_of(full: str, entry: Any) -> Call:
         ValueError: the entry is not built as such entries are.
     """
     name = CallName.of(full)
+    if full.endswith(f".{_DEBUG}") and isinstance(entry, dict | list):
+        told: dict[str, AttrValue] = {"kind": _DEBUG}
+        return Call(name, outputs=tuple(_tensors(entry, f"{full}.output", told)), attrs=told)
     if not isinstance(entry, dict):
         raise ValueError(f"the entry of {full} is not an object")  # noqa: TRY004 - file, not call
     attrs: dict[str, AttrValue] = {"kind": name.kind}

@@ -22,6 +22,7 @@ MAX_BYTES = 1 << 30
 """Larger files are refused: their content would take many times that in memory."""
 
 DUMP, CONSTRUCT, STACK = "dump.json", "construct.json", "stack.json"
+DEBUG = "debug.json"
 _HINT = "dump the run again, or copy the file again"
 _MAX_FOLDERS = 10_000
 _DEPTH = 3  # step0/rank0/dump.json below what the user gives
@@ -72,7 +73,7 @@ def runs_in(folder: Path) -> list[Path]:
         below: list[Path] = []
         for each in level[: _MAX_FOLDERS - looked_at]:
             looked_at += 1
-            if (each / DUMP).is_file():
+            if (each / DUMP).is_file() or (each / DEBUG).is_file():
                 found.append(each)
             elif depth < _DEPTH:
                 below.extend(_folders_in(each))
@@ -150,7 +151,7 @@ class MsprobeImporter:
     """Importer of ``dump.json`` with the ``construct.json`` and ``stack.json`` beside it."""
 
     name = "msprobe"
-    reads = "msprobe dump.json or its folder"
+    reads = "msprobe dump.json or debug.json, or its folder"
     options: Mapping[str, str] = {
         "step": "the number of the step, where a folder holds several",
         "rank": "the number of the rank, where a folder holds several",
@@ -182,7 +183,8 @@ class MsprobeImporter:
         from importers.msprobe.graph import run_graph
 
         if path.is_dir():
-            path = _chosen(path, options) / DUMP
+            folder = _chosen(path, options)
+            path = folder / (DUMP if (folder / DUMP).is_file() else DEBUG)
         return run_graph(load_run(path))
 
 

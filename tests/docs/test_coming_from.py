@@ -34,9 +34,3 @@ def test_commands_of_a_page_can_be_given(page):
         loaded = cli.get_command(click.Context(cli), name)
         context = click.Context(loaded, info_name=name)
         loaded.make_parser(context).parse_args(list(arguments))  # raises for what is no option
-
-
-def test_the_index_names_every_page():
-    index = (DOCS / "coming-from.md").read_text(encoding="utf-8")
-    linked = set(re.findall(r"\((coming-from/\w+\.md)\)", index))
-    assert {f"coming-from/{page.name}" for page in PAGES} <= linked

@@ -211,9 +211,9 @@ def msprobe_tensors(folder: Path, below: str) -> Iterator[BareTensor]:
     Raises:
         DamagedError: no readable ``dump.json``.
     """
-    from importers.dumps.msprobe.index import DUMP, call_tensors, read_dump_json
+    from importers.dumps.msprobe.index import DEBUG, DUMP, call_tensors, read_dump_json
 
-    path = folder / DUMP
+    path = folder / (DUMP if (folder / DUMP).is_file() else DEBUG)
     for call, entry in read_dump_json(path).items():
         for io, port, found in call_tensors(path, call, entry):
             name = f"{call}.{io}.{port}"

@@ -20,6 +20,7 @@ from importers.dumps.bare.files import (
 )
 from importers.dumps.bare.tensor import BareTensor
 from importers.dumps.index import DamagedError, is_inside
+from importers.dumps.msprobe.index import described_by
 from importers.dumps.names import CAPTURED, MAPPING, read_mapping
 
 __all__ = ["NO_FORM", "BareDump", "BareTensor", "RawForm", "find_tensors"]
@@ -87,7 +88,7 @@ class _Walk:
             self._dump.notes.append(f"{folder} cannot be read: {error.strerror}")
             return
         names = {entry.name for entry in found}
-        if "dump.json" in names and self._msprobe(folder, below):
+        if described_by(names) and self._msprobe(folder, below):
             return
         mapping: dict[str, str] = {}
         if MAPPING in names:

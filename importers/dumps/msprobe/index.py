@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,6 +38,9 @@ from importers.dumps.index import (
 from importers.number_formats import CHECKSUMS, named_dtype
 
 DUMP = "dump.json"
+DEBUG = "debug.json"
+"""What ``PrecisionDebugger.save`` writes in place of a ``dump.json``: variables by name."""
+
 TENSORS = "dump_tensor_data"
 _NPY = ".npy"
 _MAX_BYTES = 256 << 20
@@ -47,6 +50,11 @@ _SECTIONS: dict[TensorIO, tuple[str, ...]] = {
     TensorIO.OUTPUT: ("output",),
 }
 Entry: TypeAlias = Mapping[str, Any]
+
+
+def described_by(names: Collection[str]) -> str:
+    """Which of the files *names* of a folder describes its dump; empty without one."""
+    return next((name for name in (DUMP, DEBUG) if name in names), "")
 
 
 def read_dump_json(path: Path) -> dict[str, Entry]:
@@ -68,7 +76,12 @@ def read_dump_json(path: Path) -> dict[str, Entry]:
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, dict):
         raise _bad("it has no table of calls named data", 0)
-    return {name: entry for name, entry in data.items() if isinstance(entry, dict)}
+    # a variable of debug.json may be a list of tensors
+    return {
+        name: entry if isinstance(entry, dict) else {"output": entry}
+        for name, entry in data.items()
+        if isinstance(entry, dict | list)
+    }
 
 
 def tensors_of(entry: Entry, io: TensorIO) -> Iterator[Entry]:
@@ -137,7 +150,7 @@ def scan_msprobe(folder: Path, graph: ModelGraph) -> DumpIndex:
     Raises:
         DamagedError: the folder has no readable ``dump.json``.
     """
-    path = folder / DUMP
+    path = folder / (DUMP if (folder / DUMP).is_file() else DEBUG)
     entries = read_dump_json(path)
     ops = {op.name: op.id for op in reversed(graph.ops)} | {op.id: op.id for op in graph.ops}
     gathered = Gathering()
