@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from browsing import SIZE, Browser
 from layered_run import HOSTILE, analysed_run, made_run
+from places_on_screen import kept_two_runs
 from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 from valued_run import kept_values
@@ -93,6 +94,12 @@ def several_store(tmp_path_factory: pytest.TempPathFactory) -> str:
 def whole_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with a run whose models and dumps are there, and the same run with them gone."""
     return kept_whole(tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture(scope="session")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the run ``15`` whose errors were split, and ``14`` of the same models."""
+    return kept_two_runs(tmp_path_factory.mktemp("windows"))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Pictures of jobs, of a form and of the first screen, in each size and with both sets of marks."""
+"""Pictures of jobs, of a form and of the first screen in their colours."""
 
 from __future__ import annotations
 
@@ -14,14 +14,6 @@ from graphstore.file_lock import held_lock
 
 pytestmark = pytest.mark.slow
 
-SIZES = [(60, 20), (80, 24), (120, 40), (200, 60)]
-SHOWN = [(size, "unicode") for size in SIZES] + [((80, 24), "ascii"), ((120, 40), "ascii")]
-
-
-@pytest.fixture(params=SHOWN, ids=lambda shown: f"{shown[0][0]}x{shown[0][1]}-{shown[1]}")
-def shown(request):
-    return request.param
-
 
 @pytest.fixture
 def picture(tmp_path, settle, snap_compare, monkeypatch):
@@ -31,7 +23,7 @@ def picture(tmp_path, settle, snap_compare, monkeypatch):
     monkeypatch.setattr("tui.screens.jobs.present", lambda: NOW)
     monkeypatch.chdir(tmp_path)
 
-    def compare(keys, shown, theme="dark"):
+    def compare(keys, theme="dark"):
         async def run_before(pilot):
             await settle(pilot)
             await settle(pilot)
@@ -41,9 +33,8 @@ def picture(tmp_path, settle, snap_compare, monkeypatch):
             pilot.app.clear_notifications()
             await settle(pilot)
 
-        size, glyphs = shown
-        app = jobs_app(".divergraph", tmp_path, glyphs, theme)
-        return snap_compare(app, run_before=run_before, terminal_size=size)
+        app = jobs_app(".divergraph", tmp_path, theme=theme)
+        return snap_compare(app, run_before=run_before, terminal_size=(120, 40))
 
     yield compare
     monkeypatch.undo()
@@ -59,27 +50,27 @@ def past(tmp_path):
         yield
 
 
-def test_jobs(picture, past, shown):
-    assert picture(("8",), shown)
+def test_jobs(picture, past):
+    assert picture(("8",))
 
 
 @pytest.mark.parametrize("theme", ["light", "contrast"])
 def test_jobs_in_other_colours(picture, past, theme):
-    assert picture(("8", "j"), SHOWN[2], theme)
+    assert picture(("8", "j"), theme)
 
 
 def test_what_can_be_started(picture):
-    assert picture(("8", "n"), SHOWN[2])
+    assert picture(("8", "n"))
 
 
-def test_a_form(picture, shown):
-    assert picture(("n", "f5"), shown)
+def test_a_form(picture):
+    assert picture(("n", "f5"))
 
 
 def test_leaving(picture, past):
-    assert picture(("8", "q"), SHOWN[2])
+    assert picture(("8", "q"))
 
 
-def test_the_first_screen(picture, tmp_path, shown):
+def test_the_first_screen(picture, tmp_path):
     shutil.copytree(demo_data().folder, tmp_path / "lenet")
-    assert picture((), shown)
+    assert picture(())

@@ -2,14 +2,13 @@
 
 import pytest
 from browsing import said
+from contrast import LEAST, contrast
 from textual.color import Color
 
 from tui.app import DivergraphApp
 from tui.settings import THEMES, chosen_theme, load_settings
 from tui.style import theme
 
-LEAST = {"dark": 4.5, "light": 4.5, "contrast": 7.0}
-"""WCAG's ratios for text, the enhanced one for high contrast."""
 KNOWN = {"dark": theme.DARK, "light": theme.LIGHT, "contrast": theme.CONTRAST}
 
 
@@ -17,23 +16,17 @@ KNOWN = {"dark": theme.DARK, "light": theme.LIGHT, "contrast": theme.CONTRAST}
 def test_every_text_can_be_read(name):
     known = KNOWN[name]
     assert known.name == THEMES[name]
+    behind = {known.background, known.panel, known.variables["selected"]}
+    on_red = known.variables["state-broken-background"]
     for variable, colour in known.variables.items():
-        if variable in ("border-blurred", "state-broken-background"):
+        if variable in ("border-blurred", "state-broken-background", "selected"):
             continue
-        behind = known.background
-        if variable == "state-broken":  # white on red, and bold
-            behind = known.variables["state-broken-background"]
-        assert contrast(colour, behind) >= LEAST[name], variable
-
-
-def contrast(one: str, other: str) -> float:
-    def light(text: str) -> float:
-        parts = [part / 255 for part in Color.parse(text).rgb]
-        linear = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    high, low = sorted((light(one), light(other)), reverse=True)
-    return (high + 0.05) / (low + 0.05)
+        for other in {
+            "state-broken": {on_red},  # white on red, and bold
+            "faint": {known.background, known.panel},
+        }.get(variable, behind):
+            ratio = contrast(Color.parse(colour), Color.parse(other))
+            assert ratio >= LEAST[name], (variable, other)
 
 
 @pytest.mark.slow

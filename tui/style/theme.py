@@ -13,31 +13,35 @@ DARK_VARIABLES = {
     "state-inherited": "#fb923c",
     "state-drifting": "#fde047",
     "state-explained": "#9fb8a6",
-    "state-clean": "#6aa57a",
+    "state-clean": "#74b085",
     "state-broken": "#ffffff",
     "state-broken-background": "#c02626",
     "state-alarm": "#ff7b72",
-    "state-unknown": "#8b8f98",
+    "state-unknown": "#a0a4ae",
     "fused": "#5ccfe6",
     "linked": "#7aa2f7",
     "heading": "#a9b7d1",
-    "quiet": "#8b8f98",
+    "quiet": "#a0a4ae",
+    "faint": "#8b8f98",
+    "selected": "#26324d",
 }
 
 LIGHT_VARIABLES = {
     "state-origin": "#a21caf",
-    "state-inherited": "#b45309",
-    "state-drifting": "#8a6a00",
+    "state-inherited": "#a04a06",
+    "state-drifting": "#7a5e00",
     "state-explained": "#4d6b58",
     "state-clean": "#2f6b43",
     "state-broken": "#ffffff",
     "state-broken-background": "#b91c1c",
     "state-alarm": "#b91c1c",
-    "state-unknown": "#62666e",
-    "fused": "#0e7490",
+    "state-unknown": "#5c6068",
+    "fused": "#0b677f",
     "linked": "#1d4ed8",
     "heading": "#334155",
-    "quiet": "#62666e",
+    "quiet": "#5c6068",
+    "faint": "#62666e",
+    "selected": "#dde6fa",
 }
 
 CONTRAST_VARIABLES = {
@@ -54,8 +58,10 @@ CONTRAST_VARIABLES = {
     "linked": "#9fc5ff",
     "heading": "#ffffff",
     "quiet": "#d0d0d0",
+    "faint": "#b8b8b8",
+    "selected": "#182845",
 }
-"""Each at least seven times as bright as the background, WCAG's ratio for enhanced contrast."""
+"""Each at least seven times as bright as what is behind it, WCAG's ratio for enhanced contrast."""
 
 
 def _theme(
@@ -137,6 +143,8 @@ OFF = "$state-inherited bold"
 BROKEN = STATE_STYLES[OpState.BROKEN]
 HEADING = "$heading bold"
 QUIET = "$quiet"
+FAINT = "$faint"
+"""What does not apply here, and can still be read."""
 FUSED = "$fused"
 LINKED = "$linked bold"
 ERROR = "$text-error bold"

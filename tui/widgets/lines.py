@@ -140,7 +140,7 @@ class KeyLine(Static):
         for key in self._fitting():
             shown = key.shown.split(", ")[0]
             if self._why_not(key.id) is not None:
-                parts.append((f"{shown} {key.short}  ", f"{theme.QUIET} 60%"))
+                parts.append((f"{shown} {key.short}  ", theme.FAINT))
             else:
                 parts += [(shown, theme.LINKED), (f" {key.short}  ", theme.QUIET)]
         self.update(Content.assemble(" ", *parts))

@@ -176,5 +176,5 @@ def _help_lines(key: Key, why_not: str | None, width: int) -> list[Content]:
     head = f"  {fit(key.shown, 18, '')}"
     if why_not is None:
         return hung(head, key.help, width)
-    pale = f"{theme.QUIET} 60%"
+    pale = theme.FAINT
     return hung(head, f"{key.help} (not now: {why_not})", width, pale, pale)
