@@ -41,6 +41,7 @@ class Framework(StrEnum):
     MINDSPORE = "mindspore"
     OPENVINO = "openvino"
     TFLITE = "tflite"
+    TENSORRT = "tensorrt"
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,0 +1,1 @@
+"""Engines of TensorRT, as its inspector describes them."""
