@@ -19,6 +19,12 @@ _GIVES = re.compile(
     r"Placeholder|PlaceholderWithDefault|Input|Parameter|QueueDequeue.*)$"
 )
 
+_PREPROCESSES = re.compile(r"Aipp(Data)?$")
+_AIPP = (
+    "the device preprocesses it (AIPP): feed golden what the preprocessing makes of it, or "
+    "convert the model without AIPP and feed both sides the same"
+)
+
 
 def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
     """One finding for each input of the network that is over a limit: outputs of ops that give
@@ -88,7 +94,7 @@ def _given(view: RunView, op: Op, port: int) -> str | None:
 def _finding(view: RunView, source: str, item: Comparison) -> Finding:
     assert item.metrics is not None
     op = view.ops.get(source)
-    what, remedy = _about(op)
+    what, remedy = _about(view, op)
     seen = "" if source == item.op else f" (seen at {item.io} {item.port} of {item.op})"
     error = item.metrics.relative_euclidean_distance
     return Finding(
@@ -111,13 +117,24 @@ def _finding(view: RunView, source: str, item: Comparison) -> Finding:
     )
 
 
-def _about(op: Op | None) -> tuple[str, str]:
+def _about(view: RunView, op: Op | None) -> tuple[str, str]:
     """The kind of input, and what to do about it."""
+    if op is not None and _is_preprocessed(view, op):
+        return "the data", _AIPP
     if op is not None and _WEIGHTS.match(op.type):
         return "the weights or constants", "export both models from one checkpoint"
     if op is not None and RANDOM_TYPES.match(op.type):
         return "the random numbers", "fix the seed, or give both sides the same numbers"
     return "the data", "feed both sides the same, preprocessed alike, and compare again"
+
+
+def _is_preprocessed(view: RunView, op: Op) -> bool:
+    """Whether the device preprocesses what *op* brings in, itself or in what reads it."""
+    readers = (other for other in view.ops.values() if op.id in {ref.op for ref in other.takes})
+    return any(
+        _PREPROCESSES.match(each.type) or any("aipp" in key.lower() for key in each.attrs)
+        for each in (op, *readers)
+    )
 
 
 def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:

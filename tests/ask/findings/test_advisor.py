@@ -182,6 +182,13 @@ def test_other_data_at_the_input_is_no_ops_fault(advice):
     assert summary(found.first).startswith("Detection Type: Input Inconsistent\n")
 
 
+def test_data_that_the_device_preprocesses_is_told_from_other_data(advice):
+    ops = (("x", "Data", ()), ("aipp", "Aipp", ("x",)), ("conv", "Conv2D", ("aipp",)))
+    found = advice(ops, x=OFF, aipp=OFF, conv=OFF)
+    assert named(found) == [("input_inconsistent", "x")]
+    assert "the device preprocesses it (AIPP)" in found.first.sentence
+
+
 def test_inputs_are_seen_through_ops_that_keep_their_values(advice, device_graph, run_of):
     ops = (("x", "Data", ()), ("t", "TransData", ("x",)), ("conv", "Conv2D", ("t",)))
     run = run_of(device_graph(*ops), {"t": (OFF, GOLDEN), "conv": (OFF, GOLDEN)})
