@@ -6,6 +6,7 @@ files under the same paths. Dask does the batches of a lost worker again elsewhe
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
@@ -63,12 +64,13 @@ class DaskExecutor:
                     threads_per_worker=1,
                     processes=True,
                     dashboard_address=None,
+                    silence_logs=logging.CRITICAL,  # what goes wrong is said by us, in a sentence
                     # Dask's own pages are not shown, but served all the same: where nobody is
                     scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
                 )
             except (OSError, RuntimeError, TimeoutError) as error:
                 raise ClusterError(
-                    f"--cluster {address}: its processes cannot be started: {error}"
+                    f"--cluster {address}: its processes cannot be started: {_first_cause(error)}"
                 ) from error
         try:
             client: Any = distributed.Client(  # type: ignore[no-untyped-call]
@@ -184,6 +186,13 @@ class DaskExecutor:
                 f"this is {__version__}",
                 hint="install the same version of divergraph on every worker",
             )
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """What began it: Dask wraps what its processes say."""
+    while (cause := error.__cause__) is not None:
+        error = cause
+    return error
 
 
 def _version() -> str:

@@ -90,6 +90,7 @@ def _columns() -> list[_Column]:
     import pyarrow as pa
 
     own = {name: (name, _arrow(kind), _own(name)) for name, kind in declared(Comparison).items()}
+    own["address"] = ("address", pa.uint64(), _own("address"))  # 64 bits of the device's memory
     return [
         *(own["io"], own["port"]),
         ("golden_op", pa.string(), lambda item: None if item.golden is None else item.golden.op),

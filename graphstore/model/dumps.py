@@ -76,7 +76,7 @@ class DumpTensorRef:
     ``layout`` is the stored layout name (``NC1HWC0``, ...), ``groups`` the sub-format
     of grouped convolution weights. ``timestamp`` is in microseconds, 0 if unknown. Whole
     numbers with a ``scale`` stand for ``scale * (number - zero_point)``. ``crc32`` is that
-    of the whole ``.npy`` file, if it lies in an archive, which tells it.
+    of the whole ``.npy`` file, or of the bytes of a ``.pt`` file, as their archive tells it.
     """
 
     path: Path

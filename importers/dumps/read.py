@@ -97,6 +97,10 @@ def _values(ref: DumpTensorRef, dtype: DType, shape: tuple[int, ...]) -> NDArray
             values = event_values(fd, size, ref)
             if values is not None:
                 return values
+        if ref.format is DumpFormat.TORCH and ref.crc32 is not None:
+            from importers.dumps.arrays.torch_file import check_sum
+
+            check_sum(fd, ref.offset, ref.nbytes, ref.crc32)
         if raw is None:
             raw = _part(fd, ref.path, ref.offset, ref.nbytes)
     return _shaped(raw, dtype, shape, header)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import dask
 import pytest
 from cluster_processes import ClusterProcesses, killed
 from job_works import Square
@@ -54,3 +55,12 @@ def test_what_is_lost_in_the_middle_is_named(processes, lost, sentence):
         work.run()
     executor.close()
     killed(worker)
+
+
+def test_workers_that_cannot_start_are_one_sentence(capfd):
+    with (
+        dask.config.set({"distributed.worker.preload": ["no_such_module"]}),
+        pytest.raises(ClusterError, match="cannot be started: No module named 'no_such_module'"),
+    ):
+        DaskExecutor("local:1")
+    assert capfd.readouterr().err == ""

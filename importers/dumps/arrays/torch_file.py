@@ -14,7 +14,8 @@ import pickletools
 import struct
 import warnings
 import zipfile
-from dataclasses import dataclass
+import zlib
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from importers.number_formats import named_dtype
 ENDING = ".pt"
 _MAX_PICKLE = 1 << 20
 _MAX_RANK = 64
+_CHUNK = 1 << 20
 _STORAGES = """
     Float Double Half BFloat16 Long Int Short Char Byte Bool ComplexFloat ComplexDouble Float8_e5m2
     Float8_e4m3fn
@@ -44,17 +46,21 @@ _OPCODES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TorchTensor:
-    """A contiguous tensor and where its bytes lie in the file."""
+    """A contiguous tensor and where its bytes lie in the file, with the checksum that the archive
+    has of them; None if it is a part of what that is of, which was checked."""
 
     dtype: DType
     shape: tuple[int, ...]
     offset: int
     nbytes: int
+    crc32: int | None
 
     def ref(self, path: Path, key: tuple[str, TensorIO, int]) -> DumpTensorRef:
         """It as the tensor *key* of the file at *path*."""
         place = (self.offset, self.nbytes)
-        return DumpTensorRef(path, DumpFormat.TORCH, *key, self.dtype, self.shape, *place)
+        return DumpTensorRef(
+            path, DumpFormat.TORCH, *key, self.dtype, self.shape, *place, crc32=self.crc32
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +97,33 @@ def read_torch(fd: int, size: int) -> TorchTensor:
     if stored is None:
         raise DamagedError(f"no member data/{shown(tensor.storage.key)}", offset=0)
     start = member_place(stored, fd, size, zipfile.ZIP_STORED)
-    return _placed(tensor, start, stored.compress_size)
+    found = _placed(tensor, start, stored.compress_size)
+    if (found.offset, found.nbytes) != (start, stored.compress_size):
+        check_sum(fd, start, stored.compress_size, stored.CRC)
+        return replace(found, crc32=None)
+    return replace(found, crc32=stored.CRC)
+
+
+def check_sum(fd: int, start: int, nbytes: int, wanted: int) -> None:
+    """Return if the bytes there are those that were saved.
+
+    Raises:
+        DamagedError: they are not.
+    """
+    crc = 0
+    for place in range(start, start + nbytes, _CHUNK):
+        crc = zlib.crc32(os.pread(fd, min(_CHUNK, start + nbytes - place), place), crc)
+    if crc != wanted:
+        told = f"its CRC-32 is {crc:08x}, the archive says {wanted:08x}"
+        raise DamagedError(f"the tensor is damaged, or saved without checksums: {told}")
 
 
 def _content(info: zipfile.ZipInfo, fd: int, size: int) -> bytes:
     if info.compress_size > _MAX_PICKLE:
         raise DamagedError(f"{shown(info.filename)} takes {info.compress_size} bytes", offset=0)
-    return os.pread(fd, info.compress_size, member_place(info, fd, size, zipfile.ZIP_STORED))
+    start = member_place(info, fd, size, zipfile.ZIP_STORED)
+    check_sum(fd, start, info.compress_size, info.CRC)
+    return os.pread(fd, info.compress_size, start)
 
 
 def _placed(tensor: _Tensor, start: int, stored: int) -> TorchTensor:
@@ -119,7 +145,7 @@ def _placed(tensor: _Tensor, start: int, stored: int) -> TorchTensor:
             f"{max(stored - first, 0)} are stored",
             offset=start,
         )
-    return TorchTensor(dtype, shape, start + first, nbytes)
+    return TorchTensor(dtype, shape, start + first, nbytes, None)
 
 
 def _tensor_of(data: bytes) -> _Tensor:
