@@ -59,6 +59,26 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
             "Run each device op on its own dumped inputs: no golden side is needed.",
         ),
     },
+    "Training jobs": {
+        "tf-dump": ListedCommand(
+            "cli.precision_tool.job_commands", "Run a script and dump the golden side."
+        ),
+        "npu-dump": ListedCommand(
+            "cli.precision_tool.job_commands", "Run a script on the device, dump and compare."
+        ),
+        "npu-overflow": ListedCommand(
+            "cli.precision_tool.job_commands", "Run a script on the device and find overflows."
+        ),
+        "dump-config": ListedCommand(
+            "cli.manage.dump_config_command", "Write what makes a device dump: acl.json, Python."
+        ),
+        "precision-tool": ListedCommand(
+            "cli.precision_tool.commands", "Ask as in precision_tool: ac, ls, ni, pt, cp, vc, …"
+        ),
+        "shell": ListedCommand(
+            "cli.precision_tool.shell_command", "All commands at one prompt, also precision_tool's."
+        ),
+    },
     "Ask a run": {
         "runs": ListedCommand(
             "cli.ask.listing_commands", "List the runs and imported graphs of the store."

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from divergraph.inputs.data_folder import DataFolder, data_folder
 from graphstore.errors import DivergraphError
 from importers.contract import Confidence
 from importers.dumps.detect import (
@@ -46,7 +47,8 @@ class Formats:
 class Findings:
     """What is at ``path``. With neither graphs nor dumps, ``problem`` says what it is instead.
 
-    ``passed_over`` files of the folder were not looked into.
+    ``passed_over`` files of the folder were not looked into. ``data_folder`` has the parts of a
+    folder laid out as precision_tool's.
     """
 
     path: Path
@@ -54,6 +56,7 @@ class Findings:
     dumps: tuple[FoundDump, ...]
     problem: str = ""
     passed_over: int = 0
+    data_folder: DataFolder | None = None
 
 
 def find_out(path: Path) -> Findings:
@@ -78,8 +81,9 @@ def find_out(path: Path) -> Findings:
         dumps = () if tensors is None else (tensors,)
     elif path.is_dir():
         dumps = (*dumps, *detect_bare_files(path))
-    problem = "" if graphs or dumps else str(unknown(path, head))
-    return Findings(path, tuple(graphs), dumps, problem, passed_over)
+    laid_out = data_folder(path) if path.is_dir() else None
+    problem = "" if graphs or dumps or laid_out else str(unknown(path, head))
+    return Findings(path, tuple(graphs), dumps, problem, passed_over, laid_out)
 
 
 def _graphs(path: Path) -> Iterator[FoundGraph]:

@@ -79,7 +79,7 @@ def test_every_path_that_is_neither_has_one_line_and_code_2(divergraph, model, t
 
 def test_the_documented_fields(divergraph, model):
     (found,) = divergraph("detect", model, "--json").json["paths"]
-    assert set(found) == {"path", "graphs", "dumps", "problem", "passed_over"}
+    assert set(found) == {"path", "graphs", "dumps", "problem", "passed_over", "data_folder"}
     assert set(found["graphs"][0]) == {"path", "format", "sure", "reason"}
 
 

@@ -36,6 +36,10 @@ COMMANDS = [
     ["trace", "full", CONV],
     ["trace", "layers", SOFTMAX],
     ["lineage", "full", CONV],
+    ["op", "full", CONV, "--all"],
+    ["op", "full", CONV, "--depth", "2"],
+    ["fusion", "full", CONV],
+    ["precision-tool", "--run", "full", "ls"],
     ["between", "full", CONV, POOL],
     ["blame", "layers"],
     ["advise", "full"],
@@ -64,7 +68,22 @@ COMMANDS = [
     [f"gone{ACTS}"],
 ]
 SAY_NO_NAMES = (["runs"], ["store", "info"], ["blame", "layers"], ["roles", "full"])
-WITH_JSON = ("runs", "ops", "origins", "roles", "trace", "lineage", "between", "query", "advise")
+WITH_JSON = (
+    *("runs", "ops", "op", "fusion", "origins", "roles", "trace", "lineage", "between"),
+    *("query", "advise"),
+)
+    "runs",
+    "ops",
+    "origins",
+    "roles",
+    "trace",
+    "lineage",
+    "between",
+    "query",
+    "advise",
+    "op",
+    "fusion",
+)
 
 
 @pytest.fixture(scope="module")

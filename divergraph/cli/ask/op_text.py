@@ -12,7 +12,7 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say, say_each
 from divergraph.cli.text import note_text
 from divergraph.text.numbers import short
-from divergraph.text.words import REASON_WORDS, STATE_MARKS, shape_text
+from divergraph.text.words import REASON_WORDS, STATE_MARKS, counted, shape_text
 from graphstore.model import AttrValue
 from graphstore.op_row import OpRow
 
@@ -110,7 +110,7 @@ def show_neighbourhood(found: OpsAround) -> None:
     ops = {each.row.id: each for each in found.ops}
     for heading, forward in (("reads", False), ("is read by", True)):
         say()
-        say(f"{found.op} {heading}, {found.depth} steps far", bold=True)
+        say(f"{found.op} {heading}, {counted(found.depth, 'step')} far", bold=True)
         lines = list(_Tree(ops, forward).below(found.op, ""))
         say_each(lines[:_MOST_LINES] or ["  nothing"])
         if len(lines) > _MOST_LINES:

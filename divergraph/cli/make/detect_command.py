@@ -18,6 +18,7 @@ from importers.contract import Confidence
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Findings
+    from divergraph.api.data_folder import DataFolder
 
 _SURE = {Confidence.SURE: "sure", Confidence.MAYBE: "maybe"}
 
@@ -104,9 +105,29 @@ def _detect_pairs(paths: tuple[Path, ...], seconds: float, *, as_json: bool) -> 
     return 0 if any(each.pairs for each in found) else BAD_INPUT.exit_code
 
 
+def _laid_out(found: DataFolder) -> Iterator[str]:
+    """The parts of a data folder, and the comparison they are for."""
+    yield f"{found.root}: a data folder of precision_tool"
+    parts: list[tuple[str, Path | None]] = [
+        ("golden graph", found.golden_graph),
+        ("golden dump", found.golden_dump),
+    ]
+    for device in found.devices:
+        parts += [(f"{device.name} graph", device.graph), (f"{device.name} dump", device.dump)]
+    parts += [("overflow dump", found.overflow), ("fusion result", found.fusion_result)]
+    parts += [("earlier result", path) for path in found.results]
+    yield from (f"  {name:14} {path}" for name, path in parts if path is not None)
+    if found.missing:
+        yield f"  to compare, there is still missing: {', '.join(found.missing)}"
+    else:
+        yield f"  compare with: divergraph precision-tool --data {found.root} ac -c"
+
+
 def _lines(found: Findings) -> Iterator[str]:
     if found.problem:
         yield " ".join(found.problem.split())
+    if found.data_folder is not None:
+        yield from _laid_out(found.data_folder)
     for graph in found.graphs:
         sure = _SURE[graph.confidence]
         yield f"{graph.path}: graph, {graph.format} ({sure}: {graph.reason})"

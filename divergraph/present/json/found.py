@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divergraph.present.json.shapes import Json
 
 if TYPE_CHECKING:
+    from divergraph.inputs.data_folder import DataFolder
     from divergraph.inputs.detection import Findings
     from divergraph.inputs.fitting_pairs import FittingPairs, FittingSide
     from importers.dumps.detect import FoundDump
@@ -28,7 +30,27 @@ def findings_json(found: Findings) -> Json:
         "dumps": [dump_json(dump) for dump in found.dumps],
         "problem": found.problem or None,
         "passed_over": found.passed_over,
+        "data_folder": None if found.data_folder is None else _data_folder_json(found.data_folder),
     }
+
+
+def _data_folder_json(found: DataFolder) -> Json:
+    return {
+        "golden_graph": _path(found.golden_graph),
+        "golden_dump": _path(found.golden_dump),
+        "devices": [
+            {"name": each.name, "graph": _path(each.graph), "dump": _path(each.dump)}
+            for each in found.devices
+        ],
+        "overflow": _path(found.overflow),
+        "fusion_result": _path(found.fusion_result),
+        "results": [str(path) for path in found.results],
+        "missing": list(found.missing),
+    }
+
+
+def _path(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def pairs_json(found: FittingPairs) -> Json:

@@ -1,0 +1,31 @@
+"""The data folder of precision_tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from divergraph.api.arguments import AnyPath
+from divergraph.inputs.data_folder import DEFAULT, DataFolder
+from divergraph.inputs.data_folder import data_folder as found_at
+from graphstore.errors import InputError
+
+__all__ = ["DEFAULT", "NOTHING_YET", "DataFolder", "data_folder", "found_at"]
+
+NOTHING_YET = DataFolder(DEFAULT, (), None, None, None, None, ())
+"""A folder without any part."""
+
+
+def data_folder(path: AnyPath) -> DataFolder:
+    """The parts of the data folder at *path*.
+
+    Raises:
+        InputError: it is none.
+    """
+    folder = Path(path)
+    found = found_at(folder)
+    if found is None:
+        what = "not laid out as precision_tool's data" if folder.is_dir() else "no such folder"
+        raise InputError(
+            what, where=str(folder), hint="it has npu/debug_0/{graph,dump} and tf/{dump,graph}"
+        )
+    return found

@@ -1,0 +1,1 @@
+"""precision_tool as its users spell it: commands, shell, runners of training scripts."""

@@ -1,0 +1,42 @@
+"""Ops as ``ls`` of precision_tool lists them."""
+
+from __future__ import annotations
+
+from divergraph.ask.fusion.passes import passes_of
+from divergraph.cli.ask.op_text import kernel_names
+from divergraph.cli.options import opened_to_read
+from divergraph.cli.precision_tool.place import Place
+from divergraph.cli.say import say, say_each
+from divergraph.text.words import counted
+
+
+def list_ops(place: Place, *, name: str, kind: str, fusion: str, kernel: str) -> None:
+    """Print ``[type][pass] op`` of each op that has these parts in its name, type, passes and the
+    names of its kernels; case does not matter."""
+    from divergraph.questions.listings import OpsQuestion
+
+    target = place.target()
+    with opened_to_read(place.store) as store:
+        rows = [
+            row
+            for row in OpsQuestion(target).ask(store)
+            if _has(row.id, name) and _has(row.type, kind)
+        ]
+        ops = store.ops(target, [row.id for row in rows])
+    lines = []
+    for row in rows:
+        attrs = ops[row.id].attrs
+        passes = [each.name for each in passes_of(attrs)]
+        kernels = kernel_names(attrs)
+        if _any_has(passes, fusion) and _any_has(kernels, kernel):
+            lines.append(f"[{row.type}]{''.join(f'[{each}]' for each in passes)} {row.id}")
+    say_each(lines)
+    say(counted(len(lines), "op"), err=True)
+
+
+def _has(text: str, part: str) -> bool:
+    return part.lower() in text.lower()
+
+
+def _any_has(texts: list[str], part: str) -> bool:
+    return not part or any(_has(text, part) for text in texts)

@@ -1,0 +1,94 @@
+"""Where precision_tool's commands look: a data folder, a store, and the run that is meant."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from divergraph.api.data_folder import DEFAULT, DataFolder, data_folder
+from divergraph.cli.options import opened_to_read, store_url
+from divergraph.cli.say import say
+from graphstore.errors import InputError
+
+_MOST_FOUND = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A data folder, and the run or graph of a store that commands are about; None: the one made of
+    the folder, else the newest."""
+
+    data: Path = DEFAULT
+    store: str | None = None
+    run: str | None = None
+    as_json: bool = False
+
+    @property
+    def folder(self) -> DataFolder:
+        """The parts of the data folder.
+
+        Raises:
+            InputError: it is none.
+        """
+        return data_folder(self.data)
+
+    @property
+    def run_name(self) -> str:
+        """The run a comparison of the folder is kept as."""
+        return self.run or self.data.absolute().name
+
+    def ours(self, *line: object, keeps: bool = True) -> int:
+        """Run one of our commands, and say on standard error which; *keeps*: it takes a store."""
+        from divergraph.cli.main import run
+
+        words = [*map(str, line), *(["--json"] if self.as_json else [])]
+        say(f"> divergraph {shlex.join(words)}", err=True)
+        return run([*words, "--store", store_url(self.store)] if keeps else words)
+
+    def target(self) -> str:
+        """The run or graph that is meant; without any the folder's graph is imported.
+
+        Raises:
+            InputError: there is none, and no graph to import.
+        """
+        graph_name = f"{self.data.absolute().name}.device"
+        if (known := self._known(graph_name)) is not None:
+            return known
+        graph = self.folder.device.graph
+        if graph is None:
+            raise InputError("there is no graph here and no run in the store", where=str(self.data))
+        if self.ours("import", graph, "--name", graph_name):
+            raise InputError("the graph cannot be read", where=str(graph))
+        return graph_name
+
+    def _known(self, graph_name: str) -> str | None:
+        if self.run is not None:
+            return self.run
+        if not Path(store_url(self.store)).exists() and "://" not in store_url(self.store):
+            return None
+        with opened_to_read(self.store) as store:
+            runs = [run.name for run in store.runs()]
+            graphs = [info.name for info in store.graphs()]
+        if self.run_name in runs:
+            return self.run_name
+        return graph_name if graph_name in graphs else next(reversed(runs), None)
+
+    def file(self, name: str) -> Path:
+        """A file by its path, or by its name anywhere in the data folder.
+
+        Raises:
+            InputError: there is none, or several.
+        """
+        path = Path(name)
+        if path.exists() or path.name != name:
+            return path
+        found = sorted(self._named(name))
+        if len(found) > 1:
+            shown = ", ".join(map(str, found[:_MOST_FOUND]))
+            raise InputError(f"{name} is there several times: {shown}", hint="give its path")
+        return found[0] if found else path
+
+    def _named(self, name: str) -> Iterator[Path]:
+        return (path for path in self.data.rglob("*") if path.name == name)

@@ -1,0 +1,122 @@
+"""``divergraph shell``: precision_tool's commands and ours, line by line and at a terminal."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+FUSED = "LeNet/conv2/Conv2DRelu"
+RELU = "LeNet_conv2_Relu.0.1664180551000000.npy"
+
+
+@pytest.fixture
+def shell(data):
+    """Types lines into a shell without a terminal; returns its code, output and notes."""
+
+    def type_in(*lines: str) -> tuple[int, str, str]:
+        command = [sys.executable, "-m", "divergraph", "shell", "--data", "precision_data"]
+        done = subprocess.run(
+            command,
+            input="\n".join(lines),
+            capture_output=True,
+            text=True,
+            cwd=data.parent,
+            check=False,
+        )
+        return done.returncode, done.stdout, done.stderr
+
+    return type_in
+
+
+def test_a_session_as_in_the_guide(shell, data):
+    np.save(data.parent / "left.npy", np.array([1.0, 2.0, 3.5]))
+    np.save(data.parent / "right.npy", np.array([1.0, 2.0, 3.0]))
+    code, out, err = shell(
+        "ac -c",
+        "ls -n conv2 -t conv2d",
+        f"ni {FUSED} -a -s 1",
+        f"pt {RELU}",
+        "cp left.npy right.npy -p 20 -al 0.001 -rl 0.001",
+        "vcs -c 0.99 -l 2",
+        f"dc {FUSED} -o converted",
+        "run echo from the system",
+        "!echo and from here",
+        "exit",
+        "nonsense",
+    )
+    assert code == 1
+    assert f"1 # {FUSED}" in out
+    assert f"[Conv2D] {FUSED}\n" in out
+    assert "fusion_scope: 41" in out
+    assert f"{FUSED} reads, 1 step far" in out
+    assert "max    1.58334" in out
+    assert (data / "tf" / "dump" / f"{RELU}.txt").is_file()
+    assert "1 of 3 elements bad" in out
+    assert len(list((data.parent / "converted").glob("Conv2D.*.output.0.npy"))) == 1
+    assert "from the system\n" in out
+    assert "and from here\n" in out
+    assert "> divergraph compare --golden precision_data/tf/graph/model.ckpt.meta" in err
+    assert "nonsense" not in err
+
+
+def test_our_commands_and_mistakes(shell, data):
+    code, out, err = shell(
+        "# a remark", "", "import precision_data/tf/graph/model.ckpt.meta --name net",
+        "use net", "ls -t BiasAdd", "runs", "ls -x", "use", "ni 'open", "nonsense", "pt gone.npy",
+    )  # fmt: skip
+    assert code == 2
+    assert "[BiasAdd] LeNet/conv2/BiasAdd\n" in out
+    assert "graph  net" in out
+    for said in ("No such option", "use takes one name", "No closing quotation", "no such command"):
+        assert said in err
+    assert "gone.npy: no such file or folder" in err
+    assert "Traceback" not in err
+
+
+def test_ops_are_listed_by_fusion_pass_and_kernel(divergraph, shared_data, tmp_path):
+    graph = shared_data / "ge_proto" / "ge_proto_00000062_Build.txt"
+    at = ("--store", tmp_path / "store")
+    divergraph("import", graph, "--name", "resnet", *at)
+    tool = ("precision-tool", "--run", "resnet", *at, "ls")
+    found = divergraph(*tool, "-t", "Conv2D", "-f", "TbeConvDouble").out.splitlines()
+    assert found
+    assert all(
+        line.startswith("[Conv2D][") and "TbeConvDoubleInFusionPass" in line for line in found
+    )
+    assert divergraph(*tool, "-k", "te_conv2d").out.startswith("[Conv2D] res2a_branch2c\n")
+
+
+@pytest.mark.skipif(find_spec("prompt_toolkit") is None, reason="needs prompt_toolkit")
+def test_at_a_terminal_names_of_ops_are_completed(lenet_store, tmp_path):
+    pexpect = pytest.importorskip("pexpect")
+    child = pexpect.spawn(
+        sys.executable,
+        ["-m", "divergraph", "shell", "--store", str(lenet_store), "--run", "fault"],
+        cwd=str(tmp_path),
+        env={
+            **os.environ,
+            "TERM": "xterm",
+            "PROMPT_TOOLKIT_NO_CPR": "1",
+            "XDG_STATE_HOME": str(tmp_path),
+        },
+        dimensions=(40, 150),
+        encoding="utf-8",
+        timeout=60,
+    )
+    child.expect("divergraph>")
+    child.send("ni LeNet/conv2/Conv2DR\t")
+    child.expect("elu")  # Enter would be quicker than the names
+    child.send("\r")
+    child.expect(re.escape("3 originals in one"))
+    child.expect("divergraph>")
+    child.sendeof()
+    child.expect(pexpect.EOF)
+    child.close()
+    assert child.exitstatus == 0
+    assert "ni LeNet/conv2/Conv2DR" in (tmp_path / "divergraph" / "shell_history").read_text()
