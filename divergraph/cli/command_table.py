@@ -72,6 +72,9 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "dump-config": ListedCommand(
             "cli.manage.dump_config_command", "Write what makes a device dump: acl.json, Python."
         ),
+        "logs": ListedCommand(
+            "cli.ask.logs_command", "Say what a device's logs hold: overflows and errors by op."
+        ),
         "precision-tool": ListedCommand(
             "cli.precision_tool.commands", "Ask as in precision_tool: ac, ls, ni, pt, cp, vc, …"
         ),

@@ -72,18 +72,6 @@ WITH_JSON = (
     *("runs", "ops", "op", "fusion", "origins", "roles", "trace", "lineage", "between"),
     *("query", "advise"),
 )
-    "runs",
-    "ops",
-    "origins",
-    "roles",
-    "trace",
-    "lineage",
-    "between",
-    "query",
-    "advise",
-    "op",
-    "fusion",
-)
 
 
 @pytest.fixture(scope="module")

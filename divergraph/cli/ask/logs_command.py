@@ -1,0 +1,87 @@
+"""``divergraph logs``."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.say import say
+from divergraph.text.words import counted
+
+if TYPE_CHECKING:
+    from divergraph.ask.device_logs import LogAnswer
+    from importers.device_log import LogEvent
+
+_PLACES = ("ASCEND_LOG_PATH", "ASCEND_PROCESS_LOG_PATH")
+_DEFAULT = "~/ascend/log"
+_SHOWN = 5
+
+
+@click.command("logs")
+@click.argument(
+    "paths", nargs=-1, type=click.Path(path_type=Path, readable=False), metavar="[FILE|DIR]..."
+)
+@click.option("--run", metavar="NAME", help="Tie messages to the ops of this run or graph.")
+@common
+def logs_command(
+    paths: tuple[Path, ...], run: str | None, store: str | None, as_json: bool
+) -> None:
+    """Say what an Ascend device's logs hold: overflows, errors, compile messages, by op.
+
+    Also loss scales that a training script printed, and where they fell: steps that overflowed.
+    Without a path $ASCEND_LOG_PATH, $ASCEND_PROCESS_LOG_PATH or ~/ascend/log is read.
+    """
+    from divergraph.ask.device_logs import device_logs
+
+    places = list(paths) or [_default()]
+    if run is None:
+        found = device_logs(None, None, places)
+    else:
+        with opened_to_read(store) as opened:
+            found = device_logs(opened, run, places)
+    if as_json:
+        from divergraph.present.json.logs import logs_json
+
+        print_json(logs_json(run, found))
+    else:
+        _show(found, tied=run is not None)
+
+
+def _default() -> Path:
+    given = next((os.environ[name] for name in _PLACES if os.environ.get(name)), _DEFAULT)
+    return Path(given).expanduser()
+
+
+def _show(found: LogAnswer, *, tied: bool) -> None:
+    events = [*found.others, *(event for op in found.ops for event in op.events)]
+    counts = Counter(event.kind.value for event in dict.fromkeys(events))
+    said = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+    say(f"{counted(found.files, 'log')}: {said or 'no error and no overflow'}", bold=True)
+    for op in found.ops:
+        say(f"{op.op}")
+        _show_events(op.events)
+    if found.others:
+        say("messages that name no op" + (" of the run" if tied else ""))
+        _show_events(found.others)
+    if found.scales:
+        values = [scale.value for scale in found.scales]
+        say(f"loss scale: {values[0]:g} first, {values[-1]:g} last, {len(found.halved)} times less")
+    for scale in found.halved[:_SHOWN]:
+        say(f"  {scale.path}:{scale.line}: fell to {scale.value:g}: the step overflowed")
+
+
+def _show_events(events: Sequence[LogEvent]) -> None:
+    for event in events[:_SHOWN]:
+        place = f"{event.path.name}:{event.line}"
+        say(f"  {event.kind.value:9} {place}  {event.module} {event.text}")
+        unknown = ", ".join(event.names)
+        if unknown:
+            say(f"            names {unknown}")
+    if len(events) > _SHOWN:
+        say(f"  and {len(events) - _SHOWN} more")
