@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from divergraph.api.demo import demo, demo_data
     from divergraph.api.detect import detect, list_dumps
     from divergraph.api.diff import diff
+    from divergraph.api.files.tensor_file import tensor_file
     from divergraph.api.graph import Graph, read_graph
     from divergraph.api.plugins import plugins
     from divergraph.api.query_packs import check_queries
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from divergraph.api.rows import Rows
     from divergraph.api.runs.compared_run import ComparedRun as Run
     from divergraph.api.store import Store, open_store, to_networkx
-    from divergraph.api.tensor_file import tensor_file
     from divergraph.api.verify import verify
     from divergraph.api.watch import watch
     from graphstore import errors
@@ -86,7 +86,7 @@ _WHERE = {
     "plugins": ("divergraph.api.plugins", "plugins"),
     "read_graph": ("divergraph.api.graph", "read_graph"),
     "replay": ("divergraph.api.replay", "replay"),
-    "tensor_file": ("divergraph.api.tensor_file", "tensor_file"),
+    "tensor_file": ("divergraph.api.files.tensor_file", "tensor_file"),
     "to_networkx": ("divergraph.api.store", "to_networkx"),
     "verify": ("divergraph.api.verify", "verify"),
     "watch": ("divergraph.api.watch", "watch"),

@@ -35,7 +35,7 @@ _ACTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ScriptJob:
     """A command, what it is to do, and where its files go. ``steps`` are as ``0|5|10``;
     ``switch`` is a fusion switch file."""
 
@@ -46,7 +46,7 @@ class Job:
     switch: Path | None = None
 
 
-def environment(job: Job) -> dict[str, str]:
+def environment(job: ScriptJob) -> dict[str, str]:
     """The variables the command gets beside those there are.
 
     Raises:
@@ -71,7 +71,7 @@ def environment(job: Job) -> dict[str, str]:
     return found
 
 
-def start(job: Job, *, says_on: int | None = None) -> int:
+def start(job: ScriptJob, *, says_on: int | None = None) -> int:
     """Run the command to its end and return its exit code; it prints to the open file *says_on*, or
     here.
 
@@ -116,7 +116,7 @@ def end_text(code: int) -> str:
     return f"the command ended with exit code {code}"
 
 
-def _modules(job: Job) -> Path:
+def _modules(job: ScriptJob) -> Path:
     """A folder in which Python finds ``precision_tool.tf_config``."""
     folder = job.data.absolute() / "temp" / "python"
     package = folder / "precision_tool"

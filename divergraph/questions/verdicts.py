@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from divergraph.ask import op_detail
 from divergraph.ask.answers import OpDetail
 from divergraph.ask.facts import load_facts
-from divergraph.ask.neighbourhood import OpsAround, neighbourhood
+from divergraph.ask.single_ops.neighbourhood import OpsAround, neighbourhood
 from divergraph.present.json.op import neighbourhood_json, op_json
 from divergraph.present.json.propagation import finding_json
 from divergraph.present.json.shapes import Json, run_json

@@ -110,7 +110,7 @@ def tensor_command(
 def _look_at_file(
     path: Path, top: int, txt: Path | None, dtype: str | None, shape: str | None, *, as_json: bool
 ) -> None:
-    from divergraph.api.tensor_file import tensor_file
+    from divergraph.api.files.tensor_file import tensor_file
 
     found = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt)
     if as_json:

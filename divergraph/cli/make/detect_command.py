@@ -18,7 +18,7 @@ from importers.contract import Confidence
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Findings
-    from divergraph.api.data_folder import DataFolder
+    from divergraph.api.files.data_folder import DataFolder
 
 _SURE = {Confidence.SURE: "sure", Confidence.MAYBE: "maybe"}
 

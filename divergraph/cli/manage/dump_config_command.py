@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.api.job_setup import FORMS, MODES, DumpSettings, config_text
+from divergraph.api.files.job_setup import FORMS, MODES, DumpSettings, config_text
 from divergraph.cli.options import print_json
 from divergraph.cli.say import say_lines, say_note
 from divergraph.files.whole_files import whole_file

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from divergraph.cli.precision_tool.place import Place
+from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.precision_tool.sides import comparison, dump_files
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import FINE
@@ -39,7 +39,7 @@ def precision_tool_command(
 
     In `divergraph shell` they work without the first two words.
     """
-    ctx.obj = Place(data, store, run)
+    ctx.obj = ToolPlace(data, store, run)
 
 
 def _name(command: _Command) -> _Command:
@@ -59,7 +59,7 @@ def _one(given: str | None, name: str | None, what: str) -> str:
 @click.option("-c", "compares", is_flag=True, help="Compare first.")
 @click.option("-l", "limit", type=click.IntRange(min=1), default=_LISTED, metavar="N")
 @click.pass_obj
-def ac(place: Place, compares: bool, limit: int) -> int:
+def ac(place: ToolPlace, compares: bool, limit: int) -> int:
     """Check everything: results, fusion, overflows, casts to integers."""
     code = comparison(place) if compares else FINE.exit_code
     target = place.target()
@@ -72,7 +72,7 @@ def ac(place: Place, compares: bool, limit: int) -> int:
     return max(code, _casts(place))
 
 
-def overflows(place: Place) -> int:
+def overflows(place: ToolPlace) -> int:
     """What the device recorded when a computation overflowed, by op."""
     folder = place.folder
     if folder.overflow is None or folder.device.graph is None:
@@ -82,18 +82,18 @@ def overflows(place: Place) -> int:
 
 @precision_tool_command.command("cc")
 @click.pass_obj
-def cc(place: Place) -> int:
+def cc(place: ToolPlace) -> int:
     """List casts to int32, which lose what is behind the point."""
     return _casts(place)
 
 
-def _casts(place: Place) -> int:
+def _casts(place: ToolPlace) -> int:
     return place.ours("ops", place.target(), "--where", "type:Cast dtype:int32")
 
 
 @precision_tool_command.command("fu")
 @click.pass_obj
-def fu(place: Place) -> int:
+def fu(place: ToolPlace) -> int:
     """Name the fusion passes."""
     result = place.folder.fusion_result
     return place.ours("fusion", place.target(), *(("--result", result) if result else ()))
@@ -105,7 +105,7 @@ def fu(place: Place) -> int:
 @click.option("-f", "fusion", default="", metavar="TEXT", help="Part of its fusion pass.")
 @click.option("-k", "kernel", default="", metavar="TEXT", help="Part of its kernel's name.")
 @click.pass_obj
-def ls(place: Place, name: str, type_: str, fusion: str, kernel: str) -> None:
+def ls(place: ToolPlace, name: str, type_: str, fusion: str, kernel: str) -> None:
     """List ops by parts of names, types, passes, kernels."""
     from divergraph.cli.precision_tool.op_list import list_ops
 
@@ -118,7 +118,7 @@ def ls(place: Place, name: str, type_: str, fusion: str, kernel: str) -> None:
 @click.option("-s", "depth", type=click.IntRange(1, 100), metavar="DEPTH", help="Draw around it.")
 @click.pass_obj
 def ni(
-    place: Place, given: str | None, name: str | None, everything: bool, depth: int | None
+    place: ToolPlace, given: str | None, name: str | None, everything: bool, depth: int | None
 ) -> int:
     """Show everything about one op."""
     options = [*(["--all"] if everything else []), *(["--depth", depth] if depth else [])]
@@ -129,7 +129,7 @@ def ni(
 @_name
 @click.option("-c", "_converts", is_flag=True, help="As always: write the .txt.")
 @click.pass_obj
-def pt(place: Place, given: str | None, name: str | None, _converts: bool) -> int:
+def pt(place: ToolPlace, given: str | None, name: str | None, _converts: bool) -> int:
     """Show a dump's values, and write them as text beside it."""
     path = place.file(_one(given, name, "file"))
     folder = path.parent if os.access(path.parent, os.W_OK) else Path()
@@ -146,7 +146,7 @@ def pt(place: Place, given: str | None, name: str | None, _converts: bool) -> in
 @click.option("-rl", "rtol", type=float, default=0.001, metavar="R")
 @click.pass_obj
 def cp(
-    place: Place,
+    place: ToolPlace,
     left: str,
     right: str,
     _named: bool,
@@ -167,7 +167,7 @@ def cp(
 @click.option("-rt", "right", metavar="DIR", help="The golden dump.")
 @click.option("-g", "graph", metavar="FILE", help="The device's graph.")
 @click.pass_obj
-def vc(place: Place, left: str | None, right: str | None, graph: str | None) -> int:
+def vc(place: ToolPlace, left: str | None, right: str | None, graph: str | None) -> int:
     """Compare the dumps of the folder, or those given."""
     if left is None and right is None:
         return comparison(place)
@@ -183,7 +183,7 @@ def vc(place: Place, left: str | None, right: str | None, graph: str | None) -> 
 @click.option("-c", "cosine", type=float, default=_COSINE, show_default=True, metavar="X")
 @click.option("-l", "limit", type=click.IntRange(min=1), default=_LISTED, metavar="N")
 @click.pass_obj
-def vcs(place: Place, file: str | None, cosine: float, limit: int) -> int:
+def vcs(place: ToolPlace, file: str | None, cosine: float, limit: int) -> int:
     """List ops whose cosine is not above X, and where the error starts."""
     if file is not None:
         say_note(f"{file} is not read: `vc` keeps what it finds in the store")
@@ -198,7 +198,7 @@ def vcs(place: Place, file: str | None, cosine: float, limit: int) -> int:
 @click.option("-o", "output", metavar="DIR", help="Where to write.")
 @click.pass_obj
 def dc(
-    place: Place, given: str | None, name: str | None, layout: str | None, output: str | None
+    place: ToolPlace, given: str | None, name: str | None, layout: str | None, output: str | None
 ) -> int:
     """Write dump files of an op, one file, or all of the device's dump as .npy."""
     paths = dump_files(place, given or name)
@@ -218,7 +218,7 @@ def run(words: tuple[str, ...]) -> int:
 
 def system(line: str) -> int:
     """Run *line* in the system's shell, and say how it ended if not well."""
-    from divergraph.api.job_setup import end_text
+    from divergraph.api.files.job_setup import end_text
 
     code = subprocess.run(line, shell=True, check=False).returncode  # noqa: S602 - the user's own
     if said := end_text(code):
@@ -229,7 +229,7 @@ def system(line: str) -> int:
 @precision_tool_command.command("tf_dump")
 @click.argument("line", metavar="COMMAND")
 @click.pass_obj
-def tf_dump(place: Place, line: str) -> int:
+def tf_dump(place: ToolPlace, line: str) -> int:
     """Run a script on the CPU and dump through TensorFlow's debugger."""
     return place.ours("tf-dump", "--data", place.data, line)
 
@@ -237,7 +237,7 @@ def tf_dump(place: Place, line: str) -> int:
 @precision_tool_command.command("npu_dump")
 @click.argument("line", metavar="COMMAND")
 @click.pass_obj
-def npu_dump(place: Place, line: str) -> int:
+def npu_dump(place: ToolPlace, line: str) -> int:
     """Run a script on the device and dump graphs and tensors."""
     return place.ours("npu-dump", "--data", place.data, line)
 
@@ -245,6 +245,6 @@ def npu_dump(place: Place, line: str) -> int:
 @precision_tool_command.command("npu_overflow")
 @click.argument("line", metavar="COMMAND")
 @click.pass_obj
-def npu_overflow(place: Place, line: str) -> int:
+def npu_overflow(place: ToolPlace, line: str) -> int:
     """Run a script on the device and find overflows."""
     return place.ours("npu-overflow", "--data", place.data, line, keeps=False)

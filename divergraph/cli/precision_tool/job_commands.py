@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 import click
 
-from divergraph.api.data_folder import NOTHING_YET, found_at
-from divergraph.api.job_setup import Job, JobAction, end_text, start
+from divergraph.api.files.data_folder import NOTHING_YET, found_at
+from divergraph.api.files.job_setup import JobAction, ScriptJob, end_text, start
 from divergraph.cli.options import print_json
 from divergraph.cli.precision_tool.commands import overflows
-from divergraph.cli.precision_tool.place import Place
+from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.precision_tool.sides import comparison
 from divergraph.cli.say import say_note
 from graphstore.errors import InputError
@@ -55,8 +55,8 @@ def tf_dump_command(
     The script wraps its session: `sess = divergraph.tf_config.sess_dump(sess)`. What the device
     dumped before is compared at the end.
     """
-    _start(Job(command, JobAction.TF_DUMP, data), as_json)
-    return _compared(Place(data, store, run, as_json))
+    _start(ScriptJob(command, JobAction.TF_DUMP, data), as_json)
+    return _compared(ToolPlace(data, store, run, as_json))
 
 
 @click.command("npu-dump", context_settings=_settings)
@@ -77,34 +77,34 @@ def npu_dump_command(
 
     The script takes its configuration from divergraph.tf_config or precision_tool.tf_config.
     """
-    _start(Job(command, JobAction.NPU_DUMP, data, steps, fusion_switch), as_json)
-    return _compared(Place(data, store, run, as_json))
+    _start(ScriptJob(command, JobAction.NPU_DUMP, data, steps, fusion_switch), as_json)
+    return _compared(ToolPlace(data, store, run, as_json))
 
 
 @click.command("npu-overflow", context_settings=_settings)
 @_job
 def npu_overflow_command(command: tuple[str, ...], data: Path, as_json: bool) -> int:
     """Run a training script on the device and name the ops whose computation overflowed."""
-    _start(Job(command, JobAction.NPU_OVERFLOW, data), as_json)
-    place, folder = Place(data, as_json=as_json), found_at(data)
+    _start(ScriptJob(command, JobAction.NPU_OVERFLOW, data), as_json)
+    place, folder = ToolPlace(data, as_json=as_json), found_at(data)
     if folder is None or folder.overflow is None:
         return _waits(place, ("an overflow dump: none was written",))
     return overflows(place)
 
 
-def _start(job: Job, as_json: bool) -> None:
+def _start(job: ScriptJob, as_json: bool) -> None:
     code = start(job, says_on=_STANDARD_ERROR if as_json else None)
     if said := end_text(code):
         raise InputError(said, where=" ".join(job.command))
 
 
-def _compared(place: Place) -> int:
+def _compared(place: ToolPlace) -> int:
     folder = found_at(place.data)
     missing = NOTHING_YET.missing if folder is None else folder.missing
     return _waits(place, missing) if missing else comparison(place)
 
 
-def _waits(place: Place, missing: tuple[str, ...]) -> int:
+def _waits(place: ToolPlace, missing: tuple[str, ...]) -> int:
     """Nothing can be compared yet."""
     if place.as_json:
         print_json({"data": str(place.data), "missing": list(missing)})

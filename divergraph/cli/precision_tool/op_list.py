@@ -5,12 +5,12 @@ from __future__ import annotations
 from divergraph.ask.fusion.passes import passes_of
 from divergraph.cli.ask.op_text import kernel_names
 from divergraph.cli.options import opened_to_read
-from divergraph.cli.precision_tool.place import Place
+from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.say import say, say_each
 from divergraph.text.words import counted
 
 
-def list_ops(place: Place, *, name: str, kind: str, fusion: str, kernel: str) -> None:
+def list_ops(place: ToolPlace, *, name: str, kind: str, fusion: str, kernel: str) -> None:
     """Print ``[type][pass] op`` of each op that has these parts in its name, type, passes and the
     names of its kernels; case does not matter."""
     from divergraph.questions.listings import OpsQuestion

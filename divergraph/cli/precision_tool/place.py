@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from divergraph.api.data_folder import DEFAULT, DataFolder, data_folder
+from divergraph.api.files.data_folder import DEFAULT, DataFolder, data_folder
 from divergraph.cli.options import opened_to_read, store_url
 from divergraph.cli.say import say
 from graphstore.errors import InputError
@@ -16,7 +16,7 @@ _MOST_FOUND = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ToolPlace:
     """A data folder, and the run or graph of a store that commands are about; None: the one made of
     the folder, else the newest."""
 

@@ -12,7 +12,7 @@ from prompt_toolkit.completion import Completer, Completion
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 
 from divergraph.cli.options import opened_to_read, store_url
-from divergraph.cli.precision_tool.place import Place
+from divergraph.cli.precision_tool.place import ToolPlace
 from graphstore.errors import DivergraphError
 
 _HISTORY = "shell_history"
@@ -22,7 +22,7 @@ _MOST = 200
 class Prompt:
     """Asks for lines at a terminal; *commands* are what a line may begin with."""
 
-    def __init__(self, place: Callable[[], Place], commands: Sequence[str]) -> None:
+    def __init__(self, place: Callable[[], ToolPlace], commands: Sequence[str]) -> None:
         self._session: Any = PromptSession(
             history=_history(), completer=_Words(place, commands), complete_while_typing=False
         )
@@ -51,7 +51,7 @@ def _history() -> Any:
 class _Words(Completer):  # type: ignore[misc, unused-ignore]
     """What fits the word before the cursor: first a command, then names of the store and files."""
 
-    def __init__(self, place: Callable[[], Place], commands: Sequence[str]) -> None:
+    def __init__(self, place: Callable[[], ToolPlace], commands: Sequence[str]) -> None:
         self._place = place
         self._commands = sorted(set(commands))
         self._ops: dict[str, Sequence[str]] = {}

@@ -16,7 +16,7 @@ from divergraph.cli.command_table import COMMANDS
 from divergraph.cli.main import run as run_ours
 from divergraph.cli.options import STORE_VARIABLE, store_url
 from divergraph.cli.precision_tool.commands import precision_tool_command, system
-from divergraph.cli.precision_tool.place import Place
+from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.say import say
 
 _ENDS = frozenset({"exit", "quit", "q"})
@@ -45,7 +45,7 @@ def shell_command(data: Path, name: str | None, store: str | None) -> int:
     before = os.environ.get(STORE_VARIABLE)
     os.environ[STORE_VARIABLE] = store_url(store)
     try:
-        return _Shell(Place(data, None, name)).ask()
+        return _Shell(ToolPlace(data, None, name)).ask()
     finally:
         if before is None:
             del os.environ[STORE_VARIABLE]
@@ -56,7 +56,7 @@ def shell_command(data: Path, name: str | None, store: str | None) -> int:
 class _Shell:
     """Reads lines and does what they say until there is none."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: ToolPlace) -> None:
         self.place = place
         self._tool = sorted(precision_tool_command.commands)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from divergraph.cli.precision_tool.place import Place
+from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.say import say_note
 from graphstore.errors import InputError
 from importers.dumps.names import written
 
 
 def comparison(
-    place: Place,
+    place: ToolPlace,
     *,
     device: Path | None = None,
     device_dump: Path | None = None,
@@ -44,7 +44,7 @@ def comparison(
     )
 
 
-def dump_files(place: Place, name: str | None) -> list[Path]:
+def dump_files(place: ToolPlace, name: str | None) -> list[Path]:
     """The dump files called *name*, those of the op *name*, or the folder of all.
 
     Raises:

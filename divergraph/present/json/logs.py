@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from divergraph.ask.device_logs import LogAnswer
+from divergraph.ask.single_ops.device_logs import LogAnswer
 from divergraph.present.json.shapes import Json
 from importers.device_log import LogEvent, LossScale
 

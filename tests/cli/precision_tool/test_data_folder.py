@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from divergraph.api.data_folder import data_folder
+from divergraph.api.files.data_folder import data_folder
 from graphstore.errors import InputError
 
 

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from divergraph import tf_config
-from divergraph.api.job_setup import Job, JobAction
+from divergraph.api.files.job_setup import JobAction, ScriptJob
 from divergraph.job_setup.actions import environment
 
 
@@ -48,12 +48,12 @@ def test_a_script_that_fails_is_no_comparison(divergraph, tmp_path):
 
 
 def test_the_environment_is_precision_tools(tmp_path):
-    found = environment(Job(["train"], JobAction.NPU_DUMP, tmp_path, "0|5|10"))
+    found = environment(ScriptJob(["train"], JobAction.NPU_DUMP, tmp_path, "0|5|10"))
     assert (found["DUMP_GE_GRAPH"], found["DUMP_GRAPH_LEVEL"]) == ("2", "3")
     assert found["DUMP_GRAPH_PATH"] == str(tmp_path / "npu" / "debug_0" / "graph")
     assert found["PRECISION_TOOL_DUMP"] == "True"
     assert found[tf_config.STEPS] == "0|5|10"
-    over = environment(Job(["train"], JobAction.NPU_OVERFLOW, tmp_path))
+    over = environment(ScriptJob(["train"], JobAction.NPU_OVERFLOW, tmp_path))
     assert over["PRECISION_TOOL_OVERFLOW"] == "True"
 
 

@@ -75,7 +75,7 @@ def sess_dump(sess: Any) -> Any:
     if not _is("tf_dump", None):
         return sess
     debug = _debugger()
-    return debug.DumpingDebugWrapperSession(sess, _made("tf", "tf_debug"), log_usage=False)
+    return debug.DumpingDebugWrapperSession(sess, _made("tf", "tf_debug"))
 
 
 def estimator_dump(action: str | None = None) -> Any:
@@ -83,7 +83,7 @@ def estimator_dump(action: str | None = None) -> Any:
     if not _is("tf_dump", action):
         train: Any = import_module("tensorflow").compat.v1.train
         return train.SessionRunHook()
-    return _debugger().DumpingDebugHook(_made("tf", "tf_debug"), log_usage=False)
+    return _debugger().DumpingDebugHook(_made("tf", "tf_debug"))
 
 
 def _debugger() -> Any:

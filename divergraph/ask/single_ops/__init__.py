@@ -1,0 +1,1 @@
+"""What surrounds single ops, and what logs say of them."""
