@@ -49,7 +49,10 @@ def main() -> None:
         assert server.stdout is not None
         said = ""
         while not said.endswith("}\n"):
-            said += server.stdout.readline()
+            line = server.stdout.readline()
+            if not line:
+                sys.exit("the server ended: start it by hand to see why")
+            said += line
         try:
             asyncio.run(_ask(urlsplit(json.loads(said)["url"]).port or 0, given, server.pid))
         finally:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,6 +219,23 @@ def test_two_servers_never_take_the_same_job(table: JobTable, tmp_path: Path) ->
     other = JobTable(tmp_path / "jobs.sqlite")
     taken = [each.claim(1) for _ in range(5) for each in (table, other)]
     assert len({job.id for job in taken if job}) == 10
+
+
+def test_a_queue_from_before_jobs_had_children_is_taken_over(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "jobs.sqlite")) as database:
+        database.execute(
+            "CREATE TABLE jobs (id TEXT PRIMARY KEY, owner TEXT NOT NULL, command TEXT NOT NULL, "
+            "words TEXT NOT NULL, state TEXT NOT NULL, asked REAL NOT NULL, started REAL, "
+            "ended REAL, attempts INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, "
+            "error TEXT NOT NULL DEFAULT '') STRICT"
+        )
+        values = "('old', 'ann', 'import', '[\"import\"]', 'ended', 1.0)"
+        database.execute(
+            f"INSERT INTO jobs (id, owner, command, words, state, asked) VALUES {values}"
+        )
+        database.commit()
+    (job,) = JobTable(tmp_path / "jobs.sqlite").jobs()
+    assert (job.id, job.words, job.parent, job.part) == ("old", ("import",), "", ())
 
 
 def test_who_waits_for_children_takes_nobodys_turn(table: JobTable, tmp_path: Path) -> None:

@@ -24,10 +24,11 @@ _TABLE = """
 CREATE TABLE IF NOT EXISTS jobs (
     id TEXT PRIMARY KEY, owner TEXT NOT NULL, command TEXT NOT NULL, words TEXT NOT NULL,
     state TEXT NOT NULL, asked REAL NOT NULL, started REAL, ended REAL,
-    attempts INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, error TEXT NOT NULL DEFAULT '',
-    parent TEXT NOT NULL DEFAULT '', part TEXT NOT NULL DEFAULT '[]'
+    attempts INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, error TEXT NOT NULL DEFAULT ''
 ) STRICT
 """
+_LATER = {"parent": "TEXT NOT NULL DEFAULT ''", "part": "TEXT NOT NULL DEFAULT '[]'"}
+"""Columns that a queue made before jobs had children lacks."""
 _BY_PARENT = "CREATE INDEX IF NOT EXISTS jobs_by_parent ON jobs (parent)"
 _WORKING = """
 SELECT count(*) FROM jobs AS working WHERE state = 'running' AND NOT EXISTS (
@@ -92,6 +93,9 @@ class JobTable:
         self._connection: sqlite3.Connection | None = None
         with self._changing() as database:
             database.execute(_TABLE)
+            known = {row[1] for row in database.execute("PRAGMA table_info(jobs)")}
+            for column in _LATER.keys() - known:
+                database.execute(f"ALTER TABLE jobs ADD COLUMN {column} {_LATER[column]}")
             database.execute(_BY_PARENT)
 
     def add(self, owner: str, command: str, words: Sequence[str]) -> QueuedJob:
