@@ -27,6 +27,7 @@ _DEBUG = re.compile(r"debug_\d+")
 _BUILD = re.compile(r"ge_(?:proto|onnx)_.*\.(?:txt|pbtxt)")
 _GOLDEN_GRAPHS = ("tf/graph", "tf/checkpoints", "tf", "")
 _GRAPH_ENDINGS = (".meta", ".pb")
+_OFFLINE = (".om", ".json")
 _SESSION = "_tfdbg_"
 _MOST = 10_000
 """Entries of a folder looked at; these folders have a few."""
@@ -110,13 +111,23 @@ def _devices(root: Path) -> Iterator[DeviceFiles]:
 
 
 def _graph_folders(devices: Iterable[DeviceFiles]) -> Iterator[Path]:
-    return (each.graph for each in devices if each.graph is not None)
+    return (
+        each.graph if each.graph.is_dir() else each.graph.parent
+        for each in devices
+        if each.graph is not None
+    )
 
 
 def _graph_folder(folder: Path) -> Path | None:
-    """The folder with the graph files: this one, or the newest of those right in it."""
+    """The folder with the graph files: this one, or the newest of those right in it; of offline
+    models the newest file."""
     if any(_BUILD.fullmatch(name) for name in _names(folder)):
         return folder
+    files = [
+        folder / name for name in _names(folder) if name.endswith(_OFFLINE) and name != FILE_NAME
+    ]
+    if files:
+        return max(files, key=lambda path: path.stat().st_mtime)
     inner = sorted(_folders(folder), key=lambda name: (folder / name).stat().st_mtime, reverse=True)
     return _first(_graph_folder(folder / name) for name in inner)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import struct
 import sys
 from pathlib import Path
 
 import pytest
+
+from importers.proto.messages import dump_data_pb2
 
 DEVICE = '''
 """Stands in for Ascend's module: a device that always computes the same."""
@@ -29,6 +32,11 @@ class NPURunConfig:
             graphs = os.environ["DUMP_GRAPH_PATH"]
             shutil.copytree(os.path.join(files, "graph"), graphs, dirs_exist_ok=True)
             shutil.copytree(os.path.join(files, "dump"), settings["dump_path"], dirs_exist_ok=True)
+        if settings.get("enable_dump_debug"):
+            graphs = os.environ["DUMP_GRAPH_PATH"]
+            shutil.copytree(os.path.join(files, "graph"), graphs, dirs_exist_ok=True)
+            if os.path.isdir("overflowed"):
+                shutil.copytree("overflowed", settings["dump_path"], dirs_exist_ok=True)
 '''
 SCRIPT = """
 import sys
@@ -40,6 +48,25 @@ config = NPURunConfig(dump_config=npu_tf_config.estimator_dump_config())
 print("settings", sorted(config.dump_config.settings))
 config.train(sys.argv[1])
 """
+
+
+@pytest.fixture
+def overflowed(lenet, training) -> None:
+    """What the stand-in writes when conv2 overflows: its dump, and the record of its task."""
+    folder = Path("overflowed", "20230101000000", "0")
+    (op,) = (lenet / "npu_fault" / "dump").rglob("Conv2D.LeNet_conv2_Conv2DRelu.*")
+    folder.mkdir(parents=True)
+    shutil.copy(op, folder)
+    *_, task, stream, time = op.name.split(".")
+    record = bytearray(2048)
+    struct.pack_into("<6Q", record, 256, 1, int(stream), int(task), 0, 0x1000, 0x2000)
+    struct.pack_into("<3Q", record, 1024, 0xABC, 4, 0x100)
+    header = dump_data_pb2.DumpData(version=b"2.0", dump_time=1)
+    output = header.output.add(data_type=4, format=2, size=len(record))
+    output.shape.dim.append(len(record))
+    head = header.SerializeToString()
+    file = folder / f"Opdebug.Node_OpDebug.99.8.{int(time) + 50}"
+    file.write_bytes(len(head).to_bytes(8, "little") + head + bytes(record))
 
 
 @pytest.fixture
@@ -63,4 +90,5 @@ def training(tmp_path, lenet, monkeypatch) -> list[str]:
     (folder / "npu_bridge" / "npu_init.py").write_text(DEVICE)
     (folder / "train.py").write_text(SCRIPT)
     monkeypatch.chdir(folder)
+    monkeypatch.delenv("PYTHONPATH", raising=False)
     return [sys.executable, "train.py", str(lenet / "npu_fault")]
