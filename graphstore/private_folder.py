@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -18,4 +19,31 @@ def private_folder(folder: Path) -> Path:
         path.mkdir(mode=0o700, exist_ok=True)
     if not folder.is_dir():
         raise NotADirectoryError(20, "Not a directory", str(folder))
+    return folder
+
+
+def share_as(root: Path, *made: Path) -> None:
+    """Let what was *made* below *root*, and all in it, be for those for whom *root* itself is,
+    whatever the umask: for its user alone, or for a team.
+
+    Raises:
+        OSError: it is gone.
+    """
+    mode = root.stat().st_mode & 0o2777
+    for path in made:
+        for each in (path, *(path.rglob("*") if path.is_dir() else ())):
+            with suppress(PermissionError):  # a file system without permissions
+                each.chmod(mode if each.is_dir() else mode & 0o666)
+
+
+def made_in(root: Path, folder: Path) -> Path:
+    """*folder*, made below *root* with its missing parents, for whom *root* is.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        path.mkdir(exist_ok=True)
+        share_as(root, path)
     return folder

@@ -47,7 +47,7 @@ from graphstore.embedded.shared_databases import (
     shared_drafts,
 )
 from graphstore.errors import NameTakenError, StoreError, UnknownNameError
-from graphstore.private_folder import private_folder
+from graphstore.private_folder import made_in, private_folder, share_as
 from graphstore.schema.tables import SCHEMA_VERSION, check_version
 
 STORE = "store.json"
@@ -244,11 +244,10 @@ class StoreFolder:
         with os_errors("write", target):
             database = next(path for path in written.iterdir() if path.suffix == ".lbug")
             sync(database)
-            size = database.stat().st_size
             manifest = {
                 "schema": SCHEMA_VERSION,
                 **manifest,
-                "bytes": size,
+                "bytes": database.stat().st_size,
                 "sha256": file_sha256(database),
             }
             with alone(self.root):
@@ -257,6 +256,7 @@ class StoreFolder:
                     self._swap(target, database, manifest)
                     return
                 write_json(written / MANIFEST, {**manifest, "database": database.name})
+                share_as(self.root, written)
                 sync(written)
                 written.rename(target)
                 sync(target.parent)
@@ -277,6 +277,7 @@ class StoreFolder:
             return ()
         with os_errors("write", self.root):
             shared, drafts = shared_drafts(written, manifests)
+            share_as(self.root, written)
             taken = []
             with alone(self.root):
                 publish_shared(self.root, written, shared)
@@ -345,7 +346,7 @@ class StoreFolder:
     def drop_scratch(self, keep: Collection[str] = ()) -> None:
         """Remove the derived databases but those named in *keep*."""
         with os_errors("write", self.root / "scratch"):
-            (self.root / "scratch").mkdir(exist_ok=True)
+            made_in(self.root, self.root / "scratch")
             for path in self.scratch():
                 if path.name not in keep:
                     shutil.rmtree(path, ignore_errors=True)
@@ -355,6 +356,7 @@ class StoreFolder:
         database.rename(target / name)
         fresh = database.parent / MANIFEST
         write_json(fresh, {**manifest, "database": name})
+        share_as(self.root, fresh, target / name)
         self._take_over(target, fresh, name)
 
     def _take_over(self, target: Path, fresh: Path, database: str = "") -> None:
@@ -370,22 +372,22 @@ class StoreFolder:
     def _check_free(self, kind: str, name: str, *, replace: bool) -> None:
         taken = any((self.root / each / name / MANIFEST).exists() for each in KINDS)
         if taken and not (replace and (self.root / kind / name).exists()):
-            raise NameTakenError(
-                f"{name!r} was saved by someone else just now", hint="use another name"
-            )
+            said = f"{name!r} was saved by someone else just now"
+            raise NameTakenError(said, hint="use another name")
 
     def _create(self) -> None:
         if self.check():
             return
         private_folder(self.root)
         for kind in KINDS:
-            (self.root / kind).mkdir(exist_ok=True)
+            made_in(self.root, self.root / kind)
         self.mark()
 
     def mark(self) -> None:
         """Say the schema version of new entries."""
         draft = draft_path(self.root)
         write_json(draft, {"schema": SCHEMA_VERSION})
+        share_as(self.root, draft)
         draft.replace(self.root / STORE)
         sync(self.root)
 

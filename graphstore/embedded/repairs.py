@@ -21,6 +21,7 @@ from graphstore.embedded.memory.files import damaged_memory
 from graphstore.embedded.scratch import Scratch
 from graphstore.embedded.shared_databases import unused
 from graphstore.errors import StoreError
+from graphstore.private_folder import made_in
 
 _ASIDE = "damaged"
 
@@ -121,7 +122,7 @@ def _store_aside(folder: StoreFolder) -> str:
 
 def _moved_aside(folder: StoreFolder, path: Path, name: str) -> str:
     aside = folder.root / _ASIDE
-    aside.mkdir(exist_ok=True)
+    made_in(folder.root, aside)
     with alone(folder.root):
         target = _free(aside / name)
         path.rename(target)

@@ -22,6 +22,7 @@ from graphstore.embedded.folders import StoreFolder
 from graphstore.embedded.shared_databases import MANIFEST
 from graphstore.gc_paused import gc_paused
 from graphstore.model import Counts, Run, Verdict
+from graphstore.private_folder import share_as
 from graphstore.schema import codec
 from graphstore.schema.tables import SCHEMA_VERSION
 
@@ -93,6 +94,7 @@ def _write(root: Path, found: Mapping[str, _Listed]) -> None:
     with suppress(OSError):
         try:
             draft.write_bytes(f"{_mark(text)}\n".encode() + text)
+            share_as(root, draft)
             draft.replace(root / LISTING)
         finally:
             draft.unlink(missing_ok=True)

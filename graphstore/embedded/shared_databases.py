@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.embedded.disk import file_sha256, is_marked_alive, sync, write_json
+from graphstore.private_folder import made_in
 from graphstore.schema.tables import SCHEMA_VERSION
 
 MANIFEST = "manifest.json"
@@ -99,7 +100,7 @@ def unpack(packed: Path, database: Path) -> None:
 
 def publish_shared(root: Path, written: Path, name: str) -> None:
     """Put the database of :func:`shared_drafts` in its place; while nobody else publishes."""
-    (root / SHARED).mkdir(exist_ok=True)
+    made_in(root, root / SHARED)
     (written / SHARED).rename(root / SHARED / name)
     sync(root / SHARED)
 

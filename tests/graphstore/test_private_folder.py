@@ -7,6 +7,7 @@ import os
 import pytest
 from full_run import sample_run
 
+from divergraph.ask.memory.notes import add_note
 from graphstore.open_store import open_store
 from graphstore.private_folder import private_folder
 
@@ -48,3 +49,19 @@ def test_a_store_in_a_folder_a_team_made(tmp_path):
     with open_store(str(tmp_path / "store")) as store:
         store.save_run(sample_run("one"))
     assert mode(tmp_path / "store") == 0o770
+
+
+@pytest.mark.parametrize("folder", [0o700, 0o770])
+def test_files_of_a_store_are_for_those_for_whom_its_folder_is(tmp_path, folder):
+    root = tmp_path / "store"
+    root.mkdir(mode=folder)
+    os.umask(0o002)
+    with open_store(str(root)) as store:
+        store.save_run(sample_run("one"))
+        store.save_run(sample_run("one"), replace=True)
+        store.save_graph(sample_run("one").device, "graph")
+        store.runs()
+        add_note(store, "one", "conv", "known", "ada")
+    found = [path for path in root.rglob("*") if not path.name.endswith("lock")]
+    assert {mode(path) for path in found if path.is_dir()} == {folder}
+    assert {mode(path) for path in found if path.is_file()} == {folder & 0o666}

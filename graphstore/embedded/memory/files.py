@@ -16,6 +16,7 @@ from graphstore.embedded.disk import (
     sync,
     write_json,
 )
+from graphstore.private_folder import made_in, share_as
 
 FOLDER = "memory"
 _ENDING = ".json"
@@ -34,10 +35,11 @@ def remember(root: Path, kind: str, key: str, text: str) -> None:
     """Keep *text* under *key*, in place of an earlier one; the store is there."""
     folder = root / FOLDER / kind
     with os_errors("write", folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        made_in(root, folder)
         draft = draft_path(root)
         with alone(root):
             write_json(draft, {"text": text})
+            share_as(root, draft)
             draft.replace(folder / f"{key}{_ENDING}")
             sync(folder)
 
