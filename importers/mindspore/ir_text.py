@@ -72,9 +72,9 @@ class _Reading:
         for body in self._bodies:
             for node in body.nodes:
                 node.calls = tuple(
-                    key[1:] for key in node.inputs if key[0] == "@" and key[1:] in names
+                    key[1:] for key in node.inputs if key.startswith("@") and key[1:] in names
                 )
-                node.inputs = [key for key in node.inputs if key[0] != "@"]
+                node.inputs = [key for key in node.inputs if not key.startswith("@")]
         return self._bodies
 
     def take(self, line: str, number: int) -> None:

@@ -42,8 +42,13 @@ class ResultTable:
 
 def kind_of(head: bytes) -> ResultKind | None:
     """Whose table a CSV is that starts with *head*."""
-    first = head.partition(b"\n")[0].decode("utf-8-sig", "replace")
-    return _kind(next(csv.reader([first]), []))
+    first = head.partition(b"\n")[0].strip()
+    if not any(title.encode() in first for sets in _TITLES.values() for title in sets[0]):
+        return None
+    try:
+        return _kind(next(csv.reader([first.decode("utf-8-sig", "replace")]), []))
+    except csv.Error:  # whatever it is, no line of titles
+        return None
 
 
 def read_table(path: Path) -> ResultTable:

@@ -9,6 +9,7 @@ import pytest
 from divergraph.api.runs.opened_results import open_result
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Metric, OpState, Reason, Verdict
+from importers.results.table import kind_of
 
 MSACCUCMP = """\
 Index,OpType,NPUDump,DataType,Address,GroundTruth,DataType,TensorIndex,Shape,OverFlow,\
@@ -142,3 +143,9 @@ def test_other_tables_are_refused(tmp_path):
     path.write_text("a,b\n1,2\n")
     with pytest.raises(ImportFormatError, match="no table of results"):
         open_result(path)
+
+
+def test_bytes_that_are_no_text_are_no_table():
+    assert kind_of(bytes(range(256))) is None
+    assert kind_of(b'NPU Name,Bench Name,"a\rb\n') in (None, "msprobe")
+    assert kind_of(MSPROBE.encode()) == "msprobe"
