@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ from divergraph.cli.element_text import exact_number, show_elements, show_figure
 from divergraph.cli.make.worker_options import worker_options
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.numbers import FiniteRange
+from divergraph.cli.options import opened_to_read, store_url
 from divergraph.cli.say import say, say_json, say_note
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 from divergraph.text.words import REASON_WORDS, counted, shape_text
@@ -43,8 +45,8 @@ _limit = FiniteRange(min=0)
 
 
 @click.command("diff")
-@click.argument("device", type=_path)
-@click.argument("golden", type=_path)
+@click.argument("device", type=_path, metavar="DEVICE|RUN")
+@click.argument("golden", type=_path, metavar="GOLDEN|OP")
 @click.option(
     "-al", "atol", type=_limit, metavar="A", help="An element may differ by A + R * |golden|."
 )
@@ -71,6 +73,7 @@ _limit = FiniteRange(min=0)
 @click.option("--dtype", metavar="TYPE", help="Element type of raw files, e.g. bfloat16.")
 @click.option("--shape", metavar="N,C,H,W", help="Shape of raw files; default: one axis.")
 @worker_options
+@click.option("--store", metavar="DIR|URL", help="Where RUN is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 def diff_command(
     device: Path,
@@ -86,22 +89,24 @@ def diff_command(
     jobs: int | None,
     cluster: str | None,
     no_resume: bool,
+    store: str | None,
     as_json: bool,
 ) -> int:
     """Compare two tensors, or two folders of them paired by name, without any graph.
 
     DEVICE comes first, GOLDEN is right by definition: .npy, .npz, .pt, Ascend dumps,
-    TensorFlow debugger and msprobe folders, Polygraphy JSON, raw .bin.
+    TensorFlow debugger and msprobe folders, Polygraphy JSON, raw .bin. With a RUN and an OP instead
+    the op's outputs are compared in golden's shape and order.
 
     Exit code 0: all pairs within their limits, 1: some pair over, 2: bad input or nothing
     comparable.
     """
     from divergraph.api.diff import diff
 
-    with rare_collections():
+    with rare_collections(), _sides(device, golden, store) as (left, right):
         found = diff(
-            device,
-            golden,
+            left,
+            right,
             atol=atol,
             rtol=rtol,
             tensor=tensor,
@@ -127,6 +132,28 @@ def diff_command(
     if not found.compared:
         return NOTHING_COMPARED.exit_code
     return (DIVERGED if found.over else FINE).exit_code
+
+
+@contextmanager
+def _sides(device: Path, golden: Path, store: str | None) -> Iterator[tuple[Path, Path]]:
+    """Both paths; where neither is there, those of the op *golden* of the run *device*."""
+    there = any(os.path.exists(path) for path in (device, golden))  # noqa: PTH110 - of any name
+    if there or not is_run(str(device), store):
+        yield device, golden
+        return
+    from divergraph.api.files.run_tensors import run_tensors
+
+    with opened_to_read(store) as opened, run_tensors(opened, str(device), str(golden)) as sides:
+        yield sides
+
+
+def is_run(name: str, store: str | None) -> bool:
+    """Whether the store, if there is one yet, has a run of this *name*."""
+    url = store_url(store)
+    if "://" not in url and not os.path.exists(url):  # noqa: PTH110 - of any name
+        return False
+    with opened_to_read(store) as opened:
+        return name in {run.name for run in opened.runs()}
 
 
 def show_diff(result: DumpDiff, top: int) -> None:

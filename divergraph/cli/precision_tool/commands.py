@@ -220,7 +220,10 @@ def system(line: str) -> int:
     """Run *line* in the system's shell, and say how it ended if not well."""
     from divergraph.api.files.job_setup import end_text
 
-    code = subprocess.run(line, shell=True, check=False).returncode  # noqa: S602 - the user's own
+    try:
+        code = subprocess.run(line, shell=True, check=False).returncode  # noqa: S602 - the user's own
+    except KeyboardInterrupt:
+        return 130
     if said := end_text(code):
         say(said, err=True)
     return code
