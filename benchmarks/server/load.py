@@ -16,9 +16,12 @@ import json
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+
+from divergraph.api.demo import demo_data
 
 _PAGES = (
     "",
@@ -38,14 +41,19 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=200)
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--others", action="store_true", help="no page twice")
+    parser.add_argument("--comparing", action="store_true", help="two comparisons run meanwhile")
+    parser.add_argument("--every-run", action="store_true", help="pages of all runs of the store")
     given = parser.parse_args()
     command = [sys.executable, "-m", "divergraph", "serve", "--port", "0", "--json"]
-    with subprocess.Popen(
-        [*command, "--store", str(given.store)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as server:
+    with (
+        tempfile.TemporaryDirectory() as state,
+        subprocess.Popen(
+            [*command, "--store", str(given.store), "--state", state],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ) as server,
+    ):
         assert server.stdout is not None
         said = ""
         while not said.endswith("}\n"):
@@ -69,11 +77,20 @@ class _Client:
 
     async def get(self, path: str) -> tuple[int, bytes]:
         """The status and the body of an answer."""
+        return await self._ask(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n")
+
+    async def post(self, path: str, told: object) -> tuple[int, bytes]:
+        """The same where *told* is sent, as JSON."""
+        body = json.dumps(told)
+        head = f"POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}"
+        return await self._ask(f"{head}\r\ncontent-type: application/json\r\n\r\n{body}")
+
+    async def _ask(self, text: str) -> tuple[int, bytes]:
         async with self._turn:
             if self._streams is None:
                 self._streams = await asyncio.open_connection("127.0.0.1", self._port)
             reader, writer = self._streams
-            writer.write(f"GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode())
+            writer.write(text.encode())
             head = await reader.readuntil(b"\r\n\r\n")
             lines = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:-2])
             body = await reader.readexactly(int(lines[b"content-length"]))
@@ -82,7 +99,8 @@ class _Client:
 
 async def _ask(port: int, given: argparse.Namespace, pid: int) -> None:
     clients = [_Client(port) for _ in range(given.clients)]
-    run = json.loads((await clients[0].get("/v1/runs"))[1])["runs"][0]["run"]
+    runs = [each["run"] for each in json.loads((await clients[0].get("/v1/runs"))[1])["runs"]]
+    run = runs[0]
     began = time.perf_counter()
     first = json.loads((await clients[0].get(f"/v1/runs/{run}/ops?limit=100"))[1])
     print(f"first page, nothing read yet: {time.perf_counter() - began:.2f} s")
@@ -99,19 +117,46 @@ async def _ask(port: int, given: argparse.Namespace, pid: int) -> None:
         nonlocal failed
         due = start + number / given.rate
         await asyncio.sleep(max(0.0, due - time.perf_counter()))
-        page = random.choice(pages)
-        status, _ = await clients[number % given.clients].get(f"/v1/runs/{run}/ops?limit=100{page}")
+        page, asked = random.choice(pages), random.choice(runs) if given.every_run else run
+        address = f"/v1/runs/{asked}/ops?limit=100{page}"
+        status, _ = await clients[number % given.clients].get(address)
         failed += status != 200
         taken.append(time.perf_counter() - due)
 
+    over = asyncio.Event()
+    beside = asyncio.create_task(_compare_on(_Client(port), over)) if given.comparing else None
     await asyncio.gather(*map(one, range(count)))
     wall = time.perf_counter() - start
+    over.set()
     taken.sort()
     parts = (("median", 0.5), ("p90", 0.9), ("p99", 0.99), ("worst", 1.0))
     shown = (f"{name} {1000 * taken[int(part * (count - 1))]:.0f} ms" for name, part in parts)
     print(f"{count} answers, {failed} failed, {count / wall:.0f} a second: {', '.join(shown)}")
     used = (_cpu_seconds(pid) - before) / count * 1000
     print(f"server: {used:.2f} CPU ms an answer, {_memory(pid)} MiB")
+    if beside is not None:
+        print(f"{await beside} comparisons ended meanwhile")
+
+
+async def _compare_on(client: _Client, over: asyncio.Event) -> int:
+    """Have two comparisons of the demo run again and again, until it is *over*; how many ended."""
+    data = demo_data()
+    options = {"golden": data.golden, "golden-dump": data.golden_dump, "replace": True}
+    options |= {"device": data.device, "device-dump": data.device_dump}
+    texts = {name: each if each is True else str(each) for name, each in options.items()}
+    ended = 0
+    while not over.is_set():
+        jobs = []
+        for number in (1, 2):
+            asked = {"command": "compare", "options": {**texts, "run": f"beside-{number}"}}
+            status, told = await client.post("/v1/jobs", asked)
+            assert status == 202, told
+            jobs.append(json.loads(told)["id"])
+        for job in jobs:
+            while json.loads((await client.get(f"/v1/jobs/{job}"))[1])["ended"] is None:
+                await asyncio.sleep(0.2)
+            ended += not over.is_set()
+    return ended
 
 
 def _cpu_seconds(pid: int) -> float:

@@ -17,6 +17,8 @@ from graphstore.errors import InputError
 from graphstore.open_store import open_store
 
 _GRACE_SECONDS = 10
+_SWITCH_SECONDS = 0.0005
+"""A tenth of Python's own: what is read and sent waits less for threads that answer."""
 _IDLE_SECONDS = 30
 
 
@@ -27,6 +29,7 @@ def serve(settings: ServerSettings, listening: Callable[[str], None]) -> None:
         InputError: the address cannot be listened at, or the certificate cannot be read.
         StoreError: the store cannot be opened.
     """
+    sys.setswitchinterval(_SWITCH_SECONDS)
     place = _listener(settings)
     server = server_of(settings, open_store(settings.store))
     _log_to_standard_error()

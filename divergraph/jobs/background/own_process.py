@@ -17,6 +17,8 @@ from graphstore.process_start import process_start
 VARIABLE = "DIVERGRAPH_JOB"
 """The folder of the job this process does."""
 
+_NICE = 5
+
 _own: list[tuple[Path, ProgressFile]] = []
 
 
@@ -54,6 +56,8 @@ def as_job() -> Iterator[Ending]:
     except OSError:  # a full disk, no such folder: the work may do without, and is seen as lost
         yield ending
         return
+    if hasattr(os, "nice"):  # who looks at a screen or asks a server comes first
+        os.nice(_NICE)
     with suppress(OSError):  # where memory runs out, the system is to end this and no server
         Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
     _own.append((folder, progress))
