@@ -12,8 +12,8 @@ import click
 
 from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.precision_tool.sides import comparison, dump_files
-from divergraph.cli.say import say, say_note
-from divergraph.outcomes import FINE
+from divergraph.cli.say import say
+from divergraph.outcomes import DIVERGED, FINE
 from graphstore.errors import InputError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -179,16 +179,22 @@ def vc(place: ToolPlace, left: str | None, right: str | None, graph: str | None)
 
 
 @precision_tool_command.command("vcs")
-@click.option("-f", "file", metavar="FILE", help="Not needed: results are in the store.")
+@click.option("-f", "file", metavar="FILE", help="An earlier result_*.csv, opened first.")
 @click.option("-c", "cosine", type=float, default=_COSINE, show_default=True, metavar="X")
 @click.option("-l", "limit", type=click.IntRange(min=1), default=_LISTED, metavar="N")
 @click.pass_obj
 def vcs(place: ToolPlace, file: str | None, cosine: float, limit: int) -> int:
     """List ops whose cosine is not above X, and where the error starts."""
-    if file is not None:
-        say_note(f"{file} is not read: `vc` keeps what it finds in the store")
-    target = place.target()
-    code = place.ours("ops", target, "--where", f"cos<={cosine:g}", "--limit", limit)
+    code = FINE.exit_code
+    if file is None:
+        target = place.target()
+    else:
+        target = Path(file).stem
+        code = place.ours("open", place.file(file), "--run", target, "--replace")
+        if code not in (FINE.exit_code, DIVERGED.exit_code):
+            return code
+    worst = ("ops", target, "--where", f"cos<={cosine:g}", "--limit", limit)
+    code = max(code, place.ours(*worst))
     return max(code, place.ours("origins", target))
 
 

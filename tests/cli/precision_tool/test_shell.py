@@ -65,6 +65,17 @@ def test_a_session_as_in_the_guide(shell, data):
     assert "nonsense" not in err
 
 
+def test_an_earlier_result_is_opened(divergraph, lenet, tmp_path):
+    table = lenet / "npu_fault" / "msaccucmp_result.csv"
+    at = ("--data", tmp_path, "--store", tmp_path / "store")
+    done = divergraph("precision-tool", *at, "vcs", "-f", table, "-l", 2)
+    assert done.code == 1
+    assert "> divergraph ops msaccucmp_result --where 'cos<=0.98' --limit 2" in done.err
+    assert "2 ops\n" in done.out
+    gone = divergraph("precision-tool", *at, "vcs", "-f", "gone.csv")
+    assert (gone.code, "gone.csv" in gone.err) == (2, True)
+
+
 def test_our_commands_and_mistakes(shell, data):
     code, out, err = shell(
         "# a remark", "", "import precision_data/tf/graph/model.ckpt.meta --name net",
