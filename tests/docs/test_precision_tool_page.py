@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+import divergraph as dg
 from divergraph.cli.command_table import COMMANDS
 from divergraph.cli.main import cli
 
@@ -45,10 +46,9 @@ def test_questions_are_answered(divergraph, lenet_demo, tmp_path, line):
 
 
 @pytest.fixture(scope="module")
-def lenet_demo(tmp_path_factory) -> Path:
-    import divergraph as dg
-
+def lenet_demo(lenet, tmp_path_factory) -> Path:
     store = tmp_path_factory.mktemp("page") / "store"
-    with dg.open_store(store) as opened:
-        dg.demo(opened)
+    sides = (lenet / "model.ckpt.meta", lenet / "golden")
+    device = (lenet / "npu_fault" / "graph", lenet / "npu_fault" / "dump")
+    dg.compare(*sides, *device, name="demo", store=store, method="thresholds")
     return store

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+from valued_run import kept_values
 
 FUSED = "LeNet/conv2/Conv2DRelu"
 RELU = "LeNet_conv2_Relu.0.1664180551000000.npy"
@@ -104,11 +105,11 @@ def test_ops_are_listed_by_fusion_pass_and_kernel(divergraph, shared_data, tmp_p
 
 
 @pytest.mark.skipif(find_spec("prompt_toolkit") is None, reason="needs prompt_toolkit")
-def test_at_a_terminal_names_of_ops_are_completed(lenet_store, tmp_path):
+def test_at_a_terminal_names_of_ops_are_completed(tmp_path):
     pexpect = pytest.importorskip("pexpect")
     child = pexpect.spawn(
         sys.executable,
-        ["-m", "divergraph", "shell", "--store", str(lenet_store), "--run", "fault"],
+        ["-m", "divergraph", "shell", "--store", kept_values(tmp_path), "--run", "values"],
         cwd=str(tmp_path),
         env={
             **os.environ,
@@ -121,13 +122,13 @@ def test_at_a_terminal_names_of_ops_are_completed(lenet_store, tmp_path):
         timeout=60,
     )
     child.expect("divergraph>")
-    child.send("ni LeNet/conv2/Conv2DR\t")
-    child.expect("elu")  # Enter would be quicker than the names
+    child.send("ni rel\t")
+    child.expect("u")  # Enter would be quicker than the names
     child.send("\r")
-    child.expect(re.escape("3 originals in one"))
+    child.expect(re.escape("relu  ("))
     child.expect("divergraph>")
     child.sendeof()
     child.expect(pexpect.EOF)
     child.close()
     assert child.exitstatus == 0
-    assert "ni LeNet/conv2/Conv2DR" in (tmp_path / "divergraph" / "shell_history").read_text()
+    assert "+ni relu\n" in (tmp_path / "divergraph" / "shell_history").read_text()
