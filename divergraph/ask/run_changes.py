@@ -8,12 +8,11 @@ without them, only what arrives at each op can be compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from divergraph.ask.output_errors import OutputError, output_errors
-from divergraph.ask.rows import split_weight
+from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
 from divergraph.ask.sentences import times_text
 from divergraph.text.numbers import small_number
 from graphstore.contract import GraphStore
@@ -21,10 +20,8 @@ from graphstore.errors import InputError
 from graphstore.model import (
     ErrorSplit,
     Guilt,
-    Level,
     Method,
     Run,
-    TensorRef,
 )
 
 TIMES = 2.0
@@ -105,25 +102,29 @@ def compare_runs(store: GraphStore, old: str, new: str, *, times: float = TIMES)
     """
     runs = store.run(old), store.run(new)
     by_split = all(run.method is Method.ROOT_CAUSE for run in runs)
-    before, after = (_Outputs(store, run, by_split=by_split) for run in runs)
+    before, after = (JudgedOutputs(judged_outputs(store, run, by_split=by_split)) for run in runs)
     common = before.golden & after.golden
     if not common:
         raise InputError(
             f"the runs {old!r} and {new!r} have no original tensor in common",
             hint="both must have been compared with the same golden model",
         )
-    limit = max(run.analysis.suspect for run in runs) / 2
-    changes = list(_changes(before, after, times, limit))
-    changes.sort(key=_rank)
     return RunChanges(
         *runs,
         Method.ROOT_CAUSE if by_split else Method.THRESHOLDS,
         len(common),
         len(before.golden - after.golden),
         len(after.golden - before.golden),
-        tuple(changes),
+        changes_between(before, after, times, max(run.analysis.suspect for run in runs)),
         tuple(_notes(runs, by_split=by_split)),
     )
+
+
+def changes_between(
+    before: JudgedOutputs, after: JudgedOutputs, times: float, suspect: float
+) -> tuple[OpChange, ...]:
+    """The changes, regressions first; *suspect* is the suspicion from which an op is suspect."""
+    return tuple(sorted(_changes(before, after, times, suspect / 2), key=_rank))
 
 
 def _notes(runs: Sequence[Run], *, by_split: bool) -> Iterable[str]:
@@ -137,72 +138,9 @@ def _notes(runs: Sequence[Run], *, by_split: bool) -> Iterable[str]:
         yield "the runs were compared with different golden graphs; matched by original names"
 
 
-@dataclass(frozen=True, slots=True)
-class _Output:
-    """An output of a run: its op, what it makes (or shows), and of which originals."""
-
-    op: str
-    type: str
-    golden: TensorRef
-    guilt: Guilt
-    error: float | None
-    weight: tuple[int, float]
-    group: frozenset[str]
-    split: ErrorSplit | None
-
-
-class _Outputs:
-    """The outputs of a run by golden tensor and by original op."""
-
-    def __init__(self, store: GraphStore, run: Run, *, by_split: bool) -> None:
-        origins = frozenset() if by_split else {origin.op for origin in store.origins(run.name)}
-        self.all: list[_Output] = []
-        self.by_tensor: dict[TensorRef, list[_Output]] = {}
-        self._by_original: dict[str, list[_Output]] = {}
-        for item in output_errors(store, run):
-            found = _output(item, origins, by_split=by_split)
-            if found is None:
-                continue
-            self.all.append(found)
-            self.by_tensor.setdefault(found.golden, []).append(found)
-            for original in found.group:
-                self._by_original.setdefault(original, []).append(found)
-        self.golden = self.by_tensor.keys()
-
-    def counterpart(self, other: _Output) -> tuple[_Output | None, bool]:
-        """(the output here that corresponds to *other*, whether it ends a different group)."""
-        same = [one for one in self.by_tensor.get(other.golden, ()) if one.group == other.group]
-        if same:
-            return next((one for one in same if one.op == other.op), _worst(same)), False
-        near = [one for name in other.group for one in self._by_original.get(name, ())]
-        return _worst(near), bool(near)
-
-
-def _worst(found: Sequence[_Output]) -> _Output | None:
-    return max(found, key=lambda one: one.weight, default=None)
-
-
-def _output(item: OutputError, origins: Collection[str], *, by_split: bool) -> _Output | None:
-    golden, split = item.golden, item.split
-    if not item.compared or golden is None or (by_split and split is None):
-        return None
-    if by_split and split is not None:
-        group = frozenset(split.group or (golden.op,))
-        weight = split_weight(split)
-        error = split.introduced
-        return _Output(item.op, item.type, golden, split.guilt, error, weight, group, split)
-    distance = item.distance
-    if math.isnan(distance):
-        distance = math.inf if item.broken else 0.0
-    over = item.level is Level.FAIL
-    guilt = Guilt.GUILTY if over and item.op in origins else Guilt.NONE
-    weight = int(over) + int(guilt is Guilt.GUILTY), distance
-    return _Output(
-        item.op, item.type, golden, guilt, distance, weight, frozenset({golden.op}), None
-    )
-
-
-def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> Iterable[OpChange]:
+def _changes(
+    before: JudgedOutputs, after: JudgedOutputs, times: float, limit: float
+) -> Iterable[OpChange]:
     seen: set[int] = set()
     for new in after.all:
         old, regrouped = before.counterpart(new)
@@ -223,7 +161,9 @@ def _changes(before: _Outputs, after: _Outputs, times: float, limit: float) -> I
             yield _change(ChangeKind.FIXED, was, now, regrouped=regrouped)
 
 
-def _kind(old: _Output | None, new: _Output, times: float, limit: float) -> ChangeKind | None:
+def _kind(
+    old: JudgedOutput | None, new: JudgedOutput, times: float, limit: float
+) -> ChangeKind | None:
     was = Guilt.NONE if old is None else old.guilt
     if new.guilt is Guilt.GUILTY:
         return ChangeKind.STILL_GUILTY if was is Guilt.GUILTY else ChangeKind.NEWLY_GUILTY
@@ -239,15 +179,15 @@ def _kind(old: _Output | None, new: _Output, times: float, limit: float) -> Chan
     return ChangeKind.BETTER if ratio <= 1 / times else None
 
 
-def _still_over(output: _Output) -> bool:
+def _still_over(output: JudgedOutput) -> bool:
     """Whether an op judged by thresholds is still over a limit, although no longer the first
     one."""
-    return output.split is None and output.weight[0] > 0
+    return not output.by_split and output.weight[0] > 0
 
 
-def _counts(output: _Output, limit: float) -> bool:
+def _counts(output: JudgedOutput, limit: float) -> bool:
     """True if the error is more than healthy ops have: twice the noise is still noise."""
-    return output.weight[1] > limit if output.split is not None else output.weight[0] > 0
+    return output.weight[1] > limit if output.by_split else output.weight[0] > 0
 
 
 def _ratio(old: float | None, new: float | None) -> float | None:
@@ -260,8 +200,8 @@ def _ratio(old: float | None, new: float | None) -> float | None:
 
 def _change(
     kind: ChangeKind,
-    old: _Output | None,
-    new: _Output | None,
+    old: JudgedOutput | None,
+    new: JudgedOutput | None,
     *,
     regrouped: bool,
 ) -> OpChange:
@@ -282,9 +222,9 @@ def _change(
     )
 
 
-def _sentence(kind: ChangeKind, op: str, old: _Output | None, new: _Output | None) -> str:
+def _sentence(kind: ChangeKind, op: str, old: JudgedOutput | None, new: JudgedOutput | None) -> str:
     was, now = _error_words(old), _error_words(new)
-    split = any(one is not None and one.split is not None for one in (old, new))
+    split = any(one is not None and one.by_split for one in (old, new))
     what = "introduced error" if split else "relative error"
     if new is None:
         return f"{op} was guilty ({what} {was}); the new run compares no such output"
@@ -295,7 +235,7 @@ def _sentence(kind: ChangeKind, op: str, old: _Output | None, new: _Output | Non
     return f"{op} is {kind.value}: {what} {now}, was {was}{grown}"
 
 
-def _error_words(output: _Output | None) -> str:
+def _error_words(output: JudgedOutput | None) -> str:
     if output is None or output.error is None:
         return "not known"
     return small_number(output.error)

@@ -125,6 +125,9 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "compare-runs": ListedCommand(
             "cli.ask.across_command", "Say what changed between two runs, op by op."
         ),
+        "gate": ListedCommand(
+            "cli.ask.gate_command", "Say whether a run may pass: no op got worse."
+        ),
         "query": ListedCommand("cli.ask.query_command", "Ask the store in Cypher, read-only."),
     },
     "Parts and reports": {
@@ -138,7 +141,8 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
             "cli.make.replay_command", "Run a part that was cut out again, from its bundle."
         ),
         "report": ListedCommand(
-            "cli.ask.report_command", "Write a run down: CSV, HTML, JUnit XML, Markdown, Parquet."
+            "cli.ask.report_command",
+            "Write a run down: CSV, HTML, JUnit, Markdown, Parquet, SARIF.",
         ),
         "export": ListedCommand(
             "cli.ask.export_command", "Write a run or graph as JSON, CSV or GraphML."

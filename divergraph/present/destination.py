@@ -29,6 +29,7 @@ class ReportKind(StrEnum):
     JUNIT = "junit"
     MARKDOWN = "markdown"
     PARQUET = "parquet"
+    SARIF = "sarif"
 
 
 _NAMES = {
@@ -37,6 +38,7 @@ _NAMES = {
     ReportKind.JUNIT: "JUnit report",
     ReportKind.MARKDOWN: "Markdown report",
     ReportKind.PARQUET: "Parquet file",
+    ReportKind.SARIF: "SARIF report",
 }
 
 
@@ -115,6 +117,10 @@ def write_report(
         from divergraph.present.junit_report import junit_report
 
         file.write(junit_report(report))
+    elif kind is ReportKind.SARIF:
+        from divergraph.present.sarif_report import sarif_report
+
+        file.write(sarif_report(report))
     elif kind is ReportKind.HTML:
         from divergraph.present.html.report import html_report
 

@@ -39,6 +39,7 @@ REPORT_TYPES = {
     ReportKind.JUNIT: "application/xml",
     ReportKind.MARKDOWN: "text/markdown",
     ReportKind.PARQUET: "application/vnd.apache.parquet",
+    ReportKind.SARIF: "application/sarif+json",
 }
 ARRAY_TYPE = "application/octet-stream"
 EXPORT_TYPES = {

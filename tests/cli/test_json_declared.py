@@ -16,7 +16,7 @@ from divergraph.present.schema import answers, commands, fields_of
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 END = "gradients/AddN_7"
-OFTEN_EMPTY = {"entry_mismatches", "findings", "suspects"}
+OFTEN_EMPTY = {"accepted", "entry_mismatches", "findings", "others", "suspects"}
 
 
 def check(name: str, printed: Any) -> None:
@@ -78,6 +78,7 @@ def analysed(tmp_path_factory) -> Path:
         ("trace", 0, ("bad",)),
         ("blame", 0, ("bad",)),
         ("compare-runs", 0, ("bad", "worse")),
+        ("gate", 0, ("worse", "--baseline", "bad")),
     ],
 )
 def test_commands_on_analysed_runs(divergraph, analysed, command, place, arguments):

@@ -80,7 +80,7 @@ ASKED_OF_FILES = [
         "/v1/runs/bad/submodel?start=fc&start=act&end=act",
     ),
 ]
-REPORTS = ("csv", "html", "junit", "markdown", "parquet")
+REPORTS = ("csv", "html", "junit", "markdown", "parquet", "sarif")
 
 
 @pytest.mark.slow

@@ -45,7 +45,7 @@ def store(names: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def reports(store: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reports")
-    kinds = ("csv", "html", "junit", "markdown", "parquet")
+    kinds = ("csv", "html", "junit", "markdown", "parquet", "sarif")
     options = [part for kind in kinds for part in (f"--{kind}", str(folder / f"run.{kind}"))]
     assert run(["report", "names", "--store", str(store), *options]) == 0
     return folder

@@ -38,7 +38,7 @@ def hostile(hostile_store):
 
 def test_all_at_once_and_a_list_of_them(demo_store, tmp_path, capsys):
     options = []
-    for kind in ("csv", "html", "junit", "markdown", "parquet"):
+    for kind in ("csv", "html", "junit", "markdown", "parquet", "sarif"):
         options += [f"--{kind}", str(tmp_path / kind)]
     capsys.readouterr()
     assert run(["report", "fault", "--store", str(demo_store), "--json", *options]) == 0
@@ -46,7 +46,7 @@ def test_all_at_once_and_a_list_of_them(demo_store, tmp_path, capsys):
     assert said["run"] == "fault"
     assert [f"--{each['kind']}" for each in said["files"]] == options[::2]
     assert all((tmp_path / each["kind"]).stat().st_size > 500 for each in said["files"])
-    assert len(list(tmp_path.iterdir())) == 5
+    assert len(list(tmp_path.iterdir())) == 6
 
 
 @pytest.mark.parametrize(
@@ -184,6 +184,8 @@ def test_junit_fails_what_diverged_and_skips_with_the_reason(fault):
     assert failure is not None
     assert failure.get("type") == "origin"
     assert "0.131" in (failure.text or "")
+    assert "58 ops inherit it: " in (failure.text or "")
+    assert [case for case in cases.values() if case.find("failure") is not None] == [cases[ORIGIN]]
     skipped = cases["Const_3"].find("skipped")
     assert skipped is not None
     assert "runs no task on the device" in skipped.get("message", "")

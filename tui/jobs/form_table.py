@@ -26,7 +26,8 @@ class FormPlan:
     needed: tuple[str, ...] = ()
 
 
-_REPORTS = ("csv_path", "html_path", "junit_path", "markdown_path", "parquet_path", "excel")
+_FILES = ("csv", "html", "junit", "markdown", "parquet", "sarif")
+_REPORTS = (*(f"{kind}_path" for kind in _FILES), "excel")
 _JUDGED = ("precision", "suspect", "guilty")
 
 FORMS: Mapping[str, FormPlan] = {

@@ -58,7 +58,7 @@ class FormField:
     @property
     def several(self) -> bool:
         """Whether it takes several values, with blanks between them."""
-        return self.parameter.multiple or self.parameter.nargs == -1
+        return self.parameter.multiple or self.parameter.nargs != 1
 
     @cached_property
     def kind(self) -> FormKind:
@@ -110,6 +110,8 @@ class FormField:
             return []
         if self.kind is FormKind.FLAG:
             return [self.option]
+        if self.option and not self.parameter.multiple:
+            return [self.option, *self._values(text)]
         found: list[str] = []
         for value in self._values(text):
             found += [self.option, value] if self.option else [value]

@@ -241,9 +241,9 @@ class ComparedRun(RunAnswers):
         return ComparedRun(chosen, store=target, data=data)
 
     def report(self, path: AnyPath, kind: str | None = None) -> Path:
-        """Write a report; *kind* is ``csv``, ``html``, ``junit``, ``markdown`` or ``parquet``.
+        """Write a report of a *kind*: csv, html, junit, markdown, parquet or sarif.
 
-        Without *kind* the ending says it: .csv, .html, .xml, .md, .parquet.
+        Without *kind* the ending says it: .csv, .html, .xml, .md, .parquet, .sarif.
 
         Raises:
             InputError: no kind has this ending, or the file cannot be written.
@@ -285,4 +285,5 @@ class ComparedRun(RunAnswers):
 
 _REPORTS = {
     ".csv": "csv", ".html": "html", ".xml": "junit", ".md": "markdown", ".parquet": "parquet",
+    ".sarif": "sarif",
 }  # fmt: skip

@@ -17,9 +17,10 @@ _path = click.Path(path_type=Path, readable=False, allow_dash=True)
 _KINDS = (
     ("csv", "Write all tensors as CSV, in msaccucmp's columns."),
     ("html", "Write one page to look at offline: table, plot, origins."),
-    ("junit", "Write JUnit XML for CI servers: a test case for each op."),
+    ("junit", "Write JUnit XML for CI servers: each op a case, red where an error starts."),
     ("markdown", "Write a summary for pull requests; - is standard output."),
     ("parquet", "Write all tensors with all numbers as Parquet."),
+    ("sarif", "Write SARIF for code scanning: a result for each origin."),
 )
 
 

@@ -196,12 +196,13 @@ def changes_json(changes: RunChanges) -> dict[str, Json]:
         "only_old": changes.only_old,
         "only_new": changes.only_new,
         "newly_guilty": sum(change.newly_guilty for change in changes.changes),
-        "changes": [_change(change) for change in changes.changes],
+        "changes": [change_json(change) for change in changes.changes],
         "notes": list(changes.notes),
     }
 
 
-def _change(change: OpChange) -> Json:
+def change_json(change: OpChange) -> Json:
+    """One entry of ``changes``."""
     return {
         "kind": change.kind.value,
         "op": change.op,

@@ -1,0 +1,153 @@
+"""May a run pass? Not if an op got worse than it was in the baseline: another run, or a file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from divergraph.ask.gate.baseline_file import AcceptedOutput, GateBaseline
+from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
+from divergraph.ask.memory.authors import author_name
+from divergraph.ask.run_changes import TIMES, ChangeKind, OpChange, changes_between
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError, UnknownNameError
+from graphstore.model import Method, Run, Verdict
+
+_WORSE = (ChangeKind.NEWLY_GUILTY, ChangeKind.WORSE)
+
+
+@dataclass(frozen=True, slots=True)
+class GateAnswer:
+    """Whether run ``run`` may pass.
+
+    ``worse`` are the ops for which it may not, ``others`` the changes that do not matter here.
+    ``matched`` counts the golden tensors both compare, ``missing`` those of the baseline that the
+    run did not compare. ``wrote`` is the file that was written, if one was.
+    """
+
+    run: Run
+    baseline: str
+    worse: tuple[OpChange, ...]
+    others: tuple[OpChange, ...]
+    matched: int
+    missing: int
+    accepted: tuple[AcceptedOutput, ...] = ()
+    wrote: str = ""
+
+    @property
+    def passed(self) -> bool:
+        """True if nothing got worse, and something can be said of the run."""
+        return not self.worse and self.run.verdict is not Verdict.UNDECIDED
+
+
+def gate(store: GraphStore, run: str, baseline: str, *, times: float = TIMES) -> GateAnswer:
+    """*run* held against *baseline*: the name of a run, or the path of a file.
+
+    An op that was guilty before may stay so, but not make *times* its error.
+
+    Raises:
+        UnknownNameError: no such run.
+        InputError: no such baseline, or it has no original tensor in common with the run.
+    """
+    new = store.run(run)
+    old = _baseline(store, new, baseline)
+    by_split = new.method is old.method is Method.ROOT_CAUSE
+    if old.method is Method.ROOT_CAUSE and not by_split:
+        raise InputError(
+            f"the baseline was judged by root cause, {run} by thresholds only",
+            hint=f"divergraph analyse {run}",
+        )
+    before = JudgedOutputs(old.outputs)
+    after = JudgedOutputs(judged_outputs(store, new, by_split=by_split))
+    common = before.golden & after.golden
+    if not common:
+        raise InputError(
+            f"{run} and its baseline have no original tensor in common",
+            where=baseline,
+            hint="both must have been compared with the same golden model",
+        )
+    suspect = max(old.suspect, new.analysis.suspect)
+    changes = changes_between(before, after, times, suspect)
+    worse = tuple(one for one in changes if _is_worse(one, times))
+    return GateAnswer(
+        new,
+        baseline,
+        worse,
+        tuple(one for one in changes if one not in worse),
+        len(common),
+        len(before.golden - after.golden),
+        old.accepted,
+    )
+
+
+def update(store: GraphStore, run: str, path: Path) -> GateAnswer:
+    """Let *run* be the baseline from now on: what was accepted before is part of it.
+
+    Raises:
+        UnknownNameError: no such run.
+        InputError: the file cannot be written.
+    """
+    new = store.run(run)
+    made = GateBaseline.of(new, _all(store, new))
+    made.write(path)
+    return GateAnswer(
+        *(new, str(path), (), (), len({one.golden for one in made.outputs}), 0), wrote=str(path)
+    )
+
+
+def accept(
+    store: GraphStore, run: str, path: Path, ops: Sequence[str], reason: str, *, times: float
+) -> GateAnswer:
+    """Take what *ops* (golden or device ops) do in *run* for right, and hold *run* against that.
+
+    Raises:
+        UnknownNameError: no such run, or it compared no output of an op.
+        InputError: no such file, or it cannot be written.
+    """
+    new, old = store.run(run), GateBaseline.read(path)
+    found = _all(store, new)
+    named = {name: [one for one in found if name in (one.op, one.golden.op)] for name in ops}
+    for name, outputs in named.items():
+        if not outputs:
+            raise UnknownNameError("op whose output was compared", name)
+    at, by = datetime.now(UTC).isoformat(timespec="seconds"), author_name()
+    taken: Mapping[str, JudgedOutput] = {
+        str(one.golden): one for each in named.values() for one in each
+    }
+    entries = [AcceptedOutput(golden, reason, by, at) for golden in taken]
+    old.accepting(taken.values(), entries).write(path)
+    answer = gate(store, run, str(path), times=times)
+    return GateAnswer(
+        *(answer.run, answer.baseline, answer.worse, answer.others),
+        *(answer.matched, answer.missing, answer.accepted, str(path)),
+    )
+
+
+def _all(store: GraphStore, run: Run) -> list[JudgedOutput]:
+    return judged_outputs(store, run, by_split=run.method is Method.ROOT_CAUSE)
+
+
+def _baseline(store: GraphStore, run: Run, baseline: str) -> GateBaseline:
+    """The file of this name, else the run; a run is taken by what both runs can be judged by."""
+    if Path(baseline).is_file():
+        return GateBaseline.read(Path(baseline))
+    try:
+        old = store.run(baseline)
+    except UnknownNameError:
+        return GateBaseline.read(Path(baseline))
+    by_split = run.method is old.method is Method.ROOT_CAUSE
+    return GateBaseline(
+        old.name,
+        old.created,
+        Method.ROOT_CAUSE if by_split else Method.THRESHOLDS,
+        old.analysis.suspect,
+        tuple(judged_outputs(store, old, by_split=by_split)),
+    )
+
+
+def _is_worse(change: OpChange, times: float) -> bool:
+    if change.kind is ChangeKind.STILL_GUILTY:
+        return change.times is not None and change.times >= times
+    return change.kind in _WORSE

@@ -1,0 +1,145 @@
+"""``divergraph gate``: may this run pass?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from divergraph.cli.ask.report_options import report_options, report_places
+from divergraph.cli.numbers import FiniteRange
+from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.say import say
+from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
+from divergraph.text.words import counted
+from graphstore.errors import InputError
+
+if TYPE_CHECKING:
+    from divergraph.ask.gate.passing import GateAnswer
+    from graphstore.contract import GraphStore
+
+_path = click.Path(path_type=Path, readable=False)
+_SHOWN = 20
+
+
+@click.command("gate")
+@click.argument("run", required=False)
+@click.option("--baseline", required=True, metavar="FILE|RUN", help="What it is held against.")
+@click.option("--update", is_flag=True, help="Write FILE: this run is the baseline now.")
+@click.option("--accept", multiple=True, metavar="OP", help="Take what OP does now for right.")
+@click.option("--reason", default="", metavar="TEXT", help="Why it is accepted.")
+@click.option("--golden", type=_path, metavar="GRAPH", help="Compare first: the original model.")
+@click.option("--golden-dump", type=_path, metavar="DIR", help="Its dump.")
+@click.option("--device", type=_path, metavar="GRAPH|DIR", help="The device's graph.")
+@click.option("--device-dump", type=_path, metavar="DIR", help="The device's dump.")
+@click.option(
+    "--times",
+    type=FiniteRange(min=1, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Errors that grew by less than this factor are the same.",
+)
+@report_options
+@common
+def gate_command(
+    run: str | None,
+    baseline: str,
+    update: bool,
+    accept: tuple[str, ...],
+    reason: str,
+    golden: Path | None,
+    golden_dump: Path | None,
+    device: Path | None,
+    device_dump: Path | None,
+    times: float,
+    excel: bool,
+    store: str | None,
+    as_json: bool,
+    **reports: Path | None,
+) -> int:
+    """Say whether RUN may pass: no op is worse than in the baseline.
+
+    The baseline is another run, or a FILE to keep beside the model, which --update writes.
+    An op that is newly guilty, or makes --times its former error, does not pass; --accept
+    writes it into FILE as right, with your name and the reason. With the paths of `compare`
+    both sides are compared first, and kept as RUN.
+
+    Exit code 0: it may pass, 1: it may not, 2: bad input, or nothing could be decided.
+    """
+    from divergraph.ask.gate import passing
+
+    if update and accept:
+        raise InputError("--update takes everything, --accept one op: give one of them")
+    if reason and not accept:
+        raise InputError("--reason says why an op is accepted: give --accept OP too")
+    places = report_places(reports, excel=excel)
+    if as_json and places.to_standard_output:
+        raise InputError("--json and a report cannot both go to standard output")
+    with opened(store) as found:
+        name = _compared(found, run, (golden, golden_dump, device, device_dump))
+        if update:
+            answer = passing.update(found, name, Path(baseline))
+        elif accept:
+            answer = passing.accept(found, name, Path(baseline), accept, reason, times=times)
+        else:
+            answer = passing.gate(found, name, baseline, times=times)
+        if places.paths:
+            from divergraph.present.run_report import stored_report
+
+            places.write(stored_report(found, name), lambda: found.run_data(name))
+    if as_json:
+        from divergraph.present.json.gate import gate_json
+
+        print_json(gate_json(answer))
+    elif not places.to_standard_output:
+        show_gate(answer)
+    if answer.passed:
+        return FINE.exit_code
+    return (DIVERGED if answer.worse else NOTHING_COMPARED).exit_code
+
+
+def _compared(store: GraphStore, run: str | None, paths: tuple[Path | None, ...]) -> str:
+    """The name of the run, which is made of *paths* if these are given."""
+    given = [path for path in paths if path is not None]
+    if not given:
+        if run is None:
+            raise InputError("which run?", hint="divergraph gate RUN, or the paths to compare")
+        return run
+    if len(given) < len(paths):
+        raise InputError("--golden, --golden-dump, --device and --device-dump belong together")
+    from divergraph.api.compare import compare
+
+    golden, golden_dump, device, device_dump = given
+    made = compare(
+        golden, golden_dump, device, device_dump, name=run, store=store, replace=True, progress=True
+    )
+    if not made.kept:
+        raise InputError("nothing could be compared", hint="divergraph compare says why not")
+    return made.data.run.name
+
+
+def show_gate(answer: GateAnswer) -> None:
+    """The answer first, then what got worse, then the rest."""
+    name = answer.run.name
+    if answer.wrote:
+        say(f"{answer.wrote}: written; {counted(answer.matched, 'output')} of {name}")
+    if not answer.passed and not answer.worse:
+        say(f"{name} may not pass: nothing can be said of it (divergraph advise {name})", bold=True)
+    elif answer.worse:
+        ops = counted(len(answer.worse), "op")
+        say(f"{name} may not pass: {ops} worse than in {answer.baseline}", bold=True)
+    else:
+        said = f"{name} may pass: of {counted(answer.matched, 'output')} none is worse"
+        say(f"{said} than in {answer.baseline}", bold=True)
+    for change in answer.worse[:_SHOWN]:
+        say(f"  {change.sentence}")
+    if len(answer.worse) > _SHOWN:
+        say(f"  and {len(answer.worse) - _SHOWN} more; --json lists all")
+    if answer.missing:
+        say(f"  not compared any more: {counted(answer.missing, 'output')} of the baseline")
+    for change in answer.others[:_SHOWN]:
+        say(f"  passes: {change.sentence}")
+    for one in answer.accepted[:_SHOWN]:
+        why = f": {one.reason}" if one.reason else ""
+        say(f"  accepted: {one.golden} by {one.by} on {one.at[:10]}{why}")
