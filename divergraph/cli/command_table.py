@@ -123,10 +123,10 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
             "cli.ask.run_commands", "List the ops between a start and an end."
         ),
         "compare-runs": ListedCommand(
-            "cli.ask.across_command", "Say what changed between two runs, op by op."
+            "cli.across.compare_runs_command", "Say what changed between two runs, op by op."
         ),
         "gate": ListedCommand(
-            "cli.ask.gate_command", "Say whether a run may pass: no op got worse."
+            "cli.across.gate_command", "Say whether a run may pass: no op got worse."
         ),
         "query": ListedCommand("cli.ask.query_command", "Ask the store in Cypher, read-only."),
     },

@@ -29,7 +29,7 @@ def compare_runs_command(old: str, new: str, times: float, store: str | None, as
 
     Exit code 0: no op is newly guilty, 1: some op is.
     """
-    from divergraph.cli.ask.across_text import show_changes
+    from divergraph.cli.across.across_text import show_changes
     from divergraph.questions.propagation import ChangesQuestion
 
     question = ChangesQuestion(old, new, times)

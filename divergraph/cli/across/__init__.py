@@ -1,0 +1,1 @@
+"""Commands that hold one run against others."""
