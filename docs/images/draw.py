@@ -14,9 +14,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from textual.pilot import Pilot
+from textual.worker import WorkerCancelled
 
 from divergraph.comparison.demo import demo_request
 from divergraph.comparison.keep_run import compare_into
@@ -91,7 +93,8 @@ async def at_rest(pilot: Pilot[None]) -> None:
     """Wait until no answer and no delayed question is under way."""
     calm = 0
     while calm < 5:
-        await pilot.app.workers.wait_for_complete()
+        with suppress(WorkerCancelled):  # an answer that a newer question made needless
+            await pilot.app.workers.wait_for_complete()
         await pilot.pause(0.05)
         calm = 0 if getattr(pilot.app.screen, "waiting", False) else calm + 1
 
