@@ -234,15 +234,19 @@ class CypherTargets(GraphStore):
         return replace(graph, ops=tuple(ops_of_blocks(blocks)))
 
     def _load(self, place: TargetKeys, key: str, content: str) -> LoadedGraph:
-        def read() -> LoadedGraph:
-            last = self._loaded.last()
-            near = None if last is None else last.arrays
-            outline = graph_outline(*self._packed(place, key), near)
-            arrays = outline.arrays
-            index = OpIndex.of_columns(arrays.ids, outline.names, outline.types)
-            return LoadedGraph(index, arrays, outline.given, outline.exact)
+        last = self._loaded.last()
+        near = None if last is None else last.arrays
+        return self._loaded.get(content, lambda: self._read_loaded(place, key, content, near))
 
-        return self._loaded.get(content, read)
+    def _read_loaded(
+        self, place: TargetKeys, key: str, content: str, near: GraphArrays | None
+    ) -> LoadedGraph:
+        """The graph *key* of that *content*; its ids are texts of the graph *near* where equal."""
+        del content  # for stores that keep what they load
+        outline = graph_outline(*self._packed(place, key), near)
+        arrays = outline.arrays
+        index = OpIndex.of_columns(arrays.ids, outline.names, outline.types)
+        return LoadedGraph(index, arrays, outline.given, outline.exact)
 
     def _arrays_of(self, place: TargetKeys, key: str, content: str) -> GraphArrays:
         return self._load(place, key, content).arrays

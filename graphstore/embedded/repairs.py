@@ -18,9 +18,11 @@ from graphstore.embedded.disk import (
 from graphstore.embedded.entry_facts import as_written, entry_place, is_as_written, what
 from graphstore.embedded.folders import KINDS, STORE, Entry, StoreFolder, forget_read
 from graphstore.embedded.memory.files import damaged_memory
+from graphstore.embedded.outlines.files import PATTERN, is_sound
 from graphstore.embedded.scratch import Scratch
 from graphstore.embedded.shared_databases import unused
 from graphstore.errors import StoreError
+from graphstore.model import Side
 from graphstore.private_folder import made_in
 
 _ASIDE = "damaged"
@@ -50,6 +52,7 @@ def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
                 # Of an entry without its database, another one may be all there is.
                 if path.name != entry.manifest["database"] and entry.is_whole()
             ]
+        found += _spoilt_arrays(folder)
         found += [
             Trouble(path, f"a database of runs that are not there any more: shared/{path.name}")
             for path in unused(folder.root)
@@ -59,6 +62,22 @@ def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
             for path in scratch.orphans()
         ]
     return found
+
+
+def _spoilt_arrays(folder: StoreFolder) -> Iterator[Trouble]:
+    """Kept arrays that are damaged, or of a graph that was replaced."""
+    seen = set[Path]()
+    for entry in _readable(folder):
+        if entry.home in seen:  # runs kept together
+            continue
+        seen.add(entry.home)
+        with suppress(DamagedStoreError):  # damaged_entries tells of it
+            place = entry_place(entry)
+            contents = {place.graph(side)[1] for side in Side}
+            for path in sorted(entry.home.glob(PATTERN)):
+                if not is_sound(path, contents):
+                    of_what = f"the {what(entry)} {entry.name!r}"
+                    yield Trouble(path, f"damaged or old arrays of {of_what}: {path.name}")
 
 
 def remove_leftovers(folder: StoreFolder, scratch: Scratch) -> list[str]:

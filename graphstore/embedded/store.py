@@ -16,7 +16,7 @@ from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery
 from graphstore.cypher.store import CypherStore, utc_now
-from graphstore.cypher.targets import TargetKeys
+from graphstore.cypher.targets import LoadedGraph, TargetKeys
 from graphstore.cypher.traversals import longest_path
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.disk import DamagedStoreError
@@ -32,6 +32,7 @@ from graphstore.embedded.entry_facts import (
 from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.memory.files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
+from graphstore.embedded.outlines.files import keep, kept
 from graphstore.embedded.refused import (
     MAX_HOPS,
     check_aggregates,
@@ -58,6 +59,7 @@ from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Run
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
+from graphstore.traverse.arrays import GraphArrays
 
 _ANY_RUN, _THIS_RUN = re.compile(r"\(r:Run\)"), "(r:Run {id: $run})"
 """What makes one of our own queries see one run of a shared database, as in one of its own."""
@@ -243,6 +245,17 @@ class EmbeddedStore(CypherStore):
 
     def _place(self, target: str) -> TargetKeys:
         return entry_place(self._known(target))
+
+    def _read_loaded(
+        self, place: TargetKeys, key: str, content: str, near: GraphArrays | None
+    ) -> LoadedGraph:
+        home = self._known(place.name).home
+        loaded = kept(home, content, near)
+        if loaded is None:
+            loaded = super()._read_loaded(place, key, content, near)
+            if not self._read_only:
+                keep(self._folder.root, home, content, loaded)
+        return loaded
 
     def _ask(
         self,

@@ -50,9 +50,7 @@ def arrays_from_edges(
     size = len(ids)
     sources, targets = (np.asarray(ends, dtype=np.int32) for ends in edges)
     forward, backward = csr(size, sources, targets), csr(size, targets, sources)
-    return GraphArrays(
-        tuple(ids), {op: number for number, op in enumerate(ids)}, *forward, *backward
-    )
+    return GraphArrays(tuple(ids), dict(zip(ids, range(size), strict=True)), *forward, *backward)
 
 
 def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -1,0 +1,100 @@
+"""A loaded graph as bytes: one ``.npy`` array after the other, texts as one column of UTF-8."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.columns.coded import Coded, Lists
+from graphstore.cypher.op_search import OpIndex
+from graphstore.cypher.targets import LoadedGraph
+from graphstore.traverse.arrays import GraphArrays
+
+_END = "\0"
+"""Ends each text of a column; graphs with a text that holds it are not kept."""
+
+
+def packed(graph: LoadedGraph) -> bytes:
+    """The bytes of *graph*.
+
+    Raises:
+        ValueError: a text holds the character that ends texts.
+    """
+    index, arrays, given = graph.index, graph.arrays, graph.given
+    pairs = enumerate(zip(index.ids, index.names, strict=True))
+    renamed = [number for number, (op, name) in pairs if op != name]
+    kinds = Coded.of(index.kinds)
+    columns = (
+        np.array([graph.exact]),
+        _text_column(index.ids),
+        np.asarray(renamed, dtype=np.int32),
+        _text_column([index.names[number] for number in renamed]),
+        kinds.codes,
+        _text_column(kinds.values),
+        arrays.successor_start,
+        arrays.successor_ops,
+        arrays.predecessor_start,
+        arrays.predecessor_ops,
+        given.start,
+        given.numbers,
+        _text_column(given.names),
+    )
+    file = BytesIO()
+    for column in columns:
+        np.save(file, column, allow_pickle=False)
+    return file.getvalue()
+
+
+def unpacked(data: bytes | memoryview, near: GraphArrays | None) -> LoadedGraph:
+    """The graph of :func:`packed`; ids of the graph *near* are the same texts in memory."""
+    file = BytesIO(data)
+
+    def column() -> NDArray[Any]:
+        array: NDArray[Any] = np.load(file, allow_pickle=False)
+        return array
+
+    exact = bool(column()[0])
+    ids, number = _shared(tuple(_texts(column())), near)
+    names = _names(ids, column().tolist(), _texts(column()))
+    codes = column()
+    kinds = Coded(codes, tuple(_texts(column())))
+    arrays = GraphArrays(ids, number, column(), column(), column(), column())
+    given = Lists(column(), column(), tuple(_texts(column())))
+    return LoadedGraph(OpIndex.of_columns(ids, names, tuple(kinds)), arrays, given, exact)
+
+
+def _shared(
+    ids: tuple[str, ...], near: GraphArrays | None
+) -> tuple[tuple[str, ...], dict[str, int]]:
+    """*ids*, as far as they can be those of *near*, with their numbers."""
+    if near is not None:
+        if ids == near.ids:
+            return near.ids, near.number
+        places = map(near.number.get, ids)
+        pairs = zip(ids, places, strict=True)
+        ids = tuple(op if place is None else near.ids[place] for op, place in pairs)
+    return ids, dict(zip(ids, range(len(ids)), strict=True))
+
+
+def _names(ids: tuple[str, ...], renamed: list[int], own: list[str]) -> Sequence[str]:
+    if not renamed:
+        return ids
+    names = list(ids)
+    for number, name in zip(renamed, own, strict=True):
+        names[number] = name
+    return names
+
+
+def _text_column(texts: Sequence[str]) -> NDArray[np.uint8]:
+    text = _END.join([*texts, ""])
+    if text.count(_END) != len(texts):
+        raise ValueError("a text holds a NUL character")
+    return np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+
+
+def _texts(column: NDArray[Any]) -> list[str]:
+    return column.tobytes().decode("utf-8", "surrogatepass").split(_END)[:-1]
