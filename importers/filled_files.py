@@ -13,6 +13,17 @@ from google.protobuf.message import Message
 from importers.proto.literals import boolean, integer, is_string, real, string_bytes
 from importers.proto.text_reader import Fields, Value
 
+_OF_32_BITS = (
+    FieldDescriptor.CPPTYPE_INT32,
+    FieldDescriptor.CPPTYPE_UINT32,
+    FieldDescriptor.CPPTYPE_ENUM,
+)
+_SIGNED = (
+    FieldDescriptor.CPPTYPE_INT32,
+    FieldDescriptor.CPPTYPE_INT64,
+    FieldDescriptor.CPPTYPE_ENUM,
+)
+
 
 def fill(message: Message, fields: Fields) -> None:
     """Set the fields of *message* that *fields* name.
@@ -82,9 +93,19 @@ def _scalar(field: FieldDescriptor, token: bytes) -> Any:
         number = names.values_by_name.get(token.decode("ascii", "replace"))
         if number is not None:
             return number.number
-        return integer(token) if token[:1].isdigit() else 0  # 0: a newer name, type unknown
+        # 0: a newer name, type unknown
+        return _in_range(field, integer(token)) if token[:1].isdigit() else 0
     if kind == FieldDescriptor.CPPTYPE_BOOL:
         return boolean(token)
     if kind in (FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE):
         return real(token)
-    return integer(token)
+    return _in_range(field, integer(token))
+
+
+def _in_range(field: FieldDescriptor, number: int) -> int:
+    bits = 32 if field.cpp_type in _OF_32_BITS else 64
+    signed = field.cpp_type in _SIGNED
+    lowest, end = (-1 << bits - 1, 1 << bits - 1) if signed else (0, 1 << bits)
+    if not lowest <= number < end:
+        raise ValueError(f"{number} in field {field.name} does not fit into {bits} bits")
+    return number

@@ -16,6 +16,7 @@ from typing import Any
 
 from divergraph.version import __version__
 from graphstore.model import AttrValue, Framework, ModelGraph, Op, Tensor
+from graphstore.traverse.topological_order import topo_order
 from importers.onnx_model.values import DTYPES
 
 _IR_VERSION = 8
@@ -49,7 +50,8 @@ class _Graphs:
         self._ops = graph.op_index()
         self._bodies = {body.name: body for body in graph.subgraphs}
         self._members: dict[str, list[Op]] = {}
-        for op in graph.ops:
+        for each in topo_order(graph):  # as ONNX asks for; a GraphDef may have any order
+            op = self._ops[each]
             self._members.setdefault(op.subgraph, []).append(op)
 
     def root(self) -> dict[str, Any]:

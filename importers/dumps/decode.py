@@ -2,7 +2,8 @@
 
 Small floats are decoded to float32 through tables, those of ml_dtypes where it has the type;
 HiFloat8 is that of arXiv 2409.16626. Elements smaller than a byte are packed from the low
-bits up.
+bits up; single bits from the high ones down, as ``numpy.unpackbits`` (and so msaccucmp)
+takes them.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ def _table(name: str, kind: type[np.generic] = np.float32) -> Values:
     return values
 
 
-def _uint1() -> NDArray[np.generic]:
-    return np.arange(2, dtype=np.uint8)
+def _bits(raw: Bytes, elements: int) -> NDArray[np.generic]:
+    return np.unpackbits(raw, count=elements)
 
 
 def _e1m2() -> NDArray[np.generic]:
@@ -150,5 +151,5 @@ _DECODERS: dict[DType, Decoder] = {
     DType.UINT4: _packed(4, _table("uint4", np.uint8)),
     DType.INT2: _packed(2, _table("int2", np.int8)),
     DType.UINT2: _packed(2, _table("uint2", np.uint8)),
-    DType.UINT1: _packed(1, _uint1),
+    DType.UINT1: _bits,
 }

@@ -38,6 +38,8 @@ PARTITIONS: dict[int, str] = {
 }
 _VERSION = struct.Struct("<8xI64xI")
 _MODEL_TYPES = {3: "a flow model", 5: "a bundle of models"}
+_MODELS_OF_MODELS = {6: _MODEL_TYPES[3], 7: _MODEL_TYPES[3], 24: _MODEL_TYPES[5]}
+"""The partitions that only such models have: the graph beside them lacks their models' ops."""
 
 
 def _named(kind: int) -> str:
@@ -85,8 +87,13 @@ def read_container(buffer: Buffer, path: Path) -> Container:
     warnings = tuple(_size_warnings(header, len(buffer), path))
     tables = _Tables(buffer, path, header.wide)
     models = tuple(tables.read(header.count))
-    if not any(part.type == MODEL_DEF for model in models for part in model):
-        kind = _MODEL_TYPES.get(header.model_type, "a model without a graph")
+    types = {part.type for model in models for part in model}
+    kind = _MODEL_TYPES.get(header.model_type)
+    if kind is None and types & _MODELS_OF_MODELS.keys():
+        kind = next(told for part, told in _MODELS_OF_MODELS.items() if part in types)
+    if kind is None and MODEL_DEF not in types:
+        kind = "a model without a graph"
+    if kind is not None:
         hint = "give the single models it was made of"
         raise ImportFormatError(path, f"this is {kind}", offset=82, hint=hint)
     return Container(header.version, header.platform, models, (*warnings, *tables.warnings))

@@ -17,6 +17,10 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _EACH_STRING = re.compile(STRING)
+_MOST_DIGITS = 400
+"""A double has at most 309 digits before its point."""
+
+_MOST_SHOWN = 40
 _PLAIN_ESCAPES = dict(zip(b"abfnrtv", b"\a\b\f\n\r\t\v", strict=True))
 
 
@@ -57,15 +61,17 @@ def integer(token: bytes) -> int:
         ValueError: it is not one.
     """
     if token.isdigit() and token[:1] != b"0":
+        if len(token) > _MOST_DIGITS:
+            raise ValueError(f"a number of {len(token)} digits, which no field holds")
         return int(token)
     text = _one_word(token)
     digits = text.lstrip("+-")
-    if digits[:2] in ("0x", "0X"):
-        number = int(digits, 16)
-    elif len(digits) > 1 and digits[0] == "0":
-        number = int(digits, 8)
-    else:
-        number = int(digits, 10)
+    is_octal = len(digits) > 1 and digits[0] == "0"
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if is_octal else 10
+    try:
+        number = int(digits, base)
+    except ValueError:
+        raise ValueError(f"{_shown(text)} is no whole number") from None
     return -number if text.startswith("-") else number
 
 
@@ -78,7 +84,10 @@ def real(token: bytes) -> float:
     text = _one_word(token).lower()
     if text.lstrip("+-").startswith("0x"):
         return float(integer(token))
-    return float(text.removesuffix("f") if text.lstrip("+-") != "inf" else text)
+    try:
+        return float(text.removesuffix("f") if text.lstrip("+-") != "inf" else text)
+    except ValueError:
+        raise ValueError(f"{_shown(text)} is no number") from None
 
 
 def boolean(token: bytes) -> bool:
@@ -92,7 +101,11 @@ def boolean(token: bytes) -> bool:
         return True
     if text in ("false", "False", "f", "0"):
         return False
-    raise ValueError(f"{text} is neither true nor false")
+    raise ValueError(f"{_shown(text)} is neither true nor false")
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 
 def _one_word(token: bytes) -> str:

@@ -357,3 +357,15 @@ def test_a_full_disk_leaves_nothing(tmp_path, text_model, form):
     assert "File too large" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert list(out.iterdir()) == []
+
+
+def test_onnx_json_has_producers_first_whatever_order_the_graph_file_has(divergraph, tmp_path):
+    source, out = tmp_path / "graph.pbtxt", tmp_path / "graph.onnx.json"
+    source.write_text(
+        'node { name: "last" op: "Relu" input: "mid" }\n'
+        'node { name: "mid" op: "Relu" input: "first" }\n'
+        'node { name: "first" op: "Placeholder" }\n'
+    )
+    assert divergraph("convert", source, "-t", "onnx-json", "-out", out).code == 0
+    nodes = json.loads(out.read_text())["graph"]["node"]
+    assert [node["name"] for node in nodes] == ["first", "mid", "last"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from graphstore.errors import ImportFormatError
 from graphstore.open_store import open_store
 from importers.registry import read_graph
 
@@ -36,3 +37,28 @@ def test_an_output_nobody_has_is_told_and_kept_as_a_name(tmp_path, name, text, p
     with open_store(str(tmp_path / "store")) as store:
         store.save_graph(graph, "g")
         assert store.graph("g").ops == graph.ops
+
+
+GE_FIELD = 'graph {{ op {{ name: "x" type: "Data" id: {value} }} }}'
+TF_FIELD = """node {{ name: "x" op: "A"
+  attr {{ key: "k" value {{ shape {{ dim {{ size: {value} }} }} }} }} }}
+"""
+CAFFE_FIELD = """name: "n"
+layer {{ name: "d" type: "Input" top: "d" input_param {{ shape {{ dim: {value} }} }} }}
+"""
+FIELDS = {"ge_proto_1_Build.txt": GE_FIELD, "graph.pbtxt": TF_FIELD, "net.prototxt": CAFFE_FIELD}
+NO_NUMBERS = {
+    "9" * 20: "9{20}.* does not fit into 64 bits",
+    "9" * 6000: "a number of 6000 digits",
+    "-" + "9" * 6000: "-9{39}... is no whole number",
+    "BATCH_SIZE": "BATCH_SIZE is no whole number",
+}
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: value[:9])
+@pytest.mark.parametrize(("name", "text"), FIELDS.items(), ids=FIELDS)
+def test_a_field_that_no_number_fits_is_told(tmp_path, name, text, value):
+    """Also the placeholder of a template that was not filled in."""
+    (tmp_path / name).write_text(text.format(value=value))
+    with pytest.raises(ImportFormatError, match=NO_NUMBERS[value]):
+        read_graph(tmp_path / name)

@@ -23,8 +23,8 @@ def test_the_first_bytes_tell(tmp_path, om_bytes, ge_model, ending):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"wide": True}, {"version": 0x10000000}, {"wide": True, "model_type": 3}],
-    ids=["32 bit", "64 bit", "header version 1", "flow header"],
+    [{}, {"wide": True}, {"version": 0x10000000}],
+    ids=["32 bit", "64 bit", "header version 1"],
 )
 def test_containers_of_every_kind(om, ge_model, options):
     tasks, kernels = b"T" * 7, b"\x7fELF" * 3

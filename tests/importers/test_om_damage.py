@@ -56,6 +56,12 @@ def test_models_of_models_are_named(om, kind, said):
         read_graph(om([(6, b"\1\2\3")], model_type=kind, wide=True))
 
 
+@pytest.mark.parametrize(("part", "said"), [(7, "a flow model"), (24, "a bundle of models")])
+def test_the_graph_beside_models_is_not_taken_for_all_of_them(om, ge_model, part, said):
+    with pytest.raises(ImportFormatError, match=f"this is {said}"):
+        read_graph(om([(0, model(ge_model, DATA, ABS)), (part, b"\1"), (part, b"\2")]))
+
+
 @pytest.mark.parametrize(
     ("definition", "what"),
     [

@@ -150,10 +150,11 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
     data: bytes | mmap.mmap
     if limit <= _MOST_IN_MEMORY:
         data = _unpacked(os.pread(fd, ref.nbytes, ref.offset), limit)
+        crc = zlib.crc32(data)
     else:
-        data = _unpacked_file(fd, ref, limit)
+        data, crc = _unpacked_file(fd, ref, limit)
     header = parse_npy_header(data[:_HEAD], len(data))
-    _check_crc(ref, zlib.crc32(data))
+    _check_crc(ref, crc)
     return header, np.frombuffer(data, np.uint8)[header.data_offset :]
 
 
@@ -163,16 +164,18 @@ def _check_crc(ref: DumpTensorRef, crc: int) -> None:
         raise DamagedError(f"the array is damaged: {told}")
 
 
-def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> mmap.mmap:
-    """At most *limit* bytes of the member, in a temporary file without a name: two megabytes
-    may unpack to two gigabytes, which the system can then put out of memory."""
-    unpacking, length = zlib.decompressobj(-zlib.MAX_WBITS), 0
+def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> tuple[mmap.mmap, int]:
+    """At most *limit* bytes of the member, in a temporary file without a name, and their
+    CRC-32: two megabytes may unpack to two gigabytes, of which memory then holds only what is
+    looked at, and the system can put even that out."""
+    unpacking, length, crc = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0
     with tempfile.TemporaryFile(prefix="divergraph-") as file:
         for place in range(ref.offset, ref.offset + ref.nbytes, _CHUNK):
             packed = os.pread(fd, min(_CHUNK, ref.offset + ref.nbytes - place), place)
             while packed and length < limit and not unpacking.eof:
                 part = _more(unpacking, packed, min(_CHUNK, limit - length))
                 length += len(part)
+                crc = zlib.crc32(part, crc)
                 if part.count(0) == len(part):
                     file.seek(length)  # zeros take no room on the disk
                 else:
@@ -182,7 +185,8 @@ def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> mmap.mmap:
         file.write(rest)
         length += len(rest)
         file.truncate(length)
-        return mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+        mapped = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+        return mapped, zlib.crc32(rest, crc)
 
 
 def _more(unpacking: Any, packed: bytes, limit: int) -> bytes:

@@ -49,7 +49,12 @@ def test_bfloat16_comes_as_float32(written):
 def test_packed_types_are_unpacked_from_the_low_bits(written):
     raw = np.array([0x21, 0xF8, 0x07], np.uint8)
     assert read_array(written(raw, DType.INT4, shape=(5,))).tolist() == [1, 2, -8, -1, 7]
-    assert read_array(written(raw[:1], DType.UINT1, shape=(7,))).tolist() == [1, 0, 0, 0, 0, 1, 0]
+
+
+def test_single_bits_come_from_the_high_ones_down_as_msaccucmp_unpacks_them(written):
+    raw = np.array([0x21, 0x80], np.uint8)
+    found = read_array(written(raw, DType.UINT1, shape=(9,)))
+    assert found.tolist() == [0, 0, 1, 0, 0, 0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
