@@ -21,6 +21,7 @@ _OURS = ("divergraph", "graphstore", "importers", "tui")
 _EXTRAS = {
     "tensorflow": ("tensorflow", "running TensorFlow graphs"),
     "distributed": ("cluster", "comparing on many machines"),
+    "mcp": ("mcp", "answering agents"),
     "jgo": ("neo4j-server", "a Neo4j server started for you"),
 }
 

@@ -21,6 +21,9 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "serve": ListedCommand(
             "server.serve_command", "Answer a team: one address, the same answers over HTTP."
         ),
+        "mcp": ListedCommand(
+            "server.agents.mcp_command", "Answer an agent: tools of the Model Context Protocol."
+        ),
         "compare": ListedCommand(
             "cli.make.compare_command", "Compare two dumps and say where the error starts."
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import errno
 import gc
 import importlib
 import os
@@ -15,11 +14,11 @@ from io import TextIOWrapper
 import click
 
 from divergraph.cli.command_table import COMMANDS, SECTIONS
+from divergraph.cli.error_text import error_text, is_unforeseen
 from divergraph.cli.say import say, say_usage
 from divergraph.jobs.background.own_process import as_job, own_progress
-from divergraph.outcomes import BAD_INPUT, TROUBLE, disk_failed, outcome_of_error
+from divergraph.outcomes import BAD_INPUT, outcome_of_error
 from divergraph.version import __version__
-from graphstore.errors import DivergraphError
 
 
 def fit_streams() -> None:
@@ -151,31 +150,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         say("stopped", err=True)
         return 130
-    except DivergraphError as error:
-        _fail(_one_line(str(error)))
-        return outcome_of_error(error).exit_code
-    except OSError as error:
-        if not disk_failed(error) and error.errno != errno.EROFS:
-            if os.environ.get("DIVERGRAPH_DEBUG"):
-                raise
-            return _internal(error)
-        what = f"{error.filename}: " if error.filename else "cannot write: "
-        _fail(f"{what}{error.strerror}")
-        return TROUBLE.exit_code
     except Exception as error:
-        if os.environ.get("DIVERGRAPH_DEBUG"):
+        if is_unforeseen(error) and os.environ.get("DIVERGRAPH_DEBUG"):
             raise
-        return _internal(error)
+        _fail(error_text(error))
+        return outcome_of_error(error).exit_code
     return result if isinstance(result, int) else 0
-
-
-def _internal(error: Exception) -> int:
-    kind = type(error).__name__
-    _fail(
-        f"internal error, please report it: {kind}: {_one_line(str(error))}"
-        " (DIVERGRAPH_DEBUG=1 shows where)"
-    )
-    return TROUBLE.exit_code
 
 
 def _fail(text: str) -> None:
@@ -186,7 +166,3 @@ def _fail(text: str) -> None:
 def _tell_failed(text: str) -> None:
     if (own := own_progress()) is not None:
         own.failed(text)
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())

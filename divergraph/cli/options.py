@@ -26,7 +26,7 @@ STORE_VARIABLE = "DIVERGRAPH_STORE"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-_store = click.option(
+store_option = click.option(
     "--store",
     metavar="DIR|URL",
     help="Where runs are kept: a folder, neo4j://host:7687[/database] or a server, "
@@ -135,7 +135,7 @@ packs_option = click.option(
 
 def common(command: _Command) -> _Command:
     """Give a command ``--store`` and ``--json`` (passed as ``store`` and ``as_json``)."""
-    return _store(_json(command))
+    return store_option(_json(command))
 
 
 def store_url(given: str | None) -> str:

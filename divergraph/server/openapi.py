@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import click
 
 from divergraph.present.schema import answer_schemas
+from divergraph.questions.cypher_in_json import cypher_schema
 from divergraph.server.downloads import (
     ARRAY_COMMANDS,
     ARRAY_TYPE,
@@ -24,7 +25,14 @@ from divergraph.server.downloads import (
     WantedReport,
 )
 from divergraph.server.jobs.requests import JOB_COMMANDS, JobCommand
-from divergraph.server.parameters import command_of, is_required, parameters_of, public_name
+from divergraph.server.parameters import (
+    command_of,
+    is_required,
+    parameters_of,
+    public_name,
+    said_of,
+    type_schema,
+)
 from divergraph.server.problems import MEDIA_TYPE
 from divergraph.server.route_table import QUESTIONS, VERSION, QuestionRoute
 from divergraph.server.settings import Limits
@@ -46,18 +54,7 @@ _PROBLEM: Schema = {
         "near": {"type": "array", "items": _TEXT},
     },
 }
-_CYPHER: Schema = {
-    "type": "object",
-    "required": ["cypher"],
-    "additionalProperties": False,
-    "properties": {
-        "cypher": {**_TEXT, "pattern": r"\S", "description": "A text, or the name of a query."},
-        "run": {"type": ["string", "null"], "description": "The run or graph it is about."},
-        "parameters": {"type": "object"},
-        "limit": {"type": "integer", "minimum": 1, "maximum": Limits().page},
-        "timeout": {"type": "number", "exclusiveMinimum": 0, "maximum": 300},
-    },
-}
+_CYPHER: Schema = cypher_schema(Limits().page)
 _EVENT: Schema = {
     "type": "object",
     "properties": {"id": _TEXT, "event": _TEXT, "data": {**_TEXT, "description": "JSON."}},
@@ -224,10 +221,10 @@ def _job_request(name: str, known: JobCommand) -> Schema:
 
 def _option(param: click.Parameter) -> Schema:
     """An option in the body of a request; what its command takes as text may be a number there."""
-    schema = _schema(param.type)
+    schema = type_schema(param.type)
     if param.multiple or param.nargs == -1:
         schema = {"anyOf": [schema, {"type": "array", "items": schema, "minItems": 1}]}
-    said = getattr(param, "help", None)
+    said = said_of(param)
     return {**schema, **({"description": said} if said else {})}
 
 
@@ -292,8 +289,8 @@ def _in_path(name: str) -> Schema:
 
 
 def _parameter(param: click.Parameter, *, required: bool) -> Schema:
-    said = getattr(param, "help", None)
-    schema = _schema(param.type)
+    said = said_of(param)
+    schema = type_schema(param.type)
     return {
         "name": public_name(param),
         "in": "query",
@@ -301,22 +298,6 @@ def _parameter(param: click.Parameter, *, required: bool) -> Schema:
         "schema": {"type": "array", "items": schema, "minItems": 1} if param.multiple else schema,
         **({"description": said} if said else {}),
     }
-
-
-def _schema(kind: click.ParamType[Any]) -> Schema:
-    if isinstance(kind, click.Choice):
-        return {"enum": list(kind.choices)}
-    if isinstance(kind, click.IntRange | click.FloatRange):
-        whole = isinstance(kind, click.IntRange)
-        ends: Schema = {}
-        if kind.min is not None:
-            ends["exclusiveMinimum" if kind.min_open else "minimum"] = kind.min
-        if kind.max is not None:
-            ends["exclusiveMaximum" if kind.max_open else "maximum"] = kind.max
-        return {"type": "integer" if whole else "number", **ends}
-    if isinstance(kind, click.types.BoolParamType):
-        return {"type": "boolean"}
-    return _TEXT
 
 
 def _operation(summary: str, parameters: list[Schema], answer: Schema) -> Schema:

@@ -1,4 +1,5 @@
-"""The parameters of a question in a URL: the options of its command, checked as those are."""
+"""The parameters of a question over HTTP or of a tool: the options of its command, checked as
+those are."""
 
 from __future__ import annotations
 
@@ -42,6 +43,36 @@ def public_name(param: click.Parameter) -> str:
     if isinstance(param, click.Argument):
         return str(param.name)
     return max(param.opts, key=len).lstrip("-")
+
+
+_ARGUMENTS = {
+    "run": "The name of a run or imported graph.",
+    "op": "The name of an op.",
+}
+
+
+def said_of(param: click.Parameter) -> str | None:
+    """What is said of *param*: the help of an option; click knows none of arguments."""
+    if isinstance(param, click.Option):
+        return param.help
+    return _ARGUMENTS.get(str(param.name))
+
+
+def type_schema(kind: click.ParamType[Any]) -> dict[str, Any]:
+    """The JSON Schema of what a parameter of this type takes."""
+    if isinstance(kind, click.Choice):
+        return {"enum": list(kind.choices)}
+    if isinstance(kind, click.IntRange | click.FloatRange):
+        whole = isinstance(kind, click.IntRange)
+        ends: dict[str, Any] = {}
+        if kind.min is not None:
+            ends["exclusiveMinimum" if kind.min_open else "minimum"] = kind.min
+        if kind.max is not None:
+            ends["exclusiveMaximum" if kind.max_open else "maximum"] = kind.max
+        return {"type": "integer" if whole else "number", **ends}
+    if isinstance(kind, click.types.BoolParamType):
+        return {"type": "boolean"}
+    return {"type": "string"}
 
 
 def values_of(

@@ -1,0 +1,32 @@
+"""What is said of an error, whoever asked: one sentence."""
+
+from __future__ import annotations
+
+import errno
+
+from divergraph.outcomes import disk_failed
+from graphstore.errors import DivergraphError
+
+
+def error_text(error: BaseException) -> str:
+    """The sentence for *error*."""
+    if isinstance(error, DivergraphError):
+        return _one_line(str(error))
+    if is_unforeseen(error):
+        kind, said = type(error).__name__, _one_line(str(error))
+        where = "(DIVERGRAPH_DEBUG=1 shows where)"
+        return f"internal error, please report it: {kind}: {said} {where}"
+    assert isinstance(error, OSError)
+    what = f"{error.filename}: " if error.filename else "cannot write: "
+    return f"{what}{error.strerror}"
+
+
+def is_unforeseen(error: BaseException) -> bool:
+    """Whether *error* is ours to repair: neither bad input nor a disk that cannot be written."""
+    if isinstance(error, OSError):
+        return not disk_failed(error) and error.errno != errno.EROFS
+    return not isinstance(error, DivergraphError)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

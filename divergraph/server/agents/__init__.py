@@ -1,0 +1,1 @@
+"""Tools for agents: a server of the Model Context Protocol (extra ``mcp``)."""
