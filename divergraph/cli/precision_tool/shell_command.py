@@ -20,7 +20,7 @@ from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.say import say
 
 _ENDS = frozenset({"exit", "quit", "q"})
-_NOT_HERE = frozenset({"shell", "tui"})
+_NOT_HERE = frozenset({"mcp", "shell", "tui"})
 _PROMPT = "divergraph> "
 
 

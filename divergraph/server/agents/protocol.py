@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from divergraph.cli.error_text import error_text
+from divergraph.cli.say import say
 from divergraph.server.agents.bounded_answer import bounded_answer
 from divergraph.server.agents.tool_table import TOOLS
 from divergraph.text.printable import printable
@@ -21,6 +24,7 @@ from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 
+_STOPPED = 130
 _AT_ONCE = 4
 _LOOK_SECONDS = 0.25
 """So often is looked whether an engine does not end a query; most answers take less."""
@@ -28,7 +32,14 @@ _LOOK_SECONDS = 0.25
 
 def serve(store: GraphStore, instructions: str) -> None:
     """Answer questions about *store* until the client ends; it is told the *instructions*."""
+    signal.signal(signal.SIGINT, _stop)
     anyio.run(_serve, ToolAnswering(store), instructions)
+
+
+def _stop(_number: int, _frame: object) -> None:
+    """End at Ctrl-C; else the thread that reads would wait for one more line."""
+    say("stopped", err=True)
+    os._exit(_STOPPED)
 
 
 async def _serve(answering: ToolAnswering, instructions: str) -> None:
