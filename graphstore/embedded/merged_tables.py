@@ -6,7 +6,8 @@ key of another one; nothing becomes a value of the model on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,16 +57,56 @@ class _Graph:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """A run, the keys of its graphs, how many ops it has, and how many nodes of its own."""
+class _Runs:
+    """Runs of a database, the keys of their graphs, how many ops the device has, and how many
+    nodes each run has of its own.
+
+    Several have the keys they were written with, and are read together: of a thousand, each by
+    itself, 10,000 questions would be asked. ``others`` are runs there that are not among them.
+    """
 
     database: ReadDatabase
-    key: _Moved
+    keys: Sequence[_Moved]
     device: _Moved
     golden: _Moved
     ops: int
-    counts: Mapping[str, int]
-    row: Mapping[str, Any]
+    counts: Mapping[str, Sequence[int]]
+    rows: Sequence[Mapping[str, Any]]
+    others: Collection[str]
+
+    @property
+    def shift(self) -> int:
+        """How far the ids of their nodes move."""
+        return self.keys[0].shift
+
+    @property
+    def same(self) -> Mapping[str, str]:
+        """What is said of all their rows, if it is one run."""
+        return {"run": self.keys[0].new} if len(self.keys) == 1 else {}
+
+    @property
+    def of_these(self) -> str:
+        """The condition of relationships ``r`` that they are of these runs."""
+        if len(self.keys) == 1:
+            return f" AND r.run = {_quoted(self.keys[0].old)}"
+        others = ", ".join(map(_quoted, sorted(self.others)))
+        return f" AND NOT r.run IN [{others}]" if others else ""
+
+    def ranges(self, id_of: str, label: str) -> Iterator[str]:
+        """Conditions that split the ids of their nodes of a label."""
+        pairs = zip(self.keys, self.counts[label], strict=True)
+        spans = sorted((key.first, count) for key, count in pairs)
+        if len(spans) == 1:
+            yield from _ranges(id_of, *spans[0])
+            return
+        strange = sorted(map(first_id, self.others))
+        first, rows, end = spans[0][0], 0, spans[0][0]
+        for begin, count in spans:
+            if rows + count > _SLICE or bisect(strange, end) != bisect(strange, begin):
+                yield f"{id_of} >= {first} AND {id_of} < {end}"
+                first, rows = begin, 0
+            rows, end = rows + count, begin + count
+        yield f"{id_of} >= {first} AND {id_of} < {end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,18 +114,26 @@ class MergedTables:
     """What the merged database is made of."""
 
     graphs: Sequence[_Graph]
-    runs: Sequence[_Run]
+    runs: Sequence[_Runs]
     models: Sequence[Mapping[str, Any]]
     imports: Sequence[Mapping[str, Any]]
 
     @classmethod
-    def of(cls, entries: Iterable[tuple[Entry, ReadDatabase]]) -> MergedTables:
-        """Those of *entries* under their names of now; equal graphs once."""
+    def of(
+        cls, entries: Iterable[tuple[Entry, ReadDatabase]], *, same_keys: bool = False
+    ) -> MergedTables:
+        """Those of *entries* under their names of now; equal graphs once.
+
+        With *same_keys*, runs have the keys they were written with.
+        """
         keys: dict[str, str] = {}
         contents: dict[str, str] = {}
-        graphs, runs, imports = list[_Graph](), list[_Run](), list[Mapping[str, Any]]()
+        graphs, runs, imports = list[_Graph](), list[_Runs](), list[Mapping[str, Any]]()
         models: dict[str, Mapping[str, Any]] = {}
+        by_database: dict[ReadDatabase, list[Entry]] = {}
         for entry, database in entries:
+            by_database.setdefault(database, []).append(entry)
+        for database, found in by_database.items():
             moved: dict[str, _Moved] = {}
             ops: dict[str, int] = {}
             for row in _rows(database, _NODES["Graph"]):
@@ -98,10 +147,9 @@ class MergedTables:
                 moved[old] = _Moved(old, keys[content])
                 ops[old] = row["ops"]
             models.update((row["id"], row) for row in _rows(database, _NODES["Model"]))
-            if entry.kind == "runs":
-                runs.append(_run(entry, database, moved, ops))
-            else:
-                imports.append(_import(entry, moved))
+            names = [(entry_place(one).run or "", one.name) for one in found if one.kind == "runs"]
+            runs += _runs(database, names, moved, ops, same_keys=same_keys)
+            imports += [_import(entry, moved) for entry in found if entry.kind != "runs"]
         return cls(graphs, runs, list(models.values()), imports)
 
     def tables(self) -> Iterator[tuple[str, Any]]:
@@ -109,7 +157,7 @@ class MergedTables:
         few = {
             "Model": self.models,
             "Graph": [graph.row for graph in self.graphs],
-            "Run": [run.row for run in self.runs],
+            "Run": [row for run in self.runs for row in run.rows],
             "Import": self.imports,
         }
         for node in NODES:
@@ -123,9 +171,9 @@ class MergedTables:
     def _nodes(self, node: NodeTable) -> Iterator[Any]:
         if node.label in _OF_RUNS:
             for run in self.runs:
-                shifts = {"id": run.key.shift, "op": run.device.shift, "tensor": run.device.shift}
-                for where in _ranges("n.id", run.key.first, run.counts[node.label]):
-                    yield _read_nodes(run.database, node, where, shifts, {"run": run.key.new})
+                shifts = {"id": run.shift, "op": run.device.shift, "tensor": run.device.shift}
+                for where in run.ranges("n.id", node.label):
+                    yield _read_nodes(run.database, node, where, shifts, run.same)
             return
         by = "op" if node.label == "Tensor" else "id"
         for graph in self.graphs:
@@ -137,19 +185,23 @@ class MergedTables:
         if rel.type in ("FEEDS", "CONTROLS"):
             for graph in self.graphs:
                 for where in _ranges("a.id", graph.key.first, graph.row["ops"]):
-                    yield _read_rels(graph.database, rel, where, (graph.key, graph.key), {})
+                    shifts = graph.key.shift, graph.key.shift
+                    yield _read_rels(graph.database, rel, where, shifts, {})
             return
         for run in self.runs:
             if rel.source == "Run":
-                yield _of_run(run, run.counts[rel.target])
+                yield _of_runs(run, rel.target)
                 continue
-            start = run.key if rel.source in _OF_RUNS else run.device
             end = run.golden if rel.type in _TO_GOLDEN else run.device
-            count = run.counts.get(rel.source, run.ops)
-            of_run = "" if rel.source in _OF_RUNS else f" AND r.run = {_quoted(run.key.old)}"
-            for where in _ranges("a.id", start.first, count):
-                same = {"run": run.key.new}
-                yield _read_rels(run.database, rel, where + of_run, (start, end), same)
+            if rel.source in _OF_RUNS:
+                shift, conditions = run.shift, run.ranges("a.id", rel.source)
+            else:
+                shift = run.device.shift
+                step = max(_SLICE // len(run.keys), 1)
+                found = _ranges("a.id", run.device.first, run.ops, step)
+                conditions = (f"{where}{run.of_these}" for where in found)
+            for where in conditions:
+                yield _read_rels(run.database, rel, where, (shift, end.shift), run.same)
 
 
 def _quoted(text: str) -> str:
@@ -157,28 +209,45 @@ def _quoted(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _run(
-    entry: Entry, database: ReadDatabase, moved: Mapping[str, _Moved], ops: Mapping[str, int]
-) -> _Run:
-    key = entry_place(entry).run
-    (row,) = (row for row in _rows(database, _NODES["Run"]) if row["id"] == key)
-    name = plain_text(entry.name)
-    device, golden = moved[row["device"]], moved[row["golden"]]
-    changed = {"id": name, "name": name, "device": device.new, "golden": golden.new}
-    asked = {"run": key}
-    counts = {
-        label: int(str(database.ask(_STATEMENTS.filled("count", label=label), asked).rows[0][0]))
-        for label in _OF_RUNS
-    }
-    return _Run(
-        database,
-        _Moved(row["id"], name),
-        device,
-        golden,
-        ops[device.old],
-        counts,
-        {**row, **changed},
-    )
+def _runs(
+    database: ReadDatabase,
+    names: Sequence[tuple[str, str]],
+    moved: Mapping[str, _Moved],
+    ops: Mapping[str, int],
+    *,
+    same_keys: bool,
+) -> Iterator[_Runs]:
+    """Those of these *names* (in the database, and now): those that kept it together, each other
+    one by itself."""
+    rows = {row["id"]: row for row in _rows(database, _NODES["Run"])} if names else {}
+    counts = {label: _counts(database, label) for label in _OF_RUNS} if names else {}
+    now: dict[_Moved, str] = {}
+    by_graphs: dict[tuple[str, ...], list[_Moved]] = {}
+    for old, name in names:
+        key = _Moved(old, old if same_keys else plain_text(name))
+        now[key] = plain_text(name)
+        graphs = rows[key.old]["device"], rows[key.old]["golden"]
+        alone = () if key.old == key.new else (key.new,)
+        by_graphs.setdefault((*graphs, *alone), []).append(key)
+    for (of_device, of_golden, *_), together in by_graphs.items():
+        device, golden = moved[of_device], moved[of_golden]
+        ends = {"device": device.new, "golden": golden.new}
+        yield _Runs(
+            database,
+            together,
+            device,
+            golden,
+            ops[of_device],
+            {label: [found.get(key.old, 0) for key in together] for label, found in counts.items()},
+            [rows[key.old] | ends | {"id": key.new, "name": now[key]} for key in together],
+            rows.keys() - {key.old for key in together},
+        )
+
+
+def _counts(database: ReadDatabase, label: str) -> dict[str, int]:
+    """How many nodes of a label each run has."""
+    answer = database.ask(_STATEMENTS.filled("count", label=label), {})
+    return {str(run): int(str(count)) for run, count in answer.rows}
 
 
 def _import(entry: Entry, moved: Mapping[str, _Moved]) -> Mapping[str, Any]:
@@ -204,10 +273,10 @@ def _of_rows(node: NodeTable, rows: Sequence[Mapping[str, Any]]) -> Any:
     return pa.table(made) if rows else None
 
 
-def _ranges(id_of: str, first: int, count: int) -> Iterator[str]:
+def _ranges(id_of: str, first: int, count: int, step: int = _SLICE) -> Iterator[str]:
     """Conditions that split *count* ids from *first* on."""
-    for begin in range(first, first + count, _SLICE):
-        yield f"{id_of} >= {begin} AND {id_of} < {min(begin + _SLICE, first + count)}"
+    for begin in range(first, first + count, step):
+        yield f"{id_of} >= {begin} AND {id_of} < {min(begin + step, first + count)}"
 
 
 def _read_nodes(
@@ -231,10 +300,10 @@ def _read_rels(
     database: ReadDatabase,
     rel: RelTable,
     where: str,
-    ends: tuple[_Moved, _Moved],
+    shifts: tuple[int, int],
     same: Mapping[str, str],
 ) -> Any:
-    asked = [f"a.id{_plus(ends[0].shift)} AS `from`", f"b.id{_plus(ends[1].shift)} AS `to`"]
+    asked = [f"a.id{_plus(shifts[0])} AS `from`", f"b.id{_plus(shifts[1])} AS `to`"]
     asked += [
         f"r.`{column.name}` AS `{column.name}`" for column in rel.columns if column.name not in same
     ]
@@ -264,7 +333,8 @@ def _with_same(table: Any, columns: Iterable[Column], same: Mapping[str, str]) -
         if column.name in same:
             made[column.name] = _repeated(same[column.name], len(table))
         else:
-            made[column.name] = table[column.name].cast(types[column.type])
+            values = table[column.name].cast(types[column.type])
+            made[column.name] = values.dictionary_encode() if column.name == "run" else values
     return pa.table(made)
 
 
@@ -275,13 +345,17 @@ def _repeated(text: str, count: int) -> Any:
     return pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), [text])
 
 
-def _of_run(run: _Run, count: int) -> Any:
-    """Relationships from a run to *count* nodes that belong to it."""
+def _of_runs(runs: _Runs, label: str) -> Any:
+    """Relationships from runs to the nodes of a label that belong to them."""
     import numpy as np
     import pyarrow as pa
 
-    ids = first_id(run.key.new) + np.arange(count, dtype=np.int64)
-    return pa.table({"from": _repeated(run.key.new, len(ids)), "to": ids})
+    counts = runs.counts[label]
+    names = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
+    starts = np.repeat([first_id(key.new) for key in runs.keys], counts)
+    ids = starts + np.concatenate([np.arange(count, dtype=np.int64) for count in counts])
+    keys = pa.DictionaryArray.from_arrays(names, [key.new for key in runs.keys])
+    return pa.table({"from": keys, "to": ids})
 
 
 def _joined(parts: Iterable[Any]) -> Any:

@@ -57,11 +57,12 @@ class Scratch:
         return self._made(_merged_name(self._store), make)
 
     def named(self, entry: Entry, open_: Callable[[Entry], ReadDatabase]) -> Entry:
-        """A copy of an entry's database that says its name of now, and of no other run."""
+        """A copy of an entry's database that says its name of now, and of no other run; its key,
+        for which ``$run`` stands, is as it was."""
 
         def make(path: Path) -> None:
             if entry.shared is not None:
-                tables = MergedTables.of([(entry, open_(entry))])
+                tables = MergedTables.of([(entry, open_(entry))], same_keys=True)
                 write_tables(path, tables.tables())
                 return
             if not entry.is_unchanged():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from graphstore.contract import GraphStore, QueryParameters, RunData
-from graphstore.embedded import EmbeddedStore
+from graphstore.embedded import EmbeddedStore, merged_tables
 from graphstore.model import GraphKind
 from graphstore.schema.tables import NODES, RELS
 
@@ -123,3 +123,26 @@ def test_everything_of_every_entry_is_in_the_merged_database(
         assert created == next(info.created for info in store.graphs() if info.name == name)
         for text in graph_texts():
             assert rows(store, text, graph=key) == rows(store, text, name), text
+
+
+def test_runs_kept_together_are_merged_together(
+    store: GraphStore, sample_run: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a shared database one run has another name now, one is gone; all in small slices."""
+    monkeypatch.setattr(merged_tables, "_SLICE", 3)
+    runs = [sample_run(f"rank{number}") for number in range(4)]
+    runs[2] = dataclasses.replace(runs[2], comparisons=runs[2].comparisons[::-1], findings=())
+    other = dataclasses.replace(runs[0].device, source="another file")
+    runs.append(dataclasses.replace(sample_run("rank4"), device=other))
+    store.save_runs(runs)
+    store.rename("rank0", "anew")
+    store.delete("rank1")
+    names = ["anew", "rank2", "rank3", "rank4"]
+    assert rows(store, "MATCH (r:Run) RETURN r.name") == [repr((name,)) for name in names]
+    for name in names[:3]:
+        asked = "MATCH (r:Run {name: $name}) RETURN r.device, r.golden"
+        ((device, golden),) = store.query(asked, QueryParameters({"name": name})).rows
+        known = {"run": name, "device": device, "golden": golden}
+        for text in run_texts():
+            used = {key: value for key, value in known.items() if f"${key}" in text}
+            assert rows(store, text, None, **used) == rows(store, text, name) != [], text

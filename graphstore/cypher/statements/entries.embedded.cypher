@@ -1,7 +1,7 @@
 // The databases of entries: read column by column, copied and named anew.
 
-// count: how many nodes of a label a run has.
-MATCH (n:<label> {run: $run}) RETURN count(*)
+// count: how many nodes of a label each run has.
+MATCH (n:<label>) RETURN n.run, count(*)
 
 // nodes: columns of all nodes of a label.
 MATCH (n:<label>) RETURN <columns>
