@@ -155,13 +155,25 @@ def test_the_workflow_is_short_and_names_each_tool(divergraph):
     assert (HERE.parents[2] / "SKILL.md").read_text(encoding="utf-8") == skill
 
 
-def test_lists_are_cut_wherever_they_stand():
+def test_most_is_cut_where_most_is_written():
+    path = {"steps": list(range(40))}
+    shape = {"steps": ["s" * 30] * 200, "paths": [path], "run": "a"}
+    text, cut = bounded_answer(shape, 1500)
+    found = json.loads(text)
+    assert len(text) <= 1500
+    assert found["paths"] == [path]
+    assert cut == f"cut: steps (up to 200) show {len(found['steps'])}; ask for less to see the rest"
+
+
+def test_a_list_in_entries_of_one_is_cut_when_a_single_entry_is_left():
     paths = [{"steps": list(range(40))}, {"steps": list(range(90))}]
-    text, cut = bounded_answer({"paths": paths, "run": "a"}, 700)
-    shown = {len(path["steps"]) for path in json.loads(text)["paths"]}
-    assert len(text) <= 700
-    assert cut == f"cut: paths.steps (up to 90) show {shown.pop()}; ask for less to see the rest"
-    assert shown == set()
+    text, cut = bounded_answer({"paths": paths}, 400)
+    (path,) = json.loads(text)["paths"]
+    shown = len(path["steps"])
+    assert cut == (
+        f"cut: paths (up to 2) show 1, paths.steps (up to 90) show {shown}; "
+        "ask for less to see the rest"
+    )
 
 
 def test_an_answer_that_no_cut_makes_short_is_refused():

@@ -13,22 +13,24 @@ MOST_CHARACTERS = 40_000
 """Some 12 thousand tokens; clients refuse, or ask about, answers twice as long."""
 _MOST_ENTRIES = 512
 _NAMED = 6
+_LINE = 10
+"""Roughly the characters around an entry: line end, indentation, quotes, comma."""
 
 
 def bounded_answer(shape: Mapping[str, Json], most: int = MOST_CHARACTERS) -> tuple[str, str]:
-    """*shape* as the command line prints it and "", or with the first entries of its lists only,
-    and what was cut.
+    """*shape* as the command line prints it and "", or with the first entries of its longest
+    lists only, and what was cut.
 
     Raises:
         InputError: it is too long with one entry in each list.
     """
-    text, entries, cut = _document(shape), _MOST_ENTRIES, _Cut({})
+    text, cut = _document(shape), _Cut()
+    kept: Any = shape
     while len(text) > most:
-        if not entries:
+        kept = cut.shortened(kept)
+        text = _document(kept)
+        if len(text) > most and not cut.allow_less(kept):
             raise InputError("the answer is too long to be read", hint="ask for less")
-        cut = _Cut({})
-        text = _document(cut.shortened(dict(shape), entries))
-        entries = entries * 3 // 4
     return text, cut.said()
 
 
@@ -37,30 +39,64 @@ def _document(shape: Mapping[str, Any]) -> str:
 
 
 class _Cut:
-    """What was cut: how many entries the lists of a name have, and are shown."""
+    """How many entries the lists at a place (the names that lead there) have, and may have."""
 
-    def __init__(self, found: dict[str, tuple[int, int]]) -> None:
-        self._found = found
+    def __init__(self) -> None:
+        self._had: dict[str, int] = {}
+        self._allowed: dict[str, int] = {}
 
-    def shortened(self, value: Any, entries: int, place: str = "") -> Any:
-        """*value* with lists of so many *entries* at most."""
-        if isinstance(value, dict):
+    def shortened(self, value: Any, place: str = "") -> Any:
+        """*value* with lists as long as is allowed."""
+        if isinstance(value, Mapping):
             return {
-                name: self.shortened(each, entries, f"{place}.{name}".lstrip("."))
+                name: self.shortened(each, f"{place}.{name}".lstrip("."))
                 for name, each in value.items()
             }
         if not isinstance(value, list | tuple):
             return value
-        if len(value) > entries:
-            longest = max(len(value), self._found.get(place, (0, 0))[0])
-            self._found[place] = longest, entries
-        return [self.shortened(each, entries, place) for each in value[:entries]]
+        allowed = self._allowed.setdefault(place, _MOST_ENTRIES)
+        self._had[place] = max(len(value), self._had.get(place, 0))
+        return [self.shortened(each, f"{place}[]") for each in value[:allowed]]
+
+    def allow_less(self, value: Any) -> bool:
+        """Allow a quarter less at the place where most is written; False if nothing can be less.
+
+        What holds other lists is cut before these: a path stays whole as long as it can.
+        """
+        weights: dict[str, int] = {}
+        longest: dict[str, int] = {}
+        _weigh(value, "", weights, longest)
+        places = [place for place, length in longest.items() if length > 1]
+        if not places:
+            return False
+        heaviest = max(places, key=lambda place: weights[place])
+        self._allowed[heaviest] = longest[heaviest] * 3 // 4
+        return True
 
     def said(self) -> str:
-        """It, in a sentence; "" if nothing was."""
-        if not self._found:
+        """It, in a sentence; "" if nothing was cut."""
+        cut = [
+            f"{place.replace('[]', '')} (up to {had}) show {self._allowed[place]}"
+            for place, had in self._had.items()
+            if had > self._allowed[place]
+        ]
+        if not cut:
             return ""
-        places = list(self._found.items())
-        named = [f"{place} (up to {have}) show {shown}" for place, (have, shown) in places[:_NAMED]]
-        rest = f", and {len(places) - _NAMED} other lists" if len(places) > _NAMED else ""
-        return f"cut: {', '.join(named)}{rest}; ask for less to see the rest"
+        rest = f", and {len(cut) - _NAMED} other lists" if len(cut) > _NAMED else ""
+        return f"cut: {', '.join(cut[:_NAMED])}{rest}; ask for less to see the rest"
+
+
+def _weigh(value: Any, place: str, weights: dict[str, int], longest: dict[str, int]) -> int:
+    """Roughly the characters of *value*; fills in those of the lists at each place, and how many
+    entries the longest has."""
+    if isinstance(value, dict):
+        return sum(
+            _LINE + len(name) + _weigh(each, f"{place}.{name}".lstrip("."), weights, longest)
+            for name, each in value.items()
+        )
+    if not isinstance(value, list):
+        return len(str(value))
+    weight = sum(_LINE + _weigh(each, f"{place}[]", weights, longest) for each in value)
+    weights[place] = weights.get(place, 0) + weight
+    longest[place] = max(len(value), longest.get(place, 0))
+    return weight
