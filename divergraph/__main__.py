@@ -17,6 +17,13 @@ def start() -> None:
         from divergraph.cli.main import main
     except KeyboardInterrupt:
         sys.exit(130)
+    except ImportError:
+        from divergraph.files.own_packages import strange_packages
+
+        if not (told := strange_packages()):
+            raise
+        sys.stderr.write(f"divergraph: {told}\n")
+        sys.exit(3)
     main()
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from divergraph.execute.child.executor import isolation_gaps
 from divergraph.execute.child.limits import ModelLimits
 from divergraph.execute.translate.coverage import row_counts
+from divergraph.files.own_packages import OWN_PACKAGES, strangeness
 from divergraph.text.words import counted
 from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, StoreError
 
-_OURS = ("divergraph", "graphstore", "importers", "tui")
 _EXTRAS = {
     "tensorflow": ("tensorflow", "running TensorFlow graphs"),
     "distributed": ("cluster", "comparing on many machines"),
@@ -50,15 +50,10 @@ def _python() -> Iterator[InstallationCheck]:
 def _packages() -> Iterator[InstallationCheck]:
     """Other distributions use the same package names: say which file stands in the way."""
     home = Path(__file__).resolve().parents[2]
-    for name in _OURS:
-        spec = util.find_spec(name)
-        places = list(spec.submodule_search_locations or ()) if spec is not None else []
-        place = Path(places[0]).resolve() if places else None
-        fine = place == home / name
-        detail = str(place) if place is not None else "not found"
-        yield InstallationCheck(
-            name, fine, detail if fine else f"{detail} is not ours; use an own environment"
-        )
+    yield InstallationCheck("divergraph", True, str(home / "divergraph"))
+    for name in OWN_PACKAGES:
+        told = strangeness(name)
+        yield InstallationCheck(name, not told, told or str(home / name))
 
 
 def _libraries() -> Iterator[InstallationCheck]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 
+from divergraph.files.own_packages import strange_packages
 from divergraph.outcomes import disk_failed
 from graphstore.errors import DivergraphError
 
@@ -12,6 +13,8 @@ def error_text(error: BaseException) -> str:
     """The sentence for *error*."""
     if isinstance(error, DivergraphError):
         return _one_line(str(error))
+    if isinstance(error, ImportError) and (told := strange_packages()):
+        return told
     if is_unforeseen(error):
         kind, said = type(error).__name__, _one_line(str(error))
         where = "(DIVERGRAPH_DEBUG=1 shows where)"

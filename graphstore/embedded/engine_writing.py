@@ -21,6 +21,10 @@ from graphstore.errors import StoreError
 MODULE = __name__
 LEAST_POOL = 2**27
 """Bytes of memory the engine needs to write anything."""
+_MOST_POOL = 2**33
+"""Bytes that no copy may take more than."""
+_POOL_FULL = "buffer pool is full"
+"""What the engine says of a copy that needs more memory than it was given."""
 _IDLE_SECONDS = 10.0
 _SMALL = 2**20
 """To open the engine takes longer than to copy so few bytes: it stays open for more of them."""
@@ -90,8 +94,7 @@ class Writing:
         """
         if rows.nbytes >= _SMALL:
             self._close()
-            with opened(path, step.pool, least=LEAST_POOL, threads=step.threads) as database:
-                _copy(database, step, rows)
+            _copy_large(path, step, rows)
             return
         if self._kept is None:
             kept = opened(path, LEAST_POOL, least=LEAST_POOL, threads=1)
@@ -121,6 +124,28 @@ class Writing:
         """Close the engine of small tables, if it is open."""
         self._kept = None
         self._open.close()
+
+
+def _copy_large(path: Path, step: CopyStep, rows: Any) -> None:
+    """Copy with the memory *step* says, or twice as much where that is too little.
+
+    No size of a table tells what a dense graph takes. A copy that failed has left no row."""
+    pool = step.pool
+    while True:
+        try:
+            with opened(path, pool, least=LEAST_POOL, threads=step.threads) as database:
+                return _copy(database, step, rows)
+        except RuntimeError as error:
+            if _POOL_FULL not in str(error):
+                raise
+            if pool >= _MOST_POOL:
+                raise StoreError(
+                    f"{len(rows)} rows of one table take more than the {pool >> 20} MiB of "
+                    "memory that a copy may take",
+                    where=str(path),
+                    hint="import parts of the graph",
+                ) from error
+            pool *= 2
 
 
 def _copy(database: Any, step: CopyStep, rows: Any) -> None:

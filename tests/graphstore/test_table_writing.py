@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from graphstore.embedded import engine_writing, table_writing
+from graphstore.embedded import engine, engine_writing, table_writing
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.engine import opened as open_engine
 from graphstore.embedded.engine_writing import Writing
@@ -93,6 +94,41 @@ def test_small_tables_share_an_engine(tmp_path, monkeypatch, small, engines) -> 
     assert len(opened) == 1 + engines, "one more makes the tables"
     assert _asked(path, "MATCH (:Op)-[f:FEEDS]->(:Op) RETURN count(f)") == ((59,),)
     assert _asked(path, "MATCH (:Op)-[c:CONTROLS]->(:Op) RETURN count(c)") == ((59,),)
+
+
+def complete(ops: int) -> Table:
+    """An edge from each op to all later ones."""
+    sources, targets = np.triu_indices(ops, 1)
+
+    def columns(first: int, until: int):
+        rows, part = until - first, slice(first, until)
+        ends = [sources[part] + FIRST, targets[part] + FIRST]
+        return [*ends, [0] * rows, [0] * rows, ["name"] * rows, Repeated("data", rows)]
+
+    return Table(len(sources), columns)
+
+
+def test_a_dense_graph_gets_more_memory_and_each_edge_once(tmp_path, monkeypatch) -> None:
+    pools = []
+
+    def noted(path, pool=engine.BUFFER_POOL, **more):
+        pools.append(pool)
+        return open_engine(path, pool, **more)
+
+    monkeypatch.setattr(engine_writing, "LEAST_POOL", 2**24)
+    monkeypatch.setattr(engine_writing, "opened", noted)
+    path = tmp_path / "graph.lbug"
+    writing = Writing()
+    writing.make(path, list(embedded_ddl()))
+    records = Records({"Op": op_table(400)}, {"FEEDS": complete(400)})
+    (_, (nodes,)), (_, (edges,)) = table_writing._made(table_writing._tables(records))
+    writing.copy_table(path, copy_step("Op", nodes), nodes)
+    pools.clear()
+    monkeypatch.setattr(engine_writing, "LEAST_POOL", 2**22)
+    writing.copy_table(path, replace(copy_step("FEEDS", edges), pool=2**22), edges)
+    writing.finish(path)
+    assert pools[:2] == [2**22, 2**23]
+    assert _asked(path, "MATCH (:Op)-[f:FEEDS]->(:Op) RETURN count(f)") == ((79_800,),)
 
 
 @pytest.mark.slow
