@@ -60,7 +60,7 @@ FORMS: Mapping[str, FormPlan] = {
             "How it runs": ("device", "precision", "memory"),
             "Its weights": ("weights", "checkpoint", "variables", "train_op"),
         },
-        hidden=("only_coverage", "write_tfdbg_driver", "from_device"),
+        hidden=("only_coverage", "write_tfdbg_driver"),
         needed=("output",),
     ),
     "analyse": FormPlan({"The run": ("run",), "How": (*_JUDGED, "thresholds", "memory")}),
