@@ -34,6 +34,7 @@ class CellLook(NamedTuple):
 
 
 PLAIN = CellLook("0", "39", "49")
+_RESET = "\x1b[0m"
 
 
 class TerminalCell(NamedTuple):
@@ -92,14 +93,19 @@ class TerminalCells:
         if self._taken_away and self._pixels is not None:
             written.append(removed(self._pixels))
             self._taken_away = False
+        look: CellLook | None = None
         for piece in pieces_of(update, colors):
             shown = self._shown.setdefault(piece.y, {})
             for start, stop in changed_spans(shown, piece):
                 written.append(f"\x1b[{piece.y + 1};{piece.x + start + 1}H")
-                written.append(painted(piece.cells[start:stop]))
+                # The look goes on behind a jump: to set it anew for each span is a tenth of a view.
+                written.append(painted(piece.cells[start:stop], look))
+                look = piece.cells[stop - 1].look
                 span = Region(piece.x + start, piece.y, stop - start, 1)
                 covered |= {each for each in self._pictures if each.region.overlaps(span)}
             shown.update(enumerate(piece.cells, piece.x))
+        if look is not None:
+            written.append(_RESET)
         written += [drawn(each, self._pixels) for each in covered if self._pixels is not None]
         return "".join(written)
 
@@ -142,7 +148,7 @@ def _piece(y: int, x: int, strip: Strip, colors: ColorSystem) -> LinePiece:
     # Terminals do not agree how wide such text is. Written whole, from its first cell, it is drawn
     # as if nothing had been left out.
     blank = [TerminalCell("", look) for text, look in segments for _ in range(cell_len(text))]
-    text = painted([TerminalCell(text, look) for text, look in segments])
+    text = painted([TerminalCell(text, look) for text, look in segments]) + _RESET
     return LinePiece(y, x, [TerminalCell(text, PLAIN), *blank[1:]], False)
 
 
@@ -184,16 +190,16 @@ def changed_spans(shown: dict[int, TerminalCell], piece: LinePiece) -> Iterator[
         yield (start, stop) if piece.divisible else (0, len(piece.cells))
 
 
-def painted(cells: list[TerminalCell]) -> str:
-    """The text that writes *cells* where the terminal's cursor is."""
+def painted(cells: list[TerminalCell], now: CellLook | None = None) -> str:
+    """The text that writes *cells* where the terminal's cursor is; *now* is the look that holds
+    there, None if it is not known. The look of the last cell holds behind it."""
     written: list[str] = []
-    now: CellLook | None = None
     for cell in cells:
         if cell.look != now:
             written.append(_change(now, cell.look))
             now = cell.look
         written.append(cell.text)
-    return "".join(written) + "\x1b[0m" if written else ""
+    return "".join(written)
 
 
 def _change(now: CellLook | None, to: CellLook) -> str:
