@@ -154,6 +154,22 @@ class TestMiddleOfAnImport:
             check_whole(store, data)
 
 
+def freeze(process: int) -> None:
+    """Stop it, and wait until all its threads stand: on a busy machine one may answer yet."""
+    os.kill(process, signal.SIGSTOP)
+    until = time.monotonic() + 120
+    while not all(map(stands, Path(f"/proc/{process}/task").iterdir())):
+        assert time.monotonic() < until, "it never stands"
+        time.sleep(0.01)
+
+
+def stands(thread: Path) -> bool:
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    except FileNotFoundError:  # it ended
+        return True
+
+
 def test_a_reader_gives_up_on_a_frozen_server(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,7 +177,7 @@ def test_a_reader_gives_up_on_a_frozen_server(
     monkeypatch.setattr(connection, "_CONNECT_SECONDS", 2.0)
     with server() as running, opened(running) as store:
         assert store.runs() == []
-        os.kill(running.pid, signal.SIGSTOP)
+        freeze(running.pid)
         try:
             with pytest.raises(StoreError, match="there is no answer") as caught:
                 store.runs()
