@@ -17,6 +17,7 @@ from divergraph.text.words import (
     STATE_MARKS,
     counted,
     not_compared_text,
+    note_text,
     observed_text,
     shape_text,
     verdict_text,
@@ -26,7 +27,6 @@ from graphstore.model import (
     Comparison,
     LineageLink,
     Method,
-    Note,
     Origin,
     Run,
     RunStanding,
@@ -124,12 +124,6 @@ def show_steps(steps: Sequence[TraceStep]) -> None:
         row = step.row
         gain = f"x{row.gain:.3g}" if row.gain is not None else ""
         say(f"{_mark(row)} {step.distance:4}  {columns.tail(row)}  {gain:>9}  {row.id}")
-
-
-def note_text(note: Note) -> str:
-    """What a note says, and who wrote it when."""
-    kind = "bookmark" if note.bookmark and not note.text else " ".join(note.text.split())
-    return f"{kind}  ({note.author}, {note.changed[:10]})"
 
 
 class _Columns:

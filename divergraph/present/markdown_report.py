@@ -16,10 +16,11 @@ from divergraph.text.words import (
     counted,
     known,
     not_compared_text,
+    note_text,
     observed_text,
     verdict_text,
 )
-from graphstore.model import Method, Metric, Verdict
+from graphstore.model import Method, Metric, Note, Verdict
 
 _ORIGINS, _SUSPECTS, _WORST = 10, 5, 5
 _MARKS = {
@@ -45,6 +46,7 @@ def markdown_report(report: RunReport) -> str:
         *_suspects(report.answer.suspects),
         *_worst(report),
         *_not_compared(report),
+        *_written(report.notes),
         *_notes(run.warnings),
     ]
     return "\n\n".join(parts) + "\n"
@@ -123,6 +125,15 @@ def _not_compared(report: RunReport) -> list[str]:
     ]
     count = report.run.counts.not_compared
     return [_folded(f"Not compared: {count}", _table(["tensors", "why", "such as"], lines))]
+
+
+def _written(notes: Sequence[tuple[str, Note]]) -> list[str]:
+    """What people wrote of ops."""
+    lines = [
+        f"- {_code(op)}: note on {_code(note.about)}: {_plain(note_text(note))}"
+        for op, note in notes
+    ]
+    return ["\n".join(lines)] if lines else []
 
 
 def _notes(warnings: Sequence[str]) -> list[str]:

@@ -8,11 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from divergraph.ask.facts import load_facts
+from divergraph.ask.memory.notes import with_notes
 from divergraph.ask.origin_answers import OriginsAnswer
 from divergraph.ask.overview_answers import overview
 from divergraph.ask.reasons import reason_groups
 from graphstore.gc_paused import gc_paused
-from graphstore.model import Comparison, OpState, Run, Side, TensorIO
+from graphstore.model import Comparison, Note, OpState, Run, Side, TensorIO
 from graphstore.op_row import OpRow
 from graphstore.schema.codec import plain_text
 from graphstore.traverse.topological_order import topo_order
@@ -35,6 +36,8 @@ class RunReport:
     comparisons: tuple[Comparison, ...]
     golden_name: str
     device_name: str
+    notes: tuple[tuple[str, Note], ...] = ()
+    """What people wrote of ops, each with the device op it is about."""
 
     @cached_property
     def number(self) -> Mapping[str, int]:
@@ -70,6 +73,7 @@ def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> 
         _in_order(_as_in_rows(comparisons), {row.id: row.topo for row in rows}),
         seen.golden_name,
         seen.device_name,
+        tuple((row.id, note) for row in with_notes(store, seen.run, rows) for note in row.notes),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from graphstore.model import Method, Metric, MetricSet, OpState, Reason, Run, Verdict
+from graphstore.model import Method, Metric, MetricSet, Note, OpState, Reason, Run, Verdict
 
 STATE_MARKS = {
     OpState.ORIGIN: "#",
@@ -130,3 +130,9 @@ def shape_text(shape: Sequence[int | None] | None) -> str:
     if shape is None:
         return "?"
     return ",".join("?" if size is None else str(size) for size in shape) or "scalar"
+
+
+def note_text(note: Note) -> str:
+    """What a note says, and who wrote it when."""
+    kind = "bookmark" if note.bookmark and not note.text else " ".join(note.text.split())
+    return f"{kind}  ({note.author}, {note.changed[:10]})"

@@ -6,6 +6,8 @@ import csv
 import json
 import math
 import re
+import shutil
+from dataclasses import replace
 from io import StringIO
 from xml.etree import ElementTree as Xml
 
@@ -13,12 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from hostile_run import HOSTILE, hostile_run
 
+from divergraph.ask.memory.notes import add_note
 from divergraph.cli.main import run
 from divergraph.present.junit_report import junit_report
 from divergraph.present.markdown_report import markdown_report
 from divergraph.present.run_report import stored_report, unkept_report
 from divergraph.text.printable import printable
-from graphstore.model import Metric
+from graphstore.model import Metric, Note
 from graphstore.open_store import open_store
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"
@@ -232,3 +235,18 @@ def test_markdown_of_hostile_names_is_a_table_still(hostile):
     assert len(bars) == heading.replace("\\|", "").count("|")
     outside = "".join(line.split("``")[::2])
     assert "<script>" not in outside.replace("\\<", "")
+
+
+def test_markdown_has_what_people_wrote_of_ops(fault):
+    assert "note on" not in markdown_report(fault)
+    said = Note("1", fault.run.golden, "conv2/Conv2D", "a | <b>", "Ann", "2026-01-02T00:00:00Z", 0)
+    text = markdown_report(replace(fault, notes=((ORIGIN, said),)))
+    line = f"- `{ORIGIN}`: note on `conv2/Conv2D:0`: a \\| \\<b\\> (Ann, 2026-01-02)"
+    assert line in text.splitlines()
+
+
+def test_a_report_finds_the_notes_on_the_originals_of_its_ops(demo_store, tmp_path):
+    shutil.copytree(demo_store, tmp_path / "store")
+    with open_store(str(tmp_path / "store")) as store:
+        note = add_note(store, "fault", ORIGIN, "seen before", "Ann")
+        assert stored_report(store, "fault").notes == ((ORIGIN, note),)

@@ -10,9 +10,8 @@ from divergraph.ask.fusion.passes import passes_of
 from divergraph.ask.single_ops.neighbourhood import NeighbourOp, OpsAround
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say, say_each
-from divergraph.cli.text import note_text
 from divergraph.text.numbers import short
-from divergraph.text.words import REASON_WORDS, STATE_MARKS, counted, shape_text
+from divergraph.text.words import REASON_WORDS, STATE_MARKS, counted, note_text, shape_text
 from graphstore.model import AttrValue
 from graphstore.op_row import OpRow
 

@@ -28,9 +28,9 @@ from divergraph.ask.sentences import (
 from divergraph.ask.trace_answers import ErrorPath, Trace
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say
-from divergraph.cli.text import note_text, show_steps
+from divergraph.cli.text import show_steps
 from divergraph.text.numbers import small_number
-from divergraph.text.words import STATE_MARKS, counted
+from divergraph.text.words import STATE_MARKS, counted, note_text
 from graphstore.model import Guilt, Method, Reckoning, Role, Run
 
 _SHOWN = 5

@@ -8,7 +8,7 @@ import click
 
 from divergraph.cli.options import common, opened_to_read, print_answer, print_json
 from divergraph.cli.say import say
-from divergraph.cli.text import note_text
+from divergraph.text.words import note_text
 from graphstore.model import Baseline, Note
 
 _HELP = {"help_option_names": ["-h", "--help"]}
