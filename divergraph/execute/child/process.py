@@ -6,7 +6,6 @@ import atexit
 import json
 import os
 import select
-import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from threading import RLock
 from typing import Any, BinaryIO
 
 from divergraph.execute.child.limits import ModelEndedError, ModelLimits, address_space
+from divergraph.execute.child.own_folder import OwnFolder
 from divergraph.execute.child.wire import AnswerError, read_answer, send_command
 from graphstore.errors import (
     DivergraphError,
@@ -75,7 +75,8 @@ class ModelProcess:
         self._loads = place.loads
         self._size = 0
         self._seconds = place.limits.seconds
-        self._folder = tempfile.mkdtemp(prefix="divergraph-model-")
+        self._own = OwnFolder()
+        self._folder = self._own.path
         self._words: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._ending: ModelEndedError | None = None
         told = {
@@ -237,7 +238,7 @@ class ModelProcess:
         for each in (self._process.stdin, self._process.stdout, self._words):
             assert each is not None
             each.close()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._own.remove()
         self._asked.clear()
         self._ending = why or self._limits.ending(code, said)
         return self._ending
