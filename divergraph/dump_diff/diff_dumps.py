@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import overload
 
+from divergraph.dump_diff.fused_names import fused_notes
 from divergraph.dump_diff.pairing import NamedPair, NamePairing, pair_by_name
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
@@ -283,6 +284,7 @@ def _notes(device: BareDump, golden: BareDump, pairing: NamePairing) -> Iterator
             yield f"{side}: {_seen(dump)}"
     if pairing.superseded:
         yield f"{counted(pairing.superseded, 'earlier dump')} passed over, the last one counts"
+    yield from fused_notes(pairing, (tensor.identity.op for tensor in golden.tensors))
 
 
 def reasons(pairs: Sequence[PairDiff]) -> Counter[Reason]:

@@ -46,6 +46,19 @@ def test_json_holds_pairs_leftovers_and_counts(divergraph, two_dumps):
     assert ended.json["elements"] is None
 
 
+def test_a_device_op_called_by_several_originals_is_told(divergraph, two_dumps):
+    device, golden = two_dumps(count=3)
+    for number in (1, 2):
+        (device / f"op{number}.npy").unlink()
+    np.save(device / "op1op2.npy", np.zeros(2))
+    np.save(device / "op1other.npy", np.zeros(2))
+    ended = divergraph("diff", device, golden)
+    told = ended.out + ended.err
+    assert "1 device op holds several originals" in told
+    assert "op1op2 (op1, op2)" in told
+    assert "op1other (" not in told
+
+
 def test_the_elements_of_a_single_pair(divergraph, tmp_path):
     golden = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
     device = golden.copy()
