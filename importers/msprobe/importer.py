@@ -129,8 +129,14 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
         raise ImportFormatError(
             path, f"no JSON: {error.msg}", line=error.lineno, column=error.colno, hint=_HINT
         ) from error
-    except (ValueError, RecursionError) as error:  # not UTF-8, huge numbers, deep nesting
-        raise ImportFormatError(path, f"no JSON we can read: {error}", hint=_HINT) from error
+    except UnicodeDecodeError as error:
+        what = "no JSON: it is not UTF-8"
+        raise ImportFormatError(path, what, offset=error.start, hint=_HINT) from error
+    except RecursionError as error:
+        raise ImportFormatError(path, "no JSON we can read: nested too deep", hint=_HINT) from error
+    except ValueError as error:
+        what = "no JSON we can read: a number with too many digits"
+        raise ImportFormatError(path, what, hint=_HINT) from error
     if not isinstance(content, dict):
         raise ImportFormatError(path, "no JSON object", hint=_HINT)
     return content, digest
