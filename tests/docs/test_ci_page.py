@@ -53,7 +53,7 @@ def shell(tmp_path):
     return call
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_commands_and_the_jobs(shell, tmp_path):
     update, accept = blocks("bash")
     assert shell(update).returncode == 0

@@ -272,7 +272,7 @@ def test_model_fields_around_the_graph_are_fine(graph_of):
     [
         ('graph { op { type: "Abs" } }', "an op without a name"),
         ("graph { op { name: 5 } }", "5 where a text belongs"),
-        ('graph { op { name: "a" id: x } }', "invalid literal"),
+        ('graph { op { name: "a" id: x } }', "is no whole number"),
         ('graph { op { name: "a" attr: 5 } }', "5 where a block belongs"),
         ("graph { op { name { x: 1 } } }", "a block where a text belongs"),
         ('graph { op { name: "a" output_desc { shape { dim: "b" } } } }', "a text where a number"),

@@ -283,7 +283,7 @@ def test_a_saved_model_is_the_graph_that_serves(tmp_path, as_text, give_folder):
         ('node { name: "a" op: 5 }', "field op is not text"),
         ('node { name: "a" op: "b" input { } }', "field input is a block"),
         ('node { name: "a" op: "b" attr: 3 }', "field attr is not a block"),
-        ('node { name: "a" op: "b" attr { key: "k" value { i: x } } }', "invalid literal"),
+        ('node { name: "a" op: "b" attr { key: "k" value { i: x } } }', "is no whole number"),
         ('node { name: "a" op: "b"', "the file ends inside 'node'"),
     ],
 )

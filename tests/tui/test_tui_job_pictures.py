@@ -12,7 +12,7 @@ from divergraph.api.demo import demo_data
 from divergraph.jobs.background.job_files import LOCK
 from graphstore.file_lock import held_lock
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.exhaustive  # their texts in each size: test_tui_pictures
 
 
 @pytest.fixture

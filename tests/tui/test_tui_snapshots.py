@@ -111,6 +111,7 @@ def test_a_part(make_app, fused_store, settle, snap_compare, keys, size, glyphs,
 VIEWS = {"ops": ("2", "f"), "lineage": ("3", "u"), "why": ("W",)}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("theme", ["light", "contrast"])
 @pytest.mark.parametrize("place", VIEWS)
 def test_themes(analysed_picture, place, theme):
