@@ -36,10 +36,11 @@ def junit_report(report: RunReport) -> bytes:
     )
     suite.set("timestamp", run.created[:19] or "1970-01-01T00:00:00")
     suite.set("hostname", "localhost")  # the report is the same wherever it was made
+    heirs = _heirs(report)
     properties = Xml.SubElement(suite, "properties")
-    for name, value in _properties(report).items():
+    for name, value in _properties(report, len(heirs)).items():
         Xml.SubElement(properties, "property", name=printable(name), value=printable(value))
-    tally = _cases(suite, report)
+    tally = _cases(suite, report, heirs)
     for name, number in tally.items():
         suite.set(name, str(number))
     suite.set("time", "0.000")
@@ -50,7 +51,7 @@ def junit_report(report: RunReport) -> bytes:
     return text + b"\n"
 
 
-def _properties(report: RunReport) -> Mapping[str, str]:
+def _properties(report: RunReport, inherited: int) -> Mapping[str, str]:
     run = report.run
     return {
         "verdict": run.verdict.value,
@@ -61,7 +62,7 @@ def _properties(report: RunReport) -> Mapping[str, str]:
         "over": str(run.counts.over),
         "not_compared": str(run.counts.not_compared),
         "divergraph": run.version,
-        "inherited": str(len(_heirs(report))),
+        "inherited": str(inherited),
     } | {f"limit.{name}": f"{bound:g}" for name, bound in run.thresholds.items()}
 
 
@@ -76,7 +77,9 @@ def _heirs(report: RunReport) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _cases(suite: Xml.Element, report: RunReport) -> dict[str, int]:
+def _cases(
+    suite: Xml.Element, report: RunReport, heirs: Mapping[str, tuple[str, ...]]
+) -> dict[str, int]:
     tensors: dict[str, list[Comparison]] = {}
     for item in report.comparisons:
         tensors.setdefault(item.op, []).append(item)
@@ -92,7 +95,6 @@ def _cases(suite: Xml.Element, report: RunReport) -> dict[str, int]:
         )
         tally["tests"] = tally["errors"] = 1
     diverged = report.run.verdict is Verdict.DIVERGED
-    heirs = _heirs(report)
     inherits: dict[str, list[str]] = {}
     for heir, origins in heirs.items():
         for origin in origins:

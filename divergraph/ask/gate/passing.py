@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -119,10 +119,7 @@ def accept(
     entries = [AcceptedOutput(golden, reason, by, at) for golden in taken]
     old.accepting(taken.values(), entries).write(path)
     answer = gate(store, run, str(path), times=times)
-    return GateAnswer(
-        *(answer.run, answer.baseline, answer.worse, answer.others),
-        *(answer.matched, answer.missing, answer.accepted, str(path)),
-    )
+    return replace(answer, wrote=str(path))
 
 
 def _all(store: GraphStore, run: Run) -> list[JudgedOutput]:
@@ -138,13 +135,8 @@ def _baseline(store: GraphStore, run: Run, baseline: str) -> GateBaseline:
     except UnknownNameError:
         return GateBaseline.read(Path(baseline))
     by_split = run.method is old.method is Method.ROOT_CAUSE
-    return GateBaseline(
-        old.name,
-        old.created,
-        Method.ROOT_CAUSE if by_split else Method.THRESHOLDS,
-        old.analysis.suspect,
-        tuple(judged_outputs(store, old, by_split=by_split)),
-    )
+    made = GateBaseline.of(old, judged_outputs(store, old, by_split=by_split))
+    return made if by_split else replace(made, method=Method.THRESHOLDS)
 
 
 def _is_worse(change: OpChange, times: float) -> bool:

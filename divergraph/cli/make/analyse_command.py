@@ -6,11 +6,8 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened, print_json, root_cause_options
-from divergraph.cli.say import say_note, tell_kept
-from divergraph.cli.text import show_run
-from divergraph.outcomes import outcome_of_verdict
-from divergraph.present.json.shapes import run_json
+from divergraph.cli.make.kept_run import show_kept_run
+from divergraph.cli.options import common, opened, root_cause_options
 
 
 @click.command("analyse")
@@ -48,13 +45,4 @@ def analyse_command(
             thresholds=thresholds,
             progress=True,
         )
-    data = analysed.data
-    tell_kept(data.run.name)
-    for warning in data.run.warnings:
-        say_note(warning)
-    if as_json:
-        types = {op.id: op.type for op in data.device.ops}
-        print_json(run_json(data.run, data.origins, data.comparisons, types))
-    else:
-        show_run(data.run, data.origins, data.comparisons)
-    return outcome_of_verdict(data.run.verdict).exit_code
+    return show_kept_run(analysed.data, as_json=as_json)

@@ -1,0 +1,23 @@
+"""How a command ends that kept a run."""
+
+from __future__ import annotations
+
+from divergraph.cli.options import print_json
+from divergraph.cli.say import say_note, tell_kept
+from divergraph.cli.text import show_run
+from divergraph.outcomes import outcome_of_verdict
+from divergraph.present.json.shapes import run_json
+from graphstore.contract import RunData
+
+
+def show_kept_run(data: RunData, *, as_json: bool) -> int:
+    """Print the run as text or JSON, its warnings as notes; the exit code of its verdict."""
+    tell_kept(data.run.name)
+    for warning in data.run.warnings:
+        say_note(warning)
+    if as_json:
+        types = {op.id: op.type for op in data.device.ops}
+        print_json(run_json(data.run, data.origins, data.comparisons, types))
+    else:
+        show_run(data.run, data.origins, data.comparisons)
+    return outcome_of_verdict(data.run.verdict).exit_code
