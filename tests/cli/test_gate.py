@@ -14,6 +14,10 @@ from divergraph.present.sarif_report import sarif_report
 from graphstore.open_store import open_store
 
 
+PATHS = ("--golden", "m", "--golden-dump", "m", "--device", "m", "--device-dump", "m")
+"""None of them is there: nothing is compared before the baseline is known."""
+
+
 @pytest.fixture(scope="module")
 def analysed(tmp_path_factory) -> str:
     """A store with the run ``bad``, one weight of which is off, and ``worse``, with more of it."""
@@ -80,6 +84,7 @@ def test_what_is_accepted_stands_in_the_file_with_who_and_why(gate, tmp_path):
         (("--baseline", "bad"), "which run?"),
         (("bad", "--baseline", "bad", "--reason", "x"), "give --accept OP too"),
         (("bad", "--baseline", "bad", "--golden", "m.onnx"), "belong together"),
+        (("x", "--baseline", "nobody", *PATHS), "no such baseline: neither a file nor a run"),
         (("bad", "--baseline", "FILE", "--accept", "nobody"), "no op whose output was compared"),
         (("bad", "--baseline", "FILE", "--accept", "x", "--update"), "give one of them"),
     ],

@@ -82,6 +82,20 @@ def gate(store: GraphStore, run: str, baseline: str, *, times: float = TIMES) ->
     )
 
 
+def find_baseline(store: GraphStore, baseline: str) -> GateBaseline | Run:
+    """The file of this name, else the run.
+
+    Raises:
+        InputError: there is neither, or the file is no baseline.
+    """
+    if Path(baseline).is_file():
+        return GateBaseline.read(Path(baseline))
+    try:
+        return store.run(baseline)
+    except UnknownNameError:
+        return GateBaseline.read(Path(baseline))
+
+
 def update(store: GraphStore, run: str, path: Path) -> GateAnswer:
     """Let *run* be the baseline from now on: what was accepted before is part of it.
 
@@ -127,13 +141,10 @@ def _all(store: GraphStore, run: Run) -> list[JudgedOutput]:
 
 
 def _baseline(store: GraphStore, run: Run, baseline: str) -> GateBaseline:
-    """The file of this name, else the run; a run is taken by what both runs can be judged by."""
-    if Path(baseline).is_file():
-        return GateBaseline.read(Path(baseline))
-    try:
-        old = store.run(baseline)
-    except UnknownNameError:
-        return GateBaseline.read(Path(baseline))
+    """What *baseline* names; a run is taken by what both runs can be judged by."""
+    old = find_baseline(store, baseline)
+    if isinstance(old, GateBaseline):
+        return old
     by_split = run.method is old.method is Method.ROOT_CAUSE
     made = GateBaseline.of(old, judged_outputs(store, old, by_split=by_split))
     return made if by_split else replace(made, method=Method.THRESHOLDS)

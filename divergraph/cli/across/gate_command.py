@@ -77,6 +77,8 @@ def gate_command(
     if as_json and places.to_standard_output:
         raise InputError("--json and a report cannot both go to standard output")
     with opened(store) as found:
+        if not update:  # before the work of comparing
+            passing.find_baseline(found, baseline)
         name = _compared(found, run, (golden, golden_dump, device, device_dump))
         if update:
             answer = passing.update(found, name, Path(baseline))
