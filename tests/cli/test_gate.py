@@ -13,7 +13,6 @@ from divergraph.present.run_report import stored_report
 from divergraph.present.sarif_report import sarif_report
 from graphstore.open_store import open_store
 
-
 PATHS = ("--golden", "m", "--golden-dump", "m", "--device", "m", "--device-dump", "m")
 """None of them is there: nothing is compared before the baseline is known."""
 
