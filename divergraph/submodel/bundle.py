@@ -279,14 +279,24 @@ def _write_texts(folder: Path, manifest: Mapping[str, Any], log: Iterable[str]) 
     (folder / MANIFEST).write_text(text, encoding="utf-8")
 
 
+_DUMPS = {
+    True: "`dump_data/golden` and `dump_data/device` hold what both sides dumped",
+    False: "`dump_data/golden` holds what was dumped",
+}
+"""By whether the model was compared with a device."""
+
+
 def _readme(manifest: Mapping[str, Any]) -> str:
     inputs = "".join(_line(tensor) for tensor in manifest["inputs"])
     outputs = "".join(_line(tensor) for tensor in manifest["outputs"])
     needs = manifest["needs"]
     run = ""
+    compared = any(tensor["device"] for tensor in (*manifest["inputs"], *manifest["outputs"]))
     if needs:
-        run = (
-            f"    pip install numpy {needs!r}\n    python replay.py\n    python replay.py --device"
+        run = f"    pip install numpy {needs!r}\n    python replay.py\n"
+    if needs and compared:
+        run += (
+            "    python replay.py --device"
             "    # the device's inputs, against what the device made of them\n"
         )
     how = (
@@ -309,7 +319,7 @@ def _readme(manifest: Mapping[str, Any]) -> str:
         f"run {manifest['run']!r}: from {', '.join(manifest['starts'][:5])} to "
         f"{', '.join(manifest['ends'][:5])}.\n\n{how}\n"
         f"## Inputs\n\n{inputs}\n## Outputs\n\n{outputs}\n{again}"
-        "`dump_data/golden` and `dump_data/device` hold what both sides dumped for these ops;\n"
+        f"{_DUMPS[compared]} for these ops;\n"
         "`inputs/*.bin` are the inputs as offline inference tools take them. All hashes are in\n"
         f"`{MANIFEST}`, what was exported in which order in `export.log`.\n"
     )

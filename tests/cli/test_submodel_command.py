@@ -76,6 +76,11 @@ def test_without_output_it_shows_the_part(submodel):
     assert "in  a: float32, 4x8" in done.out
 
 
+def test_options_for_models_are_refused_with_runs(submodel):
+    done = submodel("--start", "act", "--end", "join", "--random", "1")
+    assert (done.code, "--random is for models, and 'r' is a run" in done.err) == (2, True)
+
+
 def test_the_bundle_gives_the_golden_outputs_again(submodel, tmp_path):
     done = submodel("--start", "act", "--end", "join", "-o", tmp_path, "--check", "--json")
     assert done.code == 0

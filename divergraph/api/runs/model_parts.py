@@ -93,10 +93,22 @@ class ModelParts:
 
         return cls(StoredGraphs(ask, run), data)
 
+    @classmethod
+    def of_parts(cls, parts: RunParts) -> ModelParts:
+        """Those of a run whose models and dumps are open already."""
+        found = cls(parts, lambda: parts.data)
+        found._parts = parts
+        return found
+
     @property
     def is_open(self) -> bool:
         """True if models and dumps were found, so that parts can be written."""
         return self._parts is not None
+
+    @property
+    def has_dump(self) -> bool:
+        """True if tensors of the golden model were dumped."""
+        return self._parts is not None and bool(self._parts.sources.golden_dump.files)
 
     def open(self, progress: Progress = NO_PROGRESS, *, model: Path | None = None) -> None:
         """Find the models and dumps of the run; *model* is where the golden model's file is now.

@@ -7,13 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.ask.model_options import is_kept, model_options, opened_parts
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import BAD_INPUT, DIVERGED
+from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.api.answers import MinimalPart, Minimized, Probe
+    from divergraph.api.runs.parts_of_model import ModelRun
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
@@ -21,7 +24,7 @@ _STOPPED = 130
 
 
 @click.command("minimize")
-@click.argument("run", required=False)
+@click.argument("run", metavar="RUN|GRAPH|MODEL", required=False)
 @click.option(
     "--oracle",
     default="auto",
@@ -78,6 +81,7 @@ _STOPPED = 130
     type=click.Choice(["atc", "tensorrt", "openvino"]),
     help="Only print a program for --oracle command to start from.",
 )
+@model_options
 @common
 def minimize_command(
     run: str | None,
@@ -96,10 +100,14 @@ def minimize_command(
     fresh: bool,
     output: Path | None,
     template: str | None,
+    model_run: ModelRun,
     store: str | None,
     as_json: bool,
 ) -> int:
     """Find the smallest parts of a RUN's model that still fail.
+
+    A MODEL's file, or a GRAPH that was imported, is run here and compared with the --device;
+    without one --oracle says what fails.
 
     Suspects are tried alone first, then together with more and more of the ops around them.
     All answers are kept: a search that was stopped goes on where it was. Exit code 1: a
@@ -112,27 +120,44 @@ def minimize_command(
         return 0
     if run is None:
         raise click.UsageError("Missing argument 'RUN'.")
+    from divergraph.api.progress import progress_bar
     from divergraph.api.runs.compared_run import ComparedRun
+    from divergraph.api.runs.model_parts import minimize_request
     from divergraph.present.json.minimize import minimized_json
 
     with opened_to_read(store) as opened_store:
-        result = ComparedRun(run, store=opened_store).minimize(
-            oracle,
-            output,
-            starts=starts,
-            ends=ends,
-            budget=budget,
-            seconds=seconds,
-            timeout=timeout,
-            jobs=jobs,
-            flaky=flaky,
-            variant=variant,
-            factor=factor,
-            model=model,
-            weights=weights,
-            fresh=fresh,
-            progress=True,
-        )
+        if is_kept(opened_store, run, model_run):
+            result = ComparedRun(run, store=opened_store).minimize(
+                oracle,
+                output,
+                starts=starts,
+                ends=ends,
+                budget=budget,
+                seconds=seconds,
+                timeout=timeout,
+                jobs=jobs,
+                flaky=flaky,
+                variant=variant,
+                factor=factor,
+                model=model,
+                weights=weights,
+                fresh=fresh,
+                progress=True,
+            )
+        else:
+            if model_run.device is None and oracle == "auto":
+                raise InputError(
+                    "without --device nothing says what fails", hint="give --device, or --oracle"
+                )
+            request = minimize_request(
+                oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,
+                output, weights, fresh,
+            )  # fmt: skip
+            with (
+                progress_bar() as progress,
+                opened_parts(opened_store, run, model_run, weights, progress, values=True) as parts,
+            ):
+                result = parts.minimize(request, progress)
     if as_json:
         print_json(minimized_json(run, result))
     else:

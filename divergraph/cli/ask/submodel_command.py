@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.ask.model_options import is_kept, model_options, opened_parts
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.say import say, say_note
 from divergraph.jobs.progress import FindingListener
@@ -18,13 +20,14 @@ from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.api.runs.model_parts import ModelParts, Submodel
+    from divergraph.api.runs.parts_of_model import ModelRun
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
 
 
 @click.command("submodel")
-@click.argument("run")
+@click.argument("run", metavar="RUN|GRAPH|MODEL")
 @click.option("--start", "starts", multiple=True, metavar="OP", help="A first op; repeatable.")
 @click.option("--end", "ends", multiple=True, metavar="OP", help="A last op; repeatable.")
 @click.option("--model", type=_path, help="The golden model's file, if it was moved.")
@@ -45,6 +48,7 @@ _SHOWN = 12
 )
 @click.option("--smallest", is_flag=True, help="Start where the fewest bytes go in.")
 @click.option("-y", "--yes", is_flag=True, help="Go on where the two models' names differ.")
+@model_options
 @common
 def submodel_command(
     run: str,
@@ -59,10 +63,17 @@ def submodel_command(
     all_outputs: bool,
     smallest: bool,
     yes: bool,
+    model_run: ModelRun,
     store: str | None,
     as_json: bool,
 ) -> int:
     """Cut the part of a RUN's model between ops out, with its data; without -o only show it.
+
+    Of a MODEL's file, or a GRAPH that was imported, the golden side is run here:
+
+    \b
+    divergraph submodel model.onnx --device model.om --device-dump npu
+        --start conv1 --end relu3 -o parts
 
     Ops are those of the golden model, or of the device: then their originals are meant.
     With --format ge the part is one of the device's graph.
@@ -74,9 +85,15 @@ def submodel_command(
 
     if check and output is None:
         raise InputError("--check needs something to run", hint="say where to write with -o")
-    with opened_to_read(store) as opened_store, progress_bar() as progress:
-        parts = ComparedRun(run, store=opened_store).parts()
-        parts.open(progress, model=model)
+    with opened_to_read(store) as opened_store, progress_bar() as progress, ExitStack() as made:
+        if is_kept(opened_store, run, model_run):
+            parts = ComparedRun(run, store=opened_store).parts()
+            parts.open(progress, model=model)
+        else:
+            opening = opened_parts(
+                opened_store, run, model_run, weights, progress, values=output is not None
+            )
+            parts = made.enter_context(opening)
         _agree_on_names(parts, yes=yes or output is None)
         found = parts.cut(
             starts,
@@ -95,7 +112,7 @@ def submodel_command(
     if as_json:
         print_json(part_json(found.selection, found.path, found.check))
     else:
-        _show(found)
+        _show(found, dumped=parts.has_dump)
     if found.refused:
         return BAD_INPUT.exit_code
     return DIVERGED.exit_code if found.check is not None and found.check.passed is False else 0
@@ -112,7 +129,8 @@ def _agree_on_names(parts: ModelParts, *, yes: bool) -> None:
     click.confirm(printable(f"{doubt}: go on?"), abort=True, err=True)
 
 
-def _show(found: Submodel) -> None:
+def _show(found: Submodel, *, dumped: bool) -> None:
+    """Print the part; where nothing was *dumped* at all, no tensor says so of itself."""
     part, verdict = found.selection, found.check
     for refusal in part.refused:
         say(f"refused: {refusal.sentence}", err=True)
@@ -130,7 +148,7 @@ def _show(found: Submodel) -> None:
                     for word, there in (
                         ("from the side", tensor.side),
                         ("a constant", tensor.frozen),
-                        ("not dumped", not tensor.dumped),
+                        ("not dumped", dumped and not tensor.dumped),
                     )
                     if there
                 )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.input_files import input_files, inputs_option, seed_option
 from divergraph.cli.options import print_json
 from divergraph.cli.say import say, say_doubt, say_note
 from divergraph.present.json.shapes import capture_json, coverage_json
@@ -26,14 +27,7 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
 
 @click.command("capture")
 @click.argument("model", type=_path)
-@click.option(
-    "--inputs",
-    "-i",
-    "inputs",
-    multiple=True,
-    metavar="NAME=FILE",
-    help="Value of an input, .npy or raw .bin; NAME= may be left out if there is one input.",
-)
+@inputs_option
 @click.option("--output", "-o", type=_path, metavar="DIR", help="Where to write.")
 @click.option(
     "--coverage",
@@ -53,7 +47,7 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     type=click.Choice(_PRECISIONS),
     help="Compute as the model says, or in float64, each result rounded once to its own type.",
 )
-@click.option("--random", "seed", type=int, metavar="SEED", help="Make up the other inputs.")
+@seed_option
 @click.option(
     "--from-device",
     nargs=2,
@@ -156,7 +150,7 @@ def capture_command(
     result = capture(
         model,
         output,
-        _files(inputs),
+        input_files(inputs),
         seed=seed,
         from_device=from_device,
         shapes=_shapes(shapes),
@@ -251,16 +245,4 @@ def _ranges(given: tuple[str, ...]) -> dict[str, tuple[float, float]]:
             raise InputError(f"{text!r} is no range", hint="--range NAME=0..255") from None
         if not -math.inf < found[name][0] <= found[name][1] < math.inf:
             raise InputError(f"{text!r} is no range", hint="--range NAME=0..255")
-    return found
-
-
-def _files(inputs: tuple[str, ...]) -> dict[str, Path]:
-    found: dict[str, Path] = {}
-    for text in inputs:
-        name, sign, file = text.rpartition("=")
-        if not file:
-            raise InputError(f"{text!r} names no file", hint="--inputs NAME=FILE")
-        if name in found:
-            raise InputError(f"two values for input {name!r}" if sign else "two nameless inputs")
-        found[name] = Path(file)
     return found

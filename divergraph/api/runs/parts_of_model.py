@@ -1,0 +1,117 @@
+"""Parts of a model that no run was kept of: it is run, and compared, for the time being."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+
+from divergraph.api.runs.model_parts import ModelParts
+from divergraph.comparison import CompareRequest, compare
+from divergraph.golden_capture.capture_model import CaptureRequest, capture
+from divergraph.golden_capture.device_inputs import DeviceRun
+from divergraph.inputs.sources import load_dumps, load_graph, weights_option
+from divergraph.jobs.progress import Progress
+from divergraph.rootcause.options import MethodChoice
+from divergraph.submodel.uncompared import uncompared_parts
+from graphstore.contract import GraphStore
+from graphstore.errors import ExecutionError, InputError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRun:
+    """What there is of the runs of a model that was not compared: the *device*'s graph and its
+    *device_dump*, a *golden_dump*. Where that is missing it is made here, on *inputs*, values that
+    *seed* makes up, or what the device was fed."""
+
+    device: Path | None = None
+    device_dump: Path | None = None
+    golden_dump: Path | None = None
+    inputs: Mapping[str, Path] = field(default_factory=dict)
+    seed: int | None = None
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The options that were given, by their names on the command line."""
+        values = ((each.name, getattr(self, each.name)) for each in fields(self))
+        told = (name for name, value in values if value is not None and value != {})
+        return tuple({"seed": "random"}.get(name, name.replace("_", "-")) for name in told)
+
+
+def model_named(store: GraphStore, name: str) -> Path | None:
+    """The model's file that *name* means where no run has that name: an imported graph's, or its
+    own; None for neither.
+
+    Raises:
+        InputError: the file of the graph is gone.
+    """
+    if any(name in (graph.name, graph.id) for graph in store.graphs()):
+        source = Path(store.graph_columns(name).header.source)
+        if not source.exists():
+            raise InputError(
+                f"the graph {name!r} was read from here, and nothing is there any more",
+                where=str(source),
+                hint="give the model's file in its place",
+            )
+        return source
+    path = Path(name)
+    return path if path.exists() else None
+
+
+@contextmanager
+def parts_of_model(
+    model: Path, run: ModelRun, progress: Progress, *, weights: Path | None, values: bool
+) -> Iterator[ModelParts]:
+    """The parts of *model*, open while the block runs. Without *values* a part is only chosen, and
+    nothing is run.
+
+    Raises:
+        InputError: a file cannot be used, or nothing says what goes into the model.
+        ExecutionError: the model cannot be run here.
+    """
+    if (run.device is None) != (run.device_dump is None):
+        raise InputError("--device and --device-dump belong together", hint="give both, or neither")
+    if not values and run.device is None:
+        yield ModelParts.of_parts(uncompared_parts(load_graph(model), None))
+        return
+    with tempfile.TemporaryDirectory(prefix="divergraph-") as folder:
+        dump = run.golden_dump or _captured(model, run, Path(folder, "golden"), weights, progress)
+        if run.device is None or run.device_dump is None:
+            source = load_graph(model, dump, "golden", weights_option(weights))
+            found = load_dumps(dump, source.graph, "golden")
+            yield ModelParts.of_parts(uncompared_parts(source, found))
+            return
+        request = CompareRequest(
+            model, dump, run.device, run.device_dump, name=model.stem, weights=weights,
+            method=MethodChoice.AUTO if values else MethodChoice.THRESHOLDS,
+        )  # fmt: skip
+        parts = ModelParts.of(compare(request, progress))
+        parts.open(progress)
+        yield parts
+
+
+def _captured(
+    model: Path, run: ModelRun, folder: Path, weights: Path | None, progress: Progress
+) -> Path:
+    """The golden dump of the model, made in *folder*."""
+    if run.device is None and not run.inputs and run.seed is None:
+        raise InputError(
+            "nothing says what goes into the model",
+            where=str(model),
+            hint="give --device and --device-dump, --golden-dump, --inputs or --random SEED",
+        )
+    fed = None
+    if run.device is not None and run.device_dump is not None:
+        fed = DeviceRun(run.device, run.device_dump)
+    request = CaptureRequest(
+        model, folder, run.inputs, seed=run.seed, weights=weights, device_run=fed
+    )
+    try:
+        capture(request, progress)
+    except ExecutionError as error:
+        said = f"the golden side cannot be made here: {error.what}"
+        hint = "make it where the model runs, or by divergraph capture, and give --golden-dump"
+        raise ExecutionError(said, where=error.where, hint=hint) from error
+    return folder

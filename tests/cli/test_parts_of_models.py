@@ -1,0 +1,75 @@
+"""Parts of models that were never compared: cut and shrunk straight from files."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+MODEL = (
+    '<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] z) '
+    "{[relu] y = Relu(x) [neg] z = Neg(y)}"
+)
+GRAPH = """graph { name: "g"
+op { name: "x" type: "Data" output_desc { dtype: DT_FLOAT } }
+op { name: "trans_Cast_0" type: "Cast" input: "x:0" output_desc { dtype: DT_FLOAT16 } }
+op { name: "relu" type: "Relu" input: "trans_Cast_0:0" output_desc { dtype: DT_FLOAT16 } }
+op { name: "neg" type: "Neg" input: "relu:0" output_desc { dtype: DT_FLOAT16 } }
+}
+"""
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A model, a device's graph and dump of it with a wrong Neg, and no golden dump."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "m.onnx")
+    (tmp_path / "ge_proto_00001_Build.txt").write_text(GRAPH)
+    (tmp_path / "npu").mkdir()
+    x = np.array([[1, -2, 3], [-4, 5, 0.1]], np.float16)
+    for name, value in (
+        ("Relu.relu.2.1.1795727148374620.input.0", x),
+        ("Relu.relu.2.1.1795727148374620.output.0", np.maximum(x, 0)),
+        ("Neg.neg.3.1.1795727148374621.output.0", np.maximum(x, 0)),
+    ):
+        np.save(tmp_path / "npu" / f"{name}.npy", value)
+    return tmp_path
+
+
+DEVICE = ("--device", "ge_proto_00001_Build.txt", "--device-dump", "npu")
+
+
+def test_a_part_of_a_device_run_without_a_golden_dump(divergraph, files):
+    done = divergraph(
+        "submodel", "m.onnx", *DEVICE, "--start", "neg", "--end", "neg", "-o", "parts", "--check"
+    )
+    assert done.code == 0, done.err
+    (bundle,) = (files / "parts").iterdir()
+    golden = np.load(bundle / "outputs" / "000_z.golden.npy")
+    device = np.load(bundle / "outputs" / "000_z.device.npy")
+    assert np.array_equal(golden, -device.astype(np.float32))
+    assert divergraph("replay", bundle).code == 0
+    assert divergraph("replay", bundle, "--device").code == 1
+
+
+def test_the_smallest_part_of_a_device_run_without_a_golden_dump(divergraph, files):
+    done = divergraph("minimize", "m.onnx", *DEVICE)
+    assert (done.code, done.out.splitlines()[1]) == (1, "  neg")
+
+
+def test_a_part_of_an_imported_graph(divergraph, files):
+    divergraph("import", "m.onnx")
+    shown = divergraph("submodel", "g", "--start", "relu", "--end", "neg")
+    assert (shown.code, "not dumped" in shown.out) == (0, False)
+    words = ("--start", "relu", "--end", "neg", "-o", "parts", "--check")
+    refused = divergraph("submodel", "g", *words)
+    assert (refused.code, "nothing says what goes into the model" in refused.err) == (2, True)
+    assert divergraph("submodel", "g", *words, "--random", "1").code == 0
+    (bundle,) = (files / "parts").iterdir()
+    assert "--device" not in (bundle / "README.md").read_text()
+    assert list((bundle / "outputs").iterdir()) == [bundle / "outputs" / "000_z.golden.npy"]
+
+
+def test_without_a_device_something_has_to_say_what_fails(divergraph, files):
+    done = divergraph("minimize", "m.onnx", "--random", "1")
+    assert (done.code, "without --device nothing says what fails" in done.err) == (2, True)
