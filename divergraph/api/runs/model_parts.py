@@ -106,6 +106,11 @@ class ModelParts:
         return self._parts is not None
 
     @property
+    def data(self) -> RunData:
+        """The whole run."""
+        return self._data()
+
+    @property
     def has_dump(self) -> bool:
         """True if tensors of the golden model were dumped."""
         return self._parts is not None and bool(self._parts.sources.golden_dump.files)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.ask.model_options import is_kept, model_options, opened_parts
+from divergraph.cli.ask.model_options import model_options, opened_parts
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import common, print_json
 from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from graphstore.errors import InputError
@@ -17,6 +17,7 @@ from graphstore.errors import InputError
 if TYPE_CHECKING:
     from divergraph.api.answers import MinimalPart, Minimized, Probe
     from divergraph.api.runs.parts_of_model import ModelRun
+    from divergraph.submodel.minimize.minimize_run import MinimizeRequest
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
@@ -120,49 +121,36 @@ def minimize_command(
         return 0
     if run is None:
         raise click.UsageError("Missing argument 'RUN'.")
-    from divergraph.api.progress import progress_bar
-    from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.api.runs.model_parts import minimize_request
     from divergraph.present.json.minimize import minimized_json
 
-    with opened_to_read(store) as opened_store:
-        if is_kept(opened_store, run, model_run):
-            result = ComparedRun(run, store=opened_store).minimize(
-                oracle,
-                output,
-                starts=starts,
-                ends=ends,
-                budget=budget,
-                seconds=seconds,
-                timeout=timeout,
-                jobs=jobs,
-                flaky=flaky,
-                variant=variant,
-                factor=factor,
-                model=model,
-                weights=weights,
-                fresh=fresh,
-                progress=True,
-            )
-        else:
-            if model_run.device is None and oracle == "auto":
-                raise InputError(
-                    "without --device nothing says what fails", hint="give --device, or --oracle"
-                )
-            request = minimize_request(
-                oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,
-                output, weights, fresh,
-            )  # fmt: skip
-            with (
-                progress_bar() as progress,
-                opened_parts(opened_store, run, model_run, weights, progress, values=True) as parts,
-            ):
-                result = parts.minimize(request, progress)
+    request = minimize_request(
+        oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,
+        output, weights, fresh,
+    )  # fmt: skip
+    result = _found(run, request, model, model_run, store)
     if as_json:
         print_json(minimized_json(run, result))
     else:
         _show(result)
     return _exit_code(result)
+
+
+def _found(
+    run: str, request: MinimizeRequest, model: Path | None, given: ModelRun, store: str | None
+) -> Minimized:
+    """What the search in a run, or in a model, gives; that of a run is kept with it."""
+    from divergraph.api.runs.model_parts import with_search
+
+    with opened_parts(store, run, given, model, request.weights, values=True) as opened:
+        if not opened.kept and given.device is None and request.oracle == "auto":
+            raise InputError(
+                "without --device nothing says what fails", hint="give --device, or --oracle"
+            )
+        found = opened.parts.minimize(request, opened.progress)
+        if opened.kept and not found.clean:
+            opened.store.save_run(with_search(opened.parts.data, found), replace=True)
+        return found
 
 
 def _exit_code(result: Minimized) -> int:

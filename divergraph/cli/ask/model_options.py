@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from divergraph.cli.input_files import input_files, inputs_option, seed_option
+from divergraph.cli.options import opened_to_read
 from graphstore.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -65,35 +67,58 @@ def model_options(command: _Command) -> _Command:
     return wrapped  # type: ignore[no-any-return]
 
 
-def is_kept(store: GraphStore, run: str, given: ModelRun) -> bool:
-    """Whether *run* names a run of the store, not a model.
+@dataclass(frozen=True, slots=True)
+class OpenedParts:
+    """The parts of a run, which is *kept* in the *store*, or of a model."""
 
-    Raises:
-        InputError: it does, but with options that are for models.
-        UnknownNameError: it is no run, no graph of the store and no file.
-    """
-    from divergraph.api.runs.parts_of_model import model_named
-
-    try:
-        store.run(run)
-    except UnknownNameError:
-        if model_named(store, run) is None:
-            raise
-        return False
-    if given.given:
-        raise InputError(f"--{given.given[0]} is for models, and {run!r} is a run")
-    return True
+    parts: ModelParts
+    progress: Progress
+    store: GraphStore
+    kept: bool
 
 
 @contextmanager
 def opened_parts(
-    store: GraphStore, model: str, given: ModelRun, weights: Path | None, progress: Progress,
-    *, values: bool,
-) -> Iterator[ModelParts]:  # fmt: skip
-    """The parts of a *model*, a graph of the store or a file, while the block runs."""
-    from divergraph.api.runs.parts_of_model import model_named, parts_of_model
+    store: str | None,
+    name: str,
+    given: ModelRun,
+    model: Path | None,
+    weights: Path | None,
+    *,
+    values: bool,
+) -> Iterator[OpenedParts]:
+    """The parts of the run, graph of the store or model's file *name*, open while the block runs;
+    *model* is where that of a run lies now. A model is only run for *values*.
 
-    path = model_named(store, model)
-    assert path is not None, "is_kept() found it"
-    with parts_of_model(path, given, progress, weights=weights, values=values) as parts:
-        yield parts
+    Raises:
+        InputError: options for models with a run, or files that cannot be used.
+        UnknownNameError: it is no run, no graph and no file.
+    """
+    from divergraph.api.progress import progress_bar
+    from divergraph.api.runs.compared_run import ComparedRun
+    from divergraph.api.runs.parts_of_model import parts_of_model
+
+    with opened_to_read(store) as opened_store, progress_bar() as progress:
+        path = _model_of(opened_store, name, given)
+        if path is None:
+            parts = ComparedRun(name, store=opened_store).parts()
+            parts.open(progress, model=model)
+            yield OpenedParts(parts, progress, opened_store, kept=True)
+            return
+        with parts_of_model(path, given, progress, weights=weights, values=values) as parts:
+            yield OpenedParts(parts, progress, opened_store, kept=False)
+
+
+def _model_of(store: GraphStore, name: str, given: ModelRun) -> Path | None:
+    """The model's file; None if *name* is that of a run."""
+    from divergraph.api.runs.parts_of_model import model_named
+
+    try:
+        store.run(name)
+    except UnknownNameError:
+        if (found := model_named(store, name)) is None:
+            raise
+        return found
+    if given.given:
+        raise InputError(f"--{given.given[0]} is for models, and {name!r} is a run")
+    return None

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import sys
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.ask.model_options import is_kept, model_options, opened_parts
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.ask.model_options import model_options, opened_parts
+from divergraph.cli.options import common, print_json
 from divergraph.cli.say import say, say_note
-from divergraph.jobs.progress import FindingListener
+from divergraph.jobs.progress import FindingListener, Progress
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.printable import printable
 from divergraph.text.words import counted
@@ -79,21 +78,12 @@ def submodel_command(
     With --format ge the part is one of the device's graph.
     Exit code 2: the part may not be cut so; 1: --check found other outputs.
     """
-    from divergraph.api.progress import progress_bar
-    from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.present.json.part import part_json
 
     if check and output is None:
         raise InputError("--check needs something to run", hint="say where to write with -o")
-    with opened_to_read(store) as opened_store, progress_bar() as progress, ExitStack() as made:
-        if is_kept(opened_store, run, model_run):
-            parts = ComparedRun(run, store=opened_store).parts()
-            parts.open(progress, model=model)
-        else:
-            opening = opened_parts(
-                opened_store, run, model_run, weights, progress, values=output is not None
-            )
-            parts = made.enter_context(opening)
+    with opened_parts(store, run, model_run, model, weights, values=output is not None) as opened:
+        parts, progress = opened.parts, opened.progress
         _agree_on_names(parts, yes=yes or output is None)
         found = parts.cut(
             starts,
@@ -107,12 +97,15 @@ def submodel_command(
             weights=weights,
             progress=progress,
         )
-        if found.path is not None and isinstance(progress, FindingListener):
-            progress.found("; ".join(_outcome(found)))
+        _tell(progress, found)
     if as_json:
         print_json(part_json(found.selection, found.path, found.check))
     else:
         _show(found, dumped=parts.has_dump)
+    return _exit_code(found)
+
+
+def _exit_code(found: Submodel) -> int:
     if found.refused:
         return BAD_INPUT.exit_code
     return DIVERGED.exit_code if found.check is not None and found.check.passed is False else 0
@@ -159,6 +152,11 @@ def _show(found: Submodel, *, dumped: bool) -> None:
         say(line)
     for line in () if verdict is None else verdict.lines:
         say(f"  {line}")
+
+
+def _tell(progress: Progress, found: Submodel) -> None:
+    if found.path is not None and isinstance(progress, FindingListener):
+        progress.found("; ".join(_outcome(found)))
 
 
 def _outcome(found: Submodel) -> list[str]:
