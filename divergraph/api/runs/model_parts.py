@@ -34,6 +34,7 @@ from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Side
 
 __all__ = [
+    "MinimizeRequest",
     "ModelParts",
     "StoppedError",
     "Submodel",

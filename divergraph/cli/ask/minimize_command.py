@@ -16,8 +16,8 @@ from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.api.answers import MinimalPart, Minimized, Probe
+    from divergraph.api.runs.model_parts import MinimizeRequest
     from divergraph.api.runs.parts_of_model import ModelRun
-    from divergraph.submodel.minimize.minimize_run import MinimizeRequest
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
