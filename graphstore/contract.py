@@ -214,6 +214,10 @@ class GraphStore(ABC):
     def origins(self, run: str) -> list[Origin]:
         """The origins of a run in rank order."""
 
+    def origins_of(self, runs: Sequence[str]) -> dict[str, list[Origin]]:
+        """Those of some runs, by run; of runs that are kept together all at once."""
+        return {run: self.origins(run) for run in runs}
+
     @abstractmethod
     def suspects(self, run: str) -> list[Origin]:
         """The ops of a run over the lower limit of suspicion, not guilty, in rank order."""

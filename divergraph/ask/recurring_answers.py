@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from graphstore.contract import GraphStore
@@ -74,14 +74,15 @@ def recurring(store: GraphStore) -> RecurringAnswer:
     runs = store.runs()
     originals: dict[tuple[str, str], _Seen] = {}
     patterns: dict[tuple[str, tuple[str, ...]], _Seen] = {}
-    origins = {run.name: store.origins(run.name) for run in runs}
+    origins = store.origins_of([run.name for run in runs])
     diverged = [run for run in runs if origins[run.name]]
     models = _models(store, diverged)
+    kinds = _OriginalTypes(store)
     for run in diverged:
         found = origins[run.name]
-        types = _original_types(store, run, found)
+        types = kinds.of(run, found)
         for origin in found:
-            pattern = tuple(sorted({types[ref.op] for ref in origin.golden if ref.op in types}))
+            pattern = _pattern(types[ref.op] for ref in origin.golden)
             seen = patterns.setdefault((origin.type, pattern), _Seen(origin.type, pattern))
             seen.add(run.name, origin)
             if origin.golden:
@@ -120,12 +121,27 @@ def _are_most_shared(one: frozenset[str], other: frozenset[str]) -> bool:
     return len(one & other) >= _SAME_MODEL * len(one | other)
 
 
+def _pattern(types: Iterable[str | None]) -> tuple[str, ...]:
+    return tuple(sorted({each for each in types if each is not None}))
+
+
 def _several(seen: Iterable[_Seen]) -> tuple[Recurring, ...]:
     several = [one.value() for one in seen if len(one.runs) > 1]
     return tuple(sorted(several, key=lambda one: (-len(one.runs), one.type, one.originals)))
 
 
-def _original_types(store: GraphStore, run: Run, found: list[Origin]) -> dict[str, str]:
-    names = list(dict.fromkeys(ref.op for origin in found for ref in origin.golden))
-    ops = store.ops(run.name, names, Side.GOLDEN) if names else {}
-    return {op.id: op.type for op in ops.values()}
+class _OriginalTypes:
+    """The types of golden ops by id, asked for once for all runs of a graph."""
+
+    def __init__(self, store: GraphStore) -> None:
+        self._store = store
+        self._known: dict[str, dict[str, str | None]] = {}
+
+    def of(self, run: Run, found: list[Origin]) -> Mapping[str, str | None]:
+        """Those of what the origins *found* of *run* were held against; None: no such op."""
+        known = self._known.setdefault(run.golden, {})
+        names = {ref.op: None for origin in found for ref in origin.golden if ref.op not in known}
+        if names:
+            ops = self._store.ops(run.name, list(names), Side.GOLDEN)
+            known |= names | {op.id: op.type for op in ops.values()}
+        return known

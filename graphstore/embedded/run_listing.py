@@ -17,16 +17,19 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from graphstore.embedded.disk import draft_path, os_errors
-from graphstore.embedded.entry_facts import entry_run
-from graphstore.embedded.folders import StoreFolder
+from graphstore.embedded.entry_facts import as_written, entry_run
+from graphstore.embedded.folders import Entry, StoreFolder
 from graphstore.embedded.shared_databases import MANIFEST
 from graphstore.gc_paused import gc_paused
 from graphstore.model import Counts, Run, Verdict
 from graphstore.private_folder import share_as
 from graphstore.schema import codec
+from graphstore.schema.codec import plain_text
 from graphstore.schema.tables import SCHEMA_VERSION
 
 LISTING = "listing"
+_FORMAT = 2
+"""To be raised when the file is written in another way."""
 _WORTH = 200
 """So many manifests to be read, if they are a tenth of all, make a new listing worth it."""
 _OWN = ("name", "created", "verdict", "counts", "inputs", "warnings")
@@ -38,14 +41,24 @@ _Stamp: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
-    """A run, and the number and time of the manifest that says so."""
+class ListedRun:
+    """A run, and the number and time of the manifest that says so.
+
+    ``shared`` names the database it shares with other runs, and ``key`` is the run's there.
+    """
 
     stamp: _Stamp
     run: Run
+    shared: str | None
+    key: str
+
+    @classmethod
+    def of(cls, entry: Entry) -> ListedRun:
+        """What a manifest says."""
+        return cls(entry.stamp, entry_run(entry), entry.shared, plain_text(as_written(entry).name))
 
 
-def listed_runs(folder: StoreFolder, *, may_write: bool) -> list[Run]:
+def listed_runs(folder: StoreFolder, *, may_write: bool) -> list[ListedRun]:
     """All runs by name, under the names of their folders.
 
     Raises:
@@ -55,7 +68,7 @@ def listed_runs(folder: StoreFolder, *, may_write: bool) -> list[Run]:
         return []
     with gc_paused():
         known = _read(folder.root / LISTING)
-    found: dict[str, _Listed] = {}
+    found: dict[str, ListedRun] = {}
     fresh = 0
     for name, stamp in _stamps(folder.root / "runs"):
         listed = known.get(name)
@@ -63,12 +76,12 @@ def listed_runs(folder: StoreFolder, *, may_write: bool) -> list[Run]:
             entry = folder.entry("runs", name)
             if entry is None:
                 continue  # deleted since
-            listed = _Listed(entry.stamp, entry_run(entry))
+            listed = ListedRun.of(entry)
             fresh += 1
         found[name] = listed
     if may_write and fresh >= max(_WORTH, len(found) // 10):
         _write(folder.root, found)
-    return [found[name].run for name in sorted(found)]
+    return [found[name] for name in sorted(found)]
 
 
 def _stamps(runs: Path) -> Iterator[tuple[str, _Stamp]]:
@@ -87,7 +100,7 @@ def _stamps(runs: Path) -> Iterator[tuple[str, _Stamp]]:
                 yield entry.name, (status.st_ino, status.st_mtime_ns)
 
 
-def _write(root: Path, found: Mapping[str, _Listed]) -> None:
+def _write(root: Path, found: Mapping[str, ListedRun]) -> None:
     """Keep *found* for the next; where that cannot be done there is no listing."""
     text = _text(found).encode()
     draft = draft_path(root)
@@ -100,7 +113,7 @@ def _write(root: Path, found: Mapping[str, _Listed]) -> None:
             draft.unlink(missing_ok=True)
 
 
-def _read(path: Path) -> Mapping[str, _Listed]:
+def _read(path: Path) -> Mapping[str, ListedRun]:
     """What was kept; nothing, if it is not there, of another version or damaged."""
     try:
         mark, _, text = path.read_bytes().partition(b"\n")
@@ -110,7 +123,7 @@ def _read(path: Path) -> Mapping[str, _Listed]:
 
 
 def _mark(text: bytes) -> str:
-    return f"{SCHEMA_VERSION} {hashlib.sha256(text).hexdigest()}"
+    return f"{SCHEMA_VERSION}.{_FORMAT} {hashlib.sha256(text).hexdigest()}"
 
 
 class _Shared:
@@ -126,8 +139,8 @@ class _Shared:
         return list(map(json.loads, self.values))
 
 
-def _text(found: Mapping[str, _Listed]) -> str:
-    rests, keys, rows = _Shared(), _Shared(), {}
+def _text(found: Mapping[str, ListedRun]) -> str:
+    rests, keys, homes, rows = _Shared(), _Shared(), _Shared(), {}
     for name, listed in found.items():
         run = listed.run
         encoded: dict[str, Any] = codec.encoded(run)
@@ -141,18 +154,21 @@ def _text(found: Mapping[str, _Listed]) -> str:
             keys.place(list(run.inputs)),
             list(run.inputs.values()),
             run.warnings,
+            homes.place(listed.shared),
+            listed.key,
         ]
-    return json.dumps({"rests": rests.all(), "keys": keys.all(), "runs": rows})
+    shared = {"rests": rests.all(), "keys": keys.all(), "homes": homes.all()}
+    return json.dumps({**shared, "runs": rows})
 
 
-def _values(text: bytes) -> dict[str, _Listed]:
+def _values(text: bytes) -> dict[str, ListedRun]:
     read = json.loads(text)
     no_run = {"name": "", "created": "", "verdict": Verdict.CLEAN, "counts": codec.encoded(_NONE)}
     rests = [codec.decoded(Run, {**no_run, **rest}) for rest in read["rests"]]
-    keys = read["keys"]
+    keys, homes = read["keys"], read["homes"]
     found = {}
     for name, row in read["runs"].items():
-        number, time, rest, created, verdict, counts, inputs, values, warnings = row
+        number, time, rest, created, verdict, counts, inputs, values, warnings, home, key = row
         common = rests[rest]
         run = Run(
             name,
@@ -168,5 +184,5 @@ def _values(text: bytes) -> dict[str, _Listed]:
             common.version,
             common.analysis,
         )
-        found[name] = _Listed((number, time), run)
+        found[name] = ListedRun((number, time), run, homes[home], key)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import datetime
@@ -18,7 +18,7 @@ from graphstore.cypher.queries import Dialect, NamedQuery
 from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import LoadedGraph, TargetKeys
 from graphstore.cypher.traversals import longest_path
-from graphstore.embedded.database import ReadDatabase
+from graphstore.embedded.database import ReadDatabase, with_numbers
 from graphstore.embedded.disk import DamagedStoreError
 from graphstore.embedded.engine import give_back
 from graphstore.embedded.entry_facts import (
@@ -48,7 +48,7 @@ from graphstore.embedded.repairs import (
     remove_leftovers,
     set_damaged_aside,
 )
-from graphstore.embedded.run_listing import listed_runs
+from graphstore.embedded.run_listing import ListedRun, listed_runs
 from graphstore.embedded.run_stages import RunStages, graph_keys, graph_stages
 from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.shared_runs import SavingTogether, SharedRuns
@@ -56,7 +56,7 @@ from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
 from graphstore.errors import InputError, NameTakenError
 from graphstore.gc_paused import gc_paused
-from graphstore.model import ModelGraph, Run
+from graphstore.model import ModelGraph, Origin, Run
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
 from graphstore.traverse.arrays import GraphArrays
@@ -116,8 +116,11 @@ class EmbeddedStore(CypherStore):
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        found = listed_runs(self._folder, may_write=not self._read_only)
+        found = [listed.run for listed in self._listed()]
         return sorted(found, key=lambda run: (run.created, run.name))
+
+    def _listed(self) -> list[ListedRun]:
+        return listed_runs(self._folder, may_write=not self._read_only)
 
     def graphs(self) -> list[GraphInfo]:
         """All imported graphs (not those inside runs), oldest first."""
@@ -130,6 +133,22 @@ class EmbeddedStore(CypherStore):
         if entry is None or entry.kind != "runs":
             raise self._unknown_target("run", name)
         return entry_run(entry)
+
+    def origins_of(self, runs: Sequence[str]) -> dict[str, list[Origin]]:
+        """The origins of some runs, by run: a question for each database, not for each run."""
+        wanted = set(runs)
+        together: dict[str, dict[str, str]] = {}
+        for listed in self._listed():
+            if listed.shared is not None and listed.run.name in wanted:
+                together.setdefault(listed.shared, {})[listed.key] = listed.run.name
+        found: dict[str, list[Origin]] = {}
+        for names in together.values():
+            place = self._run_place(next(iter(names.values())))
+            for row in self._rows(place, "origins_of_all", {}):
+                if row["run"] in names:
+                    found[names[row["run"]]] = codec.records_of(Origin, row["origins"])
+        # the others have databases of their own, or were replaced meanwhile
+        return {run: found[run] if run in found else self.origins(run) for run in runs}
 
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
@@ -371,28 +390,3 @@ class EmbeddedStore(CypherStore):
 
 def _holds(entry: Entry, stored: StoredGraph) -> bool:
     return entry_place(entry).content == stored.content and entry.is_unchanged()
-
-
-# A parameter is compared with every row of a table; with a literal, blocks of rows whose least
-# and greatest value exclude it are not read. For a million ops that is a fifth of the time.
-
-_INT64 = 2**63
-
-
-def with_numbers(cypher: str, params: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """*cypher* with the whole numbers of *params* in it, and the other parameters.
-
-    *cypher* is one of our own texts: no text or name in it looks like a parameter.
-    """
-    numbers = {
-        name: value
-        for name, value in params.items()
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _INT64
-    }
-
-    def written(found: re.Match[str]) -> str:
-        name = found.group(1)
-        return str(numbers[name]) if name in numbers else found.group()
-
-    others = {name: value for name, value in params.items() if name not in numbers}
-    return re.sub(r"\$(\w+)", written, cypher), others

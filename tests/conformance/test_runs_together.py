@@ -83,6 +83,22 @@ def test_each_answers_as_if_it_were_alone(together: GraphStore, sample_run, tmp_
                 assert together.query(*asked) == alone.query(*asked)
 
 
+def test_origins_of_all_are_those_of_each(together: GraphStore, sample_run) -> None:
+    """Whatever became of one of them since they were saved."""
+    together.save_run(sample_run("alone"))
+    together.rename(NAMES[0], "other")
+    together.save_run(replace(sample_run(NAMES[0]), origins=()))
+    together.delete(NAMES[2])
+    names = [run.name for run in together.runs()]
+    found = together.origins_of(names)
+    assert found == {name: together.origins(name) for name in names}
+    assert found["other"]
+    assert not found[NAMES[0]]
+    assert together.origins_of(["other"]) == {"other": found["other"]}
+    with pytest.raises(UnknownNameError):
+        together.origins_of([NAMES[2]])
+
+
 @pytest.mark.slow
 def test_one_of_them_is_renamed_replaced_and_deleted(together: GraphStore, sample_run) -> None:
     first, second, third, _ = places(sample_run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphstore.embedded.store import with_numbers
+from graphstore.embedded.database import with_numbers
 
 
 def test_whole_numbers_are_written_and_the_rest_stays_a_parameter() -> None:
