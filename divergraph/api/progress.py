@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from divergraph.jobs.background.own_process import own_progress
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.jobs.stage_times import LOG, TimedStages
+from divergraph.text.loudness import Loudness, loudness
 from divergraph.text.printable import printable
 
 if TYPE_CHECKING:
@@ -56,6 +59,19 @@ class _Bar:
 @contextmanager
 def telling(progress: ProgressOption) -> Iterator[Progress]:
     """The object the work reports its progress to while the block runs."""
+    with _heard_by(progress) as heard:
+        if not LOG.isEnabledFor(logging.INFO):
+            yield heard
+            return
+        stages = TimedStages(heard)
+        try:
+            yield stages
+        finally:
+            stages.end()
+
+
+@contextmanager
+def _heard_by(progress: ProgressOption) -> Iterator[Progress]:
     if progress is True:
         with progress_bar() as bar:
             yield bar
@@ -69,14 +85,16 @@ def telling(progress: ProgressOption) -> Iterator[Progress]:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A bar with rate and time left while the block runs; nothing where nobody would see it.
+    """A bar with rate and time left while the block runs; nothing where nobody would see it, with
+    ``-q``, and with ``-v``, which says more.
 
     The process of a background job tells its job instead.
     """
     if (own := own_progress()) is not None:
         yield own
         return
-    if not sys.stderr.isatty() and "ipykernel" not in sys.modules:
+    is_seen = sys.stderr.isatty() or "ipykernel" in sys.modules
+    if not is_seen or loudness() is not Loudness.USUAL:
         yield NO_PROGRESS
         return
     from rich import progress

@@ -15,7 +15,8 @@ import click
 
 from divergraph.cli.command_table import COMMANDS, SECTIONS
 from divergraph.cli.error_text import error_text, is_unforeseen
-from divergraph.cli.say import say, say_usage
+from divergraph.cli.loudness import with_loudness
+from divergraph.cli.say import say_error, say_usage
 from divergraph.jobs.background.own_process import as_job, own_progress
 from divergraph.outcomes import BAD_INPUT, outcome_of_error
 from divergraph.version import __version__
@@ -79,7 +80,7 @@ class _LazyGroup(click.Group):
             return None
         module = importlib.import_module(f"divergraph.{COMMANDS[cmd_name].module}")
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
-        return command
+        return with_loudness(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -127,6 +128,9 @@ def cli() -> None:
     """Find the op where an accelerator's error starts, and how it spreads."""
 
 
+with_loudness(cli)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with its code."""
     fit_streams()
@@ -148,7 +152,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _tell_failed(error.format_message())
         return BAD_INPUT.exit_code
     except (click.Abort, KeyboardInterrupt):
-        say("stopped", err=True)
+        say_error("stopped")
         return 130
     except Exception as error:
         if is_unforeseen(error) and os.environ.get("DIVERGRAPH_DEBUG"):
@@ -159,7 +163,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fail(text: str) -> None:
-    say(f"divergraph: {text}", err=True)
+    say_error(f"divergraph: {text}")
     _tell_failed(text)
 
 

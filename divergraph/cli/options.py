@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
 from divergraph.api.arguments import precision_names
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.say import say_json
+from divergraph.cli.say import say_json, say_note
+from divergraph.jobs.stage_times import timed
 from divergraph.present.json.shapes import Json, json_text
 from graphstore.contract import GraphStore
 from graphstore.model import GUILTY, SUSPECT, Side
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from divergraph.questions.question import Question
 
 Answer = TypeVar("Answer")
+Row = TypeVar("Row")
+Cut: TypeAlias = Callable[[Answer], tuple[Answer, int]]
+"""Shortens an answer, and says how much of it is left out."""
 DEFAULT_STORE = ".divergraph"
 STORE_VARIABLE = "DIVERGRAPH_STORE"
 
@@ -33,6 +37,13 @@ store_option = click.option(
     f"https://host:8321. Default: ${STORE_VARIABLE}, else ./{DEFAULT_STORE}.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
+
+limit_option = click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="List N at most, and say how many more there are.",
+)
 
 side_option = click.option(
     "--side",
@@ -148,7 +159,9 @@ def opened(given: str | None) -> Iterator[GraphStore]:
     """The store, closed at the end."""
     from graphstore.open_store import open_store
 
-    with open_store(store_url(given)) as store:
+    with timed("opening the store"):
+        store = open_store(store_url(given))
+    with store:
         yield store
 
 
@@ -163,7 +176,9 @@ def opened_to_read(given: str | None) -> Iterator[GraphStore]:
 
     named = store_url(given)
     hint = f"named by --store or {STORE_VARIABLE}; compare and import make one"
-    with open_store(named) if named == DEFAULT_STORE else open_existing(named, hint) as store:
+    with timed("opening the store"):
+        store = open_store(named) if named == DEFAULT_STORE else open_existing(named, hint)
+    with store:
         yield store
 
 
@@ -178,12 +193,42 @@ def print_answer(
     show: Callable[[Answer], object],
     *,
     as_json: bool,
+    cut: Cut[Answer] | None = None,
 ) -> Answer:
-    """Ask *question*, print what was answered, as JSON or by *show*, and return it."""
-    with opened_to_read(store) as opened_store:
+    """Ask *question*, print what was answered, as JSON or by *show*, and return it.
+
+    *cut* leaves of a long answer what ``--limit`` lets through.
+    """
+    with opened_to_read(store) as opened_store, timed("asking the store"):
         answer = question.ask(opened_store)
-    if as_json:
-        print_json(question.json(answer))
-    else:
-        show(answer)
+    shown, more = (answer, 0) if cut is None else cut(answer)
+    print_shown(question, shown, show, as_json=as_json, more=more)
     return answer
+
+
+def print_shown(
+    question: Question[Answer],
+    answer: Answer,
+    show: Callable[[Answer], object],
+    *,
+    as_json: bool,
+    more: int,
+) -> None:
+    """Print *answer*, as JSON or by *show*, and that there is *more* of it than is shown."""
+    with timed("writing the answer"):
+        if as_json:
+            print_json(question.json(answer))
+        else:
+            show(answer)
+    say_more(more)
+
+
+def first_rows(limit: int | None) -> Cut[Sequence[Row]]:
+    """Lets through the first *limit* rows."""
+    return lambda rows: (rows[:limit], len(rows[limit:]) if limit else 0)
+
+
+def say_more(more: int) -> None:
+    """Say, if it is so, that there is more than --limit let through."""
+    if more:
+        say_note(f"{more} more: not listed because of --limit")

@@ -4,22 +4,37 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from io import StringIO
 
 import click
 
 from divergraph.jobs.background.own_process import own_progress
+from divergraph.text.loudness import Loudness, loudness
 from divergraph.text.printable import printable, printable_json
 
 
-def say(line: str = "", *, err: bool = False, bold: bool = False) -> None:
-    """Print one *line*; what a terminal would obey in it, line ends too, is shown as an escape.
+def say(line: str = "", *, bold: bool = False) -> None:
+    """Print one *line* of the answer; what a terminal would obey in it, line ends too, is shown as
+    an escape."""
+    _print(line, err=False, bold=bold)
 
-    A full disk or a reader that went away ends the work only if the answer, on standard output,
-    is lost: what goes to standard error accompanies it, and nowhere is left to complain.
-    """
+
+def say_beside(line: str, *, bold: bool = False) -> None:
+    """Print one *line* that accompanies the answer, on standard error; with ``-q`` nothing."""
+    if loudness() is not Loudness.QUIET:
+        _print(line, err=True, bold=bold)
+
+
+def say_error(line: str, *, bold: bool = False) -> None:
+    """Print one *line* on standard error, of what went wrong."""
+    _print(line, err=True, bold=bold)
+
+
+def _print(line: str, *, err: bool, bold: bool = False) -> None:
+    """A full disk or a reader that went away ends the work only if the answer, on standard output,
+    is lost: what goes to standard error accompanies it, and nowhere is left to complain."""
     shown = printable(line)
     with suppress(OSError) if err else nullcontext():
         click.echo(click.style(shown, bold=True) if bold else shown, err=err)
@@ -27,14 +42,15 @@ def say(line: str = "", *, err: bool = False, bold: bool = False) -> None:
 
 def say_note(text: str) -> None:
     """Say on standard error what should be known of the answer; a job lists it, too."""
-    say(f"note: {text}", err=True)
+    say_beside(f"note: {text}")
     if (own := own_progress()) is not None:
         own.problem(text)
 
 
 def say_doubt(text: str) -> None:
-    """Say in bold, before whatever else there is to say, why the answer may mean nothing."""
-    say(f"doubt: {text}", err=True, bold=True)
+    """Say in bold, before whatever else there is to say, why the answer may mean nothing: with
+    ``-q``, too."""
+    say_error(f"doubt: {text}", bold=True)
     if (own := own_progress()) is not None:
         own.problem(f"doubt: {text}")
 
@@ -53,15 +69,15 @@ def say_each(lines: Iterable[str]) -> None:
 
 def ring() -> None:
     """Ring the bell of the terminal, where there is one."""
-    if sys.stderr.isatty():
+    if sys.stderr.isatty() and loudness() is not Loudness.QUIET:
         with suppress(OSError):
             click.echo("\a", nl=False, err=True)
 
 
-def say_lines(text: str, *, err: bool = False) -> None:
+def say_lines(text: str, tell: Callable[[str], None] = say) -> None:
     """Print *text*, several lines in which no name can hold a line end."""
     for line in text.removesuffix("\n").split("\n"):
-        say(line, err=err)
+        tell(line)
 
 
 def say_cells(cells: Iterable[str]) -> None:
@@ -79,4 +95,4 @@ def say_usage(error: click.ClickException) -> None:
     """Print what Click says of a command line, which may quote anything."""
     said = StringIO()
     error.show(said)
-    say_lines(said.getvalue().expandtabs(2), err=True)
+    say_lines(said.getvalue().expandtabs(2), say_error)

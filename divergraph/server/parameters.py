@@ -39,10 +39,11 @@ def is_required(kind: type, name: str) -> bool:
 
 
 def public_name(param: click.Parameter) -> str:
-    """What *param* is called in a URL: as on the command line, without dashes in front."""
+    """What *param* is called in a URL: as on the command line, by the last of its long names."""
     if isinstance(param, click.Argument):
         return str(param.name)
-    return max(param.opts, key=len).lstrip("-")
+    *_, name = (each for each in param.opts if each.startswith("--"))
+    return name.removeprefix("--")
 
 
 _ARGUMENTS = {

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, packs_option, print_json, store_url
-from divergraph.cli.say import say
+from divergraph.cli.say import say_beside
 from divergraph.jobs.background.shelf import store_key
 from divergraph.server.login.commands import ServerFiles, share_command, token_command
 from divergraph.server.settings import UPLOADS, ServerSettings, is_loopback, limits_of
@@ -129,7 +129,7 @@ def serve_command(
         if as_json:
             print_json({"url": url, "store": settings.store})
         else:
-            say(f"serving {settings.store} at {url}; Ctrl-C ends it", err=True)
+            say_beside(f"serving {settings.store} at {url}; Ctrl-C ends it")
 
     serve(settings, listening)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 
+from divergraph.cli.loudness import is_loudness
 from divergraph.cli.main import cli
 from divergraph.present.schema import answers, commands, fields_of
 from divergraph.text.words import REASON_WORDS
@@ -29,10 +30,17 @@ FOLDER = Path(__file__).resolve().parent
 WIDTH = 100
 
 
+_OF_ALL = (
+    "Every command also takes `-h`, `-q` (the answer and errors only, no `note:`) and `-v` (what",
+    "takes how long, on standard error: records of the logger `divergraph.stages`). `-o` is always",
+    "the file or folder to write. Exit codes: 0 nothing diverged, 1 diverged, 2 bad usage or",
+    "input, 3 trouble on this machine, 130 stopped.",
+)
+
+
 def commands_page() -> str:
     """Every command with its help, as ``--help`` prints it."""
-    lines = ["# Commands", "", "Every command also takes `-h`. Exit codes: 0 nothing diverged, 1"]
-    lines += ["diverged, 2 bad usage or input, 3 trouble on this machine, 130 stopped.", ""]
+    lines = ["# Commands", "", *_OF_ALL, ""]
     for name in cli.list_commands(click.Context(cli)):
         command = cli.get_command(click.Context(cli), name)
         assert command is not None
@@ -43,7 +51,8 @@ def commands_page() -> str:
 
 def _command(words: str, command: click.Command) -> Iterator[str]:
     """Not as ``--help`` lays it out: that changes with click's versions."""
-    options = [each for each in command.params if isinstance(each, click.Option)]
+    own = [each for each in command.params if not is_loudness(each)]
+    options = [each for each in own if isinstance(each, click.Option)]
     arguments = [each for each in command.params if isinstance(each, click.Argument)]
     given = "".join(f" {each.name.upper()}{'…' * (each.nargs < 0)}" for each in arguments)
     yield f"    divergraph {words}{' [OPTIONS]' if options else ''}{given}"

@@ -50,7 +50,7 @@ def files(lenet: Path, side: str) -> Path:
 def words(lenet: Path, folder: Path, store: Path, *more: str) -> list[str]:
     sides = ["--golden", lenet / "model.ckpt.meta", "--golden-dump", lenet / "golden"]
     sides += ["--device", lenet / "npu_clean" / "graph", "--method", "thresholds"]
-    return list(map(str, ["watch", folder, *sides, "--store", store, "--quiet", "0.3", *more]))
+    return list(map(str, ["watch", folder, *sides, "--store", store, "--settle", "0.3", *more]))
 
 
 @pytest.mark.slow

@@ -91,6 +91,18 @@ def test_names_of_bin_and_msnpy_without_a_layout(divergraph, dump, tmp_path, sta
     assert names(tmp_path / "ms") == [f"Conv2D.conv.7.3.{stamp}.output.0.NC1HWC0.npy"]
 
 
+def test_o_is_where_to_write_as_everywhere_and_a_number_is_what_msaccucmp_means(
+    divergraph, dump, tmp_path
+):
+    assert divergraph("convert", "-d", dump, "-o", tmp_path / "out").code == 0
+    assert f"{dump.name}.input.0.npy" in names(tmp_path / "out")
+    old = divergraph("convert", "-d", dump, "-out", tmp_path / "old", "-o", "0")
+    assert "read as --output-tensor 0" in old.err
+    assert names(tmp_path / "old") == [f"{dump.name}.output.0.npy"]
+    twice = divergraph("convert", "-d", dump, "-out", tmp_path / "old", "-o", tmp_path / "out")
+    assert "both say where to write" in twice.err
+
+
 def test_the_long_options_mean_the_same(divergraph, dump, tmp_path):
     out = tmp_path / "out"
     done = divergraph(

@@ -84,7 +84,7 @@ def watching(settings: ServerSettings, more: dict[str, object]) -> dict[str, obj
 
 @pytest.mark.slow
 def test_a_growing_folder_is_watched(own: httpx.Client, settings: ServerSettings) -> None:
-    asked = own.post("/v1/jobs", json=watching(settings, {"quiet": 0.1, "until-guilty": True}))
+    asked = own.post("/v1/jobs", json=watching(settings, {"settle": 0.1, "until-guilty": True}))
     assert asked.status_code == 202, asked.text
     found = until_over(own, asked.json()["id"])
     assert (found["state"], found["exit_code"]) == ("ended", 1), found

@@ -93,5 +93,5 @@ FORMS: Mapping[str, FormPlan] = {
     ),
     "export": FormPlan({"The run": ("run", "output", "side")}),
 }
-UNSHOWN = ("store", "as_json")
-"""The store is the one on screen, and nobody reads a job's JSON."""
+UNSHOWN = ("store", "as_json", "is_quiet", "is_verbose")
+"""The store is the one on screen, and nobody reads what a job prints."""

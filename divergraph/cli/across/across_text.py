@@ -11,11 +11,9 @@ from divergraph.ask.sentences import names, times
 from divergraph.cli.say import say, say_note
 from divergraph.text.words import counted
 
-_SHOWN = 10
 
-
-def show_changes(changes: RunChanges) -> None:
-    """The changes by kind, regressions first."""
+def show_changes(changes: RunChanges, most: int) -> None:
+    """The changes by kind, regressions first; *most* of each."""
     say(
         f"{changes.old.name} -> {changes.new.name}: "
         f"{counted(changes.matched, 'original tensor')} in both runs",
@@ -29,15 +27,15 @@ def show_changes(changes: RunChanges) -> None:
     for kind, found in groupby(changes.changes, key=lambda change: change.kind):
         items = list(found)
         say(f"{kind.value}: {counted(len(items), 'op')}")
-        for change in items[:_SHOWN]:
+        for change in items[:most]:
             say(f"  {change.sentence}")
             moved = change.old_op is not None and change.old_op != change.op
             if moved and change.op is not None:
                 say(f"      called {change.old_op} in {changes.old.name}")
             if change.regrouped:
                 say("      ops are fused or measured together differently than before")
-        if len(items) > _SHOWN:
-            say(f"  and {len(items) - _SHOWN} more; --json lists all")
+        if len(items) > most:
+            say(f"  and {len(items) - most} more; --limit shows them")
     if not changes.changes:
         say("no op changed")
     for note in changes.notes:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
-from divergraph.cli.numbers import FiniteRange
+from divergraph.cli.across.times_option import times_option
 from divergraph.cli.options import common, print_answer
 from divergraph.outcomes import DIVERGED, FINE
 
@@ -12,15 +14,19 @@ from divergraph.outcomes import DIVERGED, FINE
 @click.command("compare-runs")
 @click.argument("old")
 @click.argument("new")
+@times_option
 @click.option(
-    "--times",
-    type=FiniteRange(min=1, min_open=True),
-    default=2.0,
+    "--limit",
+    type=click.IntRange(min=1),
+    default=10,
     show_default=True,
-    help="Errors that changed by less than this factor are the same.",
+    metavar="N",
+    help="Show N ops of each kind at most; --json lists all.",
 )
 @common
-def compare_runs_command(old: str, new: str, times: float, store: str | None, as_json: bool) -> int:
+def compare_runs_command(
+    old: str, new: str, times: float, limit: int, store: str | None, as_json: bool
+) -> int:
     """Say which ops make more error of their own in run NEW than in run OLD, and which less.
 
     Ops are matched by the originals they stand for, so names and fusion may differ: runs of
@@ -33,6 +39,7 @@ def compare_runs_command(old: str, new: str, times: float, store: str | None, as
     from divergraph.questions.propagation import ChangesQuestion
 
     question = ChangesQuestion(old, new, times)
-    changes = print_answer(question, store, show_changes, as_json=as_json)
+    show = partial(show_changes, most=limit)
+    changes = print_answer(question, store, show, as_json=as_json)
     worse = any(change.newly_guilty for change in changes.changes)
     return (DIVERGED if worse else FINE).exit_code

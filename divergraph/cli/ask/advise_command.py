@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened_to_read, print_json
-from divergraph.cli.say import say, say_lines
+from divergraph.cli.say import say_beside, say_lines
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 
 
@@ -15,6 +15,7 @@ from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 @click.argument("run")
 @click.option(
     "-o",
+    "--output",
     "folder",
     type=click.Path(path_type=Path),
     metavar="DIR",
@@ -44,7 +45,7 @@ def advise_command(run: str, folder: Path | None, store: str | None, as_json: bo
     else:
         say_lines("\n".join(summary(finding) for finding in advice.findings))
         if written is not None:
-            say(f"written to {written}", err=True)
+            say_beside(f"written to {written}")
     if advice.first.label == NOT_COMPARED:
         return NOTHING_COMPARED.exit_code
     return (FINE if advice.quiet else DIVERGED).exit_code

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened_to_read, print_json
-from divergraph.cli.say import say, say_note
+from divergraph.cli.say import say, say_beside, say_note
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     help="The most ops to list, and to keep exact.",
 )
 @click.option(
+    "--output-tensor",
     "--output",
     "outputs",
     multiple=True,
@@ -125,7 +126,7 @@ def _write(path: Path, lines: Sequence[str]) -> None:
 
     with whole_file(path) as place:
         place.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    say(f"{counted(len(lines), 'name')} written to {path}", err=True)
+    say_beside(f"{counted(len(lines), 'name')} written to {path}")
 
 
 _OUTPUTS = 3

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened_to_read, print_json, side_option
-from divergraph.cli.say import say
+from divergraph.cli.say import say_beside
 from graphstore.model import Side
 
 
@@ -32,4 +32,4 @@ def export_command(run: str, output: Path, side: str, store: str | None, as_json
     if as_json:
         print_json({"run": run, "path": str(output)})
     else:
-        say(f"wrote {output}", err=True)
+        say_beside(f"wrote {output}")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_answer, print_json, side_option
-from divergraph.cli.say import say, say_note
+from divergraph.cli.options import (
+    common,
+    limit_option,
+    opened_to_read,
+    print_answer,
+    print_json,
+    print_shown,
+    side_option,
+)
+from divergraph.cli.say import say_beside, say_note
 from divergraph.cli.text import show_rows, show_runs
+from divergraph.jobs.stage_times import timed
 from graphstore.model import Side
 
 ORDERS = ("topo", "op", "type", "state", "cos", "max", "rel", "gain", "role", "susp", "intro")
@@ -14,17 +25,25 @@ ORDERS = ("topo", "op", "type", "state", "cos", "max", "rel", "gain", "role", "s
 
 
 @click.command("runs")
+@limit_option
 @common
-def runs_command(store: str | None, as_json: bool) -> None:
-    """List the runs and imported graphs of the store, oldest first."""
+def runs_command(limit: int | None, store: str | None, as_json: bool) -> None:
+    """List the runs and imported graphs of the store, oldest first; with --limit the newest."""
     from divergraph.questions.listings import Entries, EntriesQuestion
 
     def show(found: Entries) -> None:
         if not found.runs and not found.graphs:
-            say("the store is empty; `divergraph demo` makes a first run", err=True)
+            say_beside("the store is empty; `divergraph demo` makes a first run")
         show_runs(found.runs, found.graphs, found.standings)
 
-    print_answer(EntriesQuestion(), store, show, as_json=as_json)
+    def newest(found: Entries) -> tuple[Entries, int]:
+        if limit is None:
+            return found, 0
+        runs, graphs = found.runs[-limit:], found.graphs[-limit:]
+        more = len(found.runs) + len(found.graphs) - len(runs) - len(graphs)
+        return replace(found, runs=runs, graphs=graphs), more
+
+    print_answer(EntriesQuestion(), store, show, as_json=as_json, cut=newest)
 
 
 @click.command("ops")
@@ -40,7 +59,7 @@ def runs_command(store: str | None, as_json: bool) -> None:
     metavar="[-]COLUMN",
     help=f"By {', '.join(ORDERS)}: the worst first; with a dash, the best.",
 )
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List N ops at most.")
+@limit_option
 @click.option("--after", metavar="OP", help="List those behind this op only: the next page.")
 @common
 def ops_command(
@@ -67,8 +86,12 @@ def ops_command(
     """
     from divergraph.questions.listings import OpsQuestion
 
-    question = OpsQuestion(run, where, Side(side), order, after, limit)
-    print_answer(question, store, show_rows, as_json=as_json)
+    question = OpsQuestion(run, where, Side(side), order, after)
+    with opened_to_read(store) as opened_store, timed("asking the store"):
+        columns, numbers = question.numbers(opened_store)
+        rows = question.rows(opened_store, columns, numbers[:limit])
+    more = len(numbers) - len(rows)
+    print_shown(question, rows, show_rows, as_json=as_json, more=more)
 
 
 @click.command("delete")
@@ -84,6 +107,6 @@ def delete_command(name: str, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json(deleted_answer(name, gone))
         return
-    say(f"deleted {name}", err=True)
+    say_beside(f"deleted {name}")
     if gone is not None:
         say_note(f"it was the baseline of {gone.model}, which has none now")

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, print_answer
+from divergraph.cli.options import common, limit_option, print_answer
 from graphstore.model import SPLIT_ORDERS
+
+if TYPE_CHECKING:
+    from divergraph.ask.role_table import RoleTable
 
 
 @click.command("origins")
@@ -85,9 +90,10 @@ def trace_command(
 @click.option(
     "--sort", "order", type=click.Choice(["topo", *SPLIT_ORDERS]), default="topo", show_default=True
 )
+@limit_option
 @common
 def roles_command(
-    run: str, where: str | None, order: str, store: str | None, as_json: bool
+    run: str, where: str | None, order: str, limit: int | None, store: str | None, as_json: bool
 ) -> None:
     """Say what each op of RUN does to the error.
 
@@ -101,4 +107,9 @@ def roles_command(
     from divergraph.cli.ask.propagation_text import show_roles
     from divergraph.questions.propagation import RolesQuestion
 
-    print_answer(RolesQuestion(run, where, order), store, show_roles, as_json=as_json)
+    def cut(table: RoleTable) -> tuple[RoleTable, int]:
+        rows = table.rows[:limit]
+        return replace(table, rows=rows), len(table.rows) - len(rows)
+
+    question = RolesQuestion(run, where, order)
+    print_answer(question, store, show_roles, as_json=as_json, cut=cut)

@@ -21,7 +21,7 @@ from divergraph.cli.options import (
     print_json,
     store_url,
 )
-from divergraph.cli.say import say, say_cells, say_lines, say_note
+from divergraph.cli.say import say, say_beside, say_cells, say_error, say_lines, say_note
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
 from divergraph.questions.cypher import NamedQueriesQuestion, PlanQuestion, RowsQuestion
@@ -129,7 +129,7 @@ def _show_rows(result: QueryResult) -> None:
     for row in result.rows:
         say_cells(map(cell_text, row))
     if result.truncated:
-        say(f"the first {counted(len(result.rows), 'row')}; --limit gives more", err=True)
+        say_beside(f"the first {counted(len(result.rows), 'row')}; --limit gives more")
 
 
 def _point_at(cypher: str, position: int | None) -> None:
@@ -140,8 +140,8 @@ def _point_at(cypher: str, position: int | None) -> None:
     start = before.rfind("\n") + 1
     end = cypher.find("\n", position)
     line = cypher[start : None if end < 0 else end].expandtabs(1)
-    say(line, err=True)
-    say(f"{' ' * (position - start)}^", err=True)
+    say_error(line)
+    say_error(f"{' ' * (position - start)}^")
 
 
 def _parameter(text: str) -> tuple[str, str]:
@@ -189,7 +189,7 @@ def _check_pack(pack: str, store: str, *, as_json: bool) -> int:
     for fault in faults:
         say(f"{fault.place}: {fault.query} {fault.said} ({fault.store})")
     if not faults:
-        say("every query does what its file says", err=True)
+        say_beside("every query does what its file says")
     return 1 if faults else 0
 
 
@@ -214,7 +214,7 @@ def stoppable(work: Callable[[Cancellation], _T]) -> _T:
         except KeyboardInterrupt:
             cancellation.cancel()
             if wait([done], _PATIENCE_SECONDS).not_done:
-                say("stopped", err=True)
+                say_error("stopped")
                 os._exit(_STOPPED)
             raise
         return done.result()
@@ -223,5 +223,5 @@ def stoppable(work: Callable[[Cancellation], _T]) -> _T:
 def _give_up(cancellation: Cancellation) -> None:
     """End the process if the engine does not end a query whose time is over."""
     if cancellation.stuck is not None:
-        say(f"divergraph: {cancellation.stuck}", err=True)
+        say_error(f"divergraph: {cancellation.stuck}")
         os._exit(outcome_of_error(cancellation.stuck).exit_code)

@@ -8,7 +8,7 @@ import click
 
 from divergraph.cli.ask.report_options import report_options, report_places
 from divergraph.cli.options import common, opened_to_read, print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say_beside
 from divergraph.present.json.shapes import Json
 from graphstore.errors import InputError
 
@@ -45,4 +45,4 @@ def report_command(
         print_json({"run": run, "files": files})
         return
     for path in places.files:
-        say(f"wrote {path}", err=True)
+        say_beside(f"wrote {path}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 import click
 
-from divergraph.cli.options import common, print_answer
-from divergraph.cli.say import say
+from divergraph.ask.answers import UnmatchedOps
+from divergraph.cli.options import common, first_rows, limit_option, print_answer
+from divergraph.cli.say import say_beside
 from divergraph.cli.text import show_links, show_rows, show_unmatched
 from graphstore.op_row import OpRow
 
@@ -17,9 +19,15 @@ from graphstore.op_row import OpRow
 @click.argument("run")
 @click.argument("op", required=False)
 @click.option("--unmatched", "is_unmatched", is_flag=True, help="List the ops without any.")
+@limit_option
 @common
 def lineage_command(
-    run: str, op: str | None, is_unmatched: bool, store: str | None, as_json: bool
+    run: str,
+    op: str | None,
+    is_unmatched: bool,
+    limit: int | None,
+    store: str | None,
+    as_json: bool,
 ) -> None:
     """Show which originals a device op was made of, or where an original went.
 
@@ -32,23 +40,35 @@ def lineage_command(
     if is_unmatched == (op is not None):
         raise click.UsageError("give either an op or --unmatched")
     if op is None:
-        print_answer(UnmatchedQuestion(run), store, show_unmatched, as_json=as_json)
+
+        def cut(found: UnmatchedOps) -> tuple[UnmatchedOps, int]:
+            device, golden = found.device[:limit], found.golden[:limit]
+            more = len(found.device) + len(found.golden) - len(device) - len(golden)
+            return replace(found, device=device, golden=golden), more
+
+        print_answer(UnmatchedQuestion(run), store, show_unmatched, as_json=as_json, cut=cut)
     else:
-        print_answer(LineageQuestion(run, op), store, partial(show_links, op), as_json=as_json)
+        show = partial(show_links, op)
+        question = LineageQuestion(run, op)
+        print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))
 
 
 @click.command("between")
 @click.argument("run")
 @click.argument("start")
 @click.argument("end")
+@limit_option
 @common
-def between_command(run: str, start: str, end: str, store: str | None, as_json: bool) -> None:
+def between_command(
+    run: str, start: str, end: str, limit: int | None, store: str | None, as_json: bool
+) -> None:
     """List the ops on any path from START to END, both included, as `ops` does."""
     from divergraph.questions.listings import BetweenQuestion
 
     def show(rows: Sequence[OpRow]) -> None:
         if not rows:
-            say(f"no path leads from {start} to {end}", err=True)
+            say_beside(f"no path leads from {start} to {end}")
         show_rows(rows)
 
-    print_answer(BetweenQuestion(run, start, end), store, show, as_json=as_json)
+    question = BetweenQuestion(run, start, end)
+    print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))

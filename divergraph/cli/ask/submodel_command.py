@@ -10,7 +10,7 @@ import click
 
 from divergraph.cli.ask.model_options import model_options, opened_parts
 from divergraph.cli.options import common, print_json
-from divergraph.cli.say import say, say_note
+from divergraph.cli.say import say, say_error, say_note
 from divergraph.jobs.progress import FindingListener, Progress
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.printable import printable
@@ -126,11 +126,11 @@ def _show(found: Submodel, *, dumped: bool) -> None:
     """Print the part; where nothing was *dumped* at all, no tensor says so of itself."""
     part, verdict = found.selection, found.check
     for refusal in part.refused:
-        say(f"refused: {refusal.sentence}", err=True)
+        say_error(f"refused: {refusal.sentence}")
         if refusal.starts or refusal.ends:
             offer = [f"--start {op}" for op in refusal.starts[:_SHOWN]]
             offer += [f"--end {op}" for op in refusal.ends[:_SHOWN]]
-            say(f"  nearest that may be cut: {' '.join(offer)}", err=True)
+            say_error(f"  nearest that may be cut: {' '.join(offer)}")
     if part.chosen:
         say(f"{counted(len(part.chosen), 'op')}, {counted(len(part.weights), 'weight')}")
         for what, tensors in (("in ", part.inputs), ("out", part.outputs)):

@@ -26,8 +26,22 @@ _ROWS, _BAR = 16, 40
 @click.command("tensor")
 @click.argument("run", metavar="RUN|FILE")
 @click.argument("op", required=False)
-@click.option("--output", type=click.IntRange(min=0), help="Its output N; default: 0.", metavar="N")
-@click.option("--input", "input_", type=click.IntRange(min=0), help="Its input N.", metavar="N")
+@click.option(
+    "--output-number",
+    "--output",
+    "output",
+    type=click.IntRange(min=0),
+    help="Its output N; default: 0.",
+    metavar="N",
+)
+@click.option(
+    "--input-number",
+    "--input",
+    "input_",
+    type=click.IntRange(min=0),
+    help="Its input N.",
+    metavar="N",
+)
 @click.option(
     "--top",
     type=click.IntRange(0, 10_000),
@@ -87,13 +101,13 @@ def tensor_command(
     of_file, of_run = (txt, dtype, shape), (output, input_, at, bins)
     if op is None:
         if any(option is not None for option in of_run):
-            raise click.UsageError("--output, --input, --at and --bins need a RUN and an OP")
+            raise click.UsageError("the numbers, --at and --bins need a RUN and an OP")
         _look_at_file(Path(run), top, txt, dtype, shape, as_json=as_json)
         return
     if any(option is not None for option in of_file):
         raise click.UsageError("--txt, --dtype and --shape need a FILE, and no OP")
     if output is not None and input_ is not None:
-        raise click.UsageError("give --output or --input, not both")
+        raise click.UsageError("give --output-number or --input-number, not both")
     if at is not None and bins is not None:
         raise click.UsageError("give --at or --bins, not both")
     if at is not None:

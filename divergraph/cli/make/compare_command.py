@@ -16,7 +16,7 @@ from divergraph.cli.options import (
     root_cause_options,
     store_url,
 )
-from divergraph.cli.say import say, say_doubt, say_note, tell_kept
+from divergraph.cli.say import say_beside, say_doubt, say_error, say_note, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.present.json.shapes import run_json
@@ -196,8 +196,6 @@ def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) 
         show_run(data.run, data.origins, data.comparisons)
     if kept:
         tell_kept(data.run.name)
-        say(f"kept as {data.run.name} in {store}", err=True)
+        say_beside(f"kept as {data.run.name} in {store}")
     else:
-        say(
-            "divergraph: nothing could be compared, so nothing was kept (see the reasons)", err=True
-        )
+        say_error("divergraph: nothing could be compared, so nothing was kept (see the reasons)")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from divergraph.api.compare import CompareOptions, compare_many, compare_own_part
 from divergraph.cli.options import opened, print_json, store_url
-from divergraph.cli.say import say, tell_kept
+from divergraph.cli.say import say, say_beside, tell_kept
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
 from divergraph.present.json.shapes import Json, record_json
 from graphstore.model import Verdict
@@ -52,7 +52,7 @@ def compare_places(
     else:
         _show(result)
     kept = sum(run.kept for run in result.runs)
-    say(f"kept {kept} runs {result.name}.* in {store_url(store)}", err=True)
+    say_beside(f"kept {kept} runs {result.name}.* in {store_url(store)}")
     failed = any(run.problem for run in result.runs)
     if failed and result.verdict is not Verdict.DIVERGED:
         return BAD_INPUT.exit_code

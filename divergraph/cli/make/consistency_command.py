@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_beside
 from divergraph.outcomes import DIVERGED, FINE
 from divergraph.text.words import counted
 from graphstore.errors import InputError
@@ -112,4 +112,4 @@ def _show(report: ConsistencyReport, *, twice: bool) -> None:
         said += f" ({report.inputs_skipped} could not be)"
     if twice:
         said += f", {counted(report.repeated, 'output')} in both dumps, {report.differing} differ"
-    say(said, err=True)
+    say_beside(said)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from divergraph.cli.options import opened, print_json
-from divergraph.cli.say import say, say_note
+from divergraph.cli.say import say, say_beside, say_error, say_note
 from divergraph.outcomes import BAD_INPUT, DISK_TROUBLE
 from divergraph.text.words import counted
 from graphstore.errors import InputError, UnknownNameError
@@ -28,8 +28,12 @@ _PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".pr
 @click.argument("graph", required=False)
 @click.option("-d", "--dump_file", "dumps", metavar="PATH", help="Dump file, folder, or a,b,c.")
 @click.option(
-    "-out", "--output", "out", metavar="DIR|FILE", help="Where to write; a folder for dumps."
+    "-o",
+    "short",
+    metavar="DIR|FILE",
+    help="Where to write; a folder for dumps. A bare number is msaccucmp's --output-tensor.",
 )
+@click.option("-out", "--output", "out", metavar="DIR|FILE", help="The same.")
 @click.option(
     "-t",
     "--type",
@@ -41,6 +45,7 @@ _PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".pr
 @click.option("-s", "--shape", metavar="1,3,8,8", help="Their shape then, if the dump has none.")
 @click.option(
     "-i",
+    "--input-tensor",
     "--input_tensor",
     "number_in",
     type=click.IntRange(0),
@@ -48,7 +53,7 @@ _PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".pr
     help="Only this input.",
 )
 @click.option(
-    "-o",
+    "--output-tensor",
     "--output_tensor",
     "number_out",
     type=click.IntRange(0),
@@ -69,6 +74,7 @@ _PATH_ENDINGS = (".om", ".onnx", ".pb", ".pbtxt", ".txt", ".json", ".meta", ".pr
 def convert_command(
     graph: str | None,
     dumps: str | None,
+    short: str | None,
     out: str | None,
     form: str | None,
     layout: str | None,
@@ -82,9 +88,9 @@ def convert_command(
     """Write dumps as arrays, or GRAPH in another tool's format.
 
     \b
-    divergraph convert -d DUMP -out DIR -t npy|bin|txt|msnpy
-        [-f LAYOUT [-s SHAPE]] [-i N] [-o N]
-    divergraph convert GRAPH -out FILE|DIR
+    divergraph convert -d DUMP -o DIR -t npy|bin|txt|msnpy
+        [-f LAYOUT [-s SHAPE]] [--input-tensor N] [--output-tensor N]
+    divergraph convert GRAPH -o FILE|DIR
         -t json|ge_proto|onnx-json|dot|graphml|model-explorer
 
     GRAPH is a graph file, or else a run or graph of the store.
@@ -92,8 +98,15 @@ def convert_command(
     if (graph is None) is (dumps is None):
         what = "nothing to convert" if graph is None else "a graph and dumps at once"
         raise InputError(what, hint="give -d with dump files; or a graph's file, a run or a graph")
+    if short is not None and dumps is not None and short.isdecimal() and number_out is None:
+        say_note(f"-o {short} is read as --output-tensor {short}, as msaccucmp does")
+        number_out = int(short)
+    elif short is not None:
+        if out is not None:
+            raise click.UsageError("-o and -out both say where to write")
+        out = short
     if graph is not None:
-        given = {"-f": layout, "-s": shape, "-i": number_in, "-o": number_out}
+        given = {"-f": layout, "-s": shape, "-i": number_in, "--output-tensor": number_out}
         wrong = [option for option, value in given.items() if value is not None]
         if wrong:
             raise InputError(f"{wrong[0]} is for dumps", hint="dumps are given with -d")
@@ -149,7 +162,7 @@ def _graph(
         what = "say what to write with -t" if form is None else f"-t {form} is for dumps"
         raise InputError(what, hint=f"graphs become {', '.join(_OF_GRAPHS)}; dumps need -d")
     if out is None:
-        raise InputError("say where to write with -out", hint="a file, or a folder")
+        raise InputError("say where to write with -o", hint="a file, or a folder")
     wanted = cast("GraphForm", form)
     if store is None and side is None and (os.path.lexists(graph) or not _may_be_a_name(graph)):
         return convert(graph, out, wanted)
@@ -183,7 +196,7 @@ def _tell_graph(graph: str, form: str, converted: GraphConverted, as_json: bool)
     for note in converted.notes:
         say_note(note)
     for path in converted.written:
-        say(f"wrote {path}", err=True)
+        say_beside(f"wrote {path}")
 
 
 def _tell_dumps(result: DumpsConverted, as_json: bool) -> None:
@@ -200,7 +213,7 @@ def _tell_dumps(result: DumpsConverted, as_json: bool) -> None:
         files = counted(result.files, "dump file")
         say(f"{result.folder}: {counted(len(result.written), 'file')} of {files}")
     for path, why in result.failed[:_FAILURES_SHOWN]:
-        say(f"not converted: {path}: {' '.join(why.split())}", err=True)
+        say_error(f"not converted: {path}: {' '.join(why.split())}")
     more = len(result.failed) - _FAILURES_SHOWN
     if more > 0:
-        say(f"and {more} more, see convert_failed_file_list.txt", err=True)
+        say_error(f"and {more} more, see convert_failed_file_list.txt")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import print_json
+from divergraph.cli.options import limit_option, print_json, say_more
 from divergraph.cli.say import say
 from divergraph.present.json.found import dump_json
 from divergraph.present.json.shapes import Json
@@ -17,8 +17,9 @@ _COLUMNS = ("time", "rank", "model", "model_id", "step", "kind", "files")
 
 @click.command("dumps")
 @click.argument("path", type=click.Path(path_type=Path, readable=False))
+@limit_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
-def dumps_command(path: Path, as_json: bool) -> None:
+def dumps_command(path: Path, limit: int | None, as_json: bool) -> None:
     """List the dumps at or below PATH: of which times, ranks, models and steps.
 
     What is listed here `compare` takes as --golden-dump or --device-dump; --time, --rank,
@@ -33,12 +34,13 @@ def dumps_command(path: Path, as_json: bool) -> None:
             where=str(path),
             hint="docs/reference/dumps.md lists every kind",
         )
-    rows = [dump_json(dump) for dump in found]
+    rows = [dump_json(dump) for dump in found[:limit]]
     if as_json:
         listed: list[Json] = [dict(row) for row in rows]
         print_json({"dumps": listed})
     else:
         _show(rows, path)
+    say_more(len(found) - len(rows))
 
 
 def _show(rows: list[dict[str, Json]], root: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.say import say, say_note, tell_kept
+from divergraph.cli.say import say, say_beside, say_note, tell_kept
 from divergraph.present.json.shapes import import_json
 from divergraph.text.words import counted
 
@@ -76,4 +76,4 @@ def import_command(
         f"{counted(info.subgraphs, 'sub-graph')}, {counted(info.fused_ops, 'fused op')}"
     )
     if unchanged:
-        say(f"{info.name}: already there, unchanged", err=True)
+        say_beside(f"{info.name}: already there, unchanged")

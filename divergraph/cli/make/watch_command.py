@@ -18,7 +18,7 @@ from divergraph.cli.options import (
     root_cause_options,
     store_url,
 )
-from divergraph.cli.say import ring, say, say_note, tell_kept
+from divergraph.cli.say import ring, say, say_beside, say_error, say_note, tell_kept
 from divergraph.present.json.shapes import Json
 
 if TYPE_CHECKING:
@@ -44,7 +44,8 @@ _QUIET = 5.0
     help="Runs are called NAME and the place of their dump.",
 )
 @click.option(
-    "--quiet",
+    "--settle",
+    "quiet",
     type=_seconds,
     default=_QUIET,
     show_default=True,
@@ -90,10 +91,10 @@ def watch_command(
             progress=True,
             **judging,
         )
-        say(f"watching {folder}; Ctrl-C ends it", err=True)
+        say_beside(f"watching {folder}; Ctrl-C ends it")
         found = _followed(dumps, until_guilty=until_guilty, as_json=as_json)
     kept = sum(dump.kept for dump in found)
-    say(f"kept {kept} runs {name}.* in {store_url(store)}", err=True)
+    say_beside(f"kept {kept} runs {name}.* in {store_url(store)}")
     if as_json:
         print_json(_json(folder, found))
     if _guilty(found):
@@ -114,7 +115,7 @@ def _followed(
             if until_guilty and dump.origins:
                 break
     except KeyboardInterrupt:
-        say("stopped", err=True)
+        say_error("stopped")
     finally:
         dumps.close()
     return found
@@ -127,7 +128,8 @@ def _tell(dump: WatchedDump, *, is_first: bool, as_json: bool) -> None:
         return
     tell_kept(dump.name)
     starts = f", the error starts at {dump.origins[0].op}" if dump.origins else ""
-    say(f"{dump.name}: {dump.run.verdict.value}{starts}", err=as_json, bold=is_first)
+    tell = say_beside if as_json else say
+    tell(f"{dump.name}: {dump.run.verdict.value}{starts}", bold=is_first)
     sys.stdout.flush()
     if is_first:
         ring()

@@ -6,8 +6,15 @@ from collections.abc import Sequence
 
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_answer, print_json
-from divergraph.cli.say import say
+from divergraph.cli.options import (
+    common,
+    first_rows,
+    limit_option,
+    opened_to_read,
+    print_answer,
+    print_json,
+)
+from divergraph.cli.say import say, say_beside
 from divergraph.text.words import note_text
 from graphstore.model import Baseline, Note
 
@@ -26,25 +33,36 @@ def note_command() -> None:
 @note_command.command("list")
 @click.argument("run", required=False)
 @click.argument("op", required=False)
+@limit_option
 @common
-def list_notes_command(run: str | None, op: str | None, store: str | None, as_json: bool) -> None:
+def list_notes_command(
+    run: str | None, op: str | None, limit: int | None, store: str | None, as_json: bool
+) -> None:
     """List all notes, those on the model of RUN, or on its OP."""
     from divergraph.questions.memory import NotesQuestion
 
     def show(notes: Sequence[Note]) -> None:
         if not notes:
-            say("there are no notes", err=True)
+            say_beside("there are no notes")
         for note in notes:
             say(f"{note.id}  {note.model}  {note.about}  {note_text(note)}")
 
-    print_answer(NotesQuestion(run, op), store, show, as_json=as_json)
+    question = NotesQuestion(run, op)
+    print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))
 
 
 @note_command.command("add")
 @click.argument("run")
 @click.argument("op")
 @click.argument("text", default="")
-@click.option("--output", type=click.IntRange(0), metavar="N", help="On this output alone.")
+@click.option(
+    "--output-number",
+    "--output",
+    "output",
+    type=click.IntRange(0),
+    metavar="N",
+    help="On this output alone.",
+)
 @click.option("--bookmark", is_flag=True, help="To find it again; TEXT may be left away.")
 @common
 def add_note_command(
@@ -90,7 +108,7 @@ def delete_note_command(note: str, store: str | None, as_json: bool) -> None:
     if as_json:
         print_json({"deleted": note})
     else:
-        say(f"deleted {note}", err=True)
+        say_beside(f"deleted {note}")
 
 
 def _show_note(note: Note, *, as_json: bool) -> None:
@@ -99,7 +117,7 @@ def _show_note(note: Note, *, as_json: bool) -> None:
     if as_json:
         print_json(record_json(note))
     else:
-        say(f"{note.id}: {note.about}: {note_text(note)}", err=True)
+        say_beside(f"{note.id}: {note.about}: {note_text(note)}")
 
 
 @click.group("baseline", context_settings=_HELP)
@@ -108,18 +126,20 @@ def baseline_command() -> None:
 
 
 @baseline_command.command("list")
+@limit_option
 @common
-def list_baselines_command(store: str | None, as_json: bool) -> None:
+def list_baselines_command(limit: int | None, store: str | None, as_json: bool) -> None:
     """List the baselines, one a model."""
     from divergraph.questions.memory import BaselinesQuestion
 
     def show(found: Sequence[Baseline]) -> None:
         if not found:
-            say("no model has a baseline", err=True)
+            say_beside("no model has a baseline")
         for each in found:
             say(f"{each.model}  {each.run}  set by {each.author}, {each.created}")
 
-    print_answer(BaselinesQuestion(), store, show, as_json=as_json)
+    question = BaselinesQuestion()
+    print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))
 
 
 @baseline_command.command("set")
@@ -153,4 +173,4 @@ def _show_baseline(baseline: Baseline, said: str, *, as_json: bool) -> None:
     if as_json:
         print_json(record_json(baseline))
     else:
-        say(said, err=True)
+        say_beside(said)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_beside
 from divergraph.present.json.shapes import Json, record_json
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def start_command(version: str | None, port: int | None, heap: str | None, as_js
         print_json(_json(state))
     else:
         say(f"Neo4j {state.version} is running at {state.url}")
-        say(f"use it with: export DIVERGRAPH_STORE={state.url}", err=True)
+        say_beside(f"use it with: export DIVERGRAPH_STORE={state.url}")
     return 0
 
 
@@ -55,7 +55,7 @@ def stop_command(as_json: bool) -> int:
     if as_json:
         print_json({"stopped": stopped})
     else:
-        say("stopped" if stopped else "no Neo4j was running", err=True)
+        say_beside("stopped" if stopped else "no Neo4j was running")
     return 0
 
 
@@ -86,14 +86,14 @@ def url_command() -> int:
 
     state = status()
     if not state.running:
-        say("not running; `divergraph neo4j start` starts it", err=True)
+        say_beside("not running; `divergraph neo4j start` starts it")
         return 1
     say(state.url or "")
     return 0
 
 
 def _say(text: str) -> None:
-    say(text, err=True)
+    say_beside(text)
 
 
 def _json(state: ServerStatus) -> dict[str, Json]:

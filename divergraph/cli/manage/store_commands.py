@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened, print_json
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_beside
 from divergraph.present.json.shapes import Json
 from divergraph.text.words import counted
 from graphstore.contract import StoreInfo
@@ -34,7 +34,7 @@ def rename_command(name: str, new_name: str, store: str | None, as_json: bool) -
     if as_json:
         print_json({"renamed": name, "to": new_name})
     else:
-        say(f"{name} is now {new_name}", err=True)
+        say_beside(f"{name} is now {new_name}")
 
 
 @click.command("copy")
@@ -77,7 +77,7 @@ def copy_command(
         for kept in copied:
             shown.append({"kind": kept.kind, "name": kept.name, "done": kept.done.value})
             if not as_json:
-                say(f"{kept.kind} {kept.name}: {kept.done.value}", err=True)
+                say_beside(f"{kept.kind} {kept.name}: {kept.done.value}")
     if as_json:
         print_json({"to": to, "copied": shown})
 
@@ -104,7 +104,7 @@ def backup_command(file: Path, names: tuple[str, ...], store: str | None, as_jso
         entries: list[Json] = [{"kind": entry.kind, "name": entry.name} for entry in written]
         print_json({"path": str(file), "entries": entries})
     else:
-        say(f"wrote {_listed(written)} to {file}", err=True)
+        say_beside(f"wrote {_listed(written)} to {file}")
 
 
 @click.command("restore")
@@ -128,7 +128,7 @@ def restore_command(
         for kept in restore(backup, opened_store, names, replace_it=replace_it):
             shown.append({"kind": kept.kind, "name": kept.name, "done": kept.done.value})
             if not as_json:
-                say(f"{kept.kind} {kept.name}: {kept.done.value}", err=True)
+                say_beside(f"{kept.kind} {kept.name}: {kept.done.value}")
     if as_json:
         print_json({"path": str(file), "restored": shown})
 
@@ -173,7 +173,7 @@ def repair_command(set_aside: bool, store: str | None, as_json: bool) -> int:
         for text in damaged:
             say(f"{text} (--set-aside moves it out of the way)")
         if not done and not damaged:
-            say("nothing to repair", err=True)
+            say_beside("nothing to repair")
     return 3 if damaged else 0
 
 
@@ -192,7 +192,7 @@ def _show_info(info: StoreInfo) -> None:
     for text in info.damaged:
         say(f"damaged  {text}")
     if info.pending or info.damaged:
-        say("`divergraph store repair` puts this in order", err=True)
+        say_beside("`divergraph store repair` puts this in order")
 
 
 def _listed(entries: list[BackupEntry]) -> str:

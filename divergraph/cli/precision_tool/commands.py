@@ -12,7 +12,7 @@ import click
 
 from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.precision_tool.sides import comparison, dump_files
-from divergraph.cli.say import say
+from divergraph.cli.say import say_beside
 from divergraph.outcomes import DIVERGED, FINE
 from graphstore.errors import InputError
 
@@ -201,7 +201,7 @@ def vcs(place: ToolPlace, file: str | None, cosine: float, limit: int) -> int:
 @precision_tool_command.command("dc")
 @_name
 @click.option("-f", "layout", metavar="FORMAT", help="Bring tensors into NCHW, ND, …")
-@click.option("-o", "output", metavar="DIR", help="Where to write.")
+@click.option("-o", "--output", metavar="DIR", help="Where to write.")
 @click.pass_obj
 def dc(
     place: ToolPlace, given: str | None, name: str | None, layout: str | None, output: str | None
@@ -231,7 +231,7 @@ def system(line: str) -> int:
     except KeyboardInterrupt:
         return 130
     if said := end_text(code):
-        say(said, err=True)
+        say_beside(said)
     return code
 
 

@@ -6,7 +6,7 @@ from divergraph.ask.fusion.passes import passes_of
 from divergraph.cli.ask.op_text import kernel_names
 from divergraph.cli.options import opened_to_read
 from divergraph.cli.precision_tool.place import ToolPlace
-from divergraph.cli.say import say, say_each
+from divergraph.cli.say import say_beside, say_each
 from divergraph.text.words import counted
 
 
@@ -31,7 +31,7 @@ def list_ops(place: ToolPlace, *, name: str, kind: str, fusion: str, kernel: str
         if _any_has(passes, fusion) and _any_has(kernels, kernel):
             lines.append(f"[{row.type}]{''.join(f'[{each}]' for each in passes)} {row.id}")
     say_each(lines)
-    say(counted(len(lines), "op"), err=True)
+    say_beside(counted(len(lines), "op"))
 
 
 def _has(text: str, part: str) -> bool:

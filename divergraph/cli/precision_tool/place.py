@@ -9,7 +9,7 @@ from pathlib import Path
 
 from divergraph.api.files.data_folder import DEFAULT, DataFolder, data_folder
 from divergraph.cli.options import opened_to_read, store_url
-from divergraph.cli.say import say
+from divergraph.cli.say import say_beside
 from graphstore.errors import InputError
 
 _MOST_FOUND = 5
@@ -44,7 +44,7 @@ class ToolPlace:
         from divergraph.cli.main import run
 
         words = [*map(str, line), *(["--json"] if self.as_json else [])]
-        say(f"> divergraph {shlex.join(words)}", err=True)
+        say_beside(f"> divergraph {shlex.join(words)}")
         return run([*words, "--store", store_url(self.store)] if keeps else words)
 
     def target(self) -> str:

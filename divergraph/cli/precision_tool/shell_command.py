@@ -17,7 +17,7 @@ from divergraph.cli.main import run as run_ours
 from divergraph.cli.options import STORE_VARIABLE, store_url
 from divergraph.cli.precision_tool.commands import precision_tool_command, system
 from divergraph.cli.precision_tool.place import ToolPlace
-from divergraph.cli.say import say
+from divergraph.cli.say import say_beside, say_error
 
 _ENDS = frozenset({"exit", "quit", "q"})
 _NOT_HERE = frozenset({"mcp", "shell", "tui"})
@@ -66,7 +66,7 @@ class _Shell:
             return max(map(self._do, _until_end(sys.stdin)), default=0)
         from divergraph.cli.precision_tool.prompt import Prompt
 
-        say("Commands: help; precision_tool's: " + ", ".join(self._tool), err=True)
+        say_beside("Commands: help; precision_tool's: " + ", ".join(self._tool))
         prompt = Prompt(lambda: self.place, (*self._ours(), *self._tool, "use", "data", "help"))
         for line in _until_end(prompt.lines(_PROMPT)):
             self._do(line)
@@ -85,7 +85,7 @@ class _Shell:
         try:
             words = shlex.split(line)
         except ValueError as error:
-            say(f"divergraph: {error}", err=True)
+            say_error(f"divergraph: {error}")
             return 2
         return self._command(line, words)
 
@@ -105,12 +105,12 @@ class _Shell:
             return run_ours(words)
         if shutil.which(first) is not None:
             return system(line)
-        say(f"divergraph: {first}: no such command; `help` lists ours", err=True)
+        say_error(f"divergraph: {first}: no such command; `help` lists ours")
         return 2
 
     def _changed(self, what: str, rest: list[str]) -> int:
         if len(rest) != 1:
-            say(f"divergraph: {what} takes one name", err=True)
+            say_error(f"divergraph: {what} takes one name")
             return 2
         if what == "use":
             self.place = replace(self.place, run=rest[0])

@@ -15,7 +15,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
 from divergraph.cli.error_text import error_text
-from divergraph.cli.say import say
+from divergraph.cli.say import say_error
 from divergraph.server.agents.bounded_answer import bounded_answer
 from divergraph.server.agents.tool_table import TOOLS
 from divergraph.text.printable import printable
@@ -38,7 +38,7 @@ def serve(store: GraphStore, instructions: str) -> None:
 
 def _stop(_number: int, _frame: object) -> None:
     """End at Ctrl-C; else the thread that reads would wait for one more line."""
-    say("stopped", err=True)
+    say_error("stopped")
     os._exit(_STOPPED)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import opened_to_read, print_json
-from divergraph.cli.say import say, say_cells
+from divergraph.cli.say import say, say_beside, say_cells
 from divergraph.present.json.shapes import Json
 from divergraph.server.login.shares import DAYS, MOST_DAYS, ShareFile, ShareLink
 from divergraph.server.settings import LINKS
@@ -54,7 +54,7 @@ def add_command(files: ServerFiles, name: str, role: str, as_json: bool) -> None
         print_json({"name": name, "role": role, "token": token})
     else:
         say(token)
-        say(f"for {name}, as {role}; only its hash is kept, in {files.tokens}", err=True)
+        say_beside(f"for {name}, as {role}; only its hash is kept, in {files.tokens}")
 
 
 @token_command.command("list")
@@ -84,7 +84,7 @@ def remove_command(files: ServerFiles, name: str, as_json: bool) -> None:
     if as_json:
         print_json({"removed": name})
     else:
-        say(f"{name} has no token any more", err=True)
+        say_beside(f"{name} has no token any more")
 
 
 @click.group("share")
@@ -113,7 +113,7 @@ def share_add_command(files: ServerFiles, run: str, days: int, as_json: bool) ->
         print_json({"link": _link_json(link), "path": path})
     else:
         say(path)
-        say(f"link {link.id} to {run} ends {link.ends}; only its hash is kept", err=True)
+        say_beside(f"link {link.id} to {run} ends {link.ends}; only its hash is kept")
 
 
 @share_command.command("list")
@@ -140,7 +140,7 @@ def share_revoke_command(files: ServerFiles, link: str, as_json: bool) -> None:
     if as_json:
         print_json({"revoked": revoked.id})
     else:
-        say(f"link {revoked.id} to {revoked.run} shows nothing any more", err=True)
+        say_beside(f"link {revoked.id} to {revoked.run} shows nothing any more")
 
 
 def _link_json(link: ShareLink) -> dict[str, Json]:
