@@ -16,7 +16,8 @@ from divergraph.server.settings import Limits
 from graphstore.errors import InputError
 
 FIELD = "seal"
-_FIELDS = 200
+FIELDS = 200
+"""So many a form may have."""
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
 
 
@@ -48,11 +49,19 @@ class FormSeals:
                     body.decode("utf-8"),
                     keep_blank_values=True,
                     strict_parsing=bool(body),
-                    max_num_fields=_FIELDS,
+                    max_num_fields=FIELDS,
                 )
             )
         except ValueError as error:
             raise InputError("the body is no form") from error
-        if not hmac.compare_digest(fields.pop(FIELD, "").encode(), self.seal(request).encode()):
-            raise HTTPException(403, "this form is too old or none of ours: open the page again")
+        self.check(request, fields.pop(FIELD, ""))
         return fields
+
+    def check(self, request: Request, seal: str) -> None:
+        """Return if a form of whoever asks holds this *seal*.
+
+        Raises:
+            HTTPException: it is of another, or of nobody.
+        """
+        if not hmac.compare_digest(seal.encode(), self.seal(request).encode()):
+            raise HTTPException(403, "this form is too old or none of ours: open the page again")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from starlette.exceptions import HTTPException
@@ -20,9 +21,11 @@ from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.root_files import listed_paths
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import User, UserRole
+from divergraph.server.uploads.filled_form import FILE
+from divergraph.server.uploads.multipart import MEDIA_TYPE
 from divergraph.server.uploads.routes import UploadRoutes
 from graphstore.cancellation import Cancellation
-from graphstore.errors import DivergraphError
+from graphstore.errors import DivergraphError, InputError
 
 FIELDS = (
     ("golden", "Golden model", True, "its file or folder: ONNX, TensorFlow, Caffe"),
@@ -89,22 +92,26 @@ class JobPages:
         """The form; or, if it was sent, the page of the job that was begun."""
         check_role(request, UserRole.ANALYST)
         fields: Mapping[str, str] = {}
+        fault: DivergraphError | HTTPException | None = None
         if request.method == "POST":
-            fields = await self._pages.seals.form(request, self._pages.settings.limits)
+            try:
+                fields = await self._sent(request)
+            except (InputError, HTTPException) as error:
+                fault = error
 
         def work(_cancellation: Cancellation) -> Response:
-            problem, status = "", 200
-            if request.method == "POST":
+            wrong = fault
+            if request.method == "POST" and wrong is None:
                 try:
                     return self._begun(request, fields)
-                except DivergraphError as error:
-                    problem, status = f"{error.where}: {error.what}", 400
-                except HTTPException as error:
-                    problem, status = error.detail, error.status_code
+                except (DivergraphError, HTTPException) as error:
+                    wrong = error
+            problem, status = _told(wrong)
             values = {
                 "fields": FIELDS,
+                "file": FILE,
                 "given": fields,
-                "problem": problem.removeprefix(": "),
+                "problem": problem,
                 "roots": list(self._roots.named),
                 "anywhere": self._roots.folders is None,
                 "paths": listed_paths(self._roots),
@@ -113,6 +120,14 @@ class JobPages:
             return self._pages.page(request, "compare.html", values, status)
 
         return await self._answering.pool.answer(request, work)
+
+    async def _sent(self, request: Request) -> Mapping[str, str]:
+        """The fields of the form; files that came with it are uploads by now."""
+        seals = self._pages.seals
+        if request.headers.get("content-type", "").startswith(MEDIA_TYPE):
+            asked = [field[0] for field in FIELDS]
+            return await self._uploads.form(request, asked, partial(seals.check, request))
+        return await seals.form(request, self._pages.settings.limits)
 
     def _begun(self, request: Request, fields: Mapping[str, str]) -> Response:
         user: User = request.scope["user"]
@@ -136,3 +151,12 @@ class JobPages:
             "may_stop": user.role.may(UserRole.ADMIN)
             or (user.role.may(UserRole.ANALYST) and user.name == job.owner),
         }
+
+
+def _told(fault: DivergraphError | HTTPException | None) -> tuple[str, int]:
+    """What is said of a form that cannot be used, and the status of its page."""
+    if fault is None:
+        return "", 200
+    if isinstance(fault, HTTPException):
+        return fault.detail, fault.status_code
+    return f"{fault.where}: {fault.what}".removeprefix(": "), 400

@@ -27,6 +27,8 @@ from graphstore.file_lock import held_lock, is_locked
 from graphstore.private_folder import private_folder
 
 _ABOUT, _FILES, _PART = "about.json", "files", ".part-"
+_OF_NO_USE = ("__MACOSX", ".DS_Store")
+"""What a Mac adds to its archives."""
 _LOCK = "lock"
 """Held by the server that writes an upload."""
 _BEGUN_SECONDS = 60.0
@@ -72,7 +74,7 @@ class Quarantine:
             OSError: the disk has no room.
         """
         _check_name(name)
-        mine = [each for each in self.kept() if each.owner == owner]
+        mine = self._of(owner)
         held = sum(each.bytes for each in mine)
         with self._lock:
             if len(mine) + self._coming[owner] >= self._limits.of_one:
@@ -92,6 +94,16 @@ class Quarantine:
         if size is not None and shutil.disk_usage(self.root).free < size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return NewUpload(self, owner, name, room, self._limits)
+
+    def check_room(self, owner: str, size: int) -> None:
+        """Return if *owner* may keep *size* bytes more, beside what has come meanwhile.
+
+        Raises:
+            HTTPException: all of theirs would be too much.
+        """
+        room = self._limits.bytes_of_one - sum(each.bytes for each in self._of(owner))
+        if size > room:
+            raise HTTPException(413, f"it is larger than {max(0, room)} bytes")
 
     def ended(self, owner: str) -> None:
         """An upload of *owner* comes no more: it is whole, or given up."""
@@ -120,6 +132,19 @@ class Quarantine:
         """Where its file or files lie."""
         return self.root / upload.id / _FILES
 
+    def inner_path(self, upload: Upload) -> str:
+        """How a job names what is in it: of an archive the one folder that holds all, if it has
+        such."""
+        top = self.folder(upload)
+        folder = top
+        while upload.unpacked:
+            found = [each for each in folder.iterdir() if each.name not in _OF_NO_USE]
+            if len(found) != 1 or not found[0].is_dir():
+                break
+            folder = found[0]
+        below = folder.relative_to(top).as_posix()
+        return upload.path if below == "." else f"{upload.path}/{below}"
+
     def remove(self, upload: Upload) -> None:
         """Forget it, at once for those who look."""
         gone = self.root / f"{_PART}{upload.id}-gone"
@@ -137,6 +162,9 @@ class Quarantine:
                 if _is_abandoned(part, now):
                     shutil.rmtree(part, ignore_errors=True)
 
+    def _of(self, owner: str) -> list[Upload]:
+        return [each for each in self.kept() if each.owner == owner]
+
     def _read(self, folder: Path) -> Upload | None:
         about = read_json(folder / _ABOUT)
         try:
@@ -153,7 +181,7 @@ class NewUpload:
         self, quarantine: Quarantine, owner: str, name: str, room: int, limits: UploadLimits
     ) -> None:
         self._quarantine, self._owner, self._limits = quarantine, owner, limits
-        self._id, self._name, self._room = secrets.token_hex(16), name, room
+        self._id, self.name, self._room = secrets.token_hex(16), name, room
         self._part = quarantine.root / f"{_PART}{self._id}"
         self._digest, self._size = hashlib.sha256(), 0
         (self._part / _FILES).mkdir(parents=True, mode=0o700)
@@ -183,22 +211,24 @@ class NewUpload:
         """The upload, now that all has come; an archive is unpacked if that is wished.
 
         Raises:
+            HTTPException: all of its owner would be more than may be.
             InputError: the archive is damaged, leads out of its folder or is a bomb.
             OSError: the disk is full.
         """
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        file, files, size = self._part / _FILES / self._name, 1, self._size
+        file, files, size = self._part / _FILES / self.name, 1, self._size
         if unpack:
             packed = file.rename(self._part / "packed")
             files, size = unpacked(packed, file.parent, self._room, self._limits, cancellation)
             packed.unlink()
         else:
             checked(file, self._limits, cancellation)
+        self._quarantine.check_room(self._owner, size)
         now = time.time()
         upload = Upload(
-            self._id, self._name, self._owner, files, size, self._digest.hexdigest(),
+            self._id, self.name, self._owner, files, size, self._digest.hexdigest(),
             now, now + self._limits.seconds, unpack,
         )  # fmt: skip
         write_json(self._part / _ABOUT, asdict(upload))

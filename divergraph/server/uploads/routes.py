@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -20,7 +21,10 @@ from divergraph.server.parameters import plain_values
 from divergraph.server.roots import Roots, path_within
 from divergraph.server.settings import UPLOADS, Limits
 from divergraph.server.tokens import User, UserRole
+from divergraph.server.uploads.filled_form import FilledForm
+from divergraph.server.uploads.multipart import MultipartReader
 from divergraph.server.uploads.quarantine import NewUpload, Quarantine, Upload
+from divergraph.server.uploads.receiving import received
 from graphstore.cancellation import Cancellation
 from graphstore.errors import InputError
 
@@ -46,17 +50,34 @@ class UploadRoutes:
         await to_thread.run_sync(self.tidy)
         begin = partial(self._quarantine.begin, user.name, given["name"])
         new = await to_thread.run_sync(begin, None if size is None else int(size))
-        try:
+        async with _whole_or_not(new):
             await self._receive(request, new)
             finish = partial(new.finish, given["unpack"] == "true")
             upload: Upload = await self._answering.pool.answer(request, finish)
-        except BaseException as error:
-            with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(new.abandon)
-            if isinstance(error, ClientDisconnect):
-                raise ClientGoneError from error
-            raise
         return document(_shape(upload), {"Location": f"/v1/uploads/{upload.id}"}, 201)
+
+    async def form(
+        self, request: Request, asked: Collection[str], check: Callable[[str], None]
+    ) -> Mapping[str, str]:
+        """The fields of a form; files for those *asked* become uploads of whoever asks. *check* is
+        told its seal.
+
+        Raises:
+            HTTPException: it is none of ours, too large, or comes too slowly.
+            InputError: it is no form, or an archive in it is refused.
+            OSError: the disk is full.
+        """
+        check_role(request, UserRole.ANALYST)
+        await to_thread.run_sync(self.tidy)
+        reader = MultipartReader(request.headers.get("content-type", ""))
+        owner, most_text = user_of(request).name, self._limits.body
+        filled = FilledForm(self._quarantine, owner, asked, check, most_text)
+        async with _whole_or_not(filled):
+            async for part in received(request, self._limits):
+                for event in reader.events(part):
+                    await filled.take(event)
+            reader.finish()
+            return await self._answering.pool.answer(request, filled.finish)
 
     async def all(self, request: Request) -> Response:
         """One's own uploads; of an admin all."""
@@ -113,25 +134,14 @@ class UploadRoutes:
         return path_within(self._quarantine.folder(upload).resolve(), rest)
 
     async def _receive(self, request: Request, new: NewUpload) -> None:
-        """Write the body, as fast as the client must send it.
+        """Write the body.
 
         Raises:
             HTTPException: it is too large or comes too slowly.
         """
-        began, size, waiting = time.monotonic(), 0, bytearray()
-        stream, rate = request.stream(), self._limits.uploads.rate
-        while True:
-            try:
-                with anyio.fail_after(self._limits.body_seconds):
-                    part = await anext(stream, None)
-            except TimeoutError as error:
-                raise HTTPException(408, "the body took too long") from error
-            if part is None:
-                break
+        waiting = bytearray()
+        async for part in received(request, self._limits):
             waiting += part
-            size += len(part)
-            if time.monotonic() - began > self._limits.body_seconds + size / rate:
-                raise HTTPException(408, f"the body comes at less than {rate} bytes a second")
             if len(waiting) >= _BLOCK:
                 await to_thread.run_sync(new.write, bytes(waiting))
                 waiting.clear()
@@ -148,6 +158,19 @@ class UploadRoutes:
         open_states = (QueuedState.QUEUED, QueuedState.RUNNING)
         jobs = (job for state in open_states for job in self._table.jobs(state))
         return any(str(folder.resolve()) in word for job in jobs for word in job.words)
+
+
+@asynccontextmanager
+async def _whole_or_not(new: NewUpload | FilledForm) -> AsyncIterator[None]:
+    """Leave nothing of *new* if what is done with it fails."""
+    try:
+        yield
+    except BaseException as error:
+        with anyio.CancelScope(shield=True):
+            await to_thread.run_sync(new.abandon)
+        if isinstance(error, ClientDisconnect):
+            raise ClientGoneError from error
+        raise
 
 
 def _may(user: User, upload: Upload) -> bool:

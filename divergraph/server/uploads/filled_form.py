@@ -1,0 +1,140 @@
+"""A form of a browser whose files become uploads: all of them, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+
+from divergraph.server.login.forms import FIELD, FIELDS
+from divergraph.server.uploads.multipart import PartBegin, PartEvent
+from divergraph.server.uploads.quarantine import NewUpload, Quarantine, Upload
+from graphstore.cancellation import Cancellation
+from graphstore.errors import InputError
+
+FILE = "-file"
+"""Behind the name of a field: the file that is sent in place of a path."""
+_ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
+_BLOCK = 1 << 20
+
+
+class FilledForm:
+    """Takes the fields as they come. Files are of *owner* and may come for the fields *asked*;
+    ``texts`` are what else was filled in, *most_text* bytes at the most. *check* is told the seal
+    of the form, before any file is taken.
+    """
+
+    def __init__(
+        self,
+        quarantine: Quarantine,
+        owner: str,
+        asked: Collection[str],
+        check: Callable[[str], None],
+        most_text: int,
+    ) -> None:
+        self._quarantine, self._owner, self._check = quarantine, owner, check
+        self._asked = asked
+        self.texts: dict[str, str] = {}
+        self._files: dict[str, NewUpload] = {}
+        self._field = ""
+        self._file: NewUpload | None = None
+        self._waiting, self._text_left, self._fields = bytearray(), most_text, 0
+        self._is_sealed = False
+
+    async def take(self, event: PartEvent) -> None:
+        """Take the next of what comes.
+
+        Raises:
+            HTTPException: the form is none of ours, or more than may be.
+            InputError: a file cannot be called so.
+            OSError: the disk is full.
+        """
+        if isinstance(event, PartBegin):
+            await self._begin(event)
+        elif isinstance(event, bytes):
+            await self._add(event)
+        else:
+            await self._end()
+
+    def finish(self, cancellation: Cancellation) -> dict[str, str]:
+        """What was filled in; a file stands as the path of its upload in the field it was for.
+
+        Raises:
+            HTTPException: the form is none of ours.
+            InputError: an archive is damaged, leads out of its folder or is a bomb.
+            OSError: the disk is full.
+        """
+        if not self._is_sealed:
+            self._check("")
+        done: dict[str, Upload] = {}
+        try:
+            for field, new in self._files.items():
+                with _said_of(field):
+                    done[field] = new.finish(new.name.lower().endswith(_ARCHIVES), cancellation)
+        except BaseException:
+            for upload in done.values():
+                self._quarantine.remove(upload)
+            raise
+        paths = {field: self._quarantine.inner_path(upload) for field, upload in done.items()}
+        return self.texts | paths
+
+    def abandon(self) -> None:
+        """Leave nothing of the files that came."""
+        for new in self._files.values():
+            new.abandon()
+
+    async def _begin(self, part: PartBegin) -> None:
+        self._fields += 1
+        if self._fields > FIELDS:
+            raise InputError(f"a form of ours has no {FIELDS} fields")
+        self._field, self._file = part.field, None
+        if not part.file:  # text, or no file was chosen
+            return
+        option = part.field.removesuffix(FILE)
+        if not self._is_sealed:
+            self._check("")
+        if option == part.field or option not in self._asked or option in self._files:
+            raise InputError("no file is asked for there", where=part.field)
+        begin = partial(self._quarantine.begin, self._owner, part.file, None)
+        with _said_of(option):
+            self._file = self._files[option] = await to_thread.run_sync(begin)
+
+    async def _add(self, piece: bytes) -> None:
+        self._waiting += piece
+        if self._file is None:
+            self._text_left -= len(piece)
+            if self._text_left < 0:
+                raise HTTPException(413, "what is typed in is too long")
+        elif len(self._waiting) >= _BLOCK:
+            await self._write(self._file)
+
+    async def _end(self) -> None:
+        if self._file is not None:
+            await self._write(self._file)
+            return
+        text = self._waiting.decode("utf-8", "replace")
+        self._waiting.clear()
+        if self._field == FIELD:
+            self._check(text)
+            self._is_sealed = True
+        elif not self._field.endswith(FILE):
+            self.texts[self._field] = text
+
+    async def _write(self, file: NewUpload) -> None:
+        with _said_of(self._field.removesuffix(FILE)):
+            await to_thread.run_sync(file.write, bytes(self._waiting))
+        self._waiting.clear()
+
+
+@contextmanager
+def _said_of(field: str) -> Iterator[None]:
+    """Say of what is refused which file it is."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(error.what, where=field, hint=error.hint) from error
+    except HTTPException as error:
+        raise HTTPException(error.status_code, f"{field}: {error.detail}") from error
