@@ -19,8 +19,8 @@ def open_store(
     """The store at *url_or_path*: a folder, or ``neo4j://host[:port][/database]``.
 
     A folder need not exist: it is made at the first write, reading finds it empty. The
-    engine is loaded only now. A question whose server is lost is asked again for *patience*
-    seconds, without it for half a minute.
+    engine is loaded only now. What is asked of a server that is lost is asked again for *patience*
+    seconds; without it a question for half a minute, a change for one.
 
     Raises:
         InputError: the URL is not of a known kind.

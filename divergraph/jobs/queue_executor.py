@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from divergraph.jobs.background.job_files import REQUEST, read_json
 from divergraph.jobs.background.job_table import JobTable, QueuedJob, QueuedState
@@ -25,6 +25,8 @@ _MOST_ITEMS = 32
 _OPEN = (QueuedState.QUEUED, QueuedState.RUNNING)
 _DIED = "the process that compared it died: out of memory, or it was killed"
 _CHANGED = "its files changed while it was compared"
+_Numbers: TypeAlias = Mapping[tuple[object, ...], int]
+"""The place of each item among all, by how it is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,9 @@ class QueueExecutor:
     ) -> Generator[tuple[Batch, list[R]], None, None]:
         """Each item with its result, as the children tell it."""
         todo = dict.fromkeys(number for batch in batches for number in batch)
+        numbers = {tuple(self._form.told(item)): number for number, item in enumerate(items)}
         children: list[_Child] = []
-        for child, is_open in self._asked_before(items, todo):
+        for child, is_open in self._asked_before(items, numbers, todo):
             if not is_open:  # what it has not done is asked for again
                 for batch, results in child.grown():
                     todo.pop(batch[0])
@@ -109,7 +112,7 @@ class QueueExecutor:
             for number in child.missing.values():
                 todo.pop(number)
             children.append(child)
-        children += self._asked(items, list(todo))
+        children += self._asked(items, numbers, list(todo))
         try:
             while children and not stopped():
                 for child in list(children):
@@ -130,27 +133,30 @@ class QueueExecutor:
         self._table.close()
 
     def _asked_before(
-        self, items: Sequence[Any], todo: dict[int, None]
+        self, items: Sequence[Any], numbers: _Numbers, todo: dict[int, None]
     ) -> Iterator[tuple[_Child, bool]]:
         """Children of a process that was killed that do some of this, and whether they are not
         over."""
         for job in self._table.children(self._queue.name):
-            child = self._child(job, items, todo)
+            child = self._child(job, items, numbers, todo)
             if child.missing:
                 yield child, job.state in _OPEN
 
-    def _asked(self, items: Sequence[Any], todo: Sequence[int]) -> Iterator[_Child]:
+    def _asked(
+        self, items: Sequence[Any], numbers: _Numbers, todo: Sequence[int]
+    ) -> Iterator[_Child]:
         """New children for the items of these numbers."""
         size = max(1, min(_MOST_ITEMS, -(-len(todo) // (self.workers * _PARTS_EACH))))
         parts = [todo[first : first + size] for first in range(0, len(todo), size)]
         told = [[self._form.told(items[number]) for number in part] for part in parts]
         own = self._table.job(self._queue.name)
         for job, part in zip(self._table.add_children(own, told), parts, strict=True):
-            yield self._child(job, items, part)
+            yield self._child(job, items, numbers, part)
 
-    def _child(self, job: QueuedJob, items: Sequence[Any], todo: Collection[int]) -> _Child:
+    def _child(
+        self, job: QueuedJob, items: Sequence[Any], numbers: _Numbers, todo: Collection[int]
+    ) -> _Child:
         """*job*, which is to do those *items* of its part whose numbers are in *todo*."""
-        numbers = {tuple(self._form.told(item)): number for number, item in enumerate(items)}
         own = [numbers[told] for told in job.part if told in numbers]
         missing = {place: number for place, number in enumerate(own) if number in todo}
         folder = self._queue.folder.parent / job.id

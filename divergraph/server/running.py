@@ -20,6 +20,9 @@ _GRACE_SECONDS = 10
 _SWITCH_SECONDS = 0.0005
 """A tenth of Python's own: what is read and sent waits less for threads that answer."""
 _IDLE_SECONDS = 30
+_PATIENCE = 2.0
+"""So many seconds a Neo4j that is away is asked again; longer, those who ask would take the turns
+of all others."""
 
 
 def serve(settings: ServerSettings, listening: Callable[[str], None]) -> None:
@@ -31,7 +34,7 @@ def serve(settings: ServerSettings, listening: Callable[[str], None]) -> None:
     """
     sys.setswitchinterval(_SWITCH_SECONDS)
     place = _listener(settings)
-    server = server_of(settings, open_store(settings.store))
+    server = server_of(settings, open_store(settings.store, patience=_PATIENCE))
     _log_to_standard_error()
     host, port = place.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -37,9 +39,13 @@ _STATEMENTS = load_statements("server.neo4j")
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 20.0
+_SHAKE_SECONDS = 3.0
+"""So much longer than the patience of who asks may a handshake take, on a busy machine."""
 _READ_RETRY_SECONDS = 30.0
 _WRITE_RETRY_SECONDS = 60.0
 """A long import, and what it reads in between, outlives a restart of the server."""
+_AWAY_SECONDS = 10.0
+"""So long nobody of those with little patience waits again for a server that was waited for."""
 _EXPLAIN = "EXPLAIN "
 CHANGE_SECONDS = 60.0
 """The server ends a change that takes longer: who made it may sleep, and others wait for it."""
@@ -75,26 +81,28 @@ class Connection:
         password: str | Password,
         database: str | None,
         source: str = "",
-        read_seconds: float | None = None,
+        patience: float | None = None,
     ) -> None:
-        """*source* says where the password is from; reading is retried for *read_seconds*."""
+        """*source* says where the password is from; what is lost is tried again for *patience*
+        seconds instead, and a connection comes little later than that or not."""
         import neo4j
 
         self.url = url
         self.database = database
         self._source = source
-        self._read_seconds = _READ_RETRY_SECONDS if read_seconds is None else read_seconds
+        self._patience, self._away_until = patience, -math.inf
         self._met = False
         self._meeting = threading.Lock()
         hidden = Password(password) if isinstance(password, str) else password
+        within = math.inf if patience is None else patience + _SHAKE_SECONDS
         try:
             self._driver = neo4j.GraphDatabase.driver(
                 url,
                 # an object and no tuple, and no variable of ours: no list of variables in a
                 # traceback shows the password
                 auth=neo4j.basic_auth(user, hidden.reveal()),
-                connection_timeout=_CONNECT_SECONDS,
-                connection_acquisition_timeout=_ANSWER_SECONDS,
+                connection_timeout=min(_CONNECT_SECONDS, within),
+                connection_acquisition_timeout=min(_ANSWER_SECONDS, within),
                 # a pooled connection that was idle for a minute is tried before its use
                 liveness_check_timeout=60.0,
                 # the driver logs hints on missing labels; an empty store has none yet
@@ -295,13 +303,19 @@ class Connection:
         self._meet()
         if patience is None:
             reads = access == neo4j.READ_ACCESS
-            patience = self._read_seconds if reads else _WRITE_RETRY_SECONDS
+            usual = _READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS
+            patience = usual if self._patience is None else self._patience_left()
         with self._driver.session(
             database=self.database,
             default_access_mode=access,
             max_transaction_retry_time=patience,
         ) as session:
             yield session
+
+    def _patience_left(self) -> float:
+        """How long to try again: not at all just after others did so in vain."""
+        is_away = time.monotonic() < self._away_until
+        return 0.0 if is_away or self._patience is None else self._patience
 
     def _meet(self) -> None:
         """Look at the server before it is first used: is it there, does it let us in, is it new?
@@ -362,6 +376,7 @@ class Connection:
                 stopped.check()
             raise server_error(error, self._asked(cypher, timeout)) from error
         except neo4j.exceptions.DriverError as error:
+            self._away_until = time.monotonic() + _AWAY_SECONDS
             raise wire_error(error, self._asked(cypher, timeout)) from error
 
 

@@ -18,6 +18,7 @@ from served import served
 
 from divergraph.api.demo import demo_data
 from divergraph.inputs.kept_paths import FILES
+from divergraph.jobs.background.job_files import REQUEST, write_json
 from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.jobs.background.shelf import store_key
 from divergraph.server.app import make_app
@@ -26,8 +27,10 @@ from divergraph.server.settings import Limits, ServerSettings, limits_of
 from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.errors import InputError, StoreError, UnknownNameError
 from graphstore.open_store import open_store
+from graphstore.private_folder import private_folder
 
 PATIENCE = 120.0
+REQUEST_OF_ANYTHING = {"words": [], "store": "", "directory": "", "asked": 1.0}
 GRAPH = {"command": "import", "options": {"path": "data:device_graph", "name": "net"}}
 
 
@@ -262,6 +265,26 @@ def test_children_of_what_is_over_are_not_begun(table: JobTable, tmp_path: Path)
     runner = JobRunner(table, tmp_path / "jobs", str(tmp_path / "store"), Limits())
     runner.look()
     assert table.job(child.id).state is QueuedState.STOPPED
+
+
+def test_what_is_over_for_a_month_is_forgotten_with_its_children(
+    table: JobTable, tmp_path: Path, settings: ServerSettings
+) -> None:
+    runner = JobRunner(table, tmp_path / "jobs", settings.store, Limits())
+    now, month = time.time(), 31 * 24 * 3600.0
+    kept, gone, open_ = (table.add("ann", "compare", ("compare",)) for _ in range(3))
+    for job in (kept, gone, open_):
+        for child in table.add_children(job, [[(0, None)], [(1, None)]]):
+            table.change(child.id, QueuedState.ENDED, ended=now - month)
+            private_folder(runner.shelf.root / child.id)
+            write_json(runner.shelf.root / child.id / REQUEST, REQUEST_OF_ANYTHING)
+        table.change(job.id, QueuedState.ENDED, ended=now if job is kept else now - month)
+    table.add_children(open_, [[(2, None)]])
+    runner.tidy()
+    assert {job.id for job in table.jobs()} == {kept.id, open_.id}
+    assert [len(table.children(job.id)) for job in (kept, gone, open_)] == [2, 0, 3]
+    left = {path.name for path in runner.shelf.root.iterdir()}
+    assert left == {job.id for of in (kept, open_) for job in table.children(of.id)[:2]}
 
 
 @pytest.mark.slow

@@ -30,20 +30,28 @@ CREATE TABLE IF NOT EXISTS jobs (
 _LATER = {"parent": "TEXT NOT NULL DEFAULT ''", "part": "TEXT NOT NULL DEFAULT '[]'"}
 """Columns that a queue made before jobs had children lacks."""
 _BY_PARENT = "CREATE INDEX IF NOT EXISTS jobs_by_parent ON jobs (parent)"
+_BY_STATE = "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state)"
 _WORKING = """
-SELECT count(*) FROM jobs AS working WHERE state = 'running' AND NOT EXISTS (
+FROM jobs AS working WHERE state = 'running' AND NOT EXISTS (
     SELECT 1 FROM jobs WHERE parent = working.id AND state IN ('queued', 'running'))
 """
 """A job whose children are not over waits for them, and takes nobody's turn."""
-_WORKING_OF_OWNER = f"({_WORKING} AND owner = mine.owner)"
 _FAIREST = f"""
-SELECT id FROM jobs AS mine WHERE state = 'queued' AND {_WORKING_OF_OWNER} < ?
-ORDER BY {_WORKING_OF_OWNER}, asked LIMIT 1
+SELECT id FROM jobs
+LEFT JOIN (SELECT owner, count(*) AS busy {_WORKING} GROUP BY owner) USING (owner)
+WHERE state = 'queued' AND coalesce(busy, 0) < ? ORDER BY coalesce(busy, 0), asked LIMIT 1
 """  # noqa: S608 - our own texts
 """Who has least that runs comes first, then who waits longest."""
 _ADD = """
 INSERT INTO jobs (id, owner, command, words, state, asked, parent, part)
 VALUES (?, ?, ?, ?, 'queued', ?, ?, ?)
+"""
+
+
+_OVER_BEFORE = """
+SELECT id FROM jobs AS old WHERE parent = '' AND state NOT IN ('queued', 'running')
+AND coalesce(ended, asked) < ? AND NOT EXISTS (
+    SELECT 1 FROM jobs WHERE parent = old.id AND state IN ('queued', 'running'))
 """
 
 
@@ -97,6 +105,7 @@ class JobTable:
             for column in _LATER.keys() - known:
                 database.execute(f"ALTER TABLE jobs ADD COLUMN {column} {_LATER[column]}")
             database.execute(_BY_PARENT)
+            database.execute(_BY_STATE)
 
     def add(self, owner: str, command: str, words: Sequence[str]) -> QueuedJob:
         """Put a job at the end of the queue."""
@@ -185,10 +194,20 @@ class JobTable:
         """Those that wait or run, children too, newest first."""
         return self._rows("WHERE state IN ('queued', 'running') ORDER BY asked DESC")
 
+    def over_before(self, moment: float) -> list[str]:
+        """The ids of those that are nobody's children and ended before *moment*, children too."""
+        with self._opened() as database:
+            return [str(row[0]) for row in database.execute(_OVER_BEFORE, (moment,))]
+
+    def forget(self, name: str) -> None:
+        """Know nothing more of a job and its children."""
+        with self._changing() as database:
+            database.execute("DELETE FROM jobs WHERE ? IN (id, parent)", (name,))
+
     def working(self) -> int:
         """How many run and do not wait for their children."""
         with self._opened() as database:
-            return int(database.execute(_WORKING).fetchone()[0])
+            return int(database.execute(f"SELECT count(*) {_WORKING}").fetchone()[0])
 
     def close(self) -> None:
         """Let go of the database; it is opened again where it is needed."""

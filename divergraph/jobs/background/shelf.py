@@ -48,7 +48,8 @@ _STARTS = 5.0
 """Seconds a new process may take until it has said who it is."""
 _LOG_BYTES = 1 << 20
 _KEPT_JOBS = 50
-_OLDEST_SECONDS = 30 * 24 * 3600.0
+KEPT_SECONDS = 30 * 24 * 3600.0
+"""So long is known of a job that it is over."""
 
 
 class BackgroundState(StrEnum):
@@ -97,10 +98,11 @@ def new_job_id(now: float) -> str:
 
 
 class JobShelf:
-    """The jobs below *root*; what ended before the last *kept* of them is forgotten."""
+    """The jobs below *root*; what ended before the last *kept* of them is forgotten. With None
+    somebody else says what is."""
 
     def __init__(
-        self, root: Path, kept: int = _KEPT_JOBS, on_end: Callable[[], None] = lambda: None
+        self, root: Path, kept: int | None = _KEPT_JOBS, on_end: Callable[[], None] = lambda: None
     ) -> None:
         """*on_end* is called, in any thread, when a process that was started here has ended."""
         self.root = root.absolute()  # processes of jobs have other working directories
@@ -134,7 +136,8 @@ class JobShelf:
             OSError: its folder cannot be made.
             StoreError: the system has no locks on files.
         """
-        self._forget_old()
+        if self._kept is not None:
+            self._forget_old(self._kept)
         now = time.time()
         folder = self.root / (name or new_job_id(now))
         new = folder.with_name(_NEW + folder.name)
@@ -212,15 +215,15 @@ class JobShelf:
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def _forget_old(self) -> None:
+    def _forget_old(self, kept: int) -> None:
         """Clear what is over for 30 days, and what ended before the last jobs were asked for.
 
         One that was stopped or lost may still be taken up again, so only its age counts.
         """
-        oldest = time.time() - _OLDEST_SECONDS
+        oldest = time.time() - KEPT_SECONDS
         for place, job in enumerate(self.jobs()):
             old = (job.ended or job.asked) < oldest
-            surplus = place >= self._kept and job.state is BackgroundState.ENDED
+            surplus = place >= kept and job.state is BackgroundState.ENDED
             if job.state is not BackgroundState.RUNNING and (old or surplus):
                 with suppress(InputError):  # somebody took it up again meanwhile
                     self.clear(job)

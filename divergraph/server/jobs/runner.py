@@ -8,7 +8,7 @@ takes up what was lost.
 from __future__ import annotations
 
 import logging
-import sys
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -16,7 +16,12 @@ from pathlib import Path
 
 from divergraph.jobs.background.job_table import JobTable, QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ProgressReader
-from divergraph.jobs.background.shelf import BackgroundJob, BackgroundState, JobShelf
+from divergraph.jobs.background.shelf import (
+    KEPT_SECONDS,
+    BackgroundJob,
+    BackgroundState,
+    JobShelf,
+)
 from divergraph.server.settings import Limits
 from graphstore.errors import DivergraphError, InputError
 
@@ -24,6 +29,7 @@ log = logging.getLogger("divergraph.server.jobs")
 _LOOK_SECONDS, _IDLE_SECONDS = 0.5, 2.0
 """Between two looks while jobs run, and while there are none; the end of a process and a new job
 are seen at once, what other servers of the queue do with the next look."""
+_TIDY_SECONDS = 3600.0
 _GRACE = 10.0
 """Seconds a job has to take back what it began."""
 _ATTEMPTS = 3
@@ -37,7 +43,7 @@ class JobRunner:
         self._changed = threading.Event()
         self.table = table
         # what ended is in the table, once seen
-        self.shelf = JobShelf(folder, kept=sys.maxsize, on_end=self._changed.set)
+        self.shelf = JobShelf(folder, kept=None, on_end=self._changed.set)
         self._store, self._limits = store, limits
         self._stopping: set[str] = set()
         self._ending = False
@@ -69,17 +75,28 @@ class JobRunner:
             self._changed.set()  # its children end with it
 
     def _run(self) -> None:
-        seconds = 0.0
+        seconds, tidied = 0.0, -math.inf
         while True:
             self._changed.wait(seconds)
             self._changed.clear()
             if self._ending:
                 return
             try:
+                if time.monotonic() - tidied > _TIDY_SECONDS:
+                    self.tidy()
+                    tidied = time.monotonic()
                 seconds = _LOOK_SECONDS if self.look() else _IDLE_SECONDS
             except (DivergraphError, OSError) as error:  # a full disk: it may have room again
                 log.warning("jobs: %s", error)
                 seconds = _IDLE_SECONDS
+
+    def tidy(self) -> None:
+        """Forget jobs that are over for 30 days, with their children and folders."""
+        for name in self.table.over_before(time.time() - KEPT_SECONDS):
+            ids = (name, *(child.id for child in self.table.children(name)))
+            for process in filter(None, map(self.shelf.named, ids)):
+                self.shelf.clear(process)
+            self.table.forget(name)
 
     def look(self) -> bool:
         """See what has ended, and start what may run; whether anything runs or waits."""
