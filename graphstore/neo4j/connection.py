@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import logging
-import math
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
@@ -22,6 +20,7 @@ from graphstore.neo4j.in_time import answered_in_time
 from graphstore.neo4j.local_server.coming_back import comes_back, heap_of, is_started_again
 from graphstore.neo4j.local_server.managed import is_running
 from graphstore.neo4j.passwords import Password
+from graphstore.neo4j.patience import Patience
 from graphstore.neo4j.server_errors import (
     ServerRequest,
     bad_driver_url,
@@ -39,13 +38,9 @@ _STATEMENTS = load_statements("server.neo4j")
 
 _CONNECT_SECONDS = 10.0
 _ANSWER_SECONDS = 20.0
-_SHAKE_SECONDS = 3.0
-"""So much longer than the patience of who asks may a handshake take, on a busy machine."""
 _READ_RETRY_SECONDS = 30.0
 _WRITE_RETRY_SECONDS = 60.0
 """A long import, and what it reads in between, outlives a restart of the server."""
-_AWAY_SECONDS = 10.0
-"""So long nobody of those with little patience waits again for a server that was waited for."""
 _EXPLAIN = "EXPLAIN "
 CHANGE_SECONDS = 60.0
 """The server ends a change that takes longer: who made it may sleep, and others wait for it."""
@@ -90,19 +85,18 @@ class Connection:
         self.url = url
         self.database = database
         self._source = source
-        self._patience, self._away_until = patience, -math.inf
+        self._patience = Patience(patience)
         self._met = False
         self._meeting = threading.Lock()
         hidden = Password(password) if isinstance(password, str) else password
-        within = math.inf if patience is None else patience + _SHAKE_SECONDS
         try:
             self._driver = neo4j.GraphDatabase.driver(
                 url,
                 # an object and no tuple, and no variable of ours: no list of variables in a
                 # traceback shows the password
                 auth=neo4j.basic_auth(user, hidden.reveal()),
-                connection_timeout=min(_CONNECT_SECONDS, within),
-                connection_acquisition_timeout=min(_ANSWER_SECONDS, within),
+                connection_timeout=self._patience.connecting(_CONNECT_SECONDS),
+                connection_acquisition_timeout=self._patience.connecting(_ANSWER_SECONDS),
                 # a pooled connection that was idle for a minute is tried before its use
                 liveness_check_timeout=60.0,
                 # the driver logs hints on missing labels; an empty store has none yet
@@ -304,18 +298,13 @@ class Connection:
         if patience is None:
             reads = access == neo4j.READ_ACCESS
             usual = _READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS
-            patience = usual if self._patience is None else self._patience_left()
+            patience = self._patience.asking(usual)
         with self._driver.session(
             database=self.database,
             default_access_mode=access,
             max_transaction_retry_time=patience,
         ) as session:
             yield session
-
-    def _patience_left(self) -> float:
-        """How long to try again: not at all just after others did so in vain."""
-        is_away = time.monotonic() < self._away_until
-        return 0.0 if is_away or self._patience is None else self._patience
 
     def _meet(self) -> None:
         """Look at the server before it is first used: is it there, does it let us in, is it new?
@@ -376,7 +365,7 @@ class Connection:
                 stopped.check()
             raise server_error(error, self._asked(cypher, timeout)) from error
         except neo4j.exceptions.DriverError as error:
-            self._away_until = time.monotonic() + _AWAY_SECONDS
+            self._patience.in_vain()
             raise wire_error(error, self._asked(cypher, timeout)) from error
 
 
