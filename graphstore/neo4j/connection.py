@@ -78,13 +78,10 @@ class Connection:
         source: str = "",
         patience: float | None = None,
     ) -> None:
-        """*source* says where the password is from; what is lost is tried again for *patience*
-        seconds instead, and a connection comes little later than that or not."""
+        """*source* says where the password is from; a lost server is asked for *patience* s."""
         import neo4j
 
-        self.url = url
-        self.database = database
-        self._source = source
+        self.url, self.database, self._source = url, database, source
         self._patience = Patience(patience)
         self._met = False
         self._meeting = threading.Lock()
@@ -297,8 +294,7 @@ class Connection:
         self._meet()
         if patience is None:
             reads = access == neo4j.READ_ACCESS
-            usual = _READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS
-            patience = self._patience.asking(usual)
+            patience = self._patience.asking(_READ_RETRY_SECONDS if reads else _WRITE_RETRY_SECONDS)
         with self._driver.session(
             database=self.database,
             default_access_mode=access,
