@@ -27,7 +27,8 @@ class OpRow:
     the worst relative error of the nearest measured ancestors, None if unknown.
     ``origins`` are the ids of the origins an inherited error can come from. ``split`` is
     that of the op's most suspicious output (None: no root-cause analysis was made).
-    ``notes`` are what somebody wrote of its originals, where a list was asked for them.
+    ``notes`` are what somebody wrote of its originals, ``attributes`` its own as ``name=value``,
+    where a list was asked for them.
     Outside a run (an imported graph) ``state`` and what follows are None or empty.
     """
 
@@ -52,4 +53,5 @@ class OpRow:
     gain: float | None = None
     origins: tuple[str, ...] = ()
     split: ErrorSplit | None = None
+    attributes: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()

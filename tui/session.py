@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from graphstore.columns.op_columns import OpColumns
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
     from graphstore.cypher.user_question import CypherQuestion
+    from graphstore.filter import OpFilter
     from graphstore.model import Note, Run, TensorIO
     from tui.ladder import Ladders
     from tui.part_chooser import PartChooser
@@ -185,6 +186,16 @@ class Session:
                 self._rows[self.target] = questions.load_facts(self._open(), self.target).rows
                 self._settle()
             return self._rows[self.target]
+
+    def read_attributes(self, ops: OpColumns, wanted: OpFilter) -> bool:
+        """Read what *wanted* asks of attributes; False if *ops* are no longer :meth:`rows`."""
+        from divergraph.ask.op_attributes import read_attributes
+
+        with self._lock:
+            if self._rows.get(self.target) is not ops:
+                return False
+            read_attributes(self._open(), self.target, ops, (wanted,))
+            return True
 
     def detail(self, op: str) -> OpDetail:
         """Everything about one op."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from divergraph.ask.answers import ReasonGroup
 from divergraph.ask.columns import read_columns, with_causes
+from divergraph.ask.op_attributes import read_attributes
 from divergraph.ask.op_order import IN_GRAPH, Order, arrange
 from divergraph.ask.origin_answers import OriginsAnswer, origins
 from divergraph.ask.reach import upstream_of_each
@@ -111,8 +112,9 @@ def op_numbers(
     Raises:
         UnknownNameError: no such run or graph, or no op that the page follows.
     """
-    rows = load_facts(store, target, side).rows
-    numbers = _chosen(rows, page.order, () if where is None else (where,))
+    rows, wanted = load_facts(store, target, side).rows, () if where is None else (where,)
+    read_attributes(store, target, rows, wanted)
+    numbers = _chosen(rows, page.order, wanted)
     if page.after is not None:
         numbers = numbers[_place_of(rows, numbers, page.after) + 1 :]
     return rows, numbers[: page.limit]
@@ -141,6 +143,7 @@ def op_listing(
         UnknownNameError: no such run or graph.
     """
     rows = load_facts(store, target, side).rows
+    read_attributes(store, target, rows, wanted)
     numbers = _chosen(rows, order, wanted)
     with gc_paused():
         shown = rows.rows(numbers[places.start : places.stop])

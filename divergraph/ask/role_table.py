@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from divergraph.ask.facts import find_run, load_facts
+from divergraph.ask.op_attributes import read_attributes
 from divergraph.ask.output_errors import output_errors
 from divergraph.ask.rows import split_weight
 from graphstore.contract import GraphStore
@@ -76,7 +77,9 @@ def _fitting(
     store: GraphStore, run: str, where: OpFilter, rows: Iterable[RoleRow]
 ) -> list[RoleRow]:
     """Those of *rows* the filter lets pass; it may ask for anything, so all of it is read."""
-    fits = where.mask(load_facts(store, run).rows)
+    ops = load_facts(store, run).rows
+    read_attributes(store, run, ops, (where,))
+    fits = where.mask(ops)
     return [row for row in rows if fits[row.topo]]
 
 

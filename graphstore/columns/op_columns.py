@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.columns.coded import Bool, Coded, Float, Int, Lists
+from graphstore.columns.op_attributes import attributes_of, has_attributes
 from graphstore.columns.parts import MetricColumns, OptionalNumbers, SplitColumns
 from graphstore.model import Level, Metric, OpState, Reason, Shape, Side
 from graphstore.op_row import OpRow
@@ -135,6 +136,8 @@ class OpColumns(Sequence[OpRow]):
             "origins": self.origins.listed(numbers),
             "split": _there(self.splits, self.judged[numbers]),
         }
+        if has_attributes(self):
+            columns["attributes"] = attributes_of(self).listed(numbers)
         kept = [columns[field.name] for field in fields(OpRow) if field.name in columns]
         return list(map(OpRow, *kept))  # notes are none of a column
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from graphstore.columns.coded import Bool, Float, Int
+from graphstore.columns.op_attributes import attributes_of
 from graphstore.columns.op_columns import OpColumns
 from graphstore.columns.parts import SPREAD, OptionalNumbers
 from graphstore.filter.dtype_words import canonical_dtype
@@ -374,6 +375,10 @@ _TEXTS: Mapping[str, TextsField] = {
     "any": TextsField(
         lambda row: (row.name, *row.originals),
         lambda ops, test: _in_names(ops, test) | ops.originals.where(test),
+    ),
+    "attr": TextsField(
+        lambda row: row.attributes,
+        lambda ops, test: attributes_of(ops).where(lambda texts: any(map(test, texts))),
     ),
     "original": TextsField(
         lambda row: row.originals,

@@ -78,6 +78,11 @@ class OpFilter:
     def __reduce__(self) -> tuple[Any, ...]:
         return OpFilter, (self.terms,)
 
+    @property
+    def asks_attributes(self) -> bool:
+        """Whether it asks for attributes of ops, which columns have only once they were read."""
+        return any(term.field == "attr" for term in self.terms)
+
     def matches(self, row: OpRow) -> bool:
         """True if every condition holds for *row*."""
         return self.condition.matches(row)

@@ -88,6 +88,21 @@ def test_links_as_columns_are_the_links(store: GraphStore, sample_run, odd_link)
             assert (number in columns.several(side)) is (len(others) > 1)
 
 
+def test_ops_are_found_by_their_attributes(store: GraphStore, sample_run) -> None:
+    data = sample_run("first")
+    given = {"pads": (0, 0, 1, 1), "mode": "same upper", "keep": True}
+    first, *rest = data.device.ops
+    device = replace(data.device, ops=(replace(first, attrs=given), *rest))
+    store.save_run(replace(data, device=device))
+    assert not op_rows(store, "first")[0].attributes  # nothing is read that nobody asks for
+    texts = ["attr:pads", "attr:pads=[0,0,1,1]", 'attr:"same upper"', "attr=keep=true", "attr~^mo"]
+    for text in (*texts, "!attr:none attr:pads*"):
+        (row,) = op_rows(store, "first", where=parse_filter(f"id:{first.id} {text}"))
+        assert row.attributes == ("keep=true", "mode=same upper", "pads=[0,0,1,1]")
+    for text in ("attr:pads=[1", "attr=pads", "attr:none"):
+        assert not op_rows(store, "first", where=parse_filter(f"id:{first.id} {text}")), text
+
+
 def _other_end(link: LineageLink, side: Side) -> str:
     return link.original if side is Side.DEVICE else link.device
 
@@ -126,7 +141,7 @@ def test_any_run_and_any_filter(store: GraphStore, data: RunData, drawn: st.Data
     store.save_run(data, replace=True)
     if not any(value is not None and value != value for value in suspicions):  # NaN has no order
         check(store, data)
-    rows = op_rows(store, "any")
+    rows = op_rows(store, "any", where=parse_filter("attr:none|*"))  # all, with attributes
     for text in [_condition(drawn) for _ in range(30)]:
         wanted = parse_filter(text)
         fitting = [row.topo for row in rows if wanted.matches(row)]

@@ -128,7 +128,7 @@ class OpsScreen(RowsToFile, DetailScreen):
 
     def load(self, address: ScreenAddress) -> None:
         """Ask for the ops of another target."""
-        self._ops, self._table, self._detail = None, None, None
+        self._ops, self._table, self._detail, self._last_wanted = None, None, None, None
         self._marked, self._last_op = set(), ""
         self.query_one("#ops", RowList).show(FixedRows(()), empty="loading")
         self._take(address)
@@ -235,6 +235,8 @@ class OpsScreen(RowsToFile, DetailScreen):
         self, ops: OpList, wanted: OpFilter | None, order: Order, goal: str
     ) -> None:
         worker = get_current_worker()
+        if wanted is not None and not self.owner.session.read_attributes(ops.ops, wanted):
+            return  # another target is shown by now
         table = ops.table(wanted, order, lambda: worker.is_cancelled)
         if table is not None and not worker.is_cancelled:
             self.post_message(self.Arranged(table, goal))

@@ -64,6 +64,7 @@ SOFTMAX = OpRow(
     output=0,
     metrics=METRICS,
     failed=(Metric.COSINE_SIMILARITY, Metric.RELATIVE_EUCLIDEAN_DISTANCE),
+    attributes=("axes=[-1]", "mode=same upper"),
     gain=37.2,
     origins=("bert/layer_3/attention/SoftmaxV2_31",),
     split=ErrorSplit(
@@ -149,6 +150,7 @@ CONSTANT = dataclasses.replace(
         "role!=carries|amplifies !guilt:none amplification:none",
         "subgraph:none side:device reason:none",
         "name~layer_[0-4]/(attention|mlp)/",
+        'attr:AXES attr:axes=[-1] attr:"=same upper" attr=axes=* !attr:pads attr~^mode',
     ],
 )
 def test_lets_the_origin_through(text):
