@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from divergraph.ask.facts import find_run, load_facts
 from divergraph.ask.op_attributes import read_attributes
@@ -13,7 +13,7 @@ from divergraph.ask.rows import split_weight
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
 from graphstore.filter import OpFilter
-from graphstore.model import SPLIT_ORDERS, ErrorSplit, Guilt, Method, Role, Run
+from graphstore.model import SPLIT_ORDERS, ErrorSplit, Guilt, Method, Note, Role, Run
 
 ORDERS = ("topo", *SPLIT_ORDERS)
 """What roles can be sorted by; all but topo with the largest first."""
@@ -31,12 +31,14 @@ class RoleRow:
 
 @dataclass(frozen=True, slots=True)
 class RoleTable:
-    """The ops with a split, and how many have each role and guilt (of the whole run)."""
+    """The ops with a split, and how many have each role and guilt (of the whole run); ``notes`` on
+    ops, where they were asked for."""
 
     run: Run
     rows: tuple[RoleRow, ...]
     roles: Mapping[Role, int]
     guilt: Mapping[Guilt, int]
+    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)
 
 
 def roles(

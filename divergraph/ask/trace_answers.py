@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import overload
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from divergraph.ask.error_paths.path_steps import PathSteps
 from graphstore.columns.op_columns import OpColumns
+from graphstore.model import Note
 from graphstore.op_row import OpRow
 
 
@@ -98,6 +99,7 @@ class Trace:
     their role; within the limit, if there are no roles) although all their nearest measured
     predecessors in the trace have one. With an end asked for, the steps are what lies between and
     ``outputs`` is that end. ``paths`` leads to a few of the outputs, the largest error first.
+    ``notes`` are those on ops, where they were asked for.
     """
 
     op: str
@@ -107,3 +109,4 @@ class Trace:
     over: int
     healed: tuple[str, ...]
     paths: tuple[ErrorPath, ...] = ()
+    notes: Mapping[str, tuple[Note, ...]] = field(default_factory=dict)

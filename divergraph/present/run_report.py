@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from divergraph.ask.facts import load_facts
-from divergraph.ask.memory.notes import with_notes
+from divergraph.ask.memory.notes import notes_by_op
 from divergraph.ask.origin_answers import OriginsAnswer
 from divergraph.ask.overview_answers import overview
 from divergraph.ask.reasons import reason_groups
@@ -64,6 +64,7 @@ def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> 
     seen = overview(store, name)
     assert seen.answer is not None
     rows = tuple(load_facts(store, name).rows)
+    written = notes_by_op(store, seen.run, rows)
     with gc_paused():
         comparisons = store.comparisons(name) if data is None else data.comparisons
     return RunReport(
@@ -73,7 +74,7 @@ def stored_report(store: GraphStore, name: str, data: RunData | None = None) -> 
         _in_order(_as_in_rows(comparisons), {row.id: row.topo for row in rows}),
         seen.golden_name,
         seen.device_name,
-        tuple((row.id, note) for row in with_notes(store, seen.run, rows) for note in row.notes),
+        tuple((op, note) for op, notes in written.items() for note in notes),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from divergraph.ask import (
     OriginsAnswer,
@@ -18,7 +18,7 @@ from divergraph.ask import (
     trace,
 )
 from divergraph.ask.advisor.advisor import Advice, advise
-from divergraph.ask.memory.notes import noted_origins
+from divergraph.ask.memory.notes import noted_origins, notes_by_op
 from divergraph.present.json.propagation import (
     advice_json,
     changes_json,
@@ -73,7 +73,8 @@ class TraceQuestion(Question[Trace]):
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Trace:
         """All that is downstream, and the paths on which most of the error is carried."""
-        return trace(store, self.run, self.op, to=self.to)
+        found = trace(store, self.run, self.op, to=self.to)
+        return replace(found, notes=notes_by_op(store, store.run(self.run)))
 
     def json(self, answer: Trace) -> Mapping[str, Json]:
         """What ``trace`` prints."""
@@ -95,7 +96,8 @@ class RolesQuestion(Question[RoleTable]):
             FilterError: the filter cannot be understood.
         """
         wanted = parse_filter(self.where) if self.where else None
-        return roles(store, self.run, wanted, order=self.order)
+        found = roles(store, self.run, wanted, order=self.order)
+        return replace(found, notes=notes_by_op(store, found.run))
 
     def json(self, answer: RoleTable) -> Mapping[str, Json]:
         """What ``roles`` prints."""

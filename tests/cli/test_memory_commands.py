@@ -50,6 +50,9 @@ def test_a_note_is_read_where_the_error_starts(divergraph, store):
     assert f"note on {golden}: known  (ada, " in said
     (again, *_) = divergraph("origins", "second", *at, "--json").json["origins"]
     assert [note["text"] for note in again["team_notes"]] == ["known"]
+    assert f"note on {golden}: known  (ada, " in divergraph("trace", "second", *at).out
+    (start, *_) = divergraph("trace", "second", *at, "--json").json["steps"]
+    assert start["team_notes"] == again["team_notes"]
 
 
 def test_a_device_op_stands_for_its_last_original(divergraph, store):

@@ -14,12 +14,15 @@ from xml.etree import ElementTree as Xml
 import pyarrow.parquet as pq
 import pytest
 from hostile_run import HOSTILE, hostile_run
+from layered_run import analysed_run
 
 from divergraph.ask.memory.notes import add_note
 from divergraph.cli.main import run
+from divergraph.present.html.report import html_report
 from divergraph.present.junit_report import junit_report
 from divergraph.present.markdown_report import markdown_report
 from divergraph.present.run_report import stored_report, unkept_report
+from divergraph.questions.propagation import RolesQuestion
 from divergraph.text.printable import printable
 from graphstore.model import Metric, Note
 from graphstore.open_store import open_store
@@ -249,4 +252,17 @@ def test_a_report_finds_the_notes_on_the_originals_of_its_ops(demo_store, tmp_pa
     shutil.copytree(demo_store, tmp_path / "store")
     with open_store(str(tmp_path / "store")) as store:
         note = add_note(store, "fault", ORIGIN, "seen before", "Ann")
-        assert stored_report(store, "fault").notes == ((ORIGIN, note),)
+        report = stored_report(store, "fault")
+        assert report.notes == ((ORIGIN, note),)
+        assert f"<p>note on {note.about}: seen before" in html_report(report)
+
+
+def test_a_role_has_the_notes_on_its_op(tmp_path):
+    with open_store(str(tmp_path / "store")) as store:
+        store.save_run(analysed_run("layers"))
+        question = RolesQuestion("layers")
+        first = question.ask(store).rows[0].id
+        add_note(store, "layers", first, "<b>", "Ann")
+        found = question.json(question.ask(store))["ops"]
+        assert [each["text"] for each in found[0]["team_notes"]] == ["<b>"]
+        assert ": &lt;b&gt;  (Ann, " in html_report(stored_report(store, "layers"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from divergraph.ask.facts import resolve_op
+from divergraph.ask.facts import load_facts, resolve_op
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError, UnknownNameError
@@ -86,6 +86,17 @@ def with_notes(store: GraphStore, run: Run | None, rows: Sequence[OpRow]) -> lis
     for note in store.notes(run.golden) if run is not None else ():
         by_op.setdefault(note.op, []).append(note)
     return [replace(row, notes=_of(row, by_op)) for row in rows] if by_op else list(rows)
+
+
+def notes_by_op(
+    store: GraphStore, run: Run, rows: Iterable[OpRow] | None = None
+) -> Mapping[str, tuple[Note, ...]]:
+    """The notes on the originals of each op in *rows*, or of each device op of *run*; of those that
+    have some."""
+    if not store.notes(run.golden):
+        return {}
+    known = load_facts(store, run.name).rows if rows is None else rows
+    return {row.id: row.notes for row in with_notes(store, run, tuple(known)) if row.notes}
 
 
 def noted_origins(store: GraphStore, answer: OriginsAnswer) -> OriginsAnswer:

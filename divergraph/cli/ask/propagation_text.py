@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
 from divergraph.text.numbers import small_number
 from divergraph.text.words import STATE_MARKS, counted, note_text
-from graphstore.model import Guilt, Method, Reckoning, Role, Run
+from graphstore.model import Guilt, Method, Note, Reckoning, Role, Run
 
 _SHOWN = 5
 
@@ -104,8 +104,7 @@ def _show_origin(
     elif origin.golden:
         shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
         say(f"       golden {shown}")
-    for note in one.notes:
-        say(f"       note on {note.about}: {note_text(note)}")
+    _say_notes(one.notes, " " * 7)
     if reckoned is not None:
         found = reckoned.get((origin.op, origin.output))
         for line in [NOT_KEPT] if found is None else reckoning_lines(found):
@@ -144,6 +143,9 @@ def show_trace(trace: Trace, *, whole: bool) -> None:
         say(f"  {name}")
     if len(trace.outputs) > _SHOWN:
         say(f"  and {len(trace.outputs) - _SHOWN} more")
+    if trace.notes:
+        for step in trace.steps:
+            _say_notes(trace.notes.get(step.row.id, ()), "")
 
 
 def _error_at_end(path: ErrorPath) -> str:
@@ -186,11 +188,18 @@ def _step_line(number: int, step: PathStep) -> str:
     return f"{line}   ({note})" if note else line
 
 
+def _say_notes(notes: Iterable[Note], margin: str) -> None:
+    """What the team wrote of an op's originals."""
+    for note in notes:
+        say(f"{margin}note on {note.about}: {note_text(note)}")
+
+
 def show_roles(table: RoleTable) -> None:
     """One line an op, then how many have which role."""
     types = max((len(row.type) for row in table.rows), default=0)
     for row in table.rows:
         say(_role_line(row, min(types, 20)))
+        _say_notes(table.notes.get(row.id, ()), " " * 9)
     if table.run.method is not Method.ROOT_CAUSE:
         say(f"no roles: the run was judged by thresholds only. {table.run.analysis.note}".strip())
         _say_how_to_split(table.run)

@@ -20,8 +20,15 @@ from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, counted, known, observed_text, verdict_text
-from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet, Run
+from divergraph.text.words import (
+    REASON_WORDS,
+    counted,
+    known,
+    note_text,
+    observed_text,
+    verdict_text,
+)
+from graphstore.model import Finding, FindingKind, Method, Metric, MetricSet, Note, Run
 
 OpLink: TypeAlias = Callable[[str], str]
 """The name of an op as HTML that leads to it."""
@@ -147,6 +154,17 @@ def _finding(finding: Finding, link: OpLink) -> str:
         f'{where}<p>{shown(finding.sentence)}</p><span class="how">confidence '
         f"{finding.confidence:.0%}</span></li>"
     )
+
+
+def notes(written: Sequence[tuple[str, Note]]) -> str:
+    """What people wrote of ops; empty if nobody did."""
+    if not written:
+        return ""
+    items = "".join(
+        f"<li>{op_link(op)}<p>note on {shown(note.about)}: {shown(note_text(note))}</p></li>"
+        for op, note in written
+    )
+    return _section("notes", "Notes", f'<ul class="findings">{items}</ul>')
 
 
 def blame(run: Run, link: OpLink | None = None) -> str:

@@ -32,6 +32,7 @@ def html_report(report: RunReport) -> str:
         page_asset("interactive.html"),
         parts.blame(report.run),
         parts.findings(report.answer.findings),
+        parts.notes(report.notes),
         parts.not_compared(report.reasons),
         parts.about(report.run),
         "</main>",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from divergraph.ask.advisor.advisor import Advice
@@ -20,7 +21,7 @@ from divergraph.present.json.shapes import (
     row_json,
     split_json,
 )
-from graphstore.model import ErrorSplit, Finding, Guilt, Reckoning, Role, Run, TensorIO
+from graphstore.model import ErrorSplit, Finding, Guilt, Note, Reckoning, Role, Run, TensorIO
 from graphstore.op_row import OpRow
 
 
@@ -58,7 +59,14 @@ def trace_json(run: str, trace: Trace) -> dict[str, Json]:
         "over": trace.over,
         "outputs": list(trace.outputs),
         "healed": list(trace.healed),
-        "steps": [{"distance": step.distance, **row_json(step.row)} for step in trace.steps],
+        "steps": [
+            {
+                "distance": step.distance,
+                **row_json(step.row),
+                **_notes_json(trace.notes.get(step.row.id, ())),
+            }
+            for step in trace.steps
+        ],
         "paths": [path_json(path) for path in trace.paths],
     }
 
@@ -110,7 +118,11 @@ def analysis_json(run: Run) -> dict[str, Json]:
 def _noted_json(one: OriginAnswer) -> Json:
     shape = judged_origin_json(one)
     assert isinstance(shape, dict)
-    return {**shape, "team_notes": [record_json(note) for note in one.notes]}
+    return {**shape, **_notes_json(one.notes)}
+
+
+def _notes_json(notes: Iterable[Note]) -> dict[str, Json]:
+    return {"team_notes": [record_json(note) for note in notes]}
 
 
 def judged_origin_json(one: OriginAnswer) -> Json:
@@ -167,7 +179,13 @@ def roles_json(run: str, table: RoleTable) -> dict[str, Json]:
             "guilt": {guilt.value: table.guilt.get(guilt, 0) for guilt in Guilt},
         },
         "ops": [
-            {"op": row.id, "type": row.type, "topo": row.topo, "split": split_json(row.split)}
+            {
+                "op": row.id,
+                "type": row.type,
+                "topo": row.topo,
+                "split": split_json(row.split),
+                **_notes_json(table.notes.get(row.id, ())),
+            }
             for row in table.rows
         ],
         **analysis_json(table.run),
