@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,9 @@ from full_run import sample_run
 
 from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
+from graphstore.embedded.outlines import files
 from graphstore.errors import StoreError
+from graphstore.model import Side
 
 QUICK, ALL = 60, 500
 FILES = ("runs/first/graph.lbug", "runs/first/manifest.json", "store.json")
@@ -40,10 +44,12 @@ def flipped(path: Path, bit: int) -> None:
         file.write(bytes([byte ^ 1 << bit % 8]))
 
 
-def what_is_said(root: Path, right: tuple[object, ...]) -> str:
+def what_is_said(
+    root: Path, right: tuple[object, ...], ask: Callable[[Path], tuple[object, ...]] = answers
+) -> str:
     """The error instead of an answer; no other answer is one."""
     try:
-        found = answers(root)
+        found = ask(root)
     except StoreError as error:
         return str(error)
     assert found == right
@@ -75,6 +81,56 @@ def test_a_flipped_bit_is_told_or_changes_nothing(root: Path) -> None:
 @pytest.mark.exhaustive
 def test_five_hundred_flipped_bits(root: Path) -> None:
     check_flips(root, ALL)
+
+
+def answers_of_places(root: Path) -> tuple[object, ...]:
+    """What is asked of runs that share a table, one by one and all together."""
+    with EmbeddedStore(root) as store:
+        names = [run.name for run in store.runs()]
+        whole = [repr(store.run_data(name)) for name in names]
+        rows = store.query("MATCH (m:Metric) RETURN m.run, count(*)", QueryParameters()).rows
+        return store.runs(), whole, store.origins_of(names), sorted(map(repr, rows))
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(ALL, marks=pytest.mark.exhaustive)])
+def test_flipped_bits_of_the_table_of_many_places(tmp_path: Path, count: int) -> None:
+    data = sample_run("a")
+    root = tmp_path / "store"
+    with EmbeddedStore(root) as store:
+        store.save_runs(replace(data, run=replace(data.run, name=name)) for name in "abc")
+    right = answers_of_places(root)
+    chosen = random.Random(21)
+    places = [next(root.glob("shared/*/*.lbug")), *sorted(root.glob("runs/*/manifest.json"))]
+    for number in range(count):
+        path = places[0 if number % 2 else 1 + number // 2 % 3]
+        bit = chosen.randrange(8 * path.stat().st_size)
+        flipped(path, bit)
+        said = what_is_said(root, right, answers_of_places)
+        assert path.name in said or (not said and path.suffix == ".json"), (path, bit, said)
+        flipped(path, bit)
+    assert answers_of_places(root) == right
+
+
+@pytest.mark.parametrize("count", [20, pytest.param(ALL, marks=pytest.mark.exhaustive)])
+def test_flipped_bits_of_kept_arrays(
+    root: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    """Whatever bit it is, the file is made again from the database."""
+    monkeypatch.setattr(files, "_WORTH", 1)
+
+    def ask() -> list[object]:
+        with EmbeddedStore(root) as store:
+            found = [store.arrays("first", side) for side in Side]
+        return [(each.ids, each.successor_ops.tolist(), each.number) for each in found]
+
+    right = ask()
+    kept = {path: path.read_bytes() for path in root.glob("runs/*/arrays-*")}
+    chosen = random.Random(21)
+    assert len(kept) == 2
+    for path in sorted(kept) * (count // 2):
+        flipped(path, chosen.randrange(8 * path.stat().st_size))
+        assert ask() == right
+        assert {path: path.read_bytes() for path in kept} == kept
 
 
 def test_a_bit_that_flips_under_an_open_store_is_told(root: Path) -> None:

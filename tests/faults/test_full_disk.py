@@ -82,6 +82,51 @@ def test_at_every_fill_level_there_is_the_old_store_or_the_new(tmp_path: Path, l
         assert "No space left" in sentence or "full" in sentence, told
 
 
+ARRAYS = """
+from shaped_runs import chain_run
+from graphstore.embedded.outlines import files
+from graphstore.model import Side
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "none", str(root)], check=True)
+
+def asked():
+    with EmbeddedStore(root / "s") as store:
+        found = [store.arrays("big", side) for side in Side]
+    return [(each.ids, each.successor_ops.tolist(), each.number) for each in found]
+
+def kept():
+    return list(root.glob("s/runs/*/arrays-*"))
+
+files._ROOM = 0  # else it is not even tried on a disk that is nearly full
+with EmbeddedStore(root / "s") as store:
+    store.save_run(chain_run("big", "net", 12_000))
+right, levels, counts = asked(), int(sys.argv[3]), []
+size = sum(path.stat().st_size for path in kept())
+filler = root / "filler"
+for level in range(levels):
+    for path in kept():
+        path.unlink()
+    free = int(1.2 * size * level / max(1, levels - 1))
+    with filler.open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, max(1, shutil.disk_usage(root).free - free))
+    assert asked() == right
+    counts.append(len(kept()))
+    assert asked() == right
+    filler.unlink()
+    assert asked() == right
+    with EmbeddedStore(root / "s") as store:
+        assert store.check() == store.info().pending == ()
+print(*sorted(set(counts)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("levels", [4, pytest.param(50, marks=pytest.mark.exhaustive)])
+def test_where_arrays_do_not_fit_they_are_not_kept(tmp_path: Path, levels: int) -> None:
+    """None, one or both graphs' files are there, each whole."""
+    counts = answer_of(ARRAYS, tmp_path, str(levels), wrap=own_mounts()).split()
+    assert {"0", "2"} <= set(counts)
+
+
 FILL = """
 subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + sys.argv[3], "none", str(root)], check=True)
 saved = 0

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import hostile_onnx
+import hostile_sides
 import hostile_tensorflow
 import numpy as np
 import onnx
@@ -89,6 +90,66 @@ def test_a_tensorflow_model(
     ends_well(done, start)
     made = {name: digest for name, digest in seen(tmp_path).items() if not name.startswith("out/")}
     assert made == before
+
+
+def check_command(divergraph: Command, tmp_path: Path, options: list[object]) -> None:
+    """It ends with an answer or a sentence, and no file but those of the store is another."""
+    before = seen(tmp_path)
+    done = divergraph(*options)
+    assert done.code in (0, 1, 2), done.err
+    assert "Traceback" not in done.err + done.out
+    assert "internal" not in done.err
+    assert (done.out + done.err).strip()
+    assert all(each.isprintable() for each in (done.err + done.out).splitlines())
+    made = seen(tmp_path)
+    assert {name: made[name] for name in made if not name.startswith("store/")} == before
+    kept = (path for path in (tmp_path / "store").rglob("*") if path.is_file())
+    assert not any(hostile_onnx.SECRET in path.read_bytes() for path in kept)
+
+
+def options_of(face: str, model: Path, tmp_path: Path, shape: tuple[int, ...]) -> list[object]:
+    """How a command is given the model."""
+    if face == "compare":
+        return ["compare", *hostile_sides.compare_options(model, tmp_path, shape)]
+    if face == "verify":
+        options = hostile_sides.verify_options(model, tmp_path)
+        return ["verify", *options] if options else pytest.skip("no device graph")
+    runner = "onnx" if model.suffix == ".onnx" else "tf"
+    return ["replay", hostile_sides.bundle(tmp_path, model, runner, shape)]
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("face", ["compare", "replay", "verify"])
+@pytest.mark.parametrize("build", hostile_onnx.HOSTILE, ids=lambda build: build.__name__)
+def test_an_onnx_model_by_other_commands(
+    divergraph: Command, tmp_path: Path, build: hostile_onnx.Build, face: str
+) -> None:
+    path = hostile_onnx.written(build, tmp_path / "model", tmp_path / "place")
+    check_command(divergraph, tmp_path, options_of(face, path, tmp_path, (2, 4)))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.tensorflow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("face", ["compare", "replay", "verify"])
+@pytest.mark.parametrize("build", hostile_tensorflow.HOSTILE, ids=lambda build: build.__name__)
+def test_a_tensorflow_model_by_other_commands(
+    divergraph: Command,
+    tmp_path: Path,
+    build: hostile_tensorflow.Build,
+    face: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("DIVERGRAPH_MODEL_FOLDERS", str(tmp_path.parent))
+    path = tmp_path / "model.pb"
+    model = build(tensorflow())
+    for node in model.node:
+        if node.op == "PlaceholderWithDefault":  # else it waits for a value nobody dumped
+            node.op, kind = "Identity", node.attr["dtype"].type
+            node.attr.clear()
+            node.attr["T"].type = kind
+    path.write_bytes(model.SerializeToString())
+    check_command(divergraph, tmp_path, options_of(face, path, tmp_path, (4,)))
 
 
 def test_there_are_enough() -> None:

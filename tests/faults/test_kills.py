@@ -98,6 +98,58 @@ def test_a_killed_writer_of_the_embedded_store_leaves_whole_runs(
     assert int(done.stdout) >= 1
 
 
+ARRAYS = """
+import os, random, signal, sys, time
+from pathlib import Path
+from graphstore.embedded import EmbeddedStore
+from graphstore.model import Side
+sys.path.insert(0, sys.argv[1])
+from shaped_runs import chain_run
+root, kills = Path(sys.argv[2]), int(sys.argv[3])
+moments = random.Random(kills)
+
+def asked():
+    with EmbeddedStore(root) as store:
+        found = [store.arrays("big", side) for side in Side]
+    return [(each.ids, each.successor_ops.tolist(), each.number) for each in found]
+
+def kept():
+    return [*root.glob("runs/*/arrays-*"), *root.glob(".writing-*")]
+
+with EmbeddedStore(root) as store:
+    store.save_run(chain_run("big", "net", 12_000))
+right, killed = asked(), 0
+for _ in range(kills):
+    for path in kept():
+        path.unlink()
+    reader = os.fork()
+    if reader == 0:
+        asked()
+        os._exit(0)
+    while not kept() and os.waitpid(reader, os.WNOHANG) == (0, 0):
+        pass
+    time.sleep(moments.uniform(0.0, 0.01))
+    os.kill(reader, signal.SIGKILL)
+    killed += os.waitstatus_to_exitcode(os.waitpid(reader, 0)[1]) == -signal.SIGKILL
+    assert asked() == right
+    with EmbeddedStore(root) as store:
+        store.repair()
+        assert store.info().pending == store.check() == ()
+print(killed)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("kills", [3, pytest.param(200, marks=pytest.mark.exhaustive)])
+def test_a_killed_reader_leaves_no_half_arrays(tmp_path: Path, kills: int) -> None:
+    """It is killed while it writes down what it read of a large graph, for the next."""
+    command = [sys.executable, "-c", ARRAYS, str(MADE), str(tmp_path / "store"), str(kills)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert int(done.stdout) >= kills / 2
+
+
 CLIENT = """
 import os, sys
 from graphstore.neo4j import Neo4jStore, bulk
