@@ -43,7 +43,7 @@ def is_locked(path: Path) -> bool:
 
 def _opened(path: Path) -> int:
     private_folder(path.parent)
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
 
 def _flock(descriptor: int, *, shared: bool, wait: bool) -> None:

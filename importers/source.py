@@ -10,6 +10,7 @@ from pathlib import Path
 
 from graphstore.errors import ImportFormatError
 from importers.contract import HEAD_BYTES
+from importers.file_parts import advise
 
 _HASHED_AT_ONCE = 1 << 24
 
@@ -74,7 +75,7 @@ def sha256(data: bytes | mmap.mmap) -> str:
             digest.update(view[start : start + _HASHED_AT_ONCE])
             if isinstance(data, mmap.mmap) and len(view) > _HASHED_AT_ONCE:
                 length = min(_HASHED_AT_ONCE, len(view) - start)
-                data.madvise(mmap.MADV_DONTNEED, start, length)
+                advise(data, "DONTNEED", start, length)
     return digest.hexdigest()
 
 

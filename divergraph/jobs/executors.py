@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from typing import Protocol, TypeVar
 
@@ -76,7 +77,7 @@ def chosen_executor(
         worth = size >= _WORTH_BYTES or items >= _WORTH_ITEMS
         jobs = usable_cores() if worth else 1
     jobs = min(jobs, items)
-    if jobs <= 1:
+    if jobs <= 1 or sys.platform == "win32":  # workers inherit a descriptor, which it cannot
         return SerialExecutor()
     from divergraph.jobs.processes import ProcessExecutor
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from divergraph.values.array_types import Array
+from importers.file_parts import advise
 
 _AT_ONCE = 1 << 21
 """Elements copied at a time; both sweeps read the copy."""
@@ -80,7 +81,7 @@ def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, Array, Array]]:
         yield begin, x[begin : begin + size], y[begin : begin + size]
         if number % often == 0:
             for mapping in mappings:
-                mapping.madvise(mmap.MADV_DONTNEED)
+                advise(mapping, "DONTNEED")
 
 
 def is_mapped(array: Array) -> bool:
@@ -124,7 +125,7 @@ def _copy_rows(rows: Array, out: Array, mapping: mmap.mmap | None) -> None:
     for begin in range(0, rows.shape[axis], some):
         part = (*before, slice(begin, begin + some))
         out[part] = rows[part]
-        mapping.madvise(mmap.MADV_DONTNEED)
+        advise(mapping, "DONTNEED")
 
 
 def _mapping(values: Flat) -> mmap.mmap | None:

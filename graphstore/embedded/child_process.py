@@ -29,7 +29,8 @@ class ChildProcess:
     def __init__(self, module: str, *arguments: str, inherited: Sequence[int] = ()) -> None:
         self._ending = threading.Lock()
         self._said, said = os.pipe()
-        os.set_blocking(said, False)  # nobody reads it while the child lives
+        if hasattr(os, "set_blocking"):  # nobody reads it while the child lives
+            os.set_blocking(said, False)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
                 [sys.executable, "-c", f"from {module} import main; main()", *arguments],
@@ -63,9 +64,10 @@ class ChildProcess:
             while left:
                 left = left[os.write(self._process.stdin.fileno(), left) :]
             # Ctrl-C ends this wait; a read is started again where a library (polars) asks for that
-            with selectors.DefaultSelector() as answered:
-                answered.register(self._process.stdout, selectors.EVENT_READ)
-                answered.select()
+            if sys.platform != "win32":  # which knows of sockets only what can be read
+                with selectors.DefaultSelector() as answered:
+                    answered.register(self._process.stdout, selectors.EVENT_READ)
+                    answered.select()
             return pickle.load(self._process.stdout)  # noqa: S301 - our own
         except (EOFError, OSError, ValueError, pickle.UnpicklingError):
             self.end()

@@ -8,6 +8,7 @@ import os
 import secrets
 import shutil
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
@@ -70,7 +71,7 @@ def file_sha256(path: Path) -> str:
 
 def sync(path: Path) -> None:
     """Have what was written to a file, or the names in a folder, down on the disk."""
-    if os.name != "posix" and path.is_dir():
+    if sys.platform == "win32" and path.is_dir():
         return  # only POSIX systems can sync a folder
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -191,7 +192,7 @@ def _is_abandoned(path: Path) -> bool:
 
 
 def _is_process(number: int) -> bool:
-    if os.name != "posix":
+    if sys.platform == "win32":
         return True
     try:
         os.kill(number, 0)

@@ -179,7 +179,7 @@ class StoreFolder:
             if not place.is_dir():
                 raise NotADirectoryError(ENOTDIR, strerror(ENOTDIR))
             if not os.access(place, os.W_OK | os.X_OK):
-                locked = os.name == "posix" and os.statvfs(place).f_flag & os.ST_RDONLY
+                locked = hasattr(os, "statvfs") and os.statvfs(place).f_flag & os.ST_RDONLY
                 reason = EROFS if locked else EACCES
                 raise OSError(reason, strerror(reason))
 

@@ -146,7 +146,7 @@ def _killed_after(
 def _is_memory(process: ChildProcess) -> bool:
     """Whether it ended for want of memory: said so, or was killed by the system."""
     said = process.said.decode(errors="replace").lower()
-    by_system = process.ended == -signal.SIGKILL
+    by_system = sys.platform != "win32" and process.ended == -signal.SIGKILL
     return by_system or any(word in said for word in ("memoryerror", *_OUT_OF_MEMORY))
 
 

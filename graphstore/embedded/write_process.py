@@ -23,7 +23,7 @@ from graphstore.embedded.engine import DOUBT
 from graphstore.embedded.engine_writing import MODULE, Changes, CopyStep
 from graphstore.errors import StoreError
 
-_SHARES = os.name == "posix"
+_SHARES = sys.platform != "win32"
 """Tables go to the child in memory that both have; elsewhere through a pipe."""
 _KEPT_BELOW = 2**26
 """A child that was given more bytes has more memory than it should keep."""

@@ -7,7 +7,6 @@ never turned back: the ops of the graph are written the same way and looked up.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 
 from graphstore.model import Framework, ModelGraph, Op
 from importers.dumps.index import DamagedError, open_dump
+from importers.file_parts import read_at
 
 _WRITTEN = str.maketrans(dict.fromkeys("./\\ ", "_"))
 _SLICE = re.compile(r"_lxslice(\d{1,9})")
@@ -180,7 +180,7 @@ def read_mapping(folder: Path) -> dict[str, str]:
     """
     try:
         with open_dump(folder / MAPPING) as (fd, size):
-            data = os.pread(fd, min(size, _MAX_MAPPING), 0)
+            data = read_at(fd, min(size, _MAX_MAPPING), 0)
     except DamagedError:
         return {}
     text = data.decode("utf-8", "replace")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from importers.dumps.arrays.npy import (
 )
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError, open_dump
+from importers.file_parts import advise, read_at
 
 _WHOLE = 1 << 16
 """Files up to this are read in one go, header and all."""
@@ -157,7 +157,7 @@ def read_npy(
         return small
     with _told_damage(path, "it"):
         with open_dump(path) as (fd, size):
-            first = os.pread(fd, min(size, _WHOLE), 0)
+            first = read_at(fd, min(size, _WHOLE), 0)
             header = parse_npy_header(first, size)
             dtype = header.element_type(raw_type)
             if len(first) == size:
@@ -187,7 +187,7 @@ def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:
 def _part(fd: int, path: Path, offset: int, nbytes: int) -> Bytes:
     if nbytes >= MOST_BYTES:
         return _mapped(fd, offset, nbytes)
-    data = os.pread(fd, nbytes, offset)
+    data = read_at(fd, nbytes, offset)
     if len(data) < nbytes:
         what = f"only {len(data)} of {nbytes} bytes could be read"
         raise _changed(path, what, offset)
@@ -200,7 +200,7 @@ def _mapped(fd: int, offset: int, nbytes: int) -> Bytes:
     # Older Pythons keep a file descriptor with each mapping, closed with the array.
     kept = {"trackfd": False} if sys.version_info >= (3, 13) else {}
     view = mmap.mmap(fd, length, access=mmap.ACCESS_READ, offset=start, **kept)
-    view.madvise(mmap.MADV_SEQUENTIAL)
+    advise(view, "SEQUENTIAL")
     return np.frombuffer(view, np.uint8, nbytes, offset - start)
 
 

@@ -100,7 +100,7 @@ def machine_memory() -> int:
     """MiB this machine has, or this container may take."""
     try:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    except (OSError, ValueError):
+    except (AttributeError, OSError, ValueError):  # not on every system
         return _FALLBACK
     for path in _CGROUP_LIMITS:
         try:

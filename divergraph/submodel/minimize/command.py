@@ -11,6 +11,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -168,6 +169,9 @@ def _programs(words: list[str]) -> str:
 
 def _kill(program: subprocess.Popen[bytes]) -> None:
     """Kill what is left of a program and its child processes."""
+    if sys.platform == "win32":  # no groups of processes: what it started goes on
+        program.kill()
+        return
     with suppress(ProcessLookupError):  # all have ended
         os.killpg(program.pid, signal.SIGKILL)
 

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
 from importers.dumps.index import OPEN_FLAGS, DamagedError
+from importers.file_parts import read_at
 
 _MAGIC = b"\x93NUMPY"
 _FIRST_READ = 512
@@ -111,9 +112,9 @@ def read_npy_header(fd: int, size: int) -> NpyHeader:
     Raises:
         DamagedError: it is no such file, or the data is not as long as the header says.
     """
-    start = os.pread(fd, min(_MAX_HEADER, _FIRST_READ), 0)
+    start = read_at(fd, min(_MAX_HEADER, _FIRST_READ), 0)
     if _data_offset(start, size) > len(start):
-        start = os.pread(fd, _MAX_HEADER, 0)
+        start = read_at(fd, _MAX_HEADER, 0)
     return parse_npy_header(start, size)
 
 
@@ -282,7 +283,7 @@ def _start_of(path: str | Path, length: int) -> bytes:
     except OSError:
         return b""
     try:
-        return os.pread(fd, length, 0)
+        return read_at(fd, length, 0)
     except OSError:
         return b""
     finally:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.arrays.npy import NpyHeader, header_of, parse_npy_header
 from importers.dumps.index import DamagedError, shown
+from importers.file_parts import read_at
 
 MAX_MEMBERS = 1 << 20
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -56,7 +57,7 @@ def member_place(info: zipfile.ZipInfo, fd: int, size: int, *packings: int) -> i
         raise DamagedError(f"member {what} is compressed in a way not read, or encrypted", offset=0)
     at, head = info.header_offset, b""
     if 0 <= at <= size:
-        head = os.pread(fd, _LOCAL_HEADER.size, at)
+        head = read_at(fd, _LOCAL_HEADER.size, at)
     if len(head) < _LOCAL_HEADER.size or head[:4] != b"PK\x03\x04":
         raise DamagedError(f"no member {what} here", offset=at)
     _, name_length, extra_length = _LOCAL_HEADER.unpack(head)
@@ -118,7 +119,7 @@ def _member(info: zipfile.ZipInfo, fd: int, size: int) -> ArchiveMember:
     name = info.filename.removesuffix(_ARRAY)
     try:
         start = member_place(info, fd, size, zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-        first = os.pread(fd, min(info.compress_size, _HEAD), start)
+        first = read_at(fd, min(info.compress_size, _HEAD), start)
         if info.compress_type == zipfile.ZIP_DEFLATED:
             first = _unpacked(first, _HEAD)
         header = parse_npy_header(first, info.file_size)
@@ -134,13 +135,13 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
     Raises:
         DamagedError: the file is damaged, or not what it was when it was listed.
     """
-    first = os.pread(fd, min(ref.nbytes, _HEAD), ref.offset)
+    first = read_at(fd, min(ref.nbytes, _HEAD), ref.offset)
     if first[: len(_MAGIC)] == _MAGIC:
         header = parse_npy_header(first, ref.nbytes)
         crc = 0
         for place in range(ref.offset, ref.offset + ref.nbytes, _CHUNK):
             end = ref.offset + ref.nbytes
-            crc = zlib.crc32(os.pread(fd, min(_CHUNK, end - place), place), crc)
+            crc = zlib.crc32(read_at(fd, min(_CHUNK, end - place), place), crc)
         _check_crc(ref, crc)
         return header, ref.offset + header.data_offset
     # As large as its header says, and no larger, whatever the archive holds.
@@ -149,7 +150,7 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
     limit = start.data_offset + start.nbytes + 1
     data: bytes | mmap.mmap
     if limit <= _MOST_IN_MEMORY:
-        data = _unpacked(os.pread(fd, ref.nbytes, ref.offset), limit)
+        data = _unpacked(read_at(fd, ref.nbytes, ref.offset), limit)
         crc = zlib.crc32(data)
     else:
         data, crc = _unpacked_file(fd, ref, limit)
@@ -171,7 +172,7 @@ def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> tuple[mmap.mmap, 
     unpacking, length, crc = zlib.decompressobj(-zlib.MAX_WBITS), 0, 0
     with tempfile.TemporaryFile(prefix="divergraph-") as file:
         for place in range(ref.offset, ref.offset + ref.nbytes, _CHUNK):
-            packed = os.pread(fd, min(_CHUNK, ref.offset + ref.nbytes - place), place)
+            packed = read_at(fd, min(_CHUNK, ref.offset + ref.nbytes - place), place)
             while packed and length < limit and not unpacking.eof:
                 part = _more(unpacking, packed, min(_CHUNK, limit - length))
                 length += len(part)

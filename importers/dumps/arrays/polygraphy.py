@@ -12,7 +12,6 @@ import base64
 import binascii
 import json
 import mmap
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -39,6 +38,7 @@ from importers.dumps.index import (
     or_damage,
     shown,
 )
+from importers.file_parts import read_at
 
 LONG_TEXT = 64
 """Texts of more bytes are told by their place, names of members always as text. The
@@ -149,7 +149,7 @@ def is_results(path: Path) -> bool:
     """True if the file looks like Polygraphy's JSON by its first bytes."""
     try:
         with open_dump(path) as (fd, _):
-            head = os.pread(fd, _HEAD, 0)
+            head = read_at(fd, _HEAD, 0)
     except DamagedError:
         return False
     return head.lstrip()[:1] in (b"{", b"[") and any(mark in head for mark in _MARKS)
@@ -295,9 +295,9 @@ def _ref(
 
 
 def _header(fd: int, place: TextPlace) -> NpyHeader:
-    first = os.pread(fd, min(place.length, _HEAD), place.offset)
+    first = read_at(fd, min(place.length, _HEAD), place.offset)
     text = first[: len(first) // 4 * 4]
-    padding = os.pread(fd, 2, place.offset + place.length - 2).count(b"=")
+    padding = read_at(fd, 2, place.offset + place.length - 2).count(b"=")
     size = place.length // 4 * 3 - padding
     return parse_npy_header(_decoded(text, place), size)
 
@@ -316,6 +316,6 @@ def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, memoryview]:
         DamagedError: it is no base64, or no ``.npy``.
     """
     place = TextPlace(ref.offset, ref.nbytes)
-    data = _decoded(os.pread(fd, ref.nbytes, ref.offset), place)
+    data = _decoded(read_at(fd, ref.nbytes, ref.offset), place)
     header = parse_npy_header(data, len(data))
     return header, memoryview(data)[header.data_offset :]

@@ -8,7 +8,6 @@ consists of are let through, and only its few names, which stand for functions o
 from __future__ import annotations
 
 import io
-import os
 import pickle
 import pickletools
 import struct
@@ -24,6 +23,7 @@ from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
 from importers.dumps.arrays.npz import list_members, member_place
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError, shown
+from importers.file_parts import read_at
 from importers.number_formats import named_dtype
 
 ENDING = ".pt"
@@ -112,7 +112,7 @@ def check_sum(fd: int, start: int, nbytes: int, wanted: int) -> None:
     """
     crc = 0
     for place in range(start, start + nbytes, _CHUNK):
-        crc = zlib.crc32(os.pread(fd, min(_CHUNK, start + nbytes - place), place), crc)
+        crc = zlib.crc32(read_at(fd, min(_CHUNK, start + nbytes - place), place), crc)
     if crc != wanted:
         told = f"its CRC-32 is {crc:08x}, the archive says {wanted:08x}"
         raise DamagedError(f"the tensor is damaged, or saved without checksums: {told}")
@@ -123,7 +123,7 @@ def _content(info: zipfile.ZipInfo, fd: int, size: int) -> bytes:
         raise DamagedError(f"{shown(info.filename)} takes {info.compress_size} bytes", offset=0)
     start = member_place(info, fd, size, zipfile.ZIP_STORED)
     check_sum(fd, start, info.compress_size, info.CRC)
-    return os.pread(fd, info.compress_size, start)
+    return read_at(fd, info.compress_size, start)
 
 
 def _placed(tensor: _Tensor, start: int, stored: int) -> TorchTensor:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import os
 from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
@@ -25,6 +24,7 @@ from importers.dumps.ascend.nano import MAGIC, nano_header
 from importers.dumps.ascend.values import MAX_TENSORS, DumpHeader, HeaderTensor, RawBlock
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import DamagedError, shown
+from importers.file_parts import read_at
 from importers.number_formats import DTYPES, UNDEFINED, layout_of
 from importers.proto.messages import dump_data_pb2 as pb
 from importers.proto.wire import BLOCK, VARINT, FieldSpan, varint_bytes
@@ -51,14 +51,14 @@ def read_header(fd: int, size: int) -> DumpHeader:
     """
     if size <= 8:
         raise DamagedError(f"the file has only {size} bytes", offset=0)
-    start = os.pread(fd, _FIRST_READ, 0)
+    start = read_at(fd, _FIRST_READ, 0)
     length = int.from_bytes(start[:8], "little")
     if length == 0 or length > min(size - 8, _MAX_HEADER):
         if _is_version_1(fd, size):
             return _version_1(fd, size)
         raise _no_header(size, length)
     while len(start) < 8 + length:
-        more = os.pread(fd, 8 + length - len(start), len(start))
+        more = read_at(fd, 8 + length - len(start), len(start))
         if not more:
             raise DamagedError("the file ends here", offset=len(start))
         start += more

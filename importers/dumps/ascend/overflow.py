@@ -8,7 +8,6 @@ name* is not the one that overflowed.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -17,6 +16,7 @@ from pathlib import Path
 from importers.dumps.ascend.file import look_at, tensor_ref
 from importers.dumps.index import DamagedError, OverflowRecord, open_dump
 from importers.dumps.names import NO_ID, DumpName, parse_dump_name
+from importers.file_parts import read_at
 
 MAGIC = 0x5A5A5A5A
 _OLD_BYTES = 2048
@@ -76,7 +76,7 @@ def read_record(path: Path) -> tuple[bytes, int]:
         raise DamagedError("a debug file without an output", offset=8)
     ref = tensor_ref(file, outputs[0], "", 0)
     with open_dump(path) as (fd, _):
-        return os.pread(fd, min(outputs[0].size, _MAX_BYTES), ref.offset), ref.offset
+        return read_at(fd, min(outputs[0].size, _MAX_BYTES), ref.offset), ref.offset
 
 
 def decode(data: bytes, at: int = 0) -> tuple[tuple[str, dict[str, int]], ...]:

@@ -35,6 +35,7 @@ from importers.dumps.index import (
     open_dump,
     shown,
 )
+from importers.file_parts import read_at
 from importers.number_formats import CHECKSUMS, named_dtype
 
 DUMP = "dump.json"
@@ -66,7 +67,7 @@ def read_dump_json(path: Path) -> dict[str, Entry]:
     with open_dump(path) as (fd, size):
         if size > _MAX_BYTES:
             raise _bad(f"{size} bytes, more than {_MAX_BYTES}", 0)
-        raw = os.pread(fd, size, 0)
+        raw = read_at(fd, size, 0)
     try:
         content = json.loads(raw)
     except json.JSONDecodeError as error:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,7 @@ from graphstore.model import (
 )
 from importers.dumps.index import DamagedError, open_dump
 from importers.dumps.names import DumpName, written
+from importers.file_parts import read_at
 from importers.number_formats import CHECKSUMS, known_layout, named_dtype
 
 TABLE = "statistic.csv"
@@ -74,7 +74,7 @@ def read_statistics(path: Path) -> tuple[StatisticsRow, ...]:
     with open_dump(path) as (fd, size):
         if size > _MAX_BYTES:
             raise _bad(f"a table of {size} bytes, more than {_MAX_BYTES}", 1)
-        data = os.pread(fd, size, 0)
+        data = read_at(fd, size, 0)
     rows = tuple(parse_statistics(data.decode("utf-8", "replace")))
     if not rows:
         raise _bad("a table of statistics without a tensor", 1)
