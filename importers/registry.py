@@ -13,6 +13,7 @@ from graphstore.errors import ImportFormatError, InputError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
 from importers import fusion_result
+from importers.archives import ZIP, archive_name, unpack_hint, unpacking
 from importers.contract import (
     ENTRY_POINT_GROUP,
     Confidence,
@@ -38,12 +39,6 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"WEBP", 8, "a WebP picture"),
     (b"%PDF", 0, "a PDF document"),
     (b"PK\x05\x06", 0, "an empty zip archive"),
-    (b"\x1f\x8b", 0, "a gzip archive"),
-    (b"BZh", 0, "a bzip2 archive"),
-    (b"\xfd7zXZ\x00", 0, "an xz archive"),
-    (b"\x28\xb5\x2f\xfd", 0, "a zstd archive"),
-    (b"7z\xbc\xaf", 0, "a 7z archive"),
-    (b"ustar", 257, "a tar archive"),
     (b"\x7fELF", 0, "an ELF program or library"),
     (b"MZ", 0, "a Windows program"),
     (b"\x89HDF\r\n", 0, "an HDF5 file (Keras keeps models so)"),
@@ -76,13 +71,6 @@ _HINTS = {
     "a file of safetensors": "it holds weights and no graph; give the model's ONNX export",
     "a GGUF file of weights": "it holds no graph; give the model it was made from",
     "an ONNX Runtime model (.ort)": "give the .onnx it was converted from",
-    "a gzip archive": "unpack it first: gunzip --keep FILE, or tar -xzf FILE of a .tar.gz",
-    "a bzip2 archive": "unpack it first: bunzip2 --keep FILE, or tar -xjf FILE of a .tar.bz2",
-    "an xz archive": "unpack it first: unxz --keep FILE, or tar -xJf FILE of a .tar.xz",
-    "a zstd archive": "unpack it first: unzstd FILE, or tar --zstd -xf FILE of a .tar.zst",
-    "a 7z archive": "unpack it first: 7z x FILE",
-    "a zip archive": "unpack it first: unzip FILE -d FOLDER",
-    "a tar archive": "unpack it first: tar -xf FILE",
     **{
         f"a table of results of {kind}": "divergraph open FILE makes a run of it"
         for kind in ResultKind
@@ -102,6 +90,8 @@ _HINTS = {
 def foreign(path: Path, head: bytes) -> tuple[str, str]:
     """The name of a known format that is no readable graph, and a hint; empty if unknown."""
     name = _foreign_name(path, head)
+    if name and name == archive_name(head):
+        return name, f"unpack it first: {unpacking(path, head)}"
     return name, _HINTS.get(name, "")
 
 
@@ -115,8 +105,8 @@ def _foreign_name(path: Path, head: bytes) -> str:
         return "a TensorFlow checkpoint's values"
     if head.startswith(b"model_checkpoint_path:"):
         return "a TensorFlow checkpoint's list"
-    if head.startswith(b"PK\x03\x04"):
-        return _zip_name(head)
+    if archive := archive_name(head):
+        return _zip_name(head) if archive == ZIP else archive
     if _SAFETENSORS.match(head, 8) and int.from_bytes(head[:8], "little") < _MAX_JSON_HEADER:
         return "a file of safetensors"
     stripped = head.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -140,7 +130,7 @@ def _zip_name(head: bytes) -> str:
     """What a zip archive is by the name of its first entry (zip: local file header)."""
     length = int.from_bytes(head[26:28], "little")
     first = head[30 : 30 + length]
-    return next((name for entry, name in _IN_ZIPS if entry.fullmatch(first)), "a zip archive")
+    return next((name for entry, name in _IN_ZIPS if entry.fullmatch(first)), ZIP)
 
 
 _LOG = logging.getLogger(__name__)
@@ -264,5 +254,6 @@ def _unknown_folder(path: Path, reads: str) -> ImportFormatError:
     if not names:
         return ImportFormatError(path, "the folder is empty", hint=reads)
     graphs = [name for name in names if Path(name).suffix in _GRAPH_ENDINGS]
-    hint = f"give one file, such as {', '.join(graphs[:3])}" if graphs else reads
+    hint = f"give one file, such as {', '.join(graphs[:3])}" if graphs else ""
+    hint = hint or unpack_hint(path) or reads
     return ImportFormatError(path, "no graph of its own in this folder", hint=hint)

@@ -22,6 +22,7 @@ from divergraph.conversion.graph_files import (
 from divergraph.conversion.relayout import check_layout, parse_shape
 from graphstore.errors import InputError
 from graphstore.model import Side
+from importers.archives import refuse_archive
 
 DumpForm: TypeAlias = Literal["npy", "bin", "txt", "msnpy"]
 GraphForm: TypeAlias = Literal["json", "ge_proto", "onnx-json", "dot", "graphml", "model-explorer"]
@@ -118,6 +119,8 @@ def check_dumps(paths: Sequence[Path]) -> None:
     Raises:
         InputError: it is one.
     """
+    if len(paths) == 1:
+        refuse_archive(paths[0], "a dump")
     if len(paths) == 1 and paths[0].is_file() and reads_as_graph(paths[0]):
         hint = f"divergraph convert {paths[0].name} -t json -out FILE, without -d"
         raise InputError("this is a graph, no dump", where=str(paths[0]), hint=hint)

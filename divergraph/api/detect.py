@@ -9,6 +9,7 @@ from divergraph.api.rows import Rows
 from divergraph.inputs import fitting_pairs as pairs
 from divergraph.inputs.detection import Findings, Formats, find_out
 from graphstore.errors import InputError
+from importers.archives import unpack_hint
 from importers.dumps.detect import DUMPS_READ, FoundDump
 from importers.dumps.detect import list_dumps as listed
 from importers.registry import installed
@@ -48,6 +49,12 @@ def list_dumps(path: AnyPath) -> Rows[FoundDump]:
     ['golden']
     """
     return Rows(FoundDump, listed(Path(path)))
+
+
+def no_dumps(path: Path) -> InputError:
+    """What to say where none are."""
+    hint = unpack_hint(path) or "docs/reference/dumps.md lists every kind"
+    return InputError("no dump files here or below", where=str(path), hint=hint)
 
 
 def fitting_pairs(folder: AnyPath, seconds: float = pairs.SECONDS) -> pairs.FittingPairs:

@@ -16,6 +16,7 @@ from divergraph.execute.contract import Array, checked_feed
 from divergraph.files.os_errors import os_errors_told
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Tensor
+from importers.archives import refuse_archive
 
 
 def read_feeds(inputs: Sequence[Tensor], files: Mapping[str, Path]) -> dict[str, Array]:
@@ -191,6 +192,7 @@ def _read_raw(path: Path, tensor: Tensor) -> Array:
         one > 0 and len(data) % one == 0 and (unknown == 1 or (unknown == 0 and len(data) == one))
     )
     if not fits:
+        refuse_archive(path, "the value of an input")
         raise InputError(
             f"{len(data)} bytes do not fit input {tensor.name!r} ({_described(tensor)})",
             where=str(path),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
+from importers.archives import unpack_hint
 from importers.dumps.detect import detect_dumps, list_dumps, scan_dumps
 from importers.dumps.folder import (
     ANY_DUMP,
@@ -194,5 +195,5 @@ def _check_folder(path: Path, side: str) -> None:
         raise InputError(
             "a dump is a folder of files, this is a file",
             where=str(path),
-            hint=f"give the folder to --{side}-dump",
+            hint=unpack_hint(path) or f"give the folder to --{side}-dump",
         )

@@ -15,6 +15,7 @@ from operator import attrgetter, eq
 from pathlib import Path
 
 from graphstore.errors import InputError
+from importers.archives import unpack_hint
 from importers.dumps.arrays.golden import NPY, golden_ending
 from importers.dumps.arrays.polygraphy import JSON, is_results
 from importers.dumps.arrays.tfdbg import DEVICE
@@ -236,7 +237,9 @@ def find_dump_folder(
     """
     leaves = walk(root)
     if not leaves:
-        raise InputError("no dump files in this folder", where=str(root), hint=_EXPECTED)
+        raise InputError(
+            "no dump files in this folder", where=str(root), hint=unpack_hint(root) or _EXPECTED
+        )
     if leaves[0].path == root:
         return DumpFolder(root, "the folder itself holds dump files", ())
     if graph_name is None:

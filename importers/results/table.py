@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError
+from importers.archives import refuse_archive
 from importers.results.xlsx import read_sheet
 from importers.source import read_head, read_whole
 
@@ -57,6 +58,7 @@ def read_table(path: Path) -> ResultTable:
     Raises:
         ImportFormatError: it is no such table, or larger than 256 MiB.
     """
+    refuse_archive(path, "a table of results")
     rows = _rows(path)
     titles = _titled(next(rows, []))
     kind = _kind(titles)

@@ -10,7 +10,6 @@ from divergraph.cli.options import limit_option, print_json, say_more
 from divergraph.cli.say import say
 from divergraph.present.json.found import dump_json
 from divergraph.present.json.shapes import Json
-from graphstore.errors import InputError
 
 _COLUMNS = ("time", "rank", "model", "model_id", "step", "kind", "files")
 
@@ -25,15 +24,11 @@ def dumps_command(path: Path, limit: int | None, as_json: bool) -> None:
     What is listed here `compare` takes as --golden-dump or --device-dump; --time, --rank,
     --model-id and --step choose among several.
     """
-    from divergraph.api.detect import list_dumps
+    from divergraph.api.detect import list_dumps, no_dumps
 
     found = list_dumps(path)
     if not found:
-        raise InputError(
-            "no dump files here or below",
-            where=str(path),
-            hint="docs/reference/dumps.md lists every kind",
-        )
+        raise no_dumps(path)
     rows = [dump_json(dump) for dump in found[:limit]]
     if as_json:
         listed: list[Json] = [dict(row) for row in rows]

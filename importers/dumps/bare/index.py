@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphstore.errors import InputError
+from importers.archives import refuse_archive
 from importers.dumps.bare.files import (
     NO_FORM,
     NPY,
@@ -60,6 +61,7 @@ def find_tensors(path: Path, form: RawForm = NO_FORM) -> BareDump:
         raise InputError(what, where=str(path)) from error
     finder = finder_of(path.name, path, form)
     if finder is None:
+        refuse_archive(path, "a file with tensors")
         raise InputError(
             "this is not a file with tensors",
             where=str(path),
