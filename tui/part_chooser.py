@@ -195,8 +195,8 @@ class PartChooser:
 
     @property
     def why_no_export(self) -> str:
-        """Why no part of this run can be written; empty if it can."""
-        return self.why_no_search or self._parts.why_not_written
+        """Why no part of this run can be written, wherever its files are; empty if it can."""
+        return self._parts.why_not_written
 
     @property
     def form(self) -> str:
@@ -214,8 +214,8 @@ class PartChooser:
             return self._parts.smallest(part)
 
     @property
-    def why_no_search(self) -> str:
-        """Why no minimal part can be searched; empty if one can."""
+    def why_no_files(self) -> str:
+        """Why nothing can be made of the run's files here; empty if it can."""
         if self._parts.is_open:
             return ""
         return "models and dumps cannot be opened" if self.opened else "still opening the dumps"

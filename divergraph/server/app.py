@@ -181,6 +181,7 @@ def _job_routes(jobs: JobRoutes) -> list[Route]:
         Route(f"{place}/{{job}}", jobs.one, methods=["GET"]),
         Route(f"{place}/{{job}}", jobs.stop, methods=["DELETE"]),
         Route(f"{place}/{{job}}/answer", jobs.answer, methods=["GET"]),
+        Route(f"{place}/{{job}}/part.zip", jobs.part, methods=["GET"]),
         Route(f"{place}/{{job}}/events", jobs.events, methods=["GET"]),
     ]
 

@@ -24,6 +24,7 @@ from divergraph.server.downloads import (
     WantedExport,
     WantedReport,
 )
+from divergraph.server.jobs.packed import ZIP
 from divergraph.server.jobs.requests import JOB_COMMANDS, JobCommand
 from divergraph.server.parameters import (
     command_of,
@@ -193,6 +194,9 @@ def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
         },
         f"{place}/{{job}}/answer": {
             "get": _operation("What its command prints with --json.", job, {"type": "object"})
+        },
+        f"{place}/{{job}}/part.zip": {
+            "get": _sent("The part of a model that it wrote.", job, {ZIP: _TEXT})
         },
         f"{place}/{{job}}/events": {"get": told},
     }

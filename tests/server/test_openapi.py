@@ -12,7 +12,7 @@ from analysed_runs import analysed_runs
 from served import served
 
 from divergraph.cli.main import run
-from divergraph.jobs.background.job_files import ANSWER
+from divergraph.jobs.background.job_files import ANSWER, PART
 from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.server.openapi import openapi
 from divergraph.server.settings import Limits, ServerSettings
@@ -52,6 +52,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         folder = place / "state" / "jobs" / name
         folder.mkdir(parents=True)
         (folder / ANSWER).write_text("{}\n")
+        (folder / PART / "net").mkdir(parents=True)
         yield client
 
 

@@ -3,15 +3,21 @@ may be gone for a while."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
-from browsing import Browser, said, text_of
+from browsing import SIZE, Browser, said, text_of
 from jobs_on_screen import jobs_app, one_op_model, until, until_ended
 from served import served
+from whole_run import PartBrowser
 
+from divergraph.api.runs.model_parts import ModelParts
 from divergraph.server.settings import Limits, ServerSettings
+from graphstore.errors import InputError
+from tui.screens.windows.export_form import FolderInput
 from tui.screens.windows.job_form import JobFormWindow
+from tui.screens.windows.overlays import TextOverlay
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +91,33 @@ async def test_jobs_stay_in_view_while_the_server_is_gone(settings, tmp_path, se
         await until(b, lambda: not b.app.job_trouble)
         assert "the server answers again" in said(b.app)
         await b.__aexit__(None, None, None)
+
+
+async def test_a_part_is_written_by_the_server_and_brought_here(
+    whole_store, tmp_path, settle, monkeypatch
+):
+    def opened_apart(_parts, _progress):
+        raise InputError("the files are on the server's machine")
+
+    monkeypatch.setattr(ModelParts, "opened_apart", opened_apart)
+    settings = ServerSettings(whole_store, tokens=tmp_path / "none", state=tmp_path / "state")
+    with served(settings) as client:
+        app = jobs_app(str(client.base_url), tmp_path, start="whole")
+        async with PartBrowser(app, settle, SIZE) as b:
+            await until(b, lambda: b.app.watched.elsewhere is not None)
+            await b.press("5")
+            await b.mark(["mul1"], ["relu1"])
+            assert "structure only: the files are on the server's machine" in text_of(b.app)
+            await b.press("x")
+            b.app.screen.query_one(FolderInput).value = str(tmp_path / "out")
+            await b.press("enter")
+            await until(b, lambda: "written to" in said(b.app))
+            (bundle,) = (tmp_path / "out").iterdir()
+            manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+            assert manifest["ops"] == ["mul1", "relu1"]
+            await b.press("A")
+            await until(b, lambda: isinstance(b.app.screen, TextOverlay))
+            assert "tried: " in text_of(b.app)
 
 
 async def test_a_job_that_waits_is_stopped(settings, tmp_path, settle):

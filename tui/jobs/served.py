@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
+import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -75,6 +77,25 @@ class ServedJobs(WatchedJobs):
             InputError: always.
         """
         raise InputError("the server keeps its list of jobs itself")
+
+    def fetch(self, job: BackgroundJob, folder: Path) -> Path:
+        """Bring the part it wrote into *folder*.
+
+        Raises:
+            DivergraphError: the server cannot be asked, or something of its name is there.
+            OSError: it cannot be written there.
+        """
+        wire = ServerConnection(self._url)  # with time to pack it
+        try:
+            sent = wire.send("GET", f"/v1/jobs/{quote(job.id, safe='')}/part.zip")
+        finally:
+            wire.close()
+        with zipfile.ZipFile(io.BytesIO(sent)) as packed:
+            place = folder / packed.namelist()[0].partition("/")[0]
+            if place.exists():
+                raise InputError("there is something already", where=str(place))
+            packed.extractall(folder)
+        return place
 
     def close(self) -> None:
         """Ask no more."""

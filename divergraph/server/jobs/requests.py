@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from divergraph.jobs.background.job_files import PART
 from divergraph.server.parameters import command_of, public_name
 from graphstore.errors import InputError
 
@@ -21,11 +22,12 @@ from graphstore.errors import InputError
 class JobCommand:
     """The parameters of a command that a request may give, under the names its function has:
     ``reads`` are paths below a root, ``takes`` plain values. ``about`` are the names of runs whose
-    files are read."""
+    files are read; ``own`` are words of our own."""
 
     reads: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
+    own: tuple[str, ...] = ()
 
 
 _JUDGED = ("precision", "suspect", "guilty", "memory")
@@ -51,6 +53,12 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
         (),
         ("run", "starts", "ends", "budget", "seconds", "timeout", "flaky", "factor"),
         ("run",),
+    ),
+    "submodel": JobCommand(
+        (),
+        ("run", "starts", "ends", "form", "check", "whole", "all_outputs", "smallest"),
+        ("run",),
+        (f"--output={PART}",),  # in the folder of the job, where it is fetched
     ),
     "blame": JobCommand(
         (), ("run", "others", "top", "outputs", "exact", "memory"), ("run", "others")
@@ -113,7 +121,7 @@ def request_of(
         (placed if isinstance(params[name], click.Argument) else named).extend(
             _words(params[name], texts)
         )
-    words = (command, "--json", *named, "--store", store, "--", *placed)
+    words = (command, "--json", *known.own, *named, "--store", store, "--", *placed)
     _check(command, words)
     runs = tuple(text for name in known.about for text in given.get(name, ()))
     return JobRequest(command, words, runs, bool(given.get(REPLACE)))

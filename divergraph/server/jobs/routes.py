@@ -15,13 +15,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from divergraph.jobs.background.job_files import ANSWER, PROGRESS
+from divergraph.jobs.background.job_files import ANSWER, PART, PROGRESS
 from divergraph.jobs.background.job_table import QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
 from divergraph.jobs.background.shelf import store_key
 from divergraph.present.json.shapes import Json
 from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.cypher_routes import read_object
+from divergraph.server.jobs.packed import packed
 from divergraph.server.jobs.requests import JobRequest, request_of
 from divergraph.server.jobs.runner import JobRunner
 from divergraph.server.settings import ServerSettings
@@ -105,6 +106,20 @@ class JobRoutes:
             return Response(text, media_type="application/json")
 
         return await self._answering.pool.answer(request, work)
+
+    async def part(self, request: Request) -> Response:
+        """What it wrote, as a ZIP file."""
+        check_role(request, UserRole.ANALYST)
+
+        def work(_cancellation: Cancellation) -> Response:
+            job = self.table.job(request.path_params["job"])
+            place = self._folder / job.id / PART
+            found = sorted(place.iterdir()) if job.state in _OVER and place.is_dir() else []
+            if not found:
+                raise NotDoneError(f"the job has written nothing: it is {job.state.value}")
+            return packed(lambda _place: found[0])
+
+        return await self._answering.files.answer(request, work)
 
     async def stop(self, request: Request) -> Response:
         """End a job of one's own, or as an admin any."""

@@ -122,7 +122,7 @@ class JobRunner:
         queue = {"at_once": self._limits.jobs, "queue": str(self.table.path.absolute())}
         if job.parent:
             queue = {"part": job.part}
-        folder = self.shelf.root
+        folder = self.shelf.root / job.id  # what it writes is forgotten with it
         try:
             self.shelf.start(job.words, self._store, folder, name=job.id, queue=queue)
         except (DivergraphError, OSError) as error:

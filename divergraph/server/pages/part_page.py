@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from starlette.background import BackgroundTask
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
+from starlette.responses import Response
 
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.api.runs.model_parts import ModelParts, Submodel
+from divergraph.api.runs.model_parts import ModelParts
 from divergraph.outcomes import outcome_of_error
 from divergraph.server.answering import Answering, check_role
+from divergraph.server.jobs.packed import packed
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.roots import Roots
@@ -84,14 +81,14 @@ class PartPage:
     def _exported(self, name: str, links: Links) -> Response:
         run = ComparedRun(name, store=self._answering.store)
         self._roots.check(run.files.values())
-        folder = Path(tempfile.mkdtemp(prefix="divergraph-part-"))
-        try:
-            file = _packed(run.submodel([links.start], [links.end], folder), folder)
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        clean = BackgroundTask(shutil.rmtree, folder, ignore_errors=True)
-        return FileResponse(file, filename=file.name, background=clean)
+
+        def written(place: Path) -> Path:
+            found = run.submodel([links.start], [links.end], place)
+            if found.path is None:
+                raise InputError("; ".join(each.sentence for each in found.refused))
+            return found.path
+
+        return packed(written)
 
 
 def _asks(store: GraphStore) -> Callable[[Callable[[GraphStore], T]], T]:
@@ -99,19 +96,3 @@ def _asks(store: GraphStore) -> Callable[[Callable[[GraphStore], T]], T]:
         return question(store)
 
     return ask
-
-
-def _packed(written: Submodel, folder: Path) -> Path:
-    """The bundle as one file in *folder*.
-
-    Raises:
-        InputError: the part may not be cut so.
-    """
-    if written.path is None:
-        raise InputError("; ".join(each.sentence for each in written.refused))
-    file = folder / f"{written.path.name}.zip"
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as packed:
-        for path in sorted(written.path.rglob("*")):
-            if path.is_file():
-                packed.write(path, f"{written.path.name}/{path.relative_to(written.path)}")
-    return file
