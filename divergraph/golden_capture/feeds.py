@@ -134,9 +134,10 @@ def _described(tensor: Tensor) -> str:
 def _random(tensor: Tensor, seed: int, ends: tuple[float, float] | None) -> Array:
     dtype = None if tensor.dtype is None else tensor.dtype.numpy
     if dtype is None or tensor.shape is None:
+        shape_helps = "" if dtype is None else ", or --shape NAME=SIZES (NAME= for a single value)"
         raise InputError(
             f"input {tensor.name!r} ({_described(tensor)}) cannot be made up",
-            hint="give --inputs NAME=FILE for it",
+            hint=f"give --inputs NAME=FILE for it{shape_helps}",
         )
     shape = tuple(1 if size is None else size for size in tensor.shape)
     limits = ModelLimits.of_environment()

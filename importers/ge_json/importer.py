@@ -16,6 +16,7 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
 from importers.ge_proto.assembly import RawGraph, assemble
+from importers.json_faults import json_fault
 from importers.om.compression import Tables, read_tables
 from importers.proto.values import Fields, Value, message
 from importers.source import mapped, sha256
@@ -81,7 +82,7 @@ class JsonReader:
         try:
             value, end = self._decoder.raw_decode(self._text, self.at)
         except json.JSONDecodeError as error:
-            raise self.error(error.pos, f"broken JSON: {error.msg}") from error
+            raise self.error(error.pos, f"broken JSON: {json_fault(error)}") from error
         except ValueError as error:  # Python takes no number of more than some thousand digits
             raise self.error(self.at, "a number with too many digits") from error
         except RecursionError as error:

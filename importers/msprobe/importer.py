@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence, Detection
+from importers.json_faults import json_fault
 from importers.source import mapped, sha256
 
 if TYPE_CHECKING:
@@ -127,16 +128,12 @@ def _load(path: Path) -> tuple[dict[str, Any], str]:
         content = json.loads(_whole_characters(data))
     except json.JSONDecodeError as error:
         raise ImportFormatError(
-            path, f"no JSON: {error.msg}", line=error.lineno, column=error.colno, hint=_HINT
+            path, f"no JSON: {json_fault(error)}", line=error.lineno, column=error.colno, hint=_HINT
         ) from error
-    except UnicodeDecodeError as error:
-        what = "no JSON: it is not UTF-8"
-        raise ImportFormatError(path, what, offset=error.start, hint=_HINT) from error
-    except RecursionError as error:
-        raise ImportFormatError(path, "no JSON we can read: nested too deep", hint=_HINT) from error
-    except ValueError as error:
-        what = "no JSON we can read: a number with too many digits"
-        raise ImportFormatError(path, what, hint=_HINT) from error
+    except (ValueError, RecursionError) as error:
+        at = error.start if isinstance(error, UnicodeDecodeError) else None
+        what = f"no JSON we can read: {json_fault(error)}"
+        raise ImportFormatError(path, what, offset=at, hint=_HINT) from error
     if not isinstance(content, dict):
         raise ImportFormatError(path, "no JSON object", hint=_HINT)
     return content, digest

@@ -35,6 +35,7 @@ text inside of ``NAME { ... }``, see :func:`entry_fields`."""
 TakeApart: TypeAlias = "Callable[[re.Match[bytes]], Fields]"
 
 MAX_DEPTH = 200
+_SHOWN = 40
 """Deeper nesting is an error: no graph needs it, and later steps may recurse."""
 
 # Possessive quantifiers: no backtracking state piles up over long literals. But Python before
@@ -273,7 +274,12 @@ class TextReader:
         if name[3]:
             return f"the text of field {field!r} has no end quote on its line"
         if name[2]:
-            return f"field {field!r} has no value"
+            words = rest[name.end() :].partition(b"\n")[0].split()
+            if not words or words[0][:1] in b"}>]":
+                return f"field {field!r} has no value"
+            stands = words[0][:_SHOWN].decode("ascii", "backslashreplace")
+            template = ", as in a template that was not filled in" if stands[0] in "$@%{<" else ""
+            return f"field {field!r} has {stands!r}, which is no value{template}"
         return f"{field!r} is followed by neither ':' nor a block"
 
 

@@ -26,6 +26,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.contract import Confidence, Detection
+from importers.json_faults import json_fault
 from importers.kept import kept_list, kept_text, told_of
 from importers.names import UniqueIds
 from importers.source import mapped, sha256
@@ -90,10 +91,10 @@ def _content(path: Path) -> tuple[dict[str, Any], str]:
         content = json.loads(data.decode("utf-8-sig", "replace"))
     except json.JSONDecodeError as error:
         raise ImportFormatError(
-            path, f"no JSON: {error.msg}", line=error.lineno, column=error.colno
+            path, f"no JSON: {json_fault(error)}", line=error.lineno, column=error.colno
         ) from error
     except (ValueError, RecursionError) as error:
-        raise ImportFormatError(path, f"no JSON we can read: {error}") from error
+        raise ImportFormatError(path, f"no JSON we can read: {json_fault(error)}") from error
     return (content if isinstance(content, dict) else {}), digest
 
 

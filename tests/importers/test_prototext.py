@@ -160,6 +160,8 @@ def test_events_enter_the_blocks_asked_for():
         ("a {\n  b: 1\n", 3, 1, "the file ends inside 'a' of line 1"),
         ('a {\n  b: "cut', 2, 3, "no end quote"),
         ("a {\n  b:", 2, 3, "has no value"),
+        ("a {\n  b: ${N}\n}", 2, 3, r"has '\$\{N\}', which is no value, as in a template"),
+        ("a: ?", 1, 1, r"has '\?', which is no value$"),
         ("a {\n  b\n}", 2, 3, "followed by neither"),
         ("a: 1\n}", 2, 1, "closes nothing"),
         ("a {\n b: 1 >", 2, 7, "needs '}'"),

@@ -114,15 +114,26 @@ def ls(place: ToolPlace, name: str, type_: str, fusion: str, kernel: str) -> Non
 
 @precision_tool_command.command("ni")
 @_name
+@click.option("-g", "graph", metavar="GRAPH", help="The op of this graph or sub-graph.")
 @click.option("-a", "everything", is_flag=True, help="With all attributes.")
 @click.option("-s", "depth", type=click.IntRange(1, 100), metavar="DEPTH", help="Draw around it.")
 @click.pass_obj
 def ni(
-    place: ToolPlace, given: str | None, name: str | None, everything: bool, depth: int | None
+    place: ToolPlace,
+    given: str | None,
+    name: str | None,
+    graph: str | None,
+    everything: bool,
+    depth: int | None,
 ) -> int:
     """Show everything about one op."""
+    from divergraph.cli.precision_tool.op_list import op_in_graph
+
     options = [*(["--all"] if everything else []), *(["--depth", depth] if depth else [])]
-    return place.ours("op", place.target(), _one(given, name, "op"), *options)
+    target, op = place.target(), _one(given, name, "op")
+    if graph is not None:
+        op = op_in_graph(place, target, graph, op)
+    return place.ours("op", target, op, *options)
 
 
 @precision_tool_command.command("pt")

@@ -8,6 +8,9 @@ from divergraph.cli.options import opened_to_read
 from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.say import say_beside, say_each
 from divergraph.text.words import counted
+from graphstore.errors import InputError
+
+_SHOWN = 8
 
 
 def list_ops(place: ToolPlace, *, name: str, kind: str, fusion: str, kernel: str) -> None:
@@ -32,6 +35,23 @@ def list_ops(place: ToolPlace, *, name: str, kind: str, fusion: str, kernel: str
             lines.append(f"[{row.type}]{''.join(f'[{each}]' for each in passes)} {row.id}")
     say_each(lines)
     say_beside(counted(len(lines), "op"))
+
+
+def op_in_graph(place: ToolPlace, target: str, graph: str, name: str) -> str:
+    """The id of the op *name* in the sub-graph *graph*, or in the root if that is its name.
+
+    Raises:
+        InputError: the target has no such graph.
+    """
+    with opened_to_read(place.store) as store:
+        header = store.graph_columns(target).header
+    bodies = [body.name for body in header.subgraphs]
+    if graph in bodies:
+        return f"{graph}/{name}"
+    if graph == header.name:
+        return name
+    known = ", ".join([header.name, *bodies][:_SHOWN])
+    raise InputError(f"{target} has no graph {graph!r}", hint=f"its graphs: {known}")
 
 
 def _has(text: str, part: str) -> bool:

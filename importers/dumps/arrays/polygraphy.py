@@ -39,6 +39,7 @@ from importers.dumps.index import (
     shown,
 )
 from importers.file_parts import read_at
+from importers.json_faults import json_fault
 
 LONG_TEXT = 64
 """Texts of more bytes are told by their place, names of members always as text. The
@@ -95,7 +96,7 @@ def read_places(data: Buffer) -> Value:
     except json.JSONDecodeError as error:
         place = len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
         moved = next(by for start, by in reversed(cuts) if start <= place)
-        raise _bad(error.msg, place + moved) from None
+        raise _bad(json_fault(error), place + moved) from None
     except (ValueError, RecursionError) as error:
         raise _bad(str(error) or f"nested deeper than {MAX_DEPTH}", 0) from None
 

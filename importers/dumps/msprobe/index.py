@@ -36,6 +36,7 @@ from importers.dumps.index import (
     shown,
 )
 from importers.file_parts import read_at
+from importers.json_faults import json_fault
 from importers.number_formats import CHECKSUMS, named_dtype
 
 DUMP = "dump.json"
@@ -71,9 +72,9 @@ def read_dump_json(path: Path) -> dict[str, Entry]:
     try:
         content = json.loads(raw)
     except json.JSONDecodeError as error:
-        raise _bad(error.msg, error.pos) from None
-    except (UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise _bad(str(error) or "nested too deep", 0) from None
+        raise _bad(json_fault(error), error.pos) from None
+    except (RecursionError, ValueError) as error:
+        raise _bad(json_fault(error), 0) from None
     data = content.get("data") if isinstance(content, dict) else None
     if not isinstance(data, dict):
         raise _bad("it has no table of calls named data", 0)

@@ -1,0 +1,23 @@
+"""``ni -g``: one op of several graphs that have ops of the same name."""
+
+from __future__ import annotations
+
+GRAPHS = """graph { name: "root"
+op { name: "call" type: "PartitionedCall" subgraph_name: "body" }
+op { name: "add" type: "Add" }
+}
+graph { name: "body"
+op { name: "add" type: "Mul" }
+}
+"""
+
+
+def test_an_op_by_its_graph(divergraph, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ge_proto_00001_Build.txt").write_text(GRAPHS)
+    assert divergraph("import", "ge_proto_00001_Build.txt", "--name", "g").code == 0
+    ni = ("precision-tool", "--run", "g", "ni", "add", "-g")
+    assert "(Mul)" in divergraph(*ni, "body").out
+    assert "(Add)" in divergraph(*ni, "root").out
+    unknown = divergraph(*ni, "other")
+    assert (unknown.code, "its graphs: root, body" in unknown.err) == (2, True)
