@@ -11,7 +11,6 @@ import hashlib
 import json
 import re
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -48,6 +47,7 @@ from graphstore.transfer.portable import (
     run_from_lines,
     run_lines,
 )
+from graphstore.zip_damage import ZIP_DAMAGE
 
 _Said = TypeVar("_Said", Note, Baseline)
 _MEMBER = re.compile(r"(?:graphs|runs)/\d{6,9}\.jsonl")
@@ -57,7 +57,6 @@ _MAX_LINE = 2**28
 _MAX_RATIO = 250
 """Unpacked bytes for each byte of the file; real runs need up to about 80."""
 _SLACK = 2**24
-_ZIP_TROUBLE = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError)
 
 
 class Backup:
@@ -198,7 +197,7 @@ class Backup:
         try:
             with self._archive.open(member) as file:
                 yield file
-        except _ZIP_TROUBLE as error:
+        except ZIP_DAMAGE as error:
             raise _wrong(self._path, f"{member} cannot be unpacked: {error}") from error
 
 
@@ -214,7 +213,7 @@ def open_backup(path: Path) -> Iterator[Backup]:
             size = file.seek(0, 2)
             try:
                 archive = zipfile.ZipFile(file)
-            except (*_ZIP_TROUBLE, ValueError) as error:
+            except (*ZIP_DAMAGE, ValueError) as error:
                 raise _wrong(path, f"it is not a whole zip file: {error}") from error
             with archive:
                 yield Backup(path, archive, size)

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import re
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.parsers import expat
 
 from graphstore.errors import ImportFormatError
+from graphstore.zip_damage import ZIP_DAMAGE
 
 _STRINGS = "xl/sharedStrings.xml"
 _SHEET = re.compile(r"xl/worksheets/sheet1?\.xml")
 _MAX_BYTES = 1 << 28
 _MAX_COLUMNS = 1000
 _AT_ONCE = 1 << 18
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError)
 
 
 def read_sheet(path: Path) -> Iterator[list[str]]:
@@ -39,7 +38,7 @@ def read_sheet(path: Path) -> Iterator[list[str]]:
                 _parse(path, archive, _STRINGS, strings.start, strings.end)
             cells = _Cells(path, strings.found)
             _parse(path, archive, sheet, cells.start, cells.end)
-    except _DAMAGE as error:
+    except (*ZIP_DAMAGE, OSError) as error:
         raise ImportFormatError(path, f"damaged .xlsx: {error}") from error
     yield from cells.rows
 
