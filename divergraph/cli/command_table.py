@@ -185,6 +185,9 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "doctor": ListedCommand(
             "cli.manage.doctor_command", "Check the installation and the store."
         ),
+        "completion": ListedCommand(
+            "cli.manage.completion_command", "Print what makes a shell complete our command lines."
+        ),
         "schema": ListedCommand(
             "cli.manage.schema_command", "Print the JSON Schema of a command's --json."
         ),

@@ -17,6 +17,7 @@ from divergraph.cli.command_table import COMMANDS, SECTIONS
 from divergraph.cli.error_text import error_text, is_unforeseen
 from divergraph.cli.loudness import with_loudness
 from divergraph.cli.say import say_error, say_usage
+from divergraph.files.config_file import read_config
 from divergraph.jobs.background.own_process import as_job, own_progress
 from divergraph.outcomes import BAD_INPUT, outcome_of_error
 from divergraph.version import __version__
@@ -56,6 +57,9 @@ def drop_unwritten() -> None:
 READER_GONE = 141
 
 
+_TELLS_OF_SETTINGS = frozenset({"completion", "doctor", "schema"})
+
+
 class _ReaderGoneError(Exception):
     """Who reads what is printed went away."""
 
@@ -86,13 +90,27 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
             near = difflib.get_close_matches(args[0], COMMANDS)
             if not near:
                 raise
             words = f"{error.message} Did you mean {' or '.join(near)}?"
             raise click.UsageError(words, ctx) from error
+        if name is not None and command is not None:
+            self._with_defaults(ctx, name, command)
+        return name, command, rest
+
+    def _with_defaults(self, ctx: click.Context, name: str, command: click.Command) -> None:
+        """What the user's configuration sets for *command*, unless it says itself what is set."""
+        if name in _TELLS_OF_SETTINGS or ctx.resilient_parsing:
+            return
+        config = read_config()
+        if config.content:
+            from divergraph.cli.configured import check_commands, defaults, settings
+
+            check_commands(config, COMMANDS)
+            ctx.default_map = defaults(settings(config, name, command))
 
     def make_context(
         self,

@@ -13,6 +13,7 @@ import click
 from divergraph.api.arguments import precision_names
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say_json, say_note
+from divergraph.files.config_file import read_config
 from divergraph.jobs.stage_times import timed
 from divergraph.present.json.shapes import Json, json_text
 from graphstore.contract import GraphStore
@@ -34,7 +35,8 @@ store_option = click.option(
     "--store",
     metavar="DIR|URL",
     help="Where runs are kept: a folder, neo4j://host:7687[/database] or a server, "
-    f"https://host:8321. Default: ${STORE_VARIABLE}, else ./{DEFAULT_STORE}.",
+    f"https://host:8321. Default: ${STORE_VARIABLE}, else `store` of config.toml, "
+    f"else ./{DEFAULT_STORE}.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
@@ -150,8 +152,8 @@ def common(command: _Command) -> _Command:
 
 
 def store_url(given: str | None) -> str:
-    """The store to use: the option, the environment, the default."""
-    return given or os.environ.get(STORE_VARIABLE) or DEFAULT_STORE
+    """The store to use: the option, the environment, the user's configuration, the default."""
+    return given or os.environ.get(STORE_VARIABLE) or read_config().store or DEFAULT_STORE
 
 
 @contextmanager
@@ -175,7 +177,7 @@ def opened_to_read(given: str | None) -> Iterator[GraphStore]:
     from graphstore.open_store import open_existing, open_store
 
     named = store_url(given)
-    hint = f"named by --store or {STORE_VARIABLE}; compare and import make one"
+    hint = f"named by --store, {STORE_VARIABLE} or config.toml; compare and import make one"
     with timed("opening the store"):
         store = open_store(named) if named == DEFAULT_STORE else open_existing(named, hint)
     with store:

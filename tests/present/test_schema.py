@@ -13,7 +13,7 @@ from graphstore.errors import UnknownNameError
 
 
 def test_every_command_has_one():
-    run_others = {"mcp", "precision-tool", "shell"}
+    run_others = {"completion", "mcp", "precision-tool", "shell"}
     assert set(commands()) == set(cli.list_commands(None)) - run_others
 
 

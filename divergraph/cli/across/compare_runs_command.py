@@ -8,12 +8,13 @@ import click
 
 from divergraph.cli.across.times_option import times_option
 from divergraph.cli.options import common, print_answer
+from divergraph.cli.run_name import RUN
 from divergraph.outcomes import DIVERGED, FINE
 
 
 @click.command("compare-runs")
-@click.argument("old")
-@click.argument("new")
+@click.argument("old", type=RUN)
+@click.argument("new", type=RUN)
 @times_option
 @click.option(
     "--limit",

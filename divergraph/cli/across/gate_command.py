@@ -10,6 +10,7 @@ import click
 from divergraph.cli.across.times_option import times_option
 from divergraph.cli.ask.report_options import report_options, report_places
 from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 from divergraph.text.words import counted
@@ -24,7 +25,7 @@ _SHOWN = 20
 
 
 @click.command("gate")
-@click.argument("run", required=False)
+@click.argument("run", type=RUN, required=False)
 @click.option("--baseline", required=True, metavar="FILE|RUN", help="What it is held against.")
 @click.option("--update", is_flag=True, help="Write FILE: this run is the baseline now.")
 @click.option("--accept", multiple=True, metavar="OP", help="Take what OP does now for right.")

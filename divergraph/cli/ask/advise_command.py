@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside, say_lines
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
 
 
 @click.command("advise")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option(
     "-o",
     "--output",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside, say_note
 from divergraph.text.words import counted
 
@@ -20,7 +21,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
 
 
 @click.command("blame")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("others", nargs=-1, metavar="[RUN]...")
 @click.option(
     "--top",

@@ -7,12 +7,13 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import common, opened_to_read, print_json, side_option
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside
 from graphstore.model import Side
 
 
 @click.command("export")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option(
     "-o",
     "--output",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, print_answer
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import DIVERGED, FINE
 from graphstore.errors import InputError
@@ -23,7 +24,7 @@ _SHOWN = 20
 
 
 @click.command("fusion")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("ops", nargs=-1, metavar="[OP]...")
 @click.option("--off", multiple=True, metavar="PASS", help="Switch this pass off, too; or ALL.")
 @click.option("--write", type=_path, metavar="FILE", help="Write the fusion switch file.")

@@ -15,6 +15,7 @@ from divergraph.cli.options import (
     print_shown,
     side_option,
 )
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside, say_note
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.jobs.stage_times import timed
@@ -47,7 +48,7 @@ def runs_command(limit: int | None, store: str | None, as_json: bool) -> None:
 
 
 @click.command("ops")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("--where", metavar="FILTER", help="For example: cos<0.99 type:MatMul* !ns:grad")
 @side_option
 @click.option(

@@ -7,11 +7,12 @@ from functools import partial
 import click
 
 from divergraph.cli.options import common, print_answer, side_option
+from divergraph.cli.run_name import RUN
 from graphstore.model import Side
 
 
 @click.command("op")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("op")
 @side_option
 @click.option("--all", "everything", is_flag=True, help="With all attributes of the graph.")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, limit_option, print_answer
+from divergraph.cli.run_name import RUN
 from graphstore.model import SPLIT_ORDERS
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command("origins")
-@click.argument("run", required=False)
+@click.argument("run", type=RUN, required=False)
 @click.option("--all-runs", is_flag=True, help="What is guilty in several runs of the store.")
 @click.option(
     "--explain",
@@ -53,7 +54,7 @@ def origins_command(
 
 
 @click.command("trace")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("op", required=False)
 @click.option("--from", "start", metavar="OP", help="The same as OP; default: the first origin.")
 @click.option("--to", metavar="OP", help="Follow the error to this op only.")
@@ -85,7 +86,7 @@ def trace_command(
 
 
 @click.command("roles")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option("--where", metavar="FILTER", help="For example: role=amplifies amp>2")
 @click.option(
     "--sort", "order", type=click.Choice(["topo", *SPLIT_ORDERS]), default="topo", show_default=True

@@ -8,13 +8,14 @@ import click
 
 from divergraph.cli.ask.report_options import report_options, report_places
 from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside
 from divergraph.present.json.shapes import Json
 from graphstore.errors import InputError
 
 
 @click.command("report")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @report_options
 @common
 def report_command(

@@ -10,13 +10,14 @@ import click
 
 from divergraph.ask.answers import UnmatchedOps
 from divergraph.cli.options import common, first_rows, limit_option, print_answer
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside
 from divergraph.cli.text import show_links, show_rows, show_unmatched
 from graphstore.op_row import OpRow
 
 
 @click.command("lineage")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("op", required=False)
 @click.option("--unmatched", "is_unmatched", is_flag=True, help="List the ops without any.")
 @limit_option
@@ -54,7 +55,7 @@ def lineage_command(
 
 
 @click.command("between")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("start")
 @click.argument("end")
 @limit_option

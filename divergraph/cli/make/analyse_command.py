@@ -8,10 +8,11 @@ import click
 
 from divergraph.cli.make.kept_run import show_kept_run
 from divergraph.cli.options import common, opened, root_cause_options
+from divergraph.cli.run_name import RUN
 
 
 @click.command("analyse")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.option(
     "--thresholds",
     type=click.Path(path_type=Path, readable=False),

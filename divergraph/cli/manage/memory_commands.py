@@ -14,6 +14,7 @@ from divergraph.cli.options import (
     print_answer,
     print_json,
 )
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside
 from divergraph.text.words import note_text
 from graphstore.model import Baseline, Note
@@ -31,7 +32,7 @@ def note_command() -> None:
 
 
 @note_command.command("list")
-@click.argument("run", required=False)
+@click.argument("run", type=RUN, required=False)
 @click.argument("op", required=False)
 @limit_option
 @common
@@ -52,7 +53,7 @@ def list_notes_command(
 
 
 @note_command.command("add")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @click.argument("op")
 @click.argument("text", default="")
 @click.option(
@@ -143,7 +144,7 @@ def list_baselines_command(limit: int | None, store: str | None, as_json: bool) 
 
 
 @baseline_command.command("set")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @common
 def set_baseline_command(run: str, store: str | None, as_json: bool) -> None:
     """Make RUN the baseline of its model, in place of an earlier one."""
@@ -156,7 +157,7 @@ def set_baseline_command(run: str, store: str | None, as_json: bool) -> None:
 
 
 @baseline_command.command("drop")
-@click.argument("run")
+@click.argument("run", type=RUN)
 @common
 def drop_baseline_command(run: str, store: str | None, as_json: bool) -> None:
     """Let the model of RUN have no baseline."""

@@ -8,6 +8,7 @@ from importlib.metadata import entry_points
 import click
 
 from divergraph.cli.options import common, packs_option, print_json, store_url
+from divergraph.cli.run_name import RUN
 from graphstore.cypher.queries import list_queries
 from graphstore.errors import InputError
 
@@ -15,7 +16,7 @@ GROUP = "divergraph.ui"
 
 
 @click.command("tui")
-@click.argument("run", required=False)
+@click.argument("run", type=RUN, required=False)
 @click.option("--server", metavar="URL", help="The same as --store URL: what a server keeps.")
 @packs_option
 @common

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from divergraph.files.os_errors import os_errors_told
+from divergraph.files.toml_lines import line_of
 from divergraph.metrics.limits.quantities import QUANTITIES, Quantity
 from divergraph.metrics.limits.rules import TABLES, LimitRule, LimitScope
 from graphstore.errors import ConfigError
@@ -121,7 +121,7 @@ class _Reader:
         return float(value)
 
     def _error(self, key: str, what: str, hint: str, table: tuple[str, ...] = ()) -> ConfigError:
-        line = _line_of(self.text, key, table)
+        line = line_of(self.text, key, table)
         where = str(self.path) if line is None else f"{self.path}:{line}"
         return ConfigError(what, where=where, hint=hint)
 
@@ -133,31 +133,3 @@ def _out_of_range(quantity: Quantity, value: float) -> tuple[str, str]:
     if quantity.high == 1.0:
         return f"{name} = {value} is not a share", f"{side} from 0 to 1"
     return f"{name} = {value} can never hold", f"{side}, 0 or more"
-
-
-def _line_of(text: str, key: str, table: tuple[str, ...]) -> int | None:
-    """The line (from 1) that sets *key* in *table*, or the table's header if *key* is empty; None
-    for a spelling that is not recognised."""
-    current: tuple[str, ...] = ()
-    name = re.compile(rf"""\s*\[?\s*["']?{re.escape(key)}["']?\s*[]=.]""")
-    for number, line in enumerate(text.splitlines(), 1):
-        if key and current == table and name.match(line):
-            return number
-        if re.match(r"\s*\[", line):
-            current = _header(line)
-            if not key and current[: len(table)] == table:
-                return number
-    return None
-
-
-def _header(line: str) -> tuple[str, ...]:
-    """The names in a table's header; empty if the line is not one."""
-    try:
-        inner = tomllib.loads(line)
-    except tomllib.TOMLDecodeError:  # a line of an array over several lines
-        return ()
-    names: list[str] = []
-    while isinstance(inner, dict) and inner:
-        (name, inner), *_ = inner.items()
-        names.append(name)
-    return tuple(names)

@@ -1,0 +1,27 @@
+"""``divergraph completion``."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import get_completion_class
+
+from divergraph.cli.say import say_lines
+
+_VARIABLE = "_DIVERGRAPH_COMPLETE"
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print what makes SHELL complete commands, options, their values and names of runs.
+
+    \b
+    bash: echo 'eval "$(divergraph completion bash)"' >> ~/.bashrc
+    zsh:  echo 'eval "$(divergraph completion zsh)"' >> ~/.zshrc
+    fish: divergraph completion fish > ~/.config/fish/completions/divergraph.fish
+    """
+    kind = get_completion_class(shell)
+    assert kind is not None
+    made = kind(ctx.find_root().command, {}, "divergraph", _VARIABLE)
+    say_lines((made.source_template % made.source_vars()).strip())
