@@ -42,6 +42,7 @@ class DumpKind(StrEnum):
     ASCEND = "ascend"
     STATISTICS = "statistics"
     NPY = "npy"
+    GOLDEN = "golden"
     TFDBG = "tfdbg"
     MSPROBE = "msprobe"
     POLYGRAPHY = "polygraphy"
@@ -54,6 +55,7 @@ DUMPS_READ: Mapping[DumpKind, str] = {
     DumpKind.ASCEND: "Ascend dump files, and their folders of any level",
     DumpKind.STATISTICS: "tables of statistics: {dump name}.csv, MindSpore's statistic.csv",
     DumpKind.NPY: ".npy files named after ops or tensors, or made by converters",
+    DumpKind.GOLDEN: "{op}.{output}.{time}.pb and .quant of Caffe tools and msaccucmp's converter",
     DumpKind.TFDBG: "session folders of TensorFlow's debugger, and their files",
     DumpKind.MSPROBE: "folders with msprobe's dump.json",
     DumpKind.POLYGRAPHY: "JSON files of Polygraphy's --save-outputs",
@@ -127,6 +129,7 @@ def detect_tensor_file(path: Path) -> FoundDump | None:
     for kind, named in (
         (DumpKind.ASCEND, is_device_dump(path.name, {})),
         (DumpKind.NPY, path.suffix == NPY),
+        (DumpKind.GOLDEN, golden_ending(path.name) not in (None, NPY)),
     ):
         found = _tried(path.parent, kind, [path.name]) if named else None
         if found is not None and found.confidence is Confidence.SURE:
@@ -191,6 +194,10 @@ def _of_folder(folder: Path, listing: FolderListing) -> Iterator[FoundDump]:
     arrays = [name for name in listing.files if golden_ending(name) == NPY]
     if arrays:
         yield _tried(folder, DumpKind.NPY, arrays)
+    headed = [name for name in listing.files if golden_ending(name) not in (None, NPY)]
+    found = _tried(folder, DumpKind.GOLDEN, headed)
+    if found.confidence is Confidence.SURE:  # graphs have such names, too
+        yield found
     for name in listing.files:
         if name.endswith(JSON):
             yield from _of_file(folder / name)
@@ -219,7 +226,11 @@ def _array_file(path: Path) -> str:
         return f"is a .npy file of shape {list(read_npy_header(fd, size).shape)}"
 
 
-_READERS = {DumpKind.ASCEND: _device_file, DumpKind.NPY: _array_file}
+_READERS = {
+    DumpKind.ASCEND: _device_file,
+    DumpKind.GOLDEN: _device_file,
+    DumpKind.NPY: _array_file,
+}
 """What tries to read a file of a kind, and says in words what it is."""
 
 

@@ -117,15 +117,19 @@ def golden_ending(name: str) -> str | None:
 def _look_at(path: Path) -> _File:
     try:
         if path.suffix in _BINARY:
-            return _File(path, _first_output(path))
+            return _File(path, first_output(path))
         with open_dump(path) as (fd, size):
             return _File(path, read_npy_header(fd, size))
     except DamagedError as damage:
         return _File(path, None, damage)
 
 
-def _first_output(path: Path) -> DumpTensorRef:
-    """The first output of a file with the header of a device dump."""
+def first_output(path: Path) -> DumpTensorRef:
+    """The first output of a file with the header of a device dump.
+
+    Raises:
+        DamagedError: it has no such header, or describes no output.
+    """
     file = look_at(path, None)
     for tensor in file.whole_header().tensors:
         if tensor.io is TensorIO.OUTPUT:

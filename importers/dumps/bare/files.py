@@ -10,6 +10,7 @@ from math import prod
 from pathlib import Path
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
+from importers.dumps.arrays.golden import first_output, golden_ending
 from importers.dumps.bare.tensor import (
     BareTensor,
     Identity,
@@ -24,6 +25,7 @@ from importers.dumps.names import EXCEPTION, OPDEBUG, parse_dump_name
 
 NPY, NPZ, JSON = ".npy", ".npz", ".json"
 _TORCH = (".pt", ".pth")
+_GOLDEN = (".pb", ".quant")
 _RAW = ".bin"
 _HASH = re.compile(r"\d{12,}")
 _EVENT = re.compile(r"(?P<name>.+)_(?P<slot>\d{1,6})_DebugIdentity_(?P<time>\d{1,20})")
@@ -87,6 +89,8 @@ def finder_of(file: str, path: Path, form: RawForm) -> Finder | None:
         return _of_results if is_results(path) else None
     if _EVENT.fullmatch(file):
         return _of_event
+    if file.endswith(_GOLDEN) and golden_ending(file):
+        return _of_golden_file
     if _is_dump(file):
         return _of_device_file
     told = _TOLD_RAW.fullmatch(file.removesuffix(_RAW)) if file.endswith(_RAW) else None
@@ -177,6 +181,12 @@ def _of_device_file(place: FilePlace) -> Iterator[BareTensor]:
         full = place.below(f"{place.file}.{tensor.io}.{tensor.number}")
         ref = or_damage(partial(tensor_ref, file, tensor, op, tensor.number))
         yield found_tensor(full, place.path, ref, identity, file.timestamp)
+
+
+def _of_golden_file(place: FilePlace) -> Iterator[BareTensor]:
+    identity, time = identity_of(place.folder, place.file.rpartition(".")[0])
+    ref = or_damage(lambda: first_output(place.path))
+    yield found_tensor(place.below(place.file), place.path, ref, identity, time)
 
 
 def _of_told_raw(place: FilePlace, told: re.Match[str]) -> Iterator[BareTensor]:

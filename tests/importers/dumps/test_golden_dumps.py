@@ -291,6 +291,24 @@ def test_a_golden_file_with_the_header_of_a_dump(tmp_path, graph_of, write_dump,
     assert not index.problems
 
 
+def test_golden_files_with_such_a_header_are_known_and_read_alone(
+    tmp_path, write_dump, dumped, divergraph
+):
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    one = tmp_path / f"conv1.0.{STAMP}.pb"
+    write_dump(one, [dumped(values)])
+    write_dump(tmp_path / f"conv1.1.{STAMP}.quant", [dumped(values)])
+    found = divergraph("detect", tmp_path)
+    assert (found.code, "dump, golden, 2 files" in found.out) == (0, True)
+    assert "dump, golden" in divergraph("detect", one).out
+    np.save(tmp_path / "conv1.npy", values)
+    same = divergraph("diff", one, tmp_path / "conv1.npy")
+    assert (same.code, "cos 1.000000" in same.out) == (0, True)
+    (tmp_path / "graphs").mkdir()
+    (tmp_path / "graphs" / "v1.0.pb").write_bytes(b"no dump")
+    assert "dump" not in divergraph("detect", tmp_path / "graphs").out
+
+
 def test_names_in_the_mapping_may_hold_what_other_programs_call_line_ends(tmp_path, graph_of, op):
     strange = "net\x1b[2J\u2028x\rop"
     np.save(tmp_path / "16641805510000007.npy", np.zeros(3, "float32"))
