@@ -65,6 +65,8 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
     ),
 }
 REPLACE = "replace_it"
+WRITING = frozenset(name for name, known in JOB_COMMANDS.items() if known.own)
+"""Commands that write files into the folder they run in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from divergraph.jobs.background.shelf import (
     BackgroundState,
     JobShelf,
 )
+from divergraph.server.jobs.requests import WRITING
 from divergraph.server.settings import Limits
 from graphstore.errors import DivergraphError, InputError
 
@@ -122,7 +123,9 @@ class JobRunner:
         queue = {"at_once": self._limits.jobs, "queue": str(self.table.path.absolute())}
         if job.parent:
             queue = {"part": job.part}
-        folder = self.shelf.root / job.id  # what it writes is forgotten with it
+        folder = self.shelf.root  # one for all: a comparison and its children find their journals
+        if job.command in WRITING:
+            folder /= job.id  # what it writes is forgotten with it
         try:
             self.shelf.start(job.words, self._store, folder, name=job.id, queue=queue)
         except (DivergraphError, OSError) as error:
