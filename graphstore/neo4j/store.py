@@ -18,6 +18,7 @@ from graphstore.errors import StoreError
 from graphstore.model import ModelGraph, Run
 from graphstore.neo4j import writing
 from graphstore.neo4j.address import parse_address
+from graphstore.neo4j.browser_view import paint, wash
 from graphstore.neo4j.connection import Connection
 from graphstore.neo4j.credentials import find_credentials
 from graphstore.neo4j.passwords import Password
@@ -167,6 +168,23 @@ class Neo4jStore(CypherStore):
             return ()
         make_schema(self._wire)
         return writing.repair(self._wire)
+
+    def paint(self, name: str) -> int:
+        """Show the run *name*, and no other, to Neo4j Browser; how many ops got a colour.
+
+        Raises:
+            UnknownNameError: there is no such run.
+        """
+        self._check_allowed()
+        place = self._lookup("run_place", name)
+        if place is None:
+            raise self._unknown_target("run", name)
+        return paint(self._wire, place)
+
+    def wash(self) -> None:
+        """Take away what :meth:`paint` added."""
+        self._check_allowed()
+        wash(self._wire)
 
     def close(self) -> None:
         """Close all connections; the store is not used afterwards."""

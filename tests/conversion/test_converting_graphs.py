@@ -311,7 +311,7 @@ def test_a_folder_names_the_file_after_the_graph(divergraph, text_model, tmp_pat
     [
         (["ge.txt"], "say what to write with -t"),
         (["ge.txt", "-t", "npy", "-out", "x"], "-t npy is for dumps"),
-        (["ge.txt", "-t", "dot"], "say where to write with -out"),
+        (["ge.txt", "-t", "dot"], "say where to write with -o"),
         (["ge.txt", "-t", "gexf", "-out", "x"], "'gexf' is not one of"),
         (["ge.txt", "-t", "dot", "-out", "no/where"], "no such folder"),
         (["ge.txt", "-t", "dot", "-out", "ge.txt/x/"], "the folder cannot be made"),

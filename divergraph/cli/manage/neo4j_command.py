@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import print_json
+from divergraph.cli.options import opened_to_read, print_json, store_option
+from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside
+from divergraph.files.os_errors import os_errors_told
 from divergraph.present.json.shapes import Json, record_json
+from divergraph.text.words import counted
+from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from graphstore.neo4j.local_server.managed import ServerStatus
@@ -90,6 +95,44 @@ def url_command() -> int:
         return 1
     say(state.url or "")
     return 0
+
+
+@neo4j_command.command("paint")
+@click.argument("run", type=RUN, required=False)
+@click.option("--clear", is_flag=True, help="Take away all that was painted, instead.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, readable=False),
+    metavar="FILE.grass",
+    help="Write the style sheet, to be dropped on Neo4j Browser.",
+)
+@store_option
+def paint_command(run: str | None, clear: bool, output: Path | None, store: str | None) -> None:
+    """Show RUN in Neo4j Browser: ops coloured by cosine, and what belongs to what.
+
+    Ops get a label by the worst of their outputs: Cos_Good (0.9999 or more), Cos_Fair (0.99),
+    Cos_Poor (0.9), Cos_Bad or Cos_NaN. SHOWS leads from run and model to graphs, ops and tensors.
+    What only the program reads gets the label _Internal. One run is shown at a time.
+    """
+    from graphstore.neo4j.browser_view import style
+    from graphstore.neo4j.store import Neo4jStore
+
+    if output is None and (run is None) is not clear:
+        raise click.UsageError("give a run, or --clear")
+    if output is not None:
+        with os_errors_told("the style sheet cannot be written", output):
+            output.write_text(style(), encoding="utf-8")
+        say_beside(f"wrote {output}")
+    if run is None and not clear:
+        return
+    with opened_to_read(store) as opened:
+        if not isinstance(opened, Neo4jStore):
+            raise InputError("only runs in Neo4j can be shown by its browser", where=opened.url)
+        if clear or run is None:
+            opened.wash()
+        else:
+            say(f"{run}: {counted(opened.paint(run), 'op')} coloured")
 
 
 def _say(text: str) -> None:

@@ -17,7 +17,7 @@ MATCH (x:OpBlock {graph: $key}) WITH x LIMIT $rows DETACH DELETE x RETURN count(
 
 // graph_ops: ops with their tensors, which are written after their ops and so never without them.
 MATCH (o:Op {graph: $key}) WITH o LIMIT $rows OPTIONAL MATCH (t:Tensor {op: o.id})
-WITH o AS x, collect(t) AS tensors FOREACH (t IN tensors | DELETE t) DETACH DELETE x
+WITH o AS x, collect(t) AS tensors FOREACH (t IN tensors | DETACH DELETE t) DETACH DELETE x
 RETURN count(*) AS n
 
 // hubs: ops with so many relationships that they lose them first.
@@ -38,7 +38,7 @@ MATCH (m:Model {id: $model}) SET m.asked = true
 
 // unused_model: a model no graph is of goes.
 MATCH (m:Model {id: $model})
-WHERE NOT EXISTS { MATCH (g:Graph|PendingGraph) WHERE g.model = m.id } DELETE m
+WHERE NOT EXISTS { MATCH (g:Graph|PendingGraph) WHERE g.model = m.id } DETACH DELETE m
 
 // free_model: a model that stays.
 MATCH (m:Model {id: $model}) REMOVE m.asked

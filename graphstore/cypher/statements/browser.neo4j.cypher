@@ -1,0 +1,39 @@
+// What Neo4j Browser is shown of a run: labels for bands of cosines, and relationships to parts.
+
+// last_result: the number of the last result of a run.
+MATCH (m:Metric {run: $run}) RETURN max(m.seq) AS last
+
+// last_op: the place of the last op of a graph.
+MATCH (o:Op {graph: $graph}) RETURN max(o.topo) AS last
+
+// paint_ops: an op of some results gets the label of its worst cosine.
+MATCH (m:Metric {run: $run}) WHERE m.seq >= $from AND m.seq < $until AND m.io = 'output'
+MATCH (m)-[:OF]->(o:Op) WITH DISTINCT o
+MATCH (o)<-[:OF]-(x:Metric) WHERE x.run = $run AND x.io = 'output'
+WITH o, min(x.cosine_similarity) AS cos,
+     sum(CASE WHEN x.device_nonfinite > x.golden_nonfinite THEN 1 ELSE 0 END) AS broken
+FOREACH (_ IN CASE WHEN broken > 0 THEN [1] ELSE [] END | SET o:Cos_NaN)
+FOREACH (_ IN CASE WHEN broken = 0 AND cos < 0.9 THEN [1] ELSE [] END | SET o:Cos_Bad)
+FOREACH (_ IN CASE WHEN broken = 0 AND cos >= 0.9 AND cos < 0.99 THEN [1] ELSE [] END | SET o:Cos_Poor)
+FOREACH (_ IN CASE WHEN broken = 0 AND cos >= 0.99 AND cos < 0.9999 THEN [1] ELSE [] END | SET o:Cos_Fair)
+FOREACH (_ IN CASE WHEN broken = 0 AND cos >= 0.9999 THEN [1] ELSE [] END | SET o:Cos_Good)
+RETURN count(*) AS n
+
+// show_graph: a graph belongs to its model and to the run.
+MATCH (g:Graph {id: $graph}) MATCH (r:Run {id: $run}) MERGE (r)-[:SHOWS]->(g)
+WITH g MATCH (m:Model {id: g.model}) MERGE (m)-[:SHOWS]->(g) RETURN count(*) AS n
+
+// show_parts: ops belong to their graph, tensors to their op.
+MATCH (g:Graph {id: $graph})
+MATCH (o:Op {graph: $graph}) WHERE o.topo >= $from AND o.topo < $until
+MERGE (g)-[:SHOWS]->(o)
+WITH o MATCH (t:Tensor {op: o.id}) MERGE (o)-[:SHOWS]->(t) RETURN count(*) AS n
+
+// mark_internal: nodes that only the program reads, some thousand in each transaction.
+MATCH (n:<label>) WHERE NOT n:_Internal WITH n LIMIT $rows SET n:_Internal RETURN count(*) AS n
+
+// wash_nodes: nodes lose a label that was painted, some thousand in each transaction.
+MATCH (n:<label>) WITH n LIMIT $rows REMOVE n:<label> RETURN count(*) AS n
+
+// wash_parts: the relationships to parts go, some thousand in each transaction.
+MATCH ()-[x:SHOWS]->() WITH x LIMIT $rows DELETE x RETURN count(*) AS n
