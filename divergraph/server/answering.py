@@ -133,14 +133,15 @@ class Answering:
         *,
         keep: bool,
     ) -> Response:
-        tag = self.tag(question, target)
+        stamp = self._stamp(target)
+        tag = _tag(question, stamp)
         headers = {"ETag": tag}
         if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
         place = f"{request.url.path} {tag}"
         answer = self._kept.get(place) if keep else None
         if answer is None:
-            answer = self._encoded(request, question, cancellation)
+            answer = self._encoded(request, question, stamp, cancellation)
             if keep:
                 self._kept.keep(place, answer)
         if answer.link:
@@ -148,18 +149,18 @@ class Answering:
         return Response(answer.body, 200, headers, media_type="application/json")
 
     def _encoded(
-        self, request: Request, question: Question[Any], cancellation: Cancellation
+        self, request: Request, question: Question[Any], stamp: str, cancellation: Cancellation
     ) -> EncodedAnswer:
         if isinstance(question, OpsQuestion):
-            return self._page(request, question)
+            return self._page(request, question, stamp)
         if isinstance(question, OfTensor):
             place = (question.run, question.op, question.output, question.input_)
             return EncodedAnswer(encoded(question.json(question.of(self.tensors.values(*place)))))
         return EncodedAnswer(encoded(question.json(question.ask(self.store, cancellation))))
 
-    def _page(self, request: Request, question: OpsQuestion) -> EncodedAnswer:
+    def _page(self, request: Request, question: OpsQuestion, stamp: str) -> EncodedAnswer:
         """A page of ops, made of the texts of single ones."""
-        owner = self.tag(question.side, question.run)
+        owner = _tag(question.side, stamp)
         columns, numbers = question.numbers(self.store)
 
         def made(missing: list[int]) -> list[str]:
@@ -174,13 +175,20 @@ class Answering:
         return EncodedAnswer(f"{printable_json(text, ascii_only=False)}\n".encode(), link)
 
     def tag(self, question: object, target: str) -> str:
-        """Changes with what is kept under *target*, which is written once and replaced whole."""
+        """Changes with what is kept under *target*."""
+        return _tag(question, self._stamp(target))
+
+    def _stamp(self, target: str) -> str:
+        """What is kept under *target*, which is written once and replaced whole, and its notes."""
         try:
             run = self.store.run(target)
-            kept = codec.text_of(run) + codec.text_of(self.store.notes(run.golden))
+            return codec.text_of(run) + codec.text_of(self.store.notes(run.golden))
         except UnknownNameError:
             infos = (info for info in self.store.graphs() if info.name == target)
             if (info := next(infos, None)) is None:
                 raise
-            kept = codec.text_of(info)
-        return f'"{hashlib.sha256(f"{question!r} {kept}".encode()).hexdigest()[:32]}"'
+            return codec.text_of(info)
+
+
+def _tag(question: object, stamp: str) -> str:
+    return f'"{hashlib.sha256(f"{question!r} {stamp}".encode()).hexdigest()[:32]}"'
