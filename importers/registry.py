@@ -50,6 +50,7 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"GGUF", 0, "a GGUF file of weights"),
 )
 _FUSION_RESULT = "the compiler's list of fusion passes"
+_COMPARED_GRAPHS = "a comparison of graphs by msprobe (.vis)"
 _MAX_JSON_HEADER = 100_000_000  # of safetensors, as its own reader has it
 _SAFETENSORS = re.compile(
     rb'\{\s*(\}|"__metadata__"|"[^"]*"\s*:\s*\{\s*"(dtype|shape|data_offsets)")'
@@ -77,6 +78,7 @@ _HINTS = {
     },
     "an .xlsx workbook": "divergraph open FILE makes a run of msprobe's results",
     "an SQLite database": "of msprobe's .vis.db give the folders it was made of",
+    _COMPARED_GRAPHS: "give the folders with dump.json that it was made of",
     "an .npz archive of arrays": "diff compares it; it is no graph",
     "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
     "a Caffe solver": "give the net it names",
@@ -116,6 +118,8 @@ def _foreign_name(path: Path, head: bytes) -> str:
             return "an HTML page"
         return "an XML page"
     if stripped[:1] in (b"{", b"["):
+        if b'"matched_node_link"' in head and b'"NPU"' in head:
+            return _COMPARED_GRAPHS
         passes = fusion_result.detect(path, head).confidence is Confidence.SURE
         return _FUSION_RESULT if passes else "a JSON text"
     if (table := results_of(head)) is not None:

@@ -22,6 +22,8 @@ DEVICE = "debug_0"
 GRAPH, DUMP = f"npu/{DEVICE}/graph", f"npu/{DEVICE}/dump"
 GOLDEN_DUMP, DEBUGGER, OVERFLOW, FUSION = "tf/dump", "tf/tf_debug", "overflow/dump", "fusion"
 
+_OLD = "npu"
+"""What the one device run of the old layout is called."""
 _TIME = re.compile(r"\d{14}")
 _DEBUG = re.compile(r"debug_\d+")
 _BUILD = re.compile(r"ge_(?:proto|onnx)_.*\.(?:txt|pbtxt)")
@@ -79,7 +81,8 @@ def data_folder(root: Path) -> DataFolder | None:
     devices = tuple(_devices(root))
     golden_dump = _golden_dump(root)
     overflow = _first(_filled(root / name) for name in (OVERFLOW, "dump/overflow"))
-    if not devices and overflow is None and (golden_dump is None or not _is_laid_out(root)):
+    told = overflow is not None or (golden_dump is not None and _is_laid_out(root))
+    if not told and (not devices or _has_graphs_alone(root, devices)):
         return None
     fusion = (root / FUSION / FILE_NAME, *(each / FILE_NAME for each in _graph_folders(devices)))
     return DataFolder(
@@ -91,6 +94,11 @@ def data_folder(root: Path) -> DataFolder | None:
         _first(path if path.is_file() else None for path in fusion),
         tuple(_results(root / "temp" / "vector_compare")),
     )
+
+
+def _has_graphs_alone(root: Path, devices: tuple[DeviceFiles, ...]) -> bool:
+    """Whether all there is are graph files in ``graph``, where anybody may have put them."""
+    return devices == (DeviceFiles(_OLD, root / "graph", None),)
 
 
 def _is_laid_out(root: Path) -> bool:
@@ -107,7 +115,7 @@ def _devices(root: Path) -> Iterator[DeviceFiles]:
     old = (_first(map(_graph_folder, (root / "graph" / "all", root / "graph"))), root / "dump/npu")
     dump_there = _newest_time(_filled(old[1]))
     if old[0] is not None or dump_there is not None:
-        yield DeviceFiles("npu", old[0], dump_there)
+        yield DeviceFiles(_OLD, old[0], dump_there)
 
 
 def _graph_folders(devices: Iterable[DeviceFiles]) -> Iterator[Path]:

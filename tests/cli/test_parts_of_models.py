@@ -52,6 +52,13 @@ def test_a_part_of_a_device_run_without_a_golden_dump(divergraph, files):
     assert divergraph("replay", bundle, "--device").code == 1
 
 
+def test_parts_of_models_need_no_store(divergraph, files):
+    words = ("--start", "relu", "--end", "neg", "--store", "nowhere")
+    assert divergraph("submodel", "m.onnx", *words).code == 0
+    assert not (files / "nowhere").exists()
+    assert divergraph("submodel", "no.onnx", *words).code == 2
+
+
 def test_the_smallest_part_of_a_device_run_without_a_golden_dump(divergraph, files):
     done = divergraph("minimize", "m.onnx", *DEVICE)
     assert (done.code, done.out.splitlines()[1]) == (1, "  neg")

@@ -143,12 +143,12 @@ def _found(
     from divergraph.api.runs.model_parts import with_search
 
     with opened_parts(store, run, given, model, request.weights, values=True) as opened:
-        if not opened.kept and given.device is None and request.oracle == "auto":
+        if opened.store is None and given.device is None and request.oracle == "auto":
             raise InputError(
                 "without --device nothing says what fails", hint="give --device, or --oracle"
             )
         found = opened.parts.minimize(request, opened.progress)
-        if opened.kept and not found.clean:
+        if opened.store is not None and not found.clean:
             opened.store.save_run(with_search(opened.parts.data, found), replace=True)
         return found
 

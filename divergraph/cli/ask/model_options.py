@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from divergraph.cli.input_files import input_files, inputs_option, seed_option
-from divergraph.cli.options import opened_to_read
+from divergraph.cli.options import opened_to_read, store_url
 from graphstore.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -69,12 +69,11 @@ def model_options(command: _Command) -> _Command:
 
 @dataclass(frozen=True, slots=True)
 class OpenedParts:
-    """The parts of a run, which is *kept* in the *store*, or of a model."""
+    """The parts of a run, and the *store* that keeps it; None for those of a model."""
 
     parts: ModelParts
     progress: Progress
-    store: GraphStore
-    kept: bool
+    store: GraphStore | None
 
 
 @contextmanager
@@ -98,15 +97,27 @@ def opened_parts(
     from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.api.runs.parts_of_model import parts_of_model
 
-    with opened_to_read(store) as opened_store, progress_bar() as progress:
-        path = _model_of(opened_store, name, given)
-        if path is None:
+    with _store_or_none(store, name) as opened_store, progress_bar() as progress:
+        path = Path(name) if opened_store is None else _model_of(opened_store, name, given)
+        if path is None and opened_store is not None:
             parts = ComparedRun(name, store=opened_store).parts()
             parts.open(progress, model=model)
-            yield OpenedParts(parts, progress, opened_store, kept=True)
+            yield OpenedParts(parts, progress, opened_store)
             return
+        assert path is not None
         with parts_of_model(path, given, progress, weights=weights, values=values) as parts:
-            yield OpenedParts(parts, progress, opened_store, kept=False)
+            yield OpenedParts(parts, progress, None)
+
+
+@contextmanager
+def _store_or_none(store: str | None, name: str) -> Iterator[GraphStore | None]:
+    """The store; None where there is none yet, and *name* is a file's."""
+    place = store_url(store)
+    if "://" not in place and not Path(place).exists() and Path(name).exists():
+        yield None
+        return
+    with opened_to_read(store) as opened_store:
+        yield opened_store
 
 
 def _model_of(store: GraphStore, name: str, given: ModelRun) -> Path | None:

@@ -10,6 +10,7 @@ from divergraph.cli.options import opened, print_json, store_url
 from divergraph.cli.say import say, say_beside, tell_kept
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
 from divergraph.present.json.shapes import Json, record_json
+from divergraph.text.words import counted
 from graphstore.model import Verdict
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def compare_places(
     else:
         _show(result)
     kept = sum(run.kept for run in result.runs)
-    say_beside(f"kept {kept} runs {result.name}.* in {store_url(store)}")
+    say_beside(f"kept {counted(kept, 'run')} {result.name}.* in {store_url(store)}")
     failed = any(run.problem for run in result.runs)
     if failed and result.verdict is not Verdict.DIVERGED:
         return BAD_INPUT.exit_code

@@ -20,6 +20,7 @@ from divergraph.cli.options import (
 )
 from divergraph.cli.say import ring, say, say_beside, say_error, say_note, tell_kept
 from divergraph.present.json.shapes import Json
+from divergraph.text.words import counted
 
 if TYPE_CHECKING:
     from divergraph.api.compare import CompareOptions
@@ -94,7 +95,7 @@ def watch_command(
         say_beside(f"watching {folder}; Ctrl-C ends it")
         found = _followed(dumps, until_guilty=until_guilty, as_json=as_json)
     kept = sum(dump.kept for dump in found)
-    say_beside(f"kept {kept} runs {name}.* in {store_url(store)}")
+    say_beside(f"kept {counted(kept, 'run')} {name}.* in {store_url(store)}")
     if as_json:
         print_json(_json(folder, found))
     if _guilty(found):

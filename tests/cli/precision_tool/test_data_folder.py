@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from divergraph.api.files.data_folder import data_folder
+from divergraph.inputs.data_folder import data_folder as data_folder_at
 from graphstore.errors import InputError
 
 
@@ -21,6 +22,12 @@ def test_all_parts_are_found(divergraph, data):
     said = divergraph("detect", data).out
     assert f"{data}: a data folder of precision_tool\n" in said
     assert f"precision-tool --data {data} ac -c" in said
+
+
+def test_a_folder_of_graphs_is_none(divergraph, data, tmp_path):
+    shutil.copytree(data / "npu" / "debug_0" / "graph", tmp_path / "mine" / "graph")
+    assert data_folder_at(tmp_path / "mine") is None
+    assert "data folder" not in divergraph("detect", tmp_path / "mine").out
 
 
 def test_the_newest_dump_and_the_last_session_are_taken(data):
