@@ -96,7 +96,7 @@ def test_it_rings_and_ctrl_c_ends_it_with_what_was_compared(lenet, tmp_path):
     running.expect(pexpect.EOF)
     said = running.before
     running.wait()
-    assert ("Traceback" in said, "kept 1 runs" in said, running.exitstatus) == (False, True, 1)
+    assert ("Traceback" in said, "kept 1 run " in said, running.exitstatus) == (False, True, 1)
     with open_store(store) as opened:
         assert [run.name for run in opened.runs()] == ["watched.step0.rank0"]
         assert opened.check() == ()

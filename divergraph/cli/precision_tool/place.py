@@ -48,7 +48,8 @@ class ToolPlace:
         return run([*words, "--store", store_url(self.store)] if keeps else words)
 
     def target(self) -> str:
-        """The run or graph that is meant; without any the folder's graph is imported.
+        """The run or graph that is meant: that of this folder, whose graph is imported if it has to
+        be; in a folder without graphs the last run of the store.
 
         Raises:
             InputError: there is none, and no graph to import.
@@ -73,7 +74,9 @@ class ToolPlace:
             graphs = [info.name for info in store.graphs()]
         if self.run_name in runs:
             return self.run_name
-        return graph_name if graph_name in graphs else next(reversed(runs), None)
+        if graph_name in graphs or self.folder.device.graph is not None:
+            return graph_name if graph_name in graphs else None
+        return next(reversed(runs), None)
 
     def file(self, name: str) -> Path:
         """A file by its path, or by its name anywhere in the data folder.
