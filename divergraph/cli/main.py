@@ -9,7 +9,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from io import TextIOWrapper
+from io import BufferedWriter, RawIOBase, TextIOWrapper
+from typing import cast
 
 import click
 
@@ -36,6 +37,14 @@ def fit_streams() -> None:
             setattr(sys, name, os.fdopen(nowhere, mode, encoding="utf-8"))
         elif mode == "w" and isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+            if isinstance(stream.buffer, RawIOBase):  # PYTHONUNBUFFERED
+                setattr(sys, name, _written_whole(stream))
+
+
+def _written_whole(stream: TextIOWrapper) -> TextIOWrapper:
+    """*stream* with a buffer: without one, what a full disk takes a part of is cut in silence."""
+    whole = BufferedWriter(cast(RawIOBase, stream.buffer))
+    return TextIOWrapper(whole, stream.encoding, stream.errors, line_buffering=True)
 
 
 def drop_unwritten() -> None:

@@ -62,6 +62,15 @@ def test_a_full_disk_is_said_in_one_line(arguments):
     assert done.returncode == 3
 
 
+def test_an_answer_that_fits_in_part_is_no_answer(tmp_path):
+    """The system takes the first kilobyte of a text and fails only when asked again."""
+    pytest.importorskip("resource")
+    command = f"ulimit -f 1; {shlex.join(_PROGRAM)} schema ops >answer"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stderr == "divergraph: cannot write: File too large\n"
+    assert (done.returncode, (tmp_path / "answer").stat().st_size) == (3, 1024)
+
+
 @needs_full
 def test_nobody_can_be_told_where_both_are_full():
     assert into_full(("query", "--list"), ">/dev/full 2>/dev/full").returncode == 3
