@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
+from functools import cache
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from divergraph.present.json.shapes import Json
@@ -40,9 +41,15 @@ class Question(ABC, Generic[Answer]):
 
 def question_of(kind: type[AnyQuestion], values: Mapping[str, Any]) -> AnyQuestion:
     """The question whose parameters are among *values*, those of a command by name."""
-    hints = get_type_hints(kind)
+    hints = _types(kind)
     taken = {field.name: values[field.name] for field in fields(kind) if field.name in values}  # type: ignore[arg-type]
     return kind(**{name: _value(hints[name], value) for name, value in taken.items()})
+
+
+@cache
+def _types(kind: type) -> Mapping[str, Any]:
+    """The types of a question's fields; Python compiles their texts each time it is asked."""
+    return get_type_hints(kind)
 
 
 def _value(hint: Any, value: Any) -> Any:
