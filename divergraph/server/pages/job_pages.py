@@ -91,11 +91,11 @@ class JobPages:
     async def compare(self, request: Request) -> Response:
         """The form; or, if it was sent, the page of the job that was begun."""
         check_role(request, UserRole.ANALYST)
-        fields: Mapping[str, str] = {}
+        fields: dict[str, str] = {}
         fault: DivergraphError | HTTPException | None = None
         if request.method == "POST":
             try:
-                fields = await self._sent(request)
+                await self._receive(request, fields)
             except (InputError, HTTPException) as error:
                 fault = error
 
@@ -121,13 +121,14 @@ class JobPages:
 
         return await self._answering.pool.answer(request, work)
 
-    async def _sent(self, request: Request) -> Mapping[str, str]:
-        """The fields of the form; files that came with it are uploads by now."""
+    async def _receive(self, request: Request, fields: dict[str, str]) -> None:
+        """Put the form's fields into *fields*; files that come with it become uploads."""
         seals = self._pages.seals
         if request.headers.get("content-type", "").startswith(MEDIA_TYPE):
             asked = [field[0] for field in FIELDS]
-            return await self._uploads.form(request, asked, partial(seals.check, request))
-        return await seals.form(request, self._pages.settings.limits)
+            await self._uploads.form(request, asked, partial(seals.check, request), fields)
+        else:
+            fields |= await seals.form(request, self._pages.settings.limits)
 
     def _begun(self, request: Request, fields: Mapping[str, str]) -> Response:
         user: User = request.scope["user"]

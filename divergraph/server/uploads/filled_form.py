@@ -23,7 +23,7 @@ _BLOCK = 1 << 20
 
 class FilledForm:
     """Takes the fields as they come. Files are of *owner* and may come for the fields *asked*;
-    ``texts`` are what else was filled in, *most_text* bytes at the most. *check* is told the seal
+    what else was filled in goes to *texts*, *most_text* bytes at the most. *check* is told the seal
     of the form, before any file is taken.
     """
 
@@ -33,11 +33,12 @@ class FilledForm:
         owner: str,
         asked: Collection[str],
         check: Callable[[str], None],
+        texts: dict[str, str],
         most_text: int,
     ) -> None:
         self._quarantine, self._owner, self._check = quarantine, owner, check
         self._asked = asked
-        self.texts: dict[str, str] = {}
+        self._texts = texts
         self._files: dict[str, NewUpload] = {}
         self._field = ""
         self._file: NewUpload | None = None
@@ -59,8 +60,8 @@ class FilledForm:
         else:
             await self._end()
 
-    def finish(self, cancellation: Cancellation) -> dict[str, str]:
-        """What was filled in; a file stands as the path of its upload in the field it was for.
+    def finish(self, cancellation: Cancellation) -> None:
+        """Keep the files; each stands as the path of its upload in the field it was for.
 
         Raises:
             HTTPException: the form is none of ours.
@@ -78,8 +79,8 @@ class FilledForm:
             for upload in done.values():
                 self._quarantine.remove(upload)
             raise
-        paths = {field: self._quarantine.inner_path(upload) for field, upload in done.items()}
-        return self.texts | paths
+        for field, upload in done.items():
+            self._texts[field] = self._quarantine.inner_path(upload)
 
     def abandon(self) -> None:
         """Leave nothing of the files that came."""
@@ -121,7 +122,7 @@ class FilledForm:
             self._check(text)
             self._is_sealed = True
         elif not self._field.endswith(FILE):
-            self.texts[self._field] = text
+            self._texts[self._field] = text
 
     async def _write(self, file: NewUpload) -> None:
         with _said_of(self._field.removesuffix(FILE)):

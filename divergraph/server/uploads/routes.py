@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -57,10 +57,14 @@ class UploadRoutes:
         return document(_shape(upload), {"Location": f"/v1/uploads/{upload.id}"}, 201)
 
     async def form(
-        self, request: Request, asked: Collection[str], check: Callable[[str], None]
-    ) -> Mapping[str, str]:
-        """The fields of a form; files for those *asked* become uploads of whoever asks. *check* is
-        told its seal.
+        self,
+        request: Request,
+        asked: Collection[str],
+        check: Callable[[str], None],
+        texts: dict[str, str],
+    ) -> None:
+        """Read a form: its fields go to *texts* as they come; files for those *asked* become
+        uploads of whoever asks. *check* is told its seal.
 
         Raises:
             HTTPException: it is none of ours, too large, or comes too slowly.
@@ -71,13 +75,13 @@ class UploadRoutes:
         await to_thread.run_sync(self.tidy)
         reader = MultipartReader(request.headers.get("content-type", ""))
         owner, most_text = user_of(request).name, self._limits.body
-        filled = FilledForm(self._quarantine, owner, asked, check, most_text)
+        filled = FilledForm(self._quarantine, owner, asked, check, texts, most_text)
         async with _whole_or_not(filled):
             async for part in received(request, self._limits):
                 for event in reader.events(part):
                     await filled.take(event)
             reader.finish()
-            return await self._answering.pool.answer(request, filled.finish)
+            await self._answering.pool.answer(request, filled.finish)
 
     async def all(self, request: Request) -> Response:
         """One's own uploads; of an admin all."""

@@ -97,6 +97,7 @@ def test_all_files_are_taken_or_none(own: httpx.Client, changed, code: int, said
     answer = sent(own, {"golden-file": ("net.onnx", b"model")} | changed, device="typed")
     assert answer.status_code == code
     assert said in answer.text
+    assert 'value="typed"' in answer.text, "what was typed before stays"
     assert uploads(own) == {}
 
 
