@@ -27,7 +27,7 @@ from divergraph.files.dump_names import DumpFileNames
 from divergraph.files.npy_file import write_npy
 from divergraph.files.os_errors import os_errors_told
 from divergraph.golden_capture.branches import Branches, Save
-from divergraph.golden_capture.device_inputs import DeviceRun, fed_to_device
+from divergraph.golden_capture.device_inputs import DeviceRun, fed_to_device, held_by_device
 from divergraph.golden_capture.feeds import (
     MadeUp,
     check_fed,
@@ -112,7 +112,7 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
         executor: Executor | None = None
         inputs = graph.inputs
         if request.device is StandIn.FP32:
-            executor = open_executor(request.model, graph, _options(request, graph))
+            executor = _opened(request, graph)
             opened.callback(executor.close)
             inputs = executor.inputs
         inputs = shaped(inputs, request.shapes)
@@ -132,6 +132,28 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
         model = request.output / model.name
     guessed = tuple(_guessed(request, inputs))
     return replace(result, folder=request.output, model=model, guessed=guessed, notes=notes)
+
+
+def _opened(request: CaptureRequest, graph: ModelGraph) -> Executor:
+    """What runs the model. What it draws or fetches is given to it, where the device's dump has
+    it: both sides go on from the same numbers."""
+    options = _options(request, graph)
+    executor = open_executor(request.model, graph, options)
+    if request.device_run is None or graph.framework is not Framework.TENSORFLOW:
+        return executor
+    missing = {each.tensor for each in executor.unavailable}
+    first = [
+        op.outputs[0]
+        for op in graph.ops
+        if op.outputs and op.outputs[0].name in missing and not op.subgraph
+        if not any(ref is not None and ref.tensor in missing for ref in op.inputs)
+    ]
+    held = held_by_device(first, request.device_run) if first else []
+    if not held:
+        return executor
+    executor.close()
+    fed = [options["feed"]] if "feed" in options else []
+    return open_executor(request.model, graph, {**options, "feed": ",".join([*fed, *held])})
 
 
 def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:

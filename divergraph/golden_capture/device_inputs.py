@@ -56,6 +56,19 @@ def fed_to_device(
     return found, tuple(notes)
 
 
+def held_by_device(tensors: Sequence[Tensor], run: DeviceRun) -> list[str]:
+    """The names of those *tensors* that the dump of *run* holds."""
+    graph = load_graph(run.graph, None, "device").graph
+    index = load_dumps(run.dump, graph, "device").index
+    readers = graph.readers()
+    entries = ((tensor.name, _entry(graph, tensor)) for tensor in tensors)
+    return [
+        name
+        for name, op in entries
+        if op is not None and _dumped(TensorRef(op.id, 0), op, index, readers) is not None
+    ]
+
+
 def _place(
     tensor: Tensor,
     graph: ModelGraph,
