@@ -59,7 +59,7 @@ def test_there_are_a_thousand_and_they_come_back(names: list[str], store: Path) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["csv", "markdown", "junit", "html"])
+@pytest.mark.parametrize("kind", ["csv", "markdown", "junit", "html", "sarif"])
 def test_a_report_holds_nothing_that_acts(reports: Path, kind: str) -> None:
     text = (reports / f"run.{kind}").read_bytes().decode("utf-8").replace("\r\n", "\n")
     assert OBEYED.search(text) is None
@@ -97,19 +97,27 @@ def test_html_holds_no_element_that_is_not_ours(reports: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    [["ops", "names", "--limit", "2000"], ["origins", "names"], ["roles", "names"]],
-    ids=lambda command: command[0],
+    [
+        ["ops", "names", "--limit", "2000"],
+        ["origins", "names"],
+        ["roles", "names"],
+        ["precision-tool", "--run", "names", "ls"],
+        ["precision-tool", "--run", "names", "vcs"],
+    ],
+    ids=lambda command: " ".join(command[::3]),
 )
 def test_commands_say_each_on_a_line_that_does_nothing(
     divergraph, names: list[str], store: Path, command: list[str]
 ) -> None:
-    ended = divergraph(*command, "--store", store)
+    ended = divergraph(*command[:1], "--store", store, *command[1:])
     assert ended.code in (0, 1)
     assert OBEYED.search(ended.out + ended.err) is None
     if command[0] == "ops":
         shown = {printable(name)[:40] for name in names}
         lines = ended.out.splitlines()
         assert sum(any(name in line for name in shown) for line in lines) >= len(names)
+    if command[0] == "precision-tool":
+        return
     as_json = divergraph(*command, "--store", store, "--json")
     assert OBEYED.search(as_json.out) is None
     json.loads(as_json.out)

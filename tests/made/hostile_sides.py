@@ -28,24 +28,27 @@ def compare_options(model: Path, folder: Path, shape: tuple[int, ...]) -> list[o
     golden.mkdir()
     device.mkdir()
     value = np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
-    for name in ("x", "y"):
-        np.save(golden / f"{name}.0.{_STAMP}.npy", value)
+    for name in ("x", "y", _golden(model)[1]):
+        np.save(golden / f"{name.replace('/', '_')[:200]}.0.{_STAMP}.npy", value)
     for part, found in (("input", value), ("output", value + 3)):
         np.save(device / f"Relu.all.1.1.{_STAMP}.{part}.0.npy", found)
     graph = folder / "ge_proto_1_Build.txt"
-    graph.write_text(_fused(_names(model), shape))
+    graph.write_text(_fused(*_golden(model), shape))
     sides = ["--golden", model, "--golden-dump", golden, "--device", graph]
     return [*sides, "--device-dump", device, "--store", folder / "store"]
 
 
-def _names(model: Path) -> list[str]:
+def _golden(model: Path) -> tuple[list[str], str]:
+    """The ops of a model, as far as it can be read, and the one that makes `y`."""
     try:
-        return [op.name for op in read_graph(model).ops if op.id != "x"]
+        ops = read_graph(model).ops
     except DivergraphError:
-        return ["y"]  # `compare` says the same
+        return ["y"], "y"  # `compare` says the same
+    made = (op.name for op in ops if any(out.name in ("y", "y:0") for out in op.outputs))
+    return [op.name for op in ops if op.id != "x"], next(made, "y")
 
 
-def _fused(names: Iterable[str], shape: tuple[int, ...]) -> str:
+def _fused(names: Iterable[str], last: str, shape: tuple[int, ...]) -> str:
     dims = "".join(f"dim: {size} " for size in shape)
     described = f'dtype: DT_FLOAT shape {{ {dims}}} layout: "ND"'
     originals = "".join(f"s: {json.dumps(name)} " for name in names)
@@ -60,7 +63,7 @@ graph {{
     input_desc {{ {described} }}
     output_desc {{
       {described}
-      attr {{ key: "_datadump_origin_name" value {{ s: "y" }} }}
+      attr {{ key: "_datadump_origin_name" value {{ s: {json.dumps(last)} }} }}
       attr {{ key: "_datadump_origin_output_index" value {{ i: 0 }} }}
     }}
   }}
@@ -91,7 +94,8 @@ def verify_options(model: Path, folder: Path) -> list[object] | None:
         for part, count in (("input", len(op.inputs)), ("output", len(op.outputs))):
             for port in range(count):
                 name = f"{op.type}.{flat}.{number}.1.{_STAMP}.{part}.{port}.npy"
-                made = op.inputs[port].producer if part == "input" else None
+                given = op.inputs[port] if part == "input" else None
+                made = given.producer if given is not None else None
                 kind = str(kinds.get((made.op, made.port)) if made is not None else "")
                 if name.isprintable() and len(name) < 250:
                     np.save(dump / name, size if kind.startswith("int") else value)
