@@ -36,4 +36,4 @@ def write_graphml(store: GraphStore, target: str, path: Path, side: Side = Side.
 
 def _shown(store: GraphStore, target: str, side: Side) -> ShownGraph:
     stored = store.graph(target, side)
-    return ShownGraph(stored, stored.name, {row.id: row for row in op_rows(store, target, side)})
+    return ShownGraph(stored, target, {row.id: row for row in op_rows(store, target, side)})

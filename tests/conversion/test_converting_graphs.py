@@ -284,6 +284,7 @@ def test_a_run_in_model_explorer_has_its_metrics(divergraph, lenet, tmp_path):
         nx.read_graphml(at) for at in (tmp_path / "x.graphml", out / "fault.graphml")
     )
     assert dict(exported.nodes) == dict(converted.nodes), "one schema, whoever writes it"
+    assert (tmp_path / "x.graphml").read_bytes() == (out / "fault.graphml").read_bytes()
     assert exported.nodes["LeNet/conv2/Conv2DRelu"]["fused"] == 3
     golden = divergraph(
         *("convert", "fault", "--store", store, "--side", "golden", "-t", "dot", "-out", out)

@@ -22,10 +22,11 @@ def temporary(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_the_folder_of_a_killed_session_is_removed(temporary) -> None:
+@pytest.mark.parametrize("use", ["model", "probe"])
+def test_the_folder_of_a_killed_session_is_removed(temporary, use) -> None:
     code = (
         "import os; from divergraph.execute.child.own_folder import OwnFolder\n"
-        "own = OwnFolder(); print(own.path, flush=True); os.kill(os.getpid(), 9)"
+        f"own = OwnFolder({use!r}); print(own.path, flush=True); os.kill(os.getpid(), 9)"
     )
     done = subprocess.run(
         [sys.executable, "-c", code],
@@ -36,10 +37,10 @@ def test_the_folder_of_a_killed_session_is_removed(temporary) -> None:
     )
     left = temporary / done.stdout.strip()
     assert left.is_dir()
-    remove_left()
+    remove_left(use)
     assert left.is_dir(), "young"
     os.utime(left, LONG_AGO)
-    remove_left()
+    remove_left(use)
     assert not left.exists()
 
 

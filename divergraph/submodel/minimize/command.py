@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from divergraph.execute.child.own_folder import OwnFolder
 from divergraph.execute.contract import Array
 from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.bundle import Bundle, BundleRequest, write_bundle
@@ -50,6 +51,7 @@ class Command:
         self._options = options
         self._running: set[subprocess.Popen[bytes]] = set()
         self._values = PartValues(parts)
+        self._place = OwnFolder("probe")
         self.identity = f"command {argument} x{options.factor:g} {_programs(self._words)}"
         self.variants = (Variant.GOLDEN, Variant.DEVICE)
 
@@ -57,7 +59,7 @@ class Command:
         """Write the part's bundle, run the program on it, and read its verdict."""
         if part.selection.refused:
             return OracleAnswer(PartVerdict.UNKNOWN, part.selection.refused[0].sentence)
-        with tempfile.TemporaryDirectory(prefix="divergraph-probe-") as place:
+        with tempfile.TemporaryDirectory(dir=self._place.path) as place:
             try:
                 wanted = BundleRequest(Path(place), variant=variant.value)
                 bundle = write_bundle(part.parts, part.selection, wanted)
@@ -128,7 +130,8 @@ class Command:
             _kill(program)
 
     def close(self) -> None:
-        """Release the golden model."""
+        """Release the golden model, and remove the parts."""
+        self._place.remove()
         self._values.close()
 
 

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from divergraph.execute.child.own_folder import OwnFolder
 from divergraph.execute.contract import Array
 from divergraph.execute.stand_ins import StandIn, stand_in_outputs
 from divergraph.rootcause.devices.precisions.fp16 import FP16
@@ -41,14 +42,14 @@ class StandInOracle(RunningOracle):
         self._kind = StandIn(argument)
         super().__init__(parts, options.factor, _PRECISION[self._kind])
         # All parts below one folder, so that one process runs them.
-        self._place = tempfile.TemporaryDirectory(prefix="divergraph-probe-")
+        self._place = OwnFolder("probe")
         self.identity = f"stand-in:{argument} x{options.factor:g}"
 
     def run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """What the converted part makes."""
         frozen = {tensor.name: feeds[tensor.name] for tensor in part.inputs if tensor.frozen}
         given = {name: value for name, value in feeds.items() if name not in frozen}
-        with tempfile.TemporaryDirectory(dir=self._place.name) as place, self._lock:
+        with tempfile.TemporaryDirectory(dir=self._place.path) as place, self._lock:
             plain = Path(place) / "part.onnx"
             wanted = [tensor.name for tensor in part.outputs]
             try:
@@ -60,5 +61,5 @@ class StandInOracle(RunningOracle):
 
     def close(self) -> None:
         """Let go of the golden model, and remove the parts."""
-        self._place.cleanup()
+        self._place.remove()
         super().close()
