@@ -36,14 +36,18 @@ from graphstore.model import (
     Verdict,
 )
 from graphstore.traverse.topological_order import graph_arrays
+from importers.registry import detect, foreign
 from importers.results.rows import ResultRow, result_rows
-from importers.results.table import ResultKind, read_table
-from importers.source import mapped, sha256
+from importers.results.table import ResultKind, kind_of, read_table
+from importers.source import mapped, read_head, sha256
 
 _IN_ORDER = (
     "the table names no edges: ops are taken to run one after the other, as its rows stand; "
     "--device GRAPH gives the graph"
 )
+
+
+_TABLES = "result_*.csv of msaccucmp or compare_result*.csv or .xlsx of msprobe"
 
 
 def open_result(
@@ -57,6 +61,7 @@ def open_result(
         InputError: no such table, or a graph with none of its ops.
     """
     limits = load_thresholds(thresholds)
+    _refuse_others(path)
     table = read_table(path)
     rows = list(result_rows(table))
     if not rows:
@@ -98,6 +103,29 @@ def open_result(
     links = tuple(_links(rows, by_name))
     data = judged_again(RunData(run, golden, graph, links, comparisons, states, ()), limits)
     return replace(data, findings=tuple(run_findings(data, graph_arrays(graph))))
+
+
+def _refuse_others(path: Path) -> None:
+    """Return if *path* may be a table.
+
+    Raises:
+        InputError: it is a folder, a graph, or another known file.
+    """
+    head = read_head(path)
+    if path.is_dir():
+        tables = sorted(each.name for each in path.glob("*.csv"))
+        hint = f"give one of {', '.join(tables[:3])}" if tables else "give one file"
+        raise InputError("this is a folder, not a table of results", where=str(path), hint=hint)
+    if kind_of(head) is not None:
+        return
+    name, hint = foreign(path, head)
+    if name.startswith("an .xlsx"):
+        return
+    if not name and detect(path):
+        name, hint = "a graph", f"divergraph import {path.name} reads it"
+    if name:
+        what = f"this is {name}, not a table of results"
+        raise InputError(what, where=str(path), hint=hint or _TABLES)
 
 
 def _graph_of(rows: Sequence[ResultRow], path: Path, digest: str, kind: ResultKind) -> ModelGraph:

@@ -34,6 +34,8 @@ from divergraph.golden_capture.feeds import (
     full_name,
     random_feeds,
     read_feeds,
+    seed_of,
+    seeded_feeds,
     shaped,
 )
 from divergraph.inputs.sources import weights_option
@@ -181,7 +183,9 @@ def _feeds(
             f"{files['']} is the value of which input?",
             hint="--inputs NAME=FILE with one of: " + ", ".join(each.name for each in inputs),
         )
-    feeds = read_feeds(inputs, files)
+    seeds = {name: seed for name, file in files.items() if (seed := seed_of(file)) is not None}
+    feeds = read_feeds(inputs, {name: file for name, file in files.items() if name not in seeds})
+    feeds |= seeded_feeds(inputs, seeds, request.ranges)
     notes: tuple[str, ...] = ()
     if request.device_run is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
@@ -189,8 +193,9 @@ def _feeds(
         feeds |= {tensor.name: checked_feed(tensor, fed[tensor.name]) for tensor in rest}
     if request.seed is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
-        feeds |= random_feeds(rest, MadeUp(request.seed, request.ranges))
-    elif request.shapes or request.ranges:
+        others = {name: ends for name, ends in request.ranges.items() if name not in seeds}
+        feeds |= random_feeds(rest, MadeUp(request.seed, others))
+    elif (request.shapes or request.ranges) and not seeds:
         raise InputError("shapes and ranges are for values that are made up", hint="--random SEED")
     check_fed(inputs, feeds)
     return feeds, notes
@@ -211,15 +216,19 @@ def _guesses_named(request: CaptureRequest, inputs: Sequence[Tensor]) -> Iterato
 
 def _guessed(request: CaptureRequest, inputs: Sequence[Tensor]) -> list[str]:
     """The inputs whose unknown sizes are taken as 1."""
-    if request.seed is None:
-        return []
-    given = {full_name(name, {each.name for each in inputs}) for name in request.inputs}
-    if "" in given and len(inputs) == 1:
-        return []
+    known = {each.name for each in inputs}
+    if len(inputs) == 1:
+        known.add("")
+    named = {full_name(name, known): seed_of(file) for name, file in request.inputs.items()}
+    if "" in named and len(inputs) == 1:
+        named[inputs[0].name] = named[""]
+    made_up = {
+        each.name for each in inputs if named.get(each.name, request.seed) is not None
+    }  # a file has no seed
     return [
         each.name
         for each in inputs
-        if each.name not in given and each.shape is not None and None in each.shape
+        if each.name in made_up and each.shape is not None and None in each.shape
     ]
 
 
@@ -332,6 +341,11 @@ def _write_manifest(
         "ran": result.model.name,
         "inputs": dict(inputs),
         "seed": request.seed,
+        "seeds": {
+            name: seed
+            for name, file in request.inputs.items()
+            if (seed := seed_of(file)) is not None
+        },
         "options": dict(request.options),
         "tensors": result.tensors,
         "bytes": result.bytes,

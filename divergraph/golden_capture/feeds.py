@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import zlib
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,6 +18,8 @@ from divergraph.files.os_errors import os_errors_told
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Tensor
 from importers.archives import refuse_archive
+
+_SEED = re.compile(r"random:(\d{1,18})")
 
 
 def read_feeds(inputs: Sequence[Tensor], files: Mapping[str, Path]) -> dict[str, Array]:
@@ -102,6 +105,30 @@ def random_feeds(inputs: Sequence[Tensor], made: MadeUp) -> dict[str, Array]:
         tensor.name: _random(tensor, made.seed, ranges.get(tensor.name, ranges.get("")))
         for tensor in inputs
     }
+
+
+def seed_of(file: Path) -> int | None:
+    """The seed in ``random:SEED``, given in place of a file; None for a file."""
+    told = _SEED.fullmatch(str(file))
+    return int(told[1]) if told and not file.exists() else None
+
+
+def seeded_feeds(
+    inputs: Sequence[Tensor], seeds: Mapping[str, int], ranges: Mapping[str, tuple[float, float]]
+) -> dict[str, Array]:
+    """Values for the inputs that have seeds of their own, made up as :func:`random_feeds` does.
+
+    Raises:
+        InputError: a name that is no input, or one of unknown type or rank.
+    """
+    known = {tensor.name: tensor for tensor in inputs}
+    ends = {full_name(name, known) if name else "": each for name, each in ranges.items()}
+    found: dict[str, Array] = {}
+    for called, seed in seeds.items():
+        name = full_name(called, known)
+        _check_name(name, known)
+        found[name] = _random(known[name], seed, ends.get(name, ends.get("")))
+    return found
 
 
 def _check_name(name: str, known: Collection[str]) -> None:

@@ -138,6 +138,27 @@ def test_limits_can_be_changed_on_a_run_without_its_files(table, tmp_path):
     assert "result_1.csv" in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.vis.db", b"SQLite format 3\0" + bytes(84), "an SQLite database, not a table"),
+        ("net.prototxt", b'layer { name: "a" type: "ReLU" bottom: "x" top: "y" }', "a graph, not"),
+        ("a.npy", b"\x93NUMPY\x01\0", "a numpy array, not a table"),
+    ],
+)
+def test_what_is_no_table_is_named(tmp_path, name, content, said):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        open_result(tmp_path / name)
+
+
+def test_a_folder_is_none_and_its_tables_are_offered(tmp_path):
+    (tmp_path / "result_1.csv").touch()
+    with pytest.raises(InputError, match="this is a folder") as refused:
+        open_result(tmp_path)
+    assert "result_1.csv" in refused.value.hint
+
+
 def test_other_tables_are_refused(tmp_path):
     path = tmp_path / "result.csv"
     path.write_text("a,b\n1,2\n")

@@ -275,6 +275,27 @@ def test_sizes_and_ranges_of_what_is_made_up_can_be_chosen(tmp_path, capsys):
     assert "note: the unknown sizes of x were taken as 1" in capsys.readouterr().err
 
 
+def test_one_input_can_have_a_seed_of_its_own(tmp_path):
+    text = (
+        '<ir_version: 8, opset_import: ["": 17]> '
+        "g (float[N] a, float[4] b) => (float[4] z) {z=Add(a, b)}"
+    )
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "add.onnx")
+
+    def fed(folder: str, *words: str) -> dict[str, bytes]:
+        model, place = str(tmp_path / "add.onnx"), tmp_path / folder
+        sized = ("--shape", "a=4", "--range", "a=5..6")
+        assert run(["capture", model, "-o", str(place), *words, *sized]) == 0
+        return {name: np.load(next(place.glob(f"{name}.*npy"))).tobytes() for name in "ab"}
+
+    first = fed("first", "--random", "1")
+    other = fed("other", "--random", "1", "-i", "a=random:2")
+    alone = fed("alone", "-i", "a=random:2", "-i", "b=random:1")
+    assert first["a"] != other["a"]
+    assert first["b"] == other["b"]
+    assert alone == other
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [
