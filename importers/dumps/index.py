@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -16,6 +17,11 @@ from graphstore.model import DumpTensorRef, Reason, TensorIO
 
 TensorKey: TypeAlias = tuple[str, TensorIO, int]
 """Op id, input or output, port."""
+DumpPlace: TypeAlias = tuple[str, TensorIO | None, int | None]
+"""The same, or an op as a whole."""
+_MOST_NAMED = 20
+_MOST_PAIRS = 10_000
+"""Pairs of a file and what its name fits that are noted: of all there may be millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +127,8 @@ class Gathering:
         self.unmatched: list[Path] = []
         self.superseded: list[Path] = []
         self.files = 0
+        self._unclear: set[DumpPlace] = set()
+        self._pairs = 0
 
     def problem(
         self,
@@ -132,6 +140,24 @@ class Gathering:
     ) -> None:
         """Note that a file, or one tensor of it, cannot be used."""
         self.problems.append(DumpProblem(path, op or None, io, port, damage.reason, damage.detail))
+
+    def unclear(self, path: Path, what: str, fits: Mapping[DumpPlace, str]) -> None:
+        """Note that a file's name *fits* several tensors or ops, given with their names.
+
+        Where many files fit many ops, each op is noted with one of them: all pairs are more than
+        memory holds.
+        """
+        names = list(islice(fits.values(), _MOST_NAMED))
+        more = f" and {len(fits) - len(names)} more" if len(fits) > len(names) else ""
+        damage = DamagedError(f"{what}: {', '.join(names)}{more}", Reason.AMBIGUOUS_DUMP)
+        has_room = self._pairs + len(fits) <= _MOST_PAIRS
+        noted = [place for place in fits if has_room or place not in self._unclear]
+        self._unclear.update(noted)
+        self._pairs += len(noted)
+        for place in noted:
+            self.problem(path, damage, *place)
+        if not noted:
+            self.problem(path, damage)
 
     def strange(self, path: Path, damage: DamagedError | None) -> None:
         """Note a file that fits no op: as a problem if it is damaged, too."""

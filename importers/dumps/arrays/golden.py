@@ -18,7 +18,6 @@ from graphstore.model import (
     DumpTensorRef,
     ModelGraph,
     Op,
-    Reason,
     Tensor,
     TensorIO,
 )
@@ -28,6 +27,7 @@ from importers.dumps.ascend.file import look_at, tensor_ref
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
+    DumpPlace,
     FolderListing,
     Gathering,
     TensorKey,
@@ -195,11 +195,11 @@ class _Scan:
         self._found.setdefault(found.key, []).append(found)
 
     def _ambiguous(self, file: _File, hits: list[Hit]) -> None:
-        listed = ", ".join(f"{hit.op.name}:{hit.port}" for hit in hits)
-        what = f"the file's name fits {len(hits)} tensors: {listed}"
-        damage = DamagedError(what, Reason.AMBIGUOUS_DUMP)
-        for hit in hits:
-            self._gathered.problem(file.path, damage, hit.op.id, TensorIO.OUTPUT, hit.port)
+        fits: dict[DumpPlace, str] = {
+            (hit.op.id, TensorIO.OUTPUT, hit.port): f"{hit.op.name}:{hit.port}" for hit in hits
+        }
+        what = f"the file's name fits {len(hits)} tensors"
+        self._gathered.unclear(file.path, what, fits)
 
     def result(self) -> DumpIndex:
         gathered = self._gathered

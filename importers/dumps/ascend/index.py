@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from graphstore.model import DumpTensorRef, ModelGraph, Op, Reason, TensorIO
+from graphstore.model import DumpTensorRef, ModelGraph, Op, TensorIO
 from importers.dumps.ascend.file import ScannedFile, described, input_ports, look_at, tensor_ref
 from importers.dumps.ascend.overflow import read_overflows, tied
 from importers.dumps.ascend.values import HeaderTensor
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
+    DumpPlace,
     FolderListing,
     Gathering,
     OverflowRecord,
@@ -143,10 +144,9 @@ class _Scan:
             self._tasks.append((name, known[0].id))
 
     def _ambiguous(self, path: Path, ops: tuple[Op, ...]) -> None:
-        listed = ", ".join(f"{op.name} ({op.type})" for op in ops)
-        detail = f"the file's name fits {len(ops)} ops and its header names none: {listed}"
-        for op in ops:
-            self._gathered.problem(path, DamagedError(detail, Reason.AMBIGUOUS_DUMP), op.id)
+        fits: dict[DumpPlace, str] = {(op.id, None, None): f"{op.name} ({op.type})" for op in ops}
+        what = f"the file's name fits {len(ops)} ops and its header names none"
+        self._gathered.unclear(path, what, fits)
 
     def result(self, debug_files: tuple[Path, ...]) -> DumpIndex:
         exceptions = self._failed_tasks()

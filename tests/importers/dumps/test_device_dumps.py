@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import product
 
 import numpy as np
 import pytest
@@ -79,6 +80,23 @@ def test_what_nothing_tells_apart_is_a_problem_of_each_op(
         ("a_b", Reason.AMBIGUOUS_DUMP),
     ]
     assert "a/b (Add), a_b (Add)" in index.problems[0].detail
+
+
+def test_many_files_that_fit_many_ops_are_not_noted_pair_by_pair(
+    tmp_path, write_dump, dumped, graph_of
+):
+    """A few small files must not take all memory."""
+    names = ["".join(pair) for pair in product(*[("a/", "a.")] * 8)]
+    graph = graph_of(*((name, "Add") for name in names))
+    for number in range(60):
+        write_dump(tmp_path / f"Add.{'a_' * 8}.1.1.{STAMP + number}", [dumped(ONES)])
+    index = scan_dumps(tmp_path, graph)
+    assert not index.tensors
+    assert {problem.op for problem in index.problems} == {None, *names}
+    assert len({problem.path for problem in index.problems}) == 60
+    assert len(index.problems) < 10_100 < 60 * len(names)
+    assert all("fits 256 ops" in problem.detail for problem in index.problems)
+    assert max(len(problem.detail) for problem in index.problems) < 1000
 
 
 def test_ops_of_bodies_are_found_by_name(tmp_path, write_dump, dumped, graph_of, op):
