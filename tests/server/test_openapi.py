@@ -52,7 +52,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
         folder = place / "state" / "jobs" / name
         folder.mkdir(parents=True)
         (folder / ANSWER).write_text("{}\n")
-        (folder / PART / "net").mkdir(parents=True)
+        for part in (".net-of-a-killed-process", "net"):
+            (folder / PART / part).mkdir(parents=True)
         yield client
 
 
@@ -86,3 +87,8 @@ def test_problems_are_as_described(client: httpx.Client) -> None:
         schema = DESCRIBED["components"]["schemas"]["Problem"]
         jsonschema.validate(problem, {**schema, "additionalProperties": False})
         assert problem["status"] == 404
+
+
+def test_the_part_of_a_job_is_what_it_finished(client: httpx.Client) -> None:
+    sent = client.get(f"/v1/jobs/{GIVEN['job']}/part.zip")
+    assert 'filename="net.zip"' in sent.headers["content-disposition"]

@@ -114,10 +114,11 @@ class JobRoutes:
         def work(_cancellation: Cancellation) -> Response:
             job = self.table.job(request.path_params["job"])
             place = self._folder / job.id / PART
-            found = sorted(place.iterdir()) if job.state in _OVER and place.is_dir() else []
+            # hidden is what a process that was killed had not finished
+            found = sorted(place.glob("[!.]*")) if job.state in _OVER else []
             if not found:
                 raise NotDoneError(f"the job has written nothing: it is {job.state.value}")
-            return packed(lambda _place: found[0])
+            return packed(lambda _place: found[-1])
 
         return await self._answering.files.answer(request, work)
 
