@@ -119,6 +119,7 @@ def options_of(face: str, model: Path, tmp_path: Path, shape: tuple[int, ...]) -
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("face", ["compare", "replay", "verify"])
 @pytest.mark.parametrize("build", hostile_onnx.HOSTILE, ids=lambda build: build.__name__)
 def test_an_onnx_model_by_other_commands(
@@ -130,7 +131,7 @@ def test_an_onnx_model_by_other_commands(
 
 @pytest.mark.exhaustive
 @pytest.mark.tensorflow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("face", ["compare", "replay", "verify"])
 @pytest.mark.parametrize("build", hostile_tensorflow.HOSTILE, ids=lambda build: build.__name__)
 def test_a_tensorflow_model_by_other_commands(
