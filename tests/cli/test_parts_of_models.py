@@ -44,6 +44,7 @@ def test_a_part_of_a_device_run_without_a_golden_dump(divergraph, files):
         "submodel", "m.onnx", *DEVICE, "--start", "neg", "--end", "neg", "-o", "parts", "--check"
     )
     assert done.code == 0, done.err
+    assert "note: x is what relu has, rounded to float16" in done.err
     (bundle,) = (files / "parts").iterdir()
     golden = np.load(bundle / "outputs" / "000_z.golden.npy")
     device = np.load(bundle / "outputs" / "000_z.device.npy")
@@ -69,6 +70,7 @@ def test_a_part_of_an_imported_graph(divergraph, files):
     shown = divergraph("submodel", "g", "--start", "relu", "--end", "neg")
     assert (shown.code, "not dumped" in shown.out) == (0, False)
     words = ("--start", "relu", "--end", "neg", "-o", "parts", "--check")
+    assert "no such file" in divergraph("submodel", "g.onnx", *words).err
     refused = divergraph("submodel", "g", *words)
     assert (refused.code, "nothing says what goes into the model" in refused.err) == (2, True)
     assert divergraph("submodel", "g", *words, "--random", "1").code == 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from divergraph.api.runs.model_parts import ModelParts
 from divergraph.comparison import CompareRequest, compare
-from divergraph.golden_capture.capture_model import CaptureRequest, capture
+from divergraph.golden_capture.capture_model import CaptureRequest, CaptureResult, capture
 from divergraph.golden_capture.device_inputs import DeviceRun
 from divergraph.inputs.sources import load_dumps, load_graph, weights_option
 from divergraph.jobs.progress import Progress
@@ -62,10 +62,16 @@ def model_named(store: GraphStore, name: str) -> Path | None:
 
 @contextmanager
 def parts_of_model(
-    model: Path, run: ModelRun, progress: Progress, *, weights: Path | None, values: bool
+    model: Path,
+    run: ModelRun,
+    progress: Progress,
+    *,
+    weights: Path | None,
+    values: bool,
+    captured: Callable[[CaptureResult], object] = lambda _: None,
 ) -> Iterator[ModelParts]:
     """The parts of *model*, open while the block runs. Without *values* a part is only chosen, and
-    nothing is run.
+    nothing is run. *captured* is told of a golden dump that was made.
 
     Raises:
         InputError: a file cannot be used, or nothing says what goes into the model.
@@ -77,7 +83,10 @@ def parts_of_model(
         yield ModelParts.of_parts(uncompared_parts(load_graph(model), None))
         return
     with tempfile.TemporaryDirectory(prefix="divergraph-") as folder:
-        dump = run.golden_dump or _captured(model, run, Path(folder, "golden"), weights, progress)
+        dump = run.golden_dump
+        if dump is None:
+            dump = Path(folder, "golden")
+            captured(_captured(model, run, dump, weights, progress))
         if run.device is None or run.device_dump is None:
             source = load_graph(model, dump, "golden", weights_option(weights))
             found = load_dumps(dump, source.graph, "golden")
@@ -94,7 +103,7 @@ def parts_of_model(
 
 def _captured(
     model: Path, run: ModelRun, folder: Path, weights: Path | None, progress: Progress
-) -> Path:
+) -> CaptureResult:
     """The golden dump of the model, made in *folder*."""
     if run.device is None and not run.inputs and run.seed is None:
         raise InputError(
@@ -109,9 +118,8 @@ def _captured(
         model, folder, run.inputs, seed=run.seed, weights=weights, device_run=fed
     )
     try:
-        capture(request, progress)
+        return capture(request, progress)
     except ExecutionError as error:
         said = f"the golden side cannot be made here: {error.what}"
         hint = "make it where the model runs, or by divergraph capture, and give --golden-dump"
         raise ExecutionError(said, where=error.where, hint=hint) from error
-    return folder

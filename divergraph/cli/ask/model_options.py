@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from divergraph.cli.capture_text import say_doubts, say_left_out
 from divergraph.cli.input_files import input_files, inputs_option, seed_option
 from divergraph.cli.options import opened_to_read, store_url
 from graphstore.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
+    from divergraph.api.answers import CaptureResult
     from divergraph.api.runs.model_parts import ModelParts
     from divergraph.api.runs.parts_of_model import ModelRun
     from divergraph.jobs.progress import Progress
@@ -105,8 +107,15 @@ def opened_parts(
             yield OpenedParts(parts, progress, opened_store)
             return
         assert path is not None
-        with parts_of_model(path, given, progress, weights=weights, values=values) as parts:
+        with parts_of_model(
+            path, given, progress, weights=weights, values=values, captured=_say_capture
+        ) as parts:
             yield OpenedParts(parts, progress, None)
+
+
+def _say_capture(result: CaptureResult) -> None:
+    say_left_out(result)
+    say_doubts(result)
 
 
 @contextmanager
@@ -126,10 +135,12 @@ def _model_of(store: GraphStore, name: str, given: ModelRun) -> Path | None:
 
     try:
         store.run(name)
-    except UnknownNameError:
-        if (found := model_named(store, name)) is None:
+    except UnknownNameError as error:
+        if (found := model_named(store, name)) is not None:
+            return found
+        if error.near or not Path(name).suffix:
             raise
-        return found
+        raise InputError("no such file, and no run or graph of this name", where=name) from error
     if given.given:
         raise InputError(f"--{given.given[0]} is for models, and {name!r} is a run")
     return None

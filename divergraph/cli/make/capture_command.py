@@ -8,19 +8,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.cli.capture_text import say_doubts, say_left_out
 from divergraph.cli.input_files import input_files, inputs_option, seed_option
 from divergraph.cli.options import print_json
-from divergraph.cli.say import say, say_doubt, say_note
+from divergraph.cli.say import say
 from divergraph.present.json.shapes import capture_json, coverage_json
 from divergraph.text.words import counted
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import CaptureResult
+    pass
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
-_SHOWN = 3
-"""Names listed of tensors that are left out for one reason; all are in ``capture.json``."""
 _PRECISIONS = ("float32", "float64")
 _DEVICES = ("fp32", "fp16", "int8", "optimized")
 
@@ -168,14 +167,8 @@ def capture_command(
     if as_json:
         print_json(capture_json(result))
         return
-    by_reason: dict[str, list[str]] = {}
-    for left_out in result.left_out:
-        by_reason.setdefault(left_out.reason, []).append(left_out.tensor)
-    for reason, names in by_reason.items():
-        first = ", ".join(names[:_SHOWN])
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        say_note(f"not captured: {first}{more}: {reason}")
-    _say_doubts(result)
+    say_left_out(result)
+    say_doubts(result)
     say(
         f"{result.folder}: {counted(result.tensors, 'tensor')}, {result.bytes / 1e6:.1f} MB, "
         f"of {result.model} run by {result.executor}"
@@ -205,21 +198,6 @@ def _write_driver(context: click.Context, file: Path | None) -> None:
     write_tfdbg_driver(file)
     say(f"{file}: copy it to the machine with TensorFlow 1; --help says how it is used")
     context.exit()
-
-
-def _say_doubts(result: CaptureResult) -> None:
-    """Say what makes the dump a poor golden side."""
-    if result.nonfinite:
-        many = f"{len(result.nonfinite)} of {counted(result.tensors, 'tensor')}"
-        say_doubt(
-            f"{many} have NaN or infinities, the first is {result.nonfinite[0]}: give other "
-            "--inputs, or a --range"
-        )
-    for note in result.notes:
-        say_note(note)
-    if result.guessed:
-        listed = ", ".join(result.guessed)
-        say_note(f"the unknown sizes of {listed} were taken as 1: --shape NAME=SIZES gives others")
 
 
 def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
