@@ -38,6 +38,7 @@ from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, h
 from tui.session import Session
 from tui.settings import THEMES, Settings, keep_theme, load_settings
 from tui.style import theme
+from tui.style.rules import ParsedOnce
 from tui.terminal.backlog import Backlog
 from tui.terminal.changed_cells import TerminalCells
 from tui.terminal.only_text import OnlyText
@@ -102,6 +103,7 @@ class DivergraphApp(JobFollower):
         super().__init__()
         self.session = session
         self.settings = settings
+        self._set_theme(THEMES[settings.theme])
         self.keys = remapped(dict(settings.keymap))
         self._start = start
         self._told: set[str] = set()
@@ -113,6 +115,13 @@ class DivergraphApp(JobFollower):
         self.animation_level = "none"
         here = JobShelf(settings.state_dir / "jobs"), store_key(session.url)
         self.watched = jobs_of(session.url) or WatchedJobs(*here)
+
+    def _set_theme(self, name: str) -> None:
+        """Choose the theme before any rule is parsed, so that none is parsed twice."""
+        for known in (theme.DARK, theme.LIGHT, theme.CONTRAST):
+            self.register_theme(known)
+        self.set_reactive(App.theme, name)
+        self.stylesheet = ParsedOnce(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What all lines of all widgets pass: the framework's own filters, then ours."""
@@ -152,11 +161,7 @@ class DivergraphApp(JobFollower):
         return theme.DARK_VARIABLES
 
     def on_mount(self) -> None:
-        """Set theme and keys, then ask the store where to start."""
-        self.register_theme(theme.DARK)
-        self.register_theme(theme.LIGHT)
-        self.register_theme(theme.CONTRAST)
-        self.theme = THEMES[self.settings.theme]
+        """Set the keys, then ask the store where to start."""
         self.set_keymap(dict(self.settings.keymap))
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self._find_start()
