@@ -101,6 +101,7 @@ def test_compare_and_demo(divergraph, compare_lenet, tmp_path):
     for command in (compare_lenet(), ["demo"]):
         printed = divergraph(*command, "--store", tmp_path / "store", "--json").json
         check(commands()["compare"][0], printed)
+        assert printed["verdict"] == "diverged"
 
 
 def test_import_and_delete(divergraph, lenet, tmp_path):

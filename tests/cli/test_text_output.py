@@ -6,7 +6,6 @@ import shutil
 import sys
 from dataclasses import replace
 from importlib.metadata import requires
-from pathlib import Path
 
 import numpy as np
 
@@ -67,13 +66,6 @@ def test_the_demo_names_the_program_as_it_was_called(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(program.parent))
     assert shutil.which("divergraph") == str(program)
     assert _typed_command() == "divergraph"
-
-
-def test_the_demo_says_where_its_data_is(divergraph, tmp_path):
-    shown = divergraph("demo", "--store", tmp_path / "store")
-    folder = Path(shown.out.split("its data is in ")[1].split(";")[0])
-    assert shown.code == 0
-    assert (folder / "model.ckpt.meta").is_file()
 
 
 def test_why_an_op_has_no_counterpart_is_said_once(capsys):

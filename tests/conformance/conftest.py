@@ -25,11 +25,21 @@ NEO4J, NEO4J_NEWEST = (
     for group in ("neo4j", "neo4j-newest")
 )
 
+_ASKED_OF_THE_NEWEST = (
+    "test_any_run.py",
+    "test_asking_one_run.py",
+    "test_console.py",
+    "test_named_queries.py",
+    "test_store_contract.py",
+)
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Both release lines are asked what is quick; what takes long, the newest only exhaustively."""
+    """The newest release is asked what is quick of what the store promises; all, exhaustively."""
     for item in items:
-        if "neo4j-newest" in item.name.partition("[")[2] and item.get_closest_marker("slow"):
+        if "neo4j-newest" not in item.name.partition("[")[2]:
+            continue
+        if item.get_closest_marker("slow") or item.path.name not in _ASKED_OF_THE_NEWEST:
             item.add_marker(pytest.mark.exhaustive)
 
 

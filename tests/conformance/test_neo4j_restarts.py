@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from server_statements import run_alone
 
 from benchmarks.scale.local_neo4j import LTS, LocalServer, local_server
 from graphstore.contract import RunData
@@ -23,7 +24,7 @@ from graphstore.neo4j import Neo4jStore, connection
 pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-restarts")]
 
 MADE = Path(__file__).parents[1] / "made"
-OPS = 1000
+OPS = 400
 
 CHILD = """
 import os, sys
@@ -43,23 +44,53 @@ with Neo4jStore(url, user, os.environ["SECRET"]) as store:
     else:
         print("saved", flush=True)
 """
-EDGES = "MATCH (:Op)-[f:FEEDS]->(:Op) WITH count(f) AS n WHERE n >= 100 RETURN n"
-
-Server = Callable[[], AbstractContextManager[LocalServer]]
+EDGES = "MATCH (:Op)-[f:FEEDS]->(:Op) WITH count(f) AS n WHERE n >= 50 RETURN n"
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Server:
-    """Starts the server, each time with the same data and port."""
+class Restarted:
+    """One server that is started again, with the same data and port, where a test has ended it."""
+
+    def __init__(self, start: Callable[[], AbstractContextManager[LocalServer]]) -> None:
+        self._start = start
+        self._now = ExitStack()
+        self._running: LocalServer | None = None
+
+    def running(self) -> LocalServer:
+        """The living server: what a start costs is saved where nobody ended it."""
+        if self._running is None or ended(self._running):
+            self.end()
+            self._running = self._now.enter_context(self._start())
+        return self._running
+
+    def end(self) -> None:
+        self._now.close()
+        self._running = None
+
+
+@pytest.fixture(scope="module")
+def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
+    folder = tmp_path_factory.mktemp("restarts")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     version = os.environ.get("DIVERGRAPH_TEST_NEO4J", LTS)
     # how often it gives signs of life; after twice that a client takes it for frozen
     settings = {"server.bolt.connection_keep_alive": "3s"}
-    return lambda: local_server(
-        tmp_path / "server", version=version, port=port, settings=settings, start_seconds=400
+    server = Restarted(
+        lambda: local_server(
+            folder / "server", version=version, port=port, settings=settings, start_seconds=400
+        )
     )
+    yield server
+    server.end()
+
+
+@pytest.fixture
+def server(restarted: Restarted) -> Restarted:
+    """The same, with nothing in it."""
+    with opened(restarted.running()) as store:
+        run_alone(store._wire, "MATCH (n) DETACH DELETE n")
+    return restarted
 
 
 @contextmanager
@@ -78,7 +109,7 @@ def importing(running: LocalServer, patience: float) -> Iterator[subprocess.Pope
                 while not store._wire.read(EDGES, {}).rows:
                     assert child.poll() is None
                     assert time.monotonic() < until, "the moment did not come"
-                    time.sleep(0.01)
+                    time.sleep(0.05)
             yield child
         finally:
             child.kill()
@@ -91,9 +122,13 @@ def opened(running: LocalServer) -> Neo4jStore:
 def end(running: LocalServer, by: signal.Signals) -> None:
     os.kill(running.pid, by)
     until = time.monotonic() + 120
-    while Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
+    while not ended(running):
         assert time.monotonic() < until, "the server did not end"
         time.sleep(0.1)
+
+
+def ended(running: LocalServer) -> bool:
+    return Path(f"/proc/{running.pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 def check_whole(store: Neo4jStore, data: RunData) -> None:
@@ -121,29 +156,27 @@ class TestMiddleOfAnImport:
         ],
     )
     def test_it_goes_on_when_the_server_is_back(
-        self, server: Server, chain_run: Callable[..., RunData], by: signal.Signals
+        self, server: Restarted, chain_run: Callable[..., RunData], by: signal.Signals
     ) -> None:
-        with ExitStack() as stack:
-            first = stack.enter_context(server())
-            child = stack.enter_context(importing(first, patience=400))
-            end(first, by)
+        with importing(server.running(), patience=400) as child:
+            end(server.running(), by)
             assert child.poll() is None
-            second = stack.enter_context(server())
+            back = server.running()
             said, _ = child.communicate(timeout=400)
-            assert said == "saved\n"
-            with opened(second) as store:
-                check_whole(store, chain_run("first", "net", OPS))
+        assert said == "saved\n"
+        with opened(back) as store:
+            check_whole(store, chain_run("first", "net", OPS))
 
     def test_it_says_so_when_the_server_stays_away(
-        self, server: Server, chain_run: Callable[..., RunData]
+        self, server: Restarted, chain_run: Callable[..., RunData]
     ) -> None:
-        with server() as first, importing(first, patience=2) as child:
-            end(first, signal.SIGKILL)
+        with importing(server.running(), patience=2) as child:
+            end(server.running(), signal.SIGKILL)
             said, _ = child.communicate(timeout=120)
         assert said.startswith("StoreError")
         assert "cannot reach Neo4j" in said
         data = chain_run("first", "net", OPS)
-        with server() as second, opened(second) as store:
+        with opened(server.running()) as store:
             assert store.runs() == []
             assert store.graphs() == []
             assert "a half-written run 'first'" in store.info().pending
@@ -171,11 +204,12 @@ def stands(thread: Path) -> bool:
 
 
 def test_a_reader_gives_up_on_a_frozen_server(
-    server: Server, monkeypatch: pytest.MonkeyPatch
+    server: Restarted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "_READ_RETRY_SECONDS", 1.0)
     monkeypatch.setattr(connection, "_CONNECT_SECONDS", 2.0)
-    with server() as running, opened(running) as store:
+    running = server.running()
+    with opened(running) as store:
         assert store.runs() == []
         freeze(running.pid)
         try:

@@ -81,7 +81,15 @@ def writing(neo4j_server: LocalServer) -> Callable[..., subprocess.Popen[str]]:
     return start
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize(
+    "moment",
+    [
+        pytest.param(
+            moment, marks=[] if moment in ("claimed", "metrics") else pytest.mark.exhaustive
+        )
+        for moment in MOMENTS
+    ],
+)
 def test_killed_and_repaired(
     neo4j_server: LocalServer,
     neo4j_store: Neo4jStore,
@@ -109,7 +117,7 @@ def test_killed_and_repaired(
     check_whole(neo4j_store, chain_run)
 
 
-@pytest.mark.parametrize("moment", ["ops", "metrics"])
+@pytest.mark.parametrize("moment", [pytest.param("ops", marks=pytest.mark.exhaustive), "metrics"])
 def test_killed_and_imported_again(
     neo4j_store: Neo4jStore, writing, chain_run: Callable[..., RunData], moment: str
 ) -> None:

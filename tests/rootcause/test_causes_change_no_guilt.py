@@ -101,7 +101,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 def test_a_process_that_is_refused_more_memory_finds_guilt_and_cause(tmp_path: Path) -> None:
     right, wrong = large(tmp_path / "right.onnx"), large(tmp_path / "wrong.onnx", 9.0)

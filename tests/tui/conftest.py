@@ -31,6 +31,12 @@ from tui.settings import Settings
 from tui.style.glyphs import SETS
 
 
+@pytest.fixture(autouse=True)
+def messages_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was said can still be read: on a busy machine five seconds pass in no time."""
+    monkeypatch.setattr(DivergraphApp, "NOTIFICATION_TIMEOUT", 600.0)
+
+
 @pytest.fixture(scope="session")
 def made_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with the diverging run ``14`` only."""

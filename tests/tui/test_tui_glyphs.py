@@ -38,7 +38,16 @@ def test_bars_rise_with_the_fraction_and_never_vanish(glyphs):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", [(120, 40), (80, 24), (200, 60), (40, 12)], ids=str)
+@pytest.mark.parametrize(
+    "size",
+    [
+        (120, 40),
+        pytest.param((80, 24), marks=pytest.mark.exhaustive),
+        pytest.param((200, 60), marks=pytest.mark.exhaustive),
+        (40, 12),
+    ],
+    ids=str,
+)
 @pytest.mark.parametrize(
     "keys", [(), ("2",), ("2", "j", "enter"), ("2", "y"), ("0",), PART], ids=str
 )

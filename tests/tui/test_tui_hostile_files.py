@@ -36,7 +36,9 @@ def lines_of(app) -> list[str]:
     return ["".join(segment.text for segment in strip) for strip in strips]
 
 
-@pytest.mark.parametrize("start", ["full", "layers", "graph"])
+@pytest.mark.parametrize(
+    "start", ["full", pytest.param("layers", marks=pytest.mark.exhaustive), "graph"]
+)
 @pytest.mark.parametrize(
     "keys",
     [

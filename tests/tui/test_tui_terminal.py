@@ -105,9 +105,10 @@ def test_what_a_slow_terminal_cannot_take_is_not_drawn(started, whole_store):
     for view in "21" * 20 + "2":
         shown.press(view)
     shown.until_at_rest()
+    shown.until_shown("[2 Ops]")
     shown.settle()
     assert len(shown.output) - before < 150_000, "41 pictures of some 15 kB each"
-    assert "[2 Ops]" in shown.text(), "the newest is there"
+    assert "[2 Ops]" in shown.text(), "the newest stays"
     seen, count = shown.shown(), len(shown.output)
     shown.press("ctrl+l")
     shown.until(lambda: len(shown.output) > count + 5000)
@@ -157,7 +158,7 @@ def test_it_can_be_resized_at_any_moment(started, whole_store, size):
 
 
 SEEN_SELDOM = [
-    pytest.param(leave, view, marks=[pytest.mark.exhaustive] if view in "23568" else [])
+    pytest.param(leave, view, marks=[pytest.mark.exhaustive] if view not in "17" else [])
     for leave in ("ctrl+c", "SIGTERM")
     for view in VIEWS
 ]
