@@ -37,8 +37,6 @@ from tui.screens.windows.line_form import LineForm
 from tui.screens.windows.overlays import LogOverlay, TextOverlay, YankOverlay, help_text
 from tui.session import Session
 from tui.settings import THEMES, Settings, keep_theme, load_settings
-from tui.style import theme
-from tui.style.rules import ParsedOnce
 from tui.terminal.backlog import Backlog
 from tui.terminal.changed_cells import TerminalCells
 from tui.terminal.only_text import OnlyText
@@ -103,7 +101,7 @@ class DivergraphApp(JobFollower):
         super().__init__()
         self.session = session
         self.settings = settings
-        self._set_theme(THEMES[settings.theme])
+        self.begin_with(THEMES[settings.theme])
         self.keys = remapped(dict(settings.keymap))
         self._start = start
         self._told: set[str] = set()
@@ -115,13 +113,6 @@ class DivergraphApp(JobFollower):
         self.animation_level = "none"
         here = JobShelf(settings.state_dir / "jobs"), store_key(session.url)
         self.watched = jobs_of(session.url) or WatchedJobs(*here)
-
-    def _set_theme(self, name: str) -> None:
-        """Choose the theme before any rule is parsed, so that none is parsed twice."""
-        for known in (theme.DARK, theme.LIGHT, theme.CONTRAST):
-            self.register_theme(known)
-        self.set_reactive(App.theme, name)
-        self.stylesheet = ParsedOnce(variables=self.get_css_variables())
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What all lines of all widgets pass: the framework's own filters, then ours."""
@@ -155,10 +146,6 @@ class DivergraphApp(JobFollower):
         if free and event.key not in self.screen.active_bindings and event.key not in self._told:
             self._told.add(event.key)
             self.notify(f"{event.character} does nothing here; ? lists the keys")
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """The names of our colours for themes that do not define them."""
-        return theme.DARK_VARIABLES
 
     def on_mount(self) -> None:
         """Set the keys, then ask the store where to start."""

@@ -13,13 +13,14 @@ from tui.jobs.job_words import ending
 from tui.jobs.watched import JobLook
 from tui.owner import Owner
 from tui.screens.job_actions import JobActions
+from tui.style.themed_app import ThemedApp
 
 _WRITES_GRAPHS = ("import", "compare", "demo")
 _SECONDS = 0.5
 """So often one looks at jobs, while any runs or they are on screen."""
 
 
-class JobFollower(Owner):
+class JobFollower(ThemedApp, Owner):
     """An app that knows the jobs of its store."""
 
     class Looked(Message):

@@ -1,8 +1,11 @@
-"""The rules of ``app.tcss`` and of all widgets, parsed once for each set of colours."""
+"""The app's themes, and its rules, which are parsed once for each set of colours."""
 
 from __future__ import annotations
 
+from textual.app import App
 from textual.css.stylesheet import Stylesheet
+
+from tui.style.theme import CONTRAST, DARK, DARK_VARIABLES, LIGHT
 
 
 class ParsedOnce(Stylesheet):
@@ -21,3 +24,18 @@ class ParsedOnce(Stylesheet):
     def reparse(self) -> None:
         """Parse the sources that were not parsed with these colours."""
         self.parse()
+
+
+class ThemedApp(App[None]):
+    """An app that knows our themes."""
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The names of our colours for themes that do not define them."""
+        return DARK_VARIABLES
+
+    def begin_with(self, theme: str) -> None:
+        """Choose *theme* before any rule is parsed, so that none is parsed twice."""
+        for known in (DARK, LIGHT, CONTRAST):
+            self.register_theme(known)
+        self.set_reactive(App.theme, theme)
+        self.stylesheet = ParsedOnce(variables=self.get_css_variables())
