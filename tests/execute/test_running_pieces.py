@@ -171,7 +171,10 @@ def test_a_loop_is_one_op_with_what_it_takes_from_around_it(
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", ["aasist_bs1_ori", "aasist_bs1_qdq_int8"])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param("aasist_bs1_ori", marks=pytest.mark.exhaustive), "aasist_bs1_qdq_int8"],
+)
 def test_a_real_model_explodes_without_a_bit_of_difference(shared_data: Path, name: str) -> None:
     path = shared_data / "onnx" / f"{name}.onnx"
     graph = read_graph(path)

@@ -6,7 +6,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from divergraph.present.json.shapes import json_text
@@ -21,6 +21,7 @@ VALUES = st.recursive(
 )
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(), VALUES))
 def test_the_text_is_that_of_python_s_encoder(shape):
     assert json_text(shape) == json.dumps(shape, indent=2, ensure_ascii=False, allow_nan=False)
