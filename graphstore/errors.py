@@ -87,7 +87,7 @@ class UnknownNameError(InputError):
     """No run, graph or op of this name; ``near`` holds close ones."""
 
     def __init__(self, kind: str, name: str, *, near: Sequence[str] = (), hint: str = "") -> None:
-        if near:
+        if near and not hint:
             hint = f"did you mean {', '.join(near)}?"
         super().__init__(f"no {kind} named {name!r}", hint=hint)
         self.near = tuple(near)

@@ -209,7 +209,21 @@ def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVI
         return same_name[0]
     if same_name:
         raise UnknownNameError("single op", name, near=same_name[:5])
-    raise UnknownNameError("op", name, near=_near(ids, name))
+    raise UnknownNameError(
+        "op", name, near=_near(ids, name), hint=_on_the_other_side(store, target, name, side)
+    )
+
+
+def _on_the_other_side(store: GraphStore, target: str, name: str, side: Side) -> str:
+    """Where the other graph of a run has the op *name*; empty if it has not."""
+    other = Side.GOLDEN if side is Side.DEVICE else Side.DEVICE
+    run = find_run(store, target)
+    if run is None or name not in store.arrays(target, other).number:
+        return ""
+    links = store.links(target, name, other)
+    twins = {link.device if side is Side.DEVICE else link.original for link in links}
+    known = ", ".join(sorted(twins)) or "no op"
+    return f"it is an op of the {other.value} graph; here it is in {known}"
 
 
 def _near(ids: tuple[str, ...], name: str) -> list[str]:

@@ -40,6 +40,8 @@ def test_json_has_the_op_or_the_ops_around_it(ask):
 
 def test_an_original_is_found_on_its_side(ask):
     assert ask("LeNet/conv2/BiasAdd", "--side", "golden").code == 0
+    said = ask("LeNet/conv2/BiasAdd").err
+    assert "it is an op of the golden graph; here it is in LeNet/conv2/Conv2DRelu" in said
     missed = ask("LeNet/conv2/Conv2DRule")
     assert (missed.code, missed.err.count("\n")) == (2, 1)
 
