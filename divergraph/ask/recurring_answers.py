@@ -139,7 +139,9 @@ class _OriginalTypes:
 
     def of(self, run: Run, found: list[Origin]) -> Mapping[str, str | None]:
         """Those of what the origins *found* of *run* were held against; None: no such op."""
-        known = self._known.setdefault(run.golden, {})
+        # A graph that came from no file has no hash: its name does not say which one it is.
+        graph = run.name if run.golden.endswith("@") else run.golden
+        known = self._known.setdefault(graph, {})
         names = {ref.op: None for origin in found for ref in origin.golden if ref.op not in known}
         if names:
             ops = self._store.ops(run.name, list(names), Side.GOLDEN)

@@ -24,6 +24,7 @@ from divergraph.text.words import counted
 from divergraph.values.tensor_pair import TensorPair
 from graphstore.errors import InputError
 from graphstore.model import Level, Metric, Reason
+from importers.archives import unpack_hint
 from importers.dumps.bare.index import NO_FORM, BareDump, BareTensor, RawForm, find_tensors
 
 DEFAULT_LIMIT = 0.001
@@ -175,7 +176,8 @@ def _paired(request: DiffRequest, device: BareDump, golden: BareDump) -> NamePai
                     f"no tensor here is called {pattern!r}", where=str(dump.path), hint=names
                 )
         if not tensors:
-            raise InputError("no tensors here", where=str(dump.path), hint=_seen(dump))
+            hint = unpack_hint(dump.path) or _seen(dump)
+            raise InputError("no tensors here", where=str(dump.path), hint=hint)
         sides.append(tensors)
     return pair_by_name(*sides)
 

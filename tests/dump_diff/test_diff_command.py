@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 
 import numpy as np
@@ -132,6 +133,7 @@ def test_shapes_that_differ_are_told(divergraph, tmp_path):
     [
         (("nothing", "golden"), "no such file or folder"),
         (("empty", "golden"), "no tensors here"),
+        (("packed", "golden"), "packed: no tensors here (unpack it first: mkdir "),
         (("device", "other"), "no name is on both sides"),
         (("device", "golden", "--tensor", "conv*"), "no tensor here is called 'conv*'"),
         (("device", "golden", "--dtype", "floaty"), "no such type"),
@@ -147,6 +149,9 @@ def test_what_cannot_be_used_is_said_in_one_line(
     two_dumps(count=2)
     (tmp_path / "empty").mkdir()
     (tmp_path / "other").mkdir()
+    (tmp_path / "packed").mkdir()
+    with tarfile.open(tmp_path / "packed" / "dump.tar", "w") as archive:
+        archive.add(tmp_path / "device", "dump")
     np.save(tmp_path / "other" / "x.npy", np.zeros(3))
     np.save(tmp_path / "other" / "y.npy", np.zeros(3))
     monkeypatch.chdir(tmp_path)
