@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import errno
 import gc
 import importlib
 import os
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedWriter, RawIOBase, TextIOWrapper
+from pathlib import Path
 from typing import cast
 
 import click
@@ -74,12 +76,22 @@ class _ReaderGoneError(Exception):
 
 
 @contextmanager
-def _reader_heeded() -> Iterator[None]:
-    """Keep a broken pipe from Click, which would exit with 1: that means "diverged" here."""
+def _kept_from_click() -> Iterator[None]:
+    """Keep errors from Click that it takes for others.
+
+    With a broken pipe it would exit with 1, which means "diverged" here; the end of a file it
+    takes for somebody who leaves a prompt.
+    """
     try:
         yield
     except BrokenPipeError as error:
         raise _ReaderGoneError from error
+    except EOFError as error:
+        if "marshal" not in str(error):
+            raise RuntimeError(f"end of file: {error}") from error
+        # Python may keep what a full disk took of a compiled module.
+        said = "a compiled module below it is cut short: delete its folders __pycache__"
+        raise OSError(errno.EIO, said, str(Path(__file__).parents[2])) from error
 
 
 class _LazyGroup(click.Group):
@@ -128,11 +140,11 @@ class _LazyGroup(click.Group):
         parent: click.Context | None = None,
         **extra: object,
     ) -> click.Context:
-        with _reader_heeded():  # --help and --version print here
+        with _kept_from_click():  # --help and --version print here
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> object:
-        with _reader_heeded():
+        with _kept_from_click():
             result = super().invoke(ctx)
             sys.stdout.flush()
         return result

@@ -62,13 +62,31 @@ def test_a_full_disk_is_said_in_one_line(arguments):
     assert done.returncode == 3
 
 
-def test_an_answer_that_fits_in_part_is_no_answer(tmp_path):
+def test_an_answer_that_fits_in_part_is_no_answer(tmp_path, monkeypatch):
     """The system takes the first kilobyte of a text and fails only when asked again."""
     pytest.importorskip("resource")
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")  # cut modules would be kept
     command = f"ulimit -f 1; {shlex.join(_PROGRAM)} schema ops >answer"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.stderr == "divergraph: cannot write: File too large\n"
     assert (done.returncode, (tmp_path / "answer").stat().st_size) == (3, 1024)
+
+
+@pytest.mark.slow
+def test_a_compiled_module_that_a_full_disk_cut_is_said(tmp_path, monkeypatch):
+    """Python keeps what could be written of it; Click would take its end for a closed prompt."""
+    from divergraph.cli.manage import completion_command
+
+    monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(tmp_path))
+    program = "import sys, py_compile; print(py_compile.compile(sys.argv[1]))"
+    compiled = [sys.executable, "-c", program, str(completion_command.__file__)]
+    said = subprocess.run(compiled, capture_output=True, text=True, check=True).stdout
+    os.truncate(said.strip(), 100)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    command = (*_PROGRAM, "completion", "bash")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stderr.endswith("is cut short: delete its folders __pycache__\n")
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
 
 
 @needs_full

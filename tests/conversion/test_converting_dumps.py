@@ -293,6 +293,7 @@ def test_a_link_in_the_folder_is_not_followed(divergraph, dump, tmp_path):
 FULL = """
 import resource, sys
 from divergraph.cli.main import run
+sys.dont_write_bytecode = True  # cut modules would be kept
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
 sys.exit(run(sys.argv[1:]))
 """

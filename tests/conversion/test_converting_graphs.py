@@ -341,6 +341,7 @@ def test_bad_input_is_one_line(divergraph, tmp_path, monkeypatch, text_model, ar
 FULL = """
 import resource, sys
 from divergraph.cli.main import run
+sys.dont_write_bytecode = True  # cut modules would be kept
 resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))
 sys.exit(run(sys.argv[1:]))
 """

@@ -159,6 +159,7 @@ def test_a_disk_that_gets_full(tmp_path: Path, size: str) -> None:
 
 
 LIMITED = """
+sys.dont_write_bytecode = True  # cut modules would be kept
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 try:
     with EmbeddedStore(root) as store:

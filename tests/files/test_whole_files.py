@@ -97,6 +97,7 @@ import resource, sys
 from pathlib import Path
 from divergraph.files.whole_files import whole_file
 from graphstore.errors import InputError
+sys.dont_write_bytecode = True  # cut modules would be kept
 resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
 try:
     with whole_file(Path(sys.argv[1])) as place:

@@ -142,6 +142,7 @@ def hold(limits: ModelLimits) -> None:
     more = limits.memory << 20
     _lower(resource.RLIMIT_AS, address_space(os.getpid()) + more)
     _lower(resource.RLIMIT_FSIZE, more)
+    sys.dont_write_bytecode = True  # what the limit cuts of a module, Python would keep
     _lower(resource.RLIMIT_CORE, 0)
 
 
