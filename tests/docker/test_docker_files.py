@@ -178,6 +178,7 @@ def settings(path: Path, folder: Path) -> dict[str, str]:
     return found
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)  # a busy machine is no failure
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-access")

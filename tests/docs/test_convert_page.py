@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_convert_page(lenet, tmp_path):
     (device,) = {p.parent for p in (lenet / "npu_fault" / "dump").rglob("*") if p.is_file()}
     shutil.copytree(device, tmp_path / "dump")

@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "stores.md"
 COMMANDS = re.findall(r"^divergraph (.+)$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_command_of_the_page_works(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("DIVERGRAPH_STORE", raising=False)

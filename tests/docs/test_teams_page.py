@@ -21,6 +21,7 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.timeout(900)  # a busy machine is no failure
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-access")

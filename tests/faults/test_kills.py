@@ -202,7 +202,8 @@ def check_runs_are_whole(store: Neo4jStore) -> None:
 @pytest.mark.neo4j
 @pytest.mark.xdist_group("neo4j-kills")
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("kills", [2, pytest.param(200, marks=pytest.mark.exhaustive)])
+@pytest.mark.exhaustive  # test_neo4j_writers kills some in every run of the tests
+@pytest.mark.parametrize("kills", [2, 200])
 def test_a_killed_client_leaves_whole_runs_on_the_server(server: LocalServer, kills: int) -> None:
     moments = random.Random(kills)
     with Neo4jStore(server.url, server.user, server.password) as store:

@@ -233,6 +233,7 @@ async def test_a_store_that_goes_away_fails_the_job_with_a_sentence(open_app, ru
         assert look.told.failed[:30] in text_of(b.app)
 
 
+@pytest.mark.exhaustive
 async def test_all_by_mouse(open_app, tmp_path):
     model = one_op_model(tmp_path / "net.onnx")
     async with open_app() as b:

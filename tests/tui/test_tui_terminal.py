@@ -157,14 +157,14 @@ def test_it_can_be_resized_at_any_moment(started, whole_store, size):
     assert shown.exit_code() == 0
 
 
-SEEN_SELDOM = [
-    pytest.param(leave, view, marks=[pytest.mark.exhaustive] if view not in "17" else [])
-    for leave in ("ctrl+c", "SIGTERM")
+WAYS_OUT = [
+    pytest.param(leave, view, marks=[pytest.mark.exhaustive] if view not in "157" else [])
+    for leave in ("q", "ctrl+c", "SIGTERM")
     for view in VIEWS
 ]
 
 
-@pytest.mark.parametrize(("leave", "view"), [*(("q", view) for view in VIEWS), *SEEN_SELDOM])
+@pytest.mark.parametrize(("leave", "view"), WAYS_OUT)
 def test_every_view_can_be_left(started, whole_store, leave, view):
     """At once, while the view still asks the store."""
     shown = started(whole_store, "whole", (80, 24))

@@ -225,6 +225,7 @@ class TestLife:
         ):
             store.runs()
 
+    @pytest.mark.exhaustive
     def test_two_starts_at_once_make_one_server(self, neo4j, free_port):
         """Both say it runs. A stale process number does not disturb the next start."""
         command = [*COMMAND, "start", "--port", str(free_port), "--heap", "256m", "--json"]

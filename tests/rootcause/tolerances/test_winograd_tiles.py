@@ -83,13 +83,20 @@ def compared(
     return compare(CompareRequest(path, folder / "golden", path, device))
 
 
-@pytest.mark.parametrize("points", [INTEGERS, INVERSES], ids=["integers", "inverses"])
+@pytest.mark.parametrize(
+    "points",
+    [
+        pytest.param(INTEGERS, id="integers"),
+        pytest.param(INVERSES, id="inverses", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_device_that_computes_so_is_healthy(tmp_path: Path, points: tuple[float, ...]) -> None:
     found = compared(tmp_path, Tiles(8, points))
     assert found.run.verdict is Verdict.CLEAN
     assert not found.suspects
 
 
+@pytest.mark.exhaustive
 def test_one_that_adds_up_in_another_order_is_healthy_as_well(tmp_path: Path) -> None:
     found = compared(tmp_path, Tiles(8, INTEGERS), computed=in_another_order)
     assert found.run.verdict is Verdict.CLEAN
@@ -101,7 +108,7 @@ def test_a_fault_of_one_that_adds_up_in_another_order_is_seen(tmp_path: Path) ->
     assert [each.op for each in found.origins] == ["conv1"]
 
 
-@pytest.mark.parametrize("wrong", ["a weight", "noise"])
+@pytest.mark.parametrize("wrong", ["a weight", pytest.param("noise", marks=pytest.mark.exhaustive)])
 def test_a_fault_of_an_op_that_computes_so_is_seen(tmp_path: Path, wrong: str) -> None:
     found = compared(tmp_path, Tiles(8, INTEGERS), wrong=wrong)
     assert found.run.verdict is Verdict.DIVERGED
