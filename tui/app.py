@@ -104,6 +104,7 @@ class DivergraphApp(JobFollower):
         self.begin_with(THEMES[settings.theme])
         self.keys = remapped(dict(settings.keymap))
         self._start = start
+        self.coming = []
         self._told: set[str] = set()
         self._left = False
         self._only_text = OnlyText()
@@ -213,12 +214,15 @@ class DivergraphApp(JobFollower):
     def _show_later(self, address: ScreenAddress) -> None:
         if address.view not in ("runs", "start"):
             self.session.look_at(address.target, address.kind)
+        self.coming.append(address.view)
         self.call_later(self._show, address, address.view)
 
     async def _show(self, address: ScreenAddress, view: str) -> None:
         if self._left:
             return
         await self.switch_mode(view)
+        if view in self.coming:
+            self.coming.remove(view)
         screen = self.screen
         if isinstance(screen, ViewScreen):
             screen.show_address(address)

@@ -25,6 +25,8 @@ class Owner(App[None]):
     """The jobs of the store, newest first; every view tells of those that run."""
     job_trouble: reactive[str] = reactive("")
     """Why jobs are not known as they are now."""
+    coming: list[str]
+    """The views that were asked for and are not shown yet, in this order."""
     fresh_job = ""
     """The job that was just started, until its row is under the cursor."""
     watched: WatchedJobs

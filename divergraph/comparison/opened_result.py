@@ -36,6 +36,7 @@ from graphstore.model import (
     Verdict,
 )
 from graphstore.traverse.topological_order import graph_arrays
+from importers.archives import refuse_archive
 from importers.registry import detect, foreign
 from importers.results.rows import ResultRow, result_rows
 from importers.results.table import ResultKind, kind_of, read_table
@@ -118,6 +119,7 @@ def _refuse_others(path: Path) -> None:
         raise InputError("this is a folder, not a table of results", where=str(path), hint=hint)
     if kind_of(head) is not None:
         return
+    refuse_archive(path, "a table of results")
     name, hint = foreign(path, head)
     if name.startswith("an .xlsx"):
         return

@@ -144,8 +144,9 @@ async def test_a_folder_that_cannot_be_written_is_a_sentence(browse_with_jobs, t
 
 async def test_the_minimal_failing_part_and_what_was_tried(browse_with_jobs, whole_store):
     async with browse_with_jobs() as b:
-        await b.press("5", "t", "G")
-        assert "A searches first" in said(b.app)
+        await b.press("5", "t")
+        await until(b, lambda: "A searches first" in said(b.app))
+        await b.press("G")
         await b.press("A")
         assert "a search is under way" in b.app.screen.why_not("part.minimize")
         await until(b, lambda: isinstance(b.app.screen, TextOverlay))

@@ -238,9 +238,9 @@ class ViewScreen(JobActions):
         self.action_view(event.view)
 
     def action_view(self, view: str) -> None:
-        """Go to another view of the same target."""
+        """Go to another view of the same target than that which is shown or comes."""
         key = f"view.{view}"
-        if view != self.VIEW and self.allowed(key):
+        if view != [self.VIEW, *self.owner.coming][-1] and self.allowed(key):
             session = self.owner.session
             session.last_op = self.current_op() or session.last_op
             self.owner.go(ScreenAddress(session.target, session.kind, view=view))
