@@ -255,10 +255,10 @@ def _downloads() -> dict[str, Schema]:
     about = [kind, *_parameters(WantedReport, REPORT_COMMANDS, ("run",))]
     array = _parameters(WantedArray, ARRAY_COMMANDS, ("run",))
     arrays = _parameters(WantedArrays, ARRAY_COMMANDS, ("run",))
-    reports = dict.fromkeys(REPORT_TYPES.values(), _TEXT)
+    reports = {kind: _file(kind) for kind in REPORT_TYPES.values()}
     form = {**_in_path("kind"), "schema": {"enum": list(EXPORT_TYPES)}}
     side = [form, *_parameters(WantedExport, EXPORT_COMMANDS, ("run",))]
-    exported = dict.fromkeys(EXPORT_TYPES.values(), _TEXT)
+    exported = {kind: _file(kind) for kind in EXPORT_TYPES.values()}
     exports = _sent("A run or graph in the format of other tools.", side, exported)
     return {
         f"{place}/exports/{{kind}}": {"get": exports},
@@ -306,6 +306,11 @@ def _parameter(param: click.Parameter, *, required: bool) -> Schema:
 
 def _operation(summary: str, parameters: list[Schema], answer: Schema) -> Schema:
     return _sent(summary, parameters, {"application/json": answer})
+
+
+def _file(media_type: str) -> Schema:
+    """What a file of *media_type* is to a client: a document in JSON, or text."""
+    return {} if media_type.endswith("json") else _TEXT
 
 
 def _sent(summary: str, parameters: list[Schema], answers: Mapping[str, Schema]) -> Schema:
