@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from full_run import sample_run
 
 from divergraph.cli.main import run
+from graphstore.open_store import open_store
 
 
 @pytest.fixture(scope="module")
@@ -35,3 +37,13 @@ def compare_arguments(lenet: Path, side: str = "npu_fault") -> list[str]:
 @pytest.fixture
 def compare_lenet(lenet) -> Callable[..., list[str]]:
     return lambda side="npu_fault": compare_arguments(lenet, side)
+
+
+@pytest.fixture(scope="session")
+def two_runs(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A store with the runs ``first`` and ``second``; it is only read."""
+    url = str(tmp_path_factory.mktemp("two") / "store")
+    with open_store(url) as opened:
+        opened.save_run(sample_run("first"))
+        opened.save_run(sample_run("second"))
+    return url

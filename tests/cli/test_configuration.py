@@ -7,18 +7,6 @@ import subprocess
 import sys
 
 import pytest
-from full_run import sample_run
-
-from graphstore.open_store import open_store
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    url = str(tmp_path_factory.mktemp("configured") / "store")
-    with open_store(url) as opened:
-        opened.save_run(sample_run("first"))
-        opened.save_run(sample_run("second"))
-    return url
 
 
 @pytest.fixture
@@ -41,14 +29,14 @@ def names(ended):
 
 
 def test_options_go_before_the_environment_and_that_before_the_file(
-    divergraph, configured, store, tmp_path, monkeypatch
+    divergraph, configured, two_runs, tmp_path, monkeypatch
 ):
-    configured(f"store = {json.dumps(store)}\n[runs]\nlimit = 1\n")
+    configured(f"store = {json.dumps(two_runs)}\n[runs]\nlimit = 1\n")
     assert names(divergraph("runs", "--json")) == ["second"]
     assert names(divergraph("runs", "--json", "--limit", "5")) == ["first", "second"]
     monkeypatch.setenv("DIVERGRAPH_STORE", str(tmp_path / "gone"))
     assert "gone: there is no store" in divergraph("runs").err
-    assert names(divergraph("runs", "--json", "--store", store)) == ["second"]
+    assert names(divergraph("runs", "--json", "--store", two_runs)) == ["second"]
 
 
 @pytest.mark.parametrize(
@@ -70,13 +58,13 @@ def test_a_wrong_key_or_value_is_named_with_its_line(divergraph, configured, tex
     assert divergraph("--help").code == 0
 
 
-def test_the_key_store_is_not_the_command(divergraph, configured, store):
-    configured(f"store = {json.dumps(store)}\n")
+def test_the_key_store_is_not_the_command(divergraph, configured, two_runs):
+    configured(f"store = {json.dumps(two_runs)}\n")
     assert divergraph("store", "info").code == 0
 
 
-def test_commands_below_a_command_have_tables_of_their_own(divergraph, configured, store):
-    configured(f"store = {json.dumps(store)}\n[note.list]\nlimit = 0\n")
+def test_commands_below_a_command_have_tables_of_their_own(divergraph, configured, two_runs):
+    configured(f"store = {json.dumps(two_runs)}\n[note.list]\nlimit = 0\n")
     assert "config.toml:3: Invalid value for '--limit': 0 is not" in divergraph("note", "list").err
 
 
@@ -88,11 +76,11 @@ def test_a_file_in_the_folder_changes_nothing(divergraph, configured):
 
 
 @pytest.mark.slow
-def test_doctor_says_where_settings_come_from(divergraph, configured, store):
-    path = configured(f"store = {json.dumps(store)}\n[ops]\nlimit = 3\n")
+def test_doctor_says_where_settings_come_from(divergraph, configured, two_runs):
+    path = configured(f"store = {json.dumps(two_runs)}\n[ops]\nlimit = 3\n")
     told = divergraph("doctor", "--json").json["checks"]
     checks = {each["check"]: each["detail"] for each in told}
-    assert checks["setting: store"] == f"{store} ({path}:1)"
+    assert checks["setting: store"] == f"{two_runs} ({path}:1)"
     assert checks["ops --limit"] == f"3 ({path}:3)"
     assert "DIVERGRAPH_CONFIG" in checks["environment sets"]
     configured("[opps]\n")
@@ -102,7 +90,7 @@ def test_doctor_says_where_settings_come_from(divergraph, configured, store):
 
 
 @pytest.mark.slow
-def test_bash_completes_commands_options_values_and_runs(store, tmp_path):
+def test_bash_completes_commands_options_values_and_runs(two_runs, tmp_path):
     program = tmp_path / "divergraph"
     program.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m divergraph \"$@\"\n")
     program.chmod(0o755)
@@ -116,7 +104,7 @@ ask() {{
 ask divergraph comp
 ask divergraph ops --so
 ask divergraph compare --method r
-DIVERGRAPH_STORE='{store}' ask divergraph ops sec
+DIVERGRAPH_STORE='{two_runs}' ask divergraph ops sec
 DIVERGRAPH_STORE=/nowhere ask divergraph ops sec
 """
     done = subprocess.run(

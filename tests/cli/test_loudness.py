@@ -6,9 +6,6 @@ import re
 
 import numpy as np
 import pytest
-from full_run import sample_run
-
-from graphstore.open_store import open_store
 
 DIFF = ("diff", "a.npy", "b.npy")
 
@@ -18,15 +15,6 @@ def two_files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         np.save(f"{name}.npy", np.ones(4, np.float32))
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    url = str(tmp_path_factory.mktemp("loudness") / "store")
-    with open_store(url) as opened:
-        opened.save_run(sample_run("first"))
-        opened.save_run(sample_run("second"))
-    return url
 
 
 @pytest.mark.parametrize("line", [(*DIFF, "-v"), ("-v", *DIFF), (*DIFF, "--verbose")])
@@ -39,11 +27,11 @@ def test_verbose_says_on_standard_error_what_takes_how_long(divergraph, two_file
     assert divergraph(*DIFF).err == plain.err  # it ends with its command
 
 
-def test_quiet_leaves_the_answer_and_errors(divergraph, store, tmp_path):
-    line = ("export", "first", "-o", tmp_path / "run.json", "--store", store)
+def test_quiet_leaves_the_answer_and_errors(divergraph, two_runs, tmp_path):
+    line = ("export", "first", "-o", tmp_path / "run.json", "--store", two_runs)
     assert divergraph(*line).err.startswith("wrote")
     assert divergraph(*line, "-q").err == ""
-    refused = divergraph("-q", "export", "no", "-o", tmp_path / "run.json", "--store", store)
+    refused = divergraph("-q", "export", "no", "-o", tmp_path / "run.json", "--store", two_runs)
     assert (refused.code, refused.err.partition(":")[0]) == (2, "divergraph")
 
 
@@ -60,8 +48,8 @@ def test_quiet_and_verbose_are_not_given_together(divergraph, two_files):
         (("lineage", "first", "conv"), "links"),
     ],
 )
-def test_a_limit_lists_the_first_and_says_how_many_there_are_more(divergraph, store, line, key):
-    line = (*line, "--store", store, "--json")
+def test_a_limit_lists_the_first_and_says_how_many_there_are_more(divergraph, two_runs, line, key):
+    line = (*line, "--store", two_runs, "--json")
     every = divergraph(*line).json[key]
     some = divergraph(*line, "--limit", "1")
     assert some.json[key] == every[:1]
@@ -69,7 +57,7 @@ def test_a_limit_lists_the_first_and_says_how_many_there_are_more(divergraph, st
     assert "more" not in divergraph(*line, "--limit", "1000").err
 
 
-def test_a_limit_lists_the_newest_runs(divergraph, store):
-    some = divergraph("runs", "--limit", "1", "--json", "--store", store)
+def test_a_limit_lists_the_newest_runs(divergraph, two_runs):
+    some = divergraph("runs", "--limit", "1", "--json", "--store", two_runs)
     assert [run["run"] for run in some.json["runs"]] == ["second"]
     assert "note: 1 more" in some.err

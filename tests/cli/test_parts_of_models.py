@@ -5,18 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx.parser
 import pytest
-
-MODEL = (
-    '<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] z) '
-    "{[relu] y = Relu(x) [neg] z = Neg(y)}"
-)
-GRAPH = """graph { name: "g"
-op { name: "x" type: "Data" output_desc { dtype: DT_FLOAT } }
-op { name: "trans_Cast_0" type: "Cast" input: "x:0" output_desc { dtype: DT_FLOAT16 } }
-op { name: "relu" type: "Relu" input: "trans_Cast_0:0" output_desc { dtype: DT_FLOAT16 } }
-op { name: "neg" type: "Neg" input: "relu:0" output_desc { dtype: DT_FLOAT16 } }
-}
-"""
+from device_alone import MODEL, write_device
 
 
 @pytest.fixture
@@ -24,15 +13,7 @@ def files(tmp_path, monkeypatch):
     """A model, a device's graph and dump of it with a wrong Neg, and no golden dump."""
     monkeypatch.chdir(tmp_path)
     onnx.save(onnx.parser.parse_model(MODEL), tmp_path / "m.onnx")
-    (tmp_path / "ge_proto_00001_Build.txt").write_text(GRAPH)
-    (tmp_path / "npu").mkdir()
-    x = np.array([[1, -2, 3], [-4, 5, 0.1]], np.float16)
-    for name, value in (
-        ("Relu.relu.2.1.1795727148374620.input.0", x),
-        ("Relu.relu.2.1.1795727148374620.output.0", np.maximum(x, 0)),
-        ("Neg.neg.3.1.1795727148374621.output.0", np.maximum(x, 0)),
-    ):
-        np.save(tmp_path / "npu" / f"{name}.npy", value)
+    write_device(tmp_path)
     return tmp_path
 
 

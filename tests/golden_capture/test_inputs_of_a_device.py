@@ -7,39 +7,18 @@ from pathlib import Path
 import numpy as np
 import onnx.parser
 import pytest
+from device_alone import MODEL, write_device
 
 from divergraph.api.capture import capture
 from divergraph.comparison import CompareRequest, compare
 from graphstore.errors import InputError
 from graphstore.model import Verdict
 
-MODEL = (
-    '<ir_version: 8, opset_import: ["": 17]> g (float[2,3] x) => (float[2,3] z) '
-    "{[relu] y = Relu(x) [neg] z = Neg(y)}"
-)
-GRAPH = """graph { name: "g"
-op { name: "x" type: "Data" output_desc { dtype: DT_FLOAT } }
-op { name: "trans_Cast_0" type: "Cast" input: "x:0" output_desc { dtype: DT_FLOAT16 } }
-op { name: "relu" type: "Relu" input: "trans_Cast_0:0" output_desc { dtype: DT_FLOAT16 } }
-op { name: "neg" type: "Neg" input: "relu:0" output_desc { dtype: DT_FLOAT16 } }
-}
-"""
-
 
 @pytest.fixture
 def device(tmp_path: Path) -> tuple[Path, Path]:
     """A device's graph, and its dump without golden's and without the Data op's file."""
-    graph, dump = tmp_path / "ge_proto_00001_Build.txt", tmp_path / "dump"
-    graph.write_text(GRAPH)
-    dump.mkdir()
-    x = np.array([[1, -2, 3], [-4, 5, 0.1]], np.float16)
-    for name, value in (
-        ("Relu.relu.2.1.1795727148374620.input.0", x),
-        ("Relu.relu.2.1.1795727148374620.output.0", np.maximum(x, 0)),
-        ("Neg.neg.3.1.1795727148374621.output.0", np.maximum(x, 0)),  # the fault: it does nothing
-    ):
-        np.save(dump / f"{name}.npy", value)
-    return graph, dump
+    return write_device(tmp_path)
 
 
 def test_the_golden_side_of_a_device_dump_alone(tmp_path, device):
