@@ -149,7 +149,8 @@ class DivergraphApp(JobFollower):
             self.notify(f"{event.character} does nothing here; ? lists the keys")
 
     def on_mount(self) -> None:
-        """Set the keys, then ask the store where to start."""
+        """Set theme and keys, then ask the store where to start."""
+        self.mutate_reactive(App.theme)  # chosen before anybody watched it
         self.set_keymap(dict(self.settings.keymap))
         self.app_resume_signal.subscribe(self, lambda _: self.action_redraw())
         self._find_start()

@@ -41,6 +41,14 @@ async def test_t_goes_through_the_themes_and_the_choice_is_kept(browse, made_sto
         assert "colours: contrast" in said(b.app)
 
 
+async def test_what_a_theme_brings_is_there_from_the_beginning(make_app, made_store):
+    """The framework's own marks of it too, which come where a theme is put in the place of one."""
+    app = make_app(made_store, theme="light")
+    async with app.run_test():
+        assert {"-light-mode", f"-theme-{THEMES['light']}"} <= app.classes
+        assert "-dark-mode" not in app.classes
+
+
 def test_what_was_chosen_counts_where_the_file_says_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
