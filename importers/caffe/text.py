@@ -5,6 +5,7 @@ The fields of a layer mean the same in a binary net, see :mod:`importers.caffe.b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +23,7 @@ from importers.caffe.net import (
     input_shapes,
     type_of_old,
 )
+from importers.caffe.number_fields import NoNumberError, check_name
 from importers.kept import kept_list, kept_text
 from importers.proto.literals import boolean, integer, is_string, real, string
 from importers.proto.text_reader import Buffer, EventKind, TextReader
@@ -52,6 +54,9 @@ def read_text(buffer: Buffer, path: Path) -> Net:
             else:
                 around.append((event.name, event.value))
                 net_of(around[-1:], [])
+        except NoNumberError as error:
+            at, hint = _place(buffer, event.offset, error), "is a letter there for a digit?"
+            raise reader.error(at, f"{event.name.decode()}: {error}", hint) from error
         except ValueError as error:
             raise reader.error(event.offset, f"{event.name.decode()}: {error}") from error
     if not layers:
@@ -60,6 +65,13 @@ def read_text(buffer: Buffer, path: Path) -> Net:
         return net_of(around, layers)
     except ValueError as error:
         raise ImportFormatError(path, str(error)) from error
+
+
+def _place(buffer: Buffer, start: int, error: NoNumberError) -> int:
+    """The byte where the field stands, behind that where its block starts."""
+    field, written = (re.escape(word.encode()) for word in (error.field, error.written))
+    found = re.compile(rb"\b%s\s*:[^{}:]*?%s" % (field, written)).search(buffer, start)
+    return start if found is None else found.start()
 
 
 def net_of(fields: Fields, layers: list[Layer]) -> Net:
@@ -137,7 +149,7 @@ def _shapes(fields: Fields) -> Iterator[tuple[int, ...]]:
 def _attrs(fields: Fields) -> dict[str, AttrValue]:
     found: dict[str, list[AttrValue]] = {}
     for path, value in _scalars([field for field in fields if field[0] not in _OWN], ""):
-        found.setdefault(path, []).append(_scalar(value))
+        found.setdefault(path, []).append(_scalar(path, value))
     return {path: v[0] if len(v) == 1 else kept_list(v) for path, v in found.items()}
 
 
@@ -155,7 +167,7 @@ def _scalars(fields: Fields, around: str) -> Iterator[tuple[str, Value]]:
             stack.pop()
 
 
-def _scalar(value: Value) -> AttrValue:
+def _scalar(path: str, value: Value) -> AttrValue:
     if not isinstance(value, bytes):
         return value if isinstance(value, int | float) else kept_text(word(value))
     if is_string(value):
@@ -167,6 +179,7 @@ def _scalar(value: Value) -> AttrValue:
             continue
         if type(found) is not int or -MAX_DIM - 1 <= found <= MAX_DIM:
             return found
+    check_name(path, word(value))
     return kept_text(word(value))
 
 

@@ -287,12 +287,20 @@ def test_options_other_formats_do_not_have(net_of, tmp_path):
         ('layer { name: "a" type: "X" include: 3 }', "3 where a block belongs"),
         ('layer { name: "a" type: "X" top: "y" }\nlayer { name: "b', "no end quote"),
         ('layer { name: "a" type: "X" top: "y"', "ends inside"),
+        ('layer { name: "a" type: "X" fork_param { sides: 2O } }', "fork_param.sides has '2O'"),
     ],
 )
 def test_wrong_text_is_told_with_its_line(net_of, text, what):
     with pytest.raises(ImportFormatError, match=what) as caught:
         net_of(text)
     assert caught.value.line is not None
+
+
+def test_a_letter_in_a_number_is_told_where_it_stands(net_of):
+    text = 'layer { name: "a" type: "Pooling" pooling_param {\n pool: MAX\n stride: [2, O] } }'
+    with pytest.raises(ImportFormatError, match="stride has 'O', which is no number") as caught:
+        net_of(text)
+    assert (caught.value.line, caught.value.column) == (3, 2)
 
 
 def failure_of(path) -> ImportFormatError | None:
