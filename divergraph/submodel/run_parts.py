@@ -32,6 +32,8 @@ class RunParts(LinkedGraphs):
     def __init__(self, data: RunData, sources: RunSources, memory: int = DEFAULT_MEMORY) -> None:
         super().__init__(data)
         self.sources = sources
+        self.made_of = ""
+        """What tells this run from others if it is kept nowhere; empty for one of a store."""
         pairs = {
             TensorRef(pair.op.id, pair.port): pair
             for pair in sources.pairs

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import onnx.parser
 import pytest
@@ -61,5 +63,15 @@ def test_a_part_of_an_imported_graph(divergraph, files):
 
 
 def test_without_a_device_something_has_to_say_what_fails(divergraph, files):
+    (files / "m.onnx").write_bytes(b"")  # said before anything is read, let alone run
     done = divergraph("minimize", "m.onnx", "--random", "1")
     assert (done.code, "without --device nothing says what fails" in done.err) == (2, True)
+
+
+@pytest.mark.exhaustive
+def test_answers_on_a_model_are_known_to_the_next_search(divergraph, files, monkeypatch):
+    monkeypatch.setenv("DIVERGRAPH_CACHE", str(files / "cache"))
+    words = ("minimize", "m.onnx", *DEVICE, "--oracle", "command:false", "--json")
+    assert [json.loads(divergraph(*words).out)["calls"] for _ in range(2)] == [1, 0]
+    np.save(files / "npu" / "Neg.neg.3.1.1795727148374621.output.0.npy", np.ones((2, 3), "f2"))
+    assert json.loads(divergraph(*words).out)["calls"] == 1

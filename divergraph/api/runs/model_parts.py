@@ -15,6 +15,7 @@ from divergraph.submodel.check import PartCheck, check_bundle
 from divergraph.submodel.device_parts import select_device
 from divergraph.submodel.export.contract import PartFormat, own_format, writer_of
 from divergraph.submodel.minimize.minimize_run import (
+    AUTO,
     Minimized,
     MinimizeRequest,
     minimize_run,
@@ -34,6 +35,7 @@ from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Side
 
 __all__ = [
+    "AUTO",
     "MinimizeRequest",
     "ModelParts",
     "StoppedError",
@@ -70,15 +72,18 @@ class ModelParts:
     Not thread-safe.
     """
 
-    def __init__(self, graphs: LinkedGraphs, data: Callable[[], RunData]) -> None:
-        self._data = data
+    def __init__(
+        self, graphs: LinkedGraphs, data: Callable[[], RunData], made_of: str = ""
+    ) -> None:
+        self._data, self._made_of = data, made_of
         self._graphs = graphs
         self._parts: RunParts | None = None
 
     @classmethod
-    def of(cls, data: RunData) -> ModelParts:
-        """Those of a run that is whole in memory."""
-        return cls(LinkedGraphs(data), lambda: data)
+    def of(cls, data: RunData, made_of: str = "") -> ModelParts:
+        """Those of a run that is whole in memory; *made_of* tells one that no store keeps from
+        others."""
+        return cls(LinkedGraphs(data), lambda: data, made_of)
 
     @classmethod
     def stored(cls, ask: AskStore, run: str) -> ModelParts:
@@ -123,6 +128,7 @@ class ModelParts:
             InputError: a model or dump is gone, or another one than was compared.
         """
         self._graphs = self._parts = opened(self._data(), progress, model=model)
+        self._parts.made_of = self._made_of
 
     def prepare(self) -> None:
         """Build what the first selection would otherwise have to wait for."""

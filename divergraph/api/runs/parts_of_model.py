@@ -13,6 +13,7 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture.capture_model import CaptureRequest, CaptureResult, capture
 from divergraph.golden_capture.device_inputs import DeviceRun
 from divergraph.inputs.sources import load_dumps, load_graph, weights_option
+from divergraph.jobs.journal import file_stamp, text_key
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.options import MethodChoice
 from divergraph.submodel.uncompared import uncompared_parts
@@ -68,10 +69,11 @@ def parts_of_model(
     *,
     weights: Path | None,
     values: bool,
+    judged: bool = False,
     captured: Callable[[CaptureResult], object] = lambda _: None,
 ) -> Iterator[ModelParts]:
     """The parts of *model*, open while the block runs. Without *values* a part is only chosen, and
-    nothing is run. *captured* is told of a golden dump that was made.
+    nothing is run; *judged* ones need a device. *captured* is told of a golden dump that was made.
 
     Raises:
         InputError: a file cannot be used, or nothing says what goes into the model.
@@ -79,6 +81,10 @@ def parts_of_model(
     """
     if (run.device is None) != (run.device_dump is None):
         raise InputError("--device and --device-dump belong together", hint="give both, or neither")
+    if judged and run.device is None:
+        raise InputError(
+            "without --device nothing says what fails", hint="give --device, or --oracle"
+        )
     if not values and run.device is None:
         yield ModelParts.of_parts(uncompared_parts(load_graph(model), None))
         return
@@ -96,9 +102,18 @@ def parts_of_model(
             model, dump, run.device, run.device_dump, name=model.stem, weights=weights,
             method=MethodChoice.AUTO if values else MethodChoice.THRESHOLDS,
         )  # fmt: skip
-        parts = ModelParts.of(compare(request, progress))
+        parts = ModelParts.of(compare(request, progress), _made_of(model, weights, run))
         parts.open(progress)
         yield parts
+
+
+def _made_of(model: Path, weights: Path | None, run: ModelRun) -> str:
+    """A key of all that such a run is made of, with sizes and times of its files."""
+    places = [model, weights, run.device, run.device_dump, run.golden_dump, *run.inputs.values()]
+    there = [place.absolute() for place in places if place is not None]
+    files = [file for place in there for file in (place, *sorted(place.rglob("*")))]
+    stamps = [file_stamp([file]) for file in files]
+    return text_key([str(file) for file in files], stamps, sorted(run.inputs), run.seed)
 
 
 def _captured(

@@ -12,7 +12,7 @@ from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, print_json
 from divergraph.cli.say import say, say_lines
 from divergraph.outcomes import BAD_INPUT, DIVERGED
-from graphstore.errors import InputError
+from divergraph.text.words import counted
 
 if TYPE_CHECKING:
     from divergraph.api.answers import MinimalPart, Minimized, Probe
@@ -111,8 +111,9 @@ def minimize_command(
     without one --oracle says what fails.
 
     Suspects are tried alone first, then together with more and more of the ops around them.
-    All answers are kept: a search that was stopped goes on where it was. Exit code 1: a
-    failing part was found; 0: nothing fails; 2: undecided.
+    All answers are kept, those on a MODEL in the cache folder: a search that was stopped goes
+    on where it was. What was found is kept with a RUN; of a MODEL take it with -o or --json.
+    Exit code 1: a failing part was found; 0: nothing fails; 2: undecided.
     """
     if template is not None:
         from divergraph.api.runs.model_parts import template_text
@@ -140,13 +141,12 @@ def _found(
     run: str, request: MinimizeRequest, model: Path | None, given: ModelRun, store: str | None
 ) -> Minimized:
     """What the search in a run, or in a model, gives; that of a run is kept with it."""
-    from divergraph.api.runs.model_parts import with_search
+    from divergraph.api.runs.model_parts import AUTO, with_search
 
-    with opened_parts(store, run, given, model, request.weights, values=True) as opened:
-        if opened.store is None and given.device is None and request.oracle == "auto":
-            raise InputError(
-                "without --device nothing says what fails", hint="give --device, or --oracle"
-            )
+    judged = request.oracle == AUTO
+    with opened_parts(
+        store, run, given, model, request.weights, values=True, judged=judged
+    ) as opened:
         found = opened.parts.minimize(request, opened.progress)
         if opened.store is not None and not found.clean:
             opened.store.save_run(with_search(opened.parts.data, found), replace=True)
@@ -171,7 +171,7 @@ def _show(result: Minimized) -> None:
         say(f"stopped early: {result.stopped}")
     if result.probes:
         known = sum(not probe.calls for probe in result.probes)
-        also = f", {known} answers were known" if known else ""
+        also = f", {counted(known, 'answer')} known before" if known else ""
         say(f"tried ({result.calls} calls of {result.oracle.split()[0]}{also}):")
         children: dict[int | None, list[Probe]] = {}
         for probe in result.probes:

@@ -87,9 +87,11 @@ def opened_parts(
     weights: Path | None,
     *,
     values: bool,
+    judged: bool = False,
 ) -> Iterator[OpenedParts]:
     """The parts of the run, graph of the store or model's file *name*, open while the block runs;
-    *model* is where that of a run lies now. A model is only run for *values*.
+    *model* is where that of a run lies now. A model is only run for *values*; one whose parts are
+    *judged* by the device needs one.
 
     Raises:
         InputError: options for models with a run, or files that cannot be used.
@@ -108,8 +110,9 @@ def opened_parts(
             return
         assert path is not None
         with parts_of_model(
-            path, given, progress, weights=weights, values=values, captured=_say_capture
-        ) as parts:
+            path, given, progress,
+            weights=weights, values=values, judged=judged, captured=_say_capture,
+        ) as parts:  # fmt: skip
             yield OpenedParts(parts, progress, None)
 
 

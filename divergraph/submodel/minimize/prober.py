@@ -298,8 +298,8 @@ def answers_path(parts: RunParts, identity: str) -> Path:
     run = parts.data.run
     found = run.analysis  # it may be made again, and answers depend on it
     judged_by = repr((found.arithmetic, found.suspect, found.guilty))
-    inputs = repr(sorted(run.inputs.items()))
-    told = (parts.golden.id, parts.device.id, run.created, inputs, judged_by)
+    made_of = parts.made_of or chr(0).join((run.created, repr(sorted(run.inputs.items()))))
+    told = (parts.golden.id, parts.device.id, made_of, judged_by)
     return journal_folder().parent / "minimize" / f"{_digest(chr(0).join((*told, identity)))}.jsonl"
 
 
