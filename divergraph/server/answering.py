@@ -62,19 +62,21 @@ def encoded(shape: Mapping[str, Json]) -> bytes:
 
 
 class Answering:
-    """Answers questions about *store*, as many at once as *pool* allows, and makes files in turns
-    of their own; keeps answers and where tensors are within *limits*."""
+    """Answers questions about *store*, as many at once as *pool* allows; makes files in turns of
+    their own, and tells jobs and uploads in *beside*, which waits for no store. Keeps answers and
+    where tensors are within *limits*."""
 
     def __init__(
         self,
         store: GraphStore,
         pool: AskingPool,
         files: AskingPool,
+        beside: AskingPool,
         roots: Roots,
         limits: Limits,
     ) -> None:
         self.store = store
-        self.pool, self.files = pool, files
+        self.pool, self.files, self.beside = pool, files, beside
         self.tensors = OpenedRuns(store, limits.opened << 20)
         self._roots = roots
         kept = limits.kept << 19

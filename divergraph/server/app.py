@@ -59,8 +59,8 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
     limits = settings.limits
-    files = AskingPool(limits.files)
-    answering = Answering(store, pool, files, roots, limits)
+    files, beside = AskingPool(limits.files), AskingPool(limits.workers)
+    answering = Answering(store, pool, files, beside, roots, limits)
     figures = RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
     uploads = None if runner is None else _uploads(answering, settings, runner)
@@ -87,8 +87,8 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         yield
         if runner is not None:
             runner.end()
-        files.close()
-        pool.close()
+        for each in (files, beside, pool):
+            each.close()
         store.close()
 
     routes = [

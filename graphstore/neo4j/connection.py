@@ -5,9 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from graphstore.cancellation import Cancellation
@@ -21,15 +20,17 @@ from graphstore.neo4j.local_server.coming_back import comes_back, heap_of, is_st
 from graphstore.neo4j.local_server.managed import is_running
 from graphstore.neo4j.passwords import Password
 from graphstore.neo4j.patience import Patience
+from graphstore.neo4j.plain_values import SCALARS, plain_value
+from graphstore.neo4j.pulse import NoPulseError, Pulse
 from graphstore.neo4j.server_errors import (
     ServerRequest,
     bad_driver_url,
     check_server_version,
     is_hopeless,
+    no_pulse,
     server_error,
     wire_error,
 )
-from graphstore.schema.tables import NODES, RELS
 
 if TYPE_CHECKING:
     import neo4j
@@ -48,9 +49,6 @@ _UNSURE = 3
 """Times a change is done again that may be done already."""
 _QUERY_NAME = "divergraph_query"
 """The key in a transaction's metadata under which it can be found again."""
-
-_SCALARS = frozenset((type(None), bool, int, float, str, bytes))
-"""Values that are taken as they come."""
 
 _T = TypeVar("_T")
 
@@ -82,7 +80,7 @@ class Connection:
         import neo4j
 
         self.url, self.database, self._source = url, database, source
-        self._patience = Patience(patience)
+        self._patience, self._pulse = Patience(patience), Pulse(parse_address(url))
         self._met = False
         self._meeting = threading.Lock()
         hidden = Password(password) if isinstance(password, str) else password
@@ -117,7 +115,7 @@ class Connection:
                 lambda: self.read(cypher, params, limits, patience=0.0), limits.timeout
             )
         except StoreError as error:
-            if not error.retryable:
+            if not error.retryable or self._pulse.is_gone:
                 raise
             if is_started_again(address):
                 self._met = False
@@ -166,15 +164,20 @@ class Connection:
                     if len(rows) == limits.limit:
                         return QueryResult(columns, tuple(rows), truncated=True)
                     values = record.values()
-                    rows.append(tuple([v if type(v) in _SCALARS else _plain(v) for v in values]))
+                    rows.append(
+                        tuple([v if type(v) in SCALARS else plain_value(v) for v in values])
+                    )
                 return QueryResult(columns, tuple(rows))
 
-        with (
-            self._errors(cypher, timeout, stopped),
-            self._session(neo4j.READ_ACCESS, patience) as session,
-            stopped.stopping(lambda: self._terminate(name)),
-        ):
-            return session.execute_read(work)
+        def asked() -> QueryResult:
+            with (
+                self._errors(cypher, timeout, stopped),
+                self._session(neo4j.READ_ACCESS, patience) as session,
+                stopped.stopping(lambda: self._terminate(name)),
+            ):
+                return session.execute_read(work)
+
+        return self._in_time(asked)
 
     def plan(self, cypher: str, params: Mapping[str, object]) -> str:
         """How the server would run *cypher*: its plan as a table.
@@ -185,9 +188,12 @@ class Connection:
         """
         import neo4j
 
-        try:
+        def asked() -> neo4j.ResultSummary:
             with self._errors(cypher), self._session(neo4j.READ_ACCESS) as session:
-                summary = session.run(neo4j.Query(_EXPLAIN + cypher), dict(params)).consume()
+                return session.run(neo4j.Query(_EXPLAIN + cypher), dict(params)).consume()
+
+        try:
+            summary = self._in_time(asked)
         except QueryError as error:
             place = None if error.position is None else max(0, error.position - len(_EXPLAIN))
             raise QueryError(error.what, position=place, hint=error.hint) from error
@@ -206,8 +212,11 @@ class Connection:
         """Do *work*, which only reads, in one transaction; as :meth:`change` otherwise."""
         import neo4j
 
-        with self._errors():
-            return self._transact(neo4j.READ_ACCESS, work)
+        def asked() -> _T:
+            with self._errors():
+                return self._transact(neo4j.READ_ACCESS, work)
+
+        return self._in_time(asked)
 
     def change(self, work: Callable[[Statement], _T], *, again: bool = False) -> _T:
         """Do *work* in one writing transaction; it is done again if the server lost it.
@@ -221,11 +230,23 @@ class Connection:
         """
         import neo4j
 
-        with self._errors():
-            for _ in range(_UNSURE if again else 0):
-                with suppress(neo4j.exceptions.IncompleteCommit):
-                    return self._transact(neo4j.WRITE_ACCESS, work)
-            return self._transact(neo4j.WRITE_ACCESS, work)
+        def asked() -> _T:
+            with self._errors():
+                for _ in range(_UNSURE if again else 0):
+                    with suppress(neo4j.exceptions.IncompleteCommit):
+                        return self._transact(neo4j.WRITE_ACCESS, work)
+                return self._transact(neo4j.WRITE_ACCESS, work)
+
+        return self._in_time(asked, changes=True)
+
+    def _in_time(self, ask: Callable[[], _T], *, changes: bool = False) -> _T:
+        """What *ask* gives; with little patience, nobody waits for a server that is frozen."""
+        if not self._patience.is_little:
+            return ask()
+        try:
+            return self._pulse.answer_of(ask)
+        except NoPulseError as error:
+            raise no_pulse(self._asked(), changes=changes) from error
 
     def _transact(self, access: str, work: Callable[[Statement], _T]) -> _T:
         import neo4j
@@ -249,12 +270,15 @@ class Connection:
         def work(transaction: neo4j.ManagedTransaction) -> None:
             transaction.run(statement).consume()
 
-        with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
-            try:
-                session.execute_write(work)
-            except neo4j.exceptions.ClientError as error:
-                if not (error.code or "").endswith("AlreadyExists"):
-                    raise
+        def asked() -> None:
+            with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
+                try:
+                    session.execute_write(work)
+                except neo4j.exceptions.ClientError as error:
+                    if not (error.code or "").endswith("AlreadyExists"):
+                        raise
+
+        self._in_time(asked)
 
     def server_agent(self) -> str:
         """What the server calls itself, like ``Neo4j/5.26.30``.
@@ -262,8 +286,12 @@ class Connection:
         Raises:
             StoreError: the server cannot be used.
         """
-        with self._errors():
-            return str(self._driver.get_server_info().agent)
+
+        def asked() -> str:
+            with self._errors():
+                return str(self._driver.get_server_info().agent)
+
+        return self._in_time(asked)
 
     def check_writable(self) -> None:
         """Return if the server lets this database be written.
@@ -279,6 +307,7 @@ class Connection:
 
     def close(self) -> None:
         """Close all connections."""
+        self._pulse.close()
         self._driver.close()
 
     def __enter__(self) -> Connection:
@@ -363,37 +392,3 @@ class Connection:
         except neo4j.exceptions.DriverError as error:
             self._patience.in_vain()
             raise wire_error(error, self._asked(cypher, timeout)) from error
-
-
-def _in_order(label: str, properties: Mapping[str, object]) -> dict[str, object]:
-    """Properties in the order of their table, as the embedded store gives them."""
-    known = {name: properties[name] for name in _columns().get(label, ()) if name in properties}
-    return {
-        "_label": label,
-        **known,
-        **dict(sorted((name, properties[name]) for name in properties.keys() - known.keys())),
-    }
-
-
-@cache
-def _columns() -> Mapping[str, Sequence[str]]:
-    tables = [(node.label, node.columns) for node in NODES]
-    tables += [(rel.type, rel.columns) for rel in RELS]
-    return {name: [column.name for column in columns] for name, columns in tables}
-
-
-def _plain(value: Any) -> object:
-    """Nodes and relationships as dicts, paths as lists, times as text."""
-    import neo4j.graph
-
-    if isinstance(value, neo4j.graph.Node):
-        return _in_order(":".join(sorted(value.labels)), value)
-    if isinstance(value, neo4j.graph.Relationship):
-        return _in_order(value.type, value)
-    if isinstance(value, neo4j.graph.Path):
-        return [_plain(node) for node in value.nodes]
-    if isinstance(value, list):
-        return [item if type(item) in _SCALARS else _plain(item) for item in value]
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return value.iso_format() if hasattr(value, "iso_format") else value

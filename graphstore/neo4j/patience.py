@@ -17,6 +17,11 @@ class Patience:
     def __init__(self, seconds: float | None) -> None:
         self._seconds, self._away_until = seconds, -math.inf
 
+    @property
+    def is_little(self) -> bool:
+        """Whether it is less than is usual."""
+        return self._seconds is not None
+
     def connecting(self, usual: float) -> float:
         """How long a connection may take to come."""
         return usual if self._seconds is None else min(usual, self._seconds + _SHAKE_SECONDS)

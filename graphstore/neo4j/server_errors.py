@@ -59,6 +59,8 @@ _TROUBLES = (
 """(part of the server's code, what it means, what to do, whether trying again may help); the
 first that fits counts."""
 _OLDEST = ".".join(map(str, OLDEST))
+_MADE_OR_NOT = "it may be made or not"
+_LOOK_FIRST = "look with `divergraph runs`, then do it again or not"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +103,9 @@ def wire_error(error: neo4j.exceptions.DriverError, asked: ServerRequest) -> Div
 
     if isinstance(error, neo4j.exceptions.IncompleteCommit) and asked.cypher is None:
         return StoreError(
-            "the connection broke while Neo4j confirmed a change: it may be made or not",
+            f"the connection broke while Neo4j confirmed a change: {_MADE_OR_NOT}",
             where=asked.url,
-            hint="look with `divergraph runs`, then do it again or not",
+            hint=_LOOK_FIRST,
         )
     chain = list(_chain(error))
     address = parse_address(asked.url)
@@ -136,6 +138,16 @@ def wire_error(error: neo4j.exceptions.DriverError, asked: ServerRequest) -> Div
             hint=f"Neo4j {_OLDEST} or newer is needed",
         )
     return _lost(said, asked, chain)
+
+
+def no_pulse(asked: ServerRequest, *, changes: bool) -> StoreError:
+    """Our error for a server that takes connections and says nothing; *changes*: to a change."""
+    what = "Neo4j does not answer: it hangs, or the way to it does"
+    if changes:
+        what, hint = f"{what}; the change was asked for, {_MADE_OR_NOT}", _LOOK_FIRST
+    else:
+        hint = "its log may say why; it is asked again as soon as it answers"
+    return StoreError(what, where=asked.url, hint=hint, retryable=True)
 
 
 def _lost(said: str, asked: ServerRequest, chain: list[BaseException]) -> StoreError:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -251,3 +252,27 @@ def test_a_killed_neo4j_is_told_and_comes_back(
             asker.ended.set()
             asker.join()
         assert [asker.wrong for asker in askers] == [[]] * len(askers)
+
+
+@pytest.mark.neo4j
+@pytest.mark.exhaustive
+@pytest.mark.timeout(900)
+def test_a_frozen_neo4j_holds_nobody_up(tmp_path, monkeypatch, divergraph):
+    paths = ["/v1/runs", "/v1/runs/demo/origins", "/runs/demo", "/readyz"] * 5
+    with local_server(tmp_path / "home", version=LTS_HERE) as neo4j:
+        monkeypatch.setenv("NEO4J_USERNAME", neo4j.user)
+        monkeypatch.setenv("NEO4J_PASSWORD", neo4j.password)
+        assert divergraph("demo", "--store", neo4j.url).code == 0
+        with ServerProcess(tmp_path, store=neo4j.url) as server, ThreadPoolExecutor(20) as askers:
+            for _ in range(3):
+                os.kill(neo4j.pid, signal.SIGSTOP)
+                for seconds in (10.0, 5.0):
+                    began = time.monotonic()
+                    told = list(askers.map(server.client.get, paths))
+                    assert {answer.status_code for answer in told} == {503}
+                    assert time.monotonic() - began < seconds
+                    assert server.client.get("/v1/jobs").status_code == 200
+                os.kill(neo4j.pid, signal.SIGCONT)
+                end = time.monotonic() + PATIENCE
+                while any(server.client.get(path).status_code != 200 for path in set(paths)):
+                    assert time.monotonic() < end, "it does not come back"

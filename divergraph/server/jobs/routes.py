@@ -68,7 +68,7 @@ class JobRoutes:
             job = self._queued(wish, user.name)
             return document(self._shape(job), {"Location": f"/v1/jobs/{job.id}"}, 202)
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def all(self, request: Request) -> Response:
         """The last jobs, newest first; with ``parent`` the children of that one, in order."""
@@ -82,7 +82,7 @@ class JobRoutes:
                 jobs = self.table.children(self.table.job(parent).id)
             return document({"jobs": [self._shape(job) for job in jobs]})
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def one(self, request: Request) -> Response:
         """One job, and how far it is."""
@@ -91,7 +91,7 @@ class JobRoutes:
         def work(_cancellation: Cancellation) -> Response:
             return document(self._shape(self.table.job(request.path_params["job"])))
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def answer(self, request: Request) -> Response:
         """What its command printed with ``--json``."""
@@ -105,7 +105,7 @@ class JobRoutes:
                 raise NotDoneError(f"the job has no answer: it is {job.state.value}")
             return Response(text, media_type="application/json")
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def part(self, request: Request) -> Response:
         """What it wrote, as a ZIP file."""
@@ -130,7 +130,7 @@ class JobRoutes:
         def work(_cancellation: Cancellation) -> Response:
             return document({"stopped": self.end(request.path_params["job"], user).id})
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def events(self, request: Request) -> Response:
         """What a job tells, line by line as it does, as server-sent events; with

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from divergraph.server.jobs.shown_words import shown_words
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.root_files import listed_paths
+from divergraph.server.problems import problem_of
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import User, UserRole
 from divergraph.server.uploads.filled_form import FILE
@@ -36,6 +37,7 @@ FIELDS = (
 )
 """The paths that the form asks for: option, label, whether it is needed, what is meant."""
 _SHOWN = 200
+_Fault: TypeAlias = DivergraphError | HTTPException | OSError
 
 
 class JobPages:
@@ -64,7 +66,7 @@ class JobPages:
             ]
             return self._pages.page(request, "jobs.html", {"jobs": listed})
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def one(self, request: Request) -> Response:
         """A job, as far as it is."""
@@ -75,7 +77,7 @@ class JobPages:
             values = self._of_job(job, self._jobs.told(job), request.scope["user"])
             return self._pages.page(request, "job.html", values)
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def stop(self, request: Request) -> Response:
         """End a job; then its page."""
@@ -86,17 +88,17 @@ class JobPages:
             job = self._jobs.end(request.path_params["job"], request.scope["user"])
             return RedirectResponse(Links.of(request).job(job.id), 303)
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def compare(self, request: Request) -> Response:
         """The form; or, if it was sent, the page of the job that was begun."""
         check_role(request, UserRole.ANALYST)
         fields: dict[str, str] = {}
-        fault: DivergraphError | HTTPException | None = None
+        fault: _Fault | None = None
         if request.method == "POST":
             try:
                 await self._receive(request, fields)
-            except (InputError, HTTPException) as error:
+            except (InputError, HTTPException, OSError) as error:
                 fault = error
 
         def work(_cancellation: Cancellation) -> Response:
@@ -104,7 +106,7 @@ class JobPages:
             if request.method == "POST" and wrong is None:
                 try:
                     return self._begun(request, fields)
-                except (DivergraphError, HTTPException) as error:
+                except (DivergraphError, HTTPException, OSError) as error:
                     wrong = error
             problem, status = _told(wrong)
             values = {
@@ -119,7 +121,7 @@ class JobPages:
             }
             return self._pages.page(request, "compare.html", values, status)
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     async def _receive(self, request: Request, fields: dict[str, str]) -> None:
         """Put the form's fields into *fields*; files that come with it become uploads."""
@@ -154,10 +156,13 @@ class JobPages:
         }
 
 
-def _told(fault: DivergraphError | HTTPException | None) -> tuple[str, int]:
+def _told(fault: _Fault | None) -> tuple[str, int]:
     """What is said of a form that cannot be used, and the status of its page."""
     if fault is None:
         return "", 200
     if isinstance(fault, HTTPException):
         return fault.detail, fault.status_code
+    if isinstance(fault, OSError):
+        problem = problem_of(fault)
+        return f"{problem.title}: {problem.detail}", problem.status
     return f"{fault.where}: {fault.what}".removeprefix(": "), 400

@@ -25,6 +25,9 @@ class FilledForm:
     """Takes the fields as they come. Files are of *owner* and may come for the fields *asked*;
     what else was filled in goes to *texts*, *most_text* bytes at the most. *check* is told the seal
     of the form, before any file is taken.
+
+    Once a file is refused, others are read past, so that what was typed in behind it stays; not
+    more of them than a user may send.
     """
 
     def __init__(
@@ -44,14 +47,15 @@ class FilledForm:
         self._file: NewUpload | None = None
         self._waiting, self._text_left, self._fields = bytearray(), most_text, 0
         self._is_sealed = False
+        self._refused: Exception | None = None
+        self._is_skipped, self._skipped_left = False, quarantine.most_bytes
 
     async def take(self, event: PartEvent) -> None:
         """Take the next of what comes.
 
         Raises:
             HTTPException: the form is none of ours, or more than may be.
-            InputError: a file cannot be called so.
-            OSError: the disk is full.
+            InputError: it has too many fields.
         """
         if isinstance(event, PartBegin):
             await self._begin(event)
@@ -64,12 +68,15 @@ class FilledForm:
         """Keep the files; each stands as the path of its upload in the field it was for.
 
         Raises:
-            HTTPException: the form is none of ours.
-            InputError: an archive is damaged, leads out of its folder or is a bomb.
+            HTTPException: the form is none of ours, or a file is more than may be.
+            InputError: a file cannot be called so; an archive is damaged, leads out of its folder
+                or is a bomb.
             OSError: the disk is full.
         """
         if not self._is_sealed:
             self._check("")
+        if self._refused is not None:
+            raise self._refused
         done: dict[str, Upload] = {}
         try:
             for field, new in self._files.items():
@@ -86,24 +93,46 @@ class FilledForm:
         """Leave nothing of the files that came."""
         for new in self._files.values():
             new.abandon()
+        self._files.clear()
 
     async def _begin(self, part: PartBegin) -> None:
         self._fields += 1
         if self._fields > FIELDS:
             raise InputError(f"a form of ours has no {FIELDS} fields")
-        self._field, self._file = part.field, None
+        self._field, self._file, self._is_skipped = part.field, None, False
         if not part.file:  # text, or no file was chosen
             return
-        option = part.field.removesuffix(FILE)
         if not self._is_sealed:
             self._check("")
-        if option == part.field or option not in self._asked or option in self._files:
-            raise InputError("no file is asked for there", where=part.field)
-        begin = partial(self._quarantine.begin, self._owner, part.file, None)
+        if self._refused is not None:
+            self._is_skipped = True
+            return
+        try:
+            self._file = await self._begun(part.field, part.file)
+        except (InputError, HTTPException, OSError) as error:
+            await self._refuse(error)
+
+    async def _begun(self, field: str, name: str) -> NewUpload:
+        option = field.removesuffix(FILE)
+        if option == field or option not in self._asked or option in self._files:
+            raise InputError("no file is asked for there", where=field)
         with _said_of(option):
-            self._file = self._files[option] = await to_thread.run_sync(begin)
+            begin = partial(self._quarantine.begin, self._owner, name, None)
+            self._files[option] = await to_thread.run_sync(begin)
+        return self._files[option]
+
+    async def _refuse(self, error: Exception) -> None:
+        """Take no more files, and leave nothing of those that came."""
+        self._refused, self._file, self._is_skipped = error, None, True
+        self._waiting.clear()
+        await to_thread.run_sync(self.abandon)
 
     async def _add(self, piece: bytes) -> None:
+        if self._refused is not None and self._is_skipped:
+            self._skipped_left -= len(piece)
+            if self._skipped_left < 0:
+                raise self._refused
+            return
         self._waiting += piece
         if self._file is None:
             self._text_left -= len(piece)
@@ -116,6 +145,8 @@ class FilledForm:
         if self._file is not None:
             await self._write(self._file)
             return
+        if self._is_skipped:
+            return
         text = self._waiting.decode("utf-8", "replace")
         self._waiting.clear()
         if self._field == FIELD:
@@ -125,8 +156,11 @@ class FilledForm:
             self._texts[self._field] = text
 
     async def _write(self, file: NewUpload) -> None:
-        with _said_of(self._field.removesuffix(FILE)):
-            await to_thread.run_sync(file.write, bytes(self._waiting))
+        try:
+            with _said_of(self._field.removesuffix(FILE)):
+                await to_thread.run_sync(file.write, bytes(self._waiting))
+        except (InputError, HTTPException, OSError) as error:
+            await self._refuse(error)
         self._waiting.clear()
 
 

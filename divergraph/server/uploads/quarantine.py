@@ -65,6 +65,11 @@ class Quarantine:
         self._lock = threading.Lock()
         self._coming: Counter[str] = Counter()
 
+    @property
+    def most_bytes(self) -> int:
+        """So many may all files of one user have."""
+        return self._limits.bytes_of_one
+
     def begin(self, owner: str, name: str, size: int | None) -> NewUpload:
         """Begin to take a file called *name*, of *size* bytes if that was said.
 

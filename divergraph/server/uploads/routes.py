@@ -53,7 +53,7 @@ class UploadRoutes:
         async with _whole_or_not(new):
             await self._receive(request, new)
             finish = partial(new.finish, given["unpack"] == "true")
-            upload: Upload = await self._answering.pool.answer(request, finish)
+            upload: Upload = await self._answering.beside.answer(request, finish)
         return document(_shape(upload), {"Location": f"/v1/uploads/{upload.id}"}, 201)
 
     async def form(
@@ -81,7 +81,7 @@ class UploadRoutes:
                 for event in reader.events(part):
                     await filled.take(event)
             reader.finish()
-            await self._answering.pool.answer(request, filled.finish)
+            await self._answering.beside.answer(request, filled.finish)
 
     async def all(self, request: Request) -> Response:
         """One's own uploads; of an admin all."""
@@ -91,7 +91,7 @@ class UploadRoutes:
         def work(_cancellation: Cancellation) -> Response:
             return document({"uploads": [_shape(each) for each in self.of_user(user)]})
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     def of_user(self, user: User) -> list[Upload]:
         """The uploads of *user*; of an admin all."""
@@ -115,7 +115,7 @@ class UploadRoutes:
             self._quarantine.remove(upload)
             return document({"deleted": upload.id})
 
-        return await self._answering.pool.answer(request, work)
+        return await self._answering.beside.answer(request, work)
 
     def tidy(self) -> None:
         """Forget what is past its time, and what a server that was killed left."""

@@ -101,6 +101,35 @@ def test_all_files_are_taken_or_none(own: httpx.Client, changed, code: int, said
     assert uploads(own) == {}
 
 
+def in_order(client: httpx.Client, *parts: tuple[str, str | None, bytes]) -> httpx.Response:
+    """The form with its fields as a browser sends them: text and files in the page's order."""
+    seal = ("seal", None, seal_of(client.get("/compare")).encode())
+    named = [(field, (file, data)) for field, file, data in (seal, *parts)]
+    return client.post("/compare", files=named)
+
+
+@pytest.mark.parametrize("refused", [("a", b"x" * 100_001), (".a", b"x" * 9_000)])
+def test_what_is_typed_in_behind_a_file_that_is_refused_stays(own: httpx.Client, refused) -> None:
+    page = in_order(
+        own,
+        ("golden-file", *refused),
+        ("golden-dump", None, b"data:typed"),
+        ("device-dump-file", "b", b"y" * 90_000),
+        ("name", None, b"my run"),
+    )
+    assert page.status_code in (400, 413)
+    assert 'value="data:typed"' in page.text
+    assert 'value="my run"' in page.text
+    assert "golden: " in page.text
+    assert uploads(own) == {}
+
+
+def test_no_more_is_read_past_than_may_be_sent(own: httpx.Client) -> None:
+    large = [(f"{each}-file", "a", b"x" * 100_001) for each in OTHERS]
+    page = in_order(own, *large, ("name", None, b"my run"))
+    assert (page.status_code, "my run" in page.text) == (413, False)
+
+
 def test_pages_of_others_send_nothing(own: httpx.Client) -> None:
     file = {"golden-file": ("a", b"x")}
     for seal in ({}, {"seal": "0" * 64}):
