@@ -173,10 +173,14 @@ def abandoned_drafts(root: Path) -> list[Path]:
 
 def remove_draft(path: Path) -> None:
     """Delete a draft that is nobody's any more."""
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
+    if not path.is_dir():
         path.unlink(missing_ok=True)
+        return
+    # The engine's process outlives a killed writer for a moment; it finds no folder to write to
+    # once that has another name.
+    with suppress(OSError):
+        path = path.rename(draft_path(path.parent))
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _is_abandoned(path: Path) -> bool:

@@ -99,6 +99,9 @@ def strangers_store(tmp_path_factory) -> Path:
         opened.save_run(hostile_throughout(sample_run("full")))
         opened.save_run(hostile_throughout(analysed_run("layers")))
         opened.save_graph(hostile_throughout(sample_run("full")).device, "graph")
+    # each list has something to say, whichever tests ran before
+    assert run(["note", "add", "full", CONV, f"known{ACTS}", "--store", str(store)]) == 0
+    assert run(["baseline", "set", "full", "--store", str(store)]) == 0
     return store
 
 

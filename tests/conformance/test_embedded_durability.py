@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from full_run import sample_run
 
 from graphstore.contract import QueryParameters
 from graphstore.embedded import EmbeddedStore
+from graphstore.embedded.disk import remove_draft
 from graphstore.embedded.folders import StoreFolder
 from graphstore.errors import DivergraphError, InputError, NameTakenError, StoreError
 from graphstore.open_store import open_store
@@ -72,6 +74,26 @@ def test_a_killed_writer_leaves_whole_runs(tmp_path: Path, sample_run, after: fl
         store.save_run(sample_run("after"))
     left = {path.name for path in root.iterdir()}
     assert left == {"store.json", "runs", "graphs"}, "what the dead process left is gone"
+
+
+def test_what_a_dead_process_left_goes_though_its_engine_still_writes(tmp_path: Path) -> None:
+    for number in range(200):
+        draft = tmp_path / f".writing-host-1-{number}"
+        draft.mkdir()
+        started = threading.Event()
+
+        def write(draft: Path = draft, started: threading.Event = started) -> None:
+            started.set()
+            with suppress(FileNotFoundError):
+                for file in range(30):
+                    (draft / str(file)).touch()
+
+        engine = threading.Thread(target=write)
+        engine.start()
+        started.wait()
+        remove_draft(draft)
+        engine.join()
+        assert list(tmp_path.iterdir()) == []
 
 
 DIE_AT_THE_FIRST_RENAME = """

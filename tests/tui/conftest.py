@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -100,6 +101,12 @@ def several_store(tmp_path_factory: pytest.TempPathFactory) -> str:
 def whole_store(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A store with a run whose models and dumps are there, and the same run with them gone."""
     return kept_whole(tmp_path_factory.mktemp("parts"))
+
+
+@pytest.fixture
+def whole_store_to_change(whole_store: str, tmp_path: Path) -> str:
+    """The same store, for one test alone: it may keep something with a run."""
+    return str(shutil.copytree(whole_store, tmp_path / "store"))
 
 
 @pytest.fixture(scope="session")

@@ -94,13 +94,15 @@ async def test_jobs_stay_in_view_while_the_server_is_gone(settings, tmp_path, se
 
 
 async def test_a_part_is_written_by_the_server_and_brought_here(
-    whole_store, tmp_path, settle, monkeypatch
+    whole_store_to_change, tmp_path, settle, monkeypatch
 ):
     def opened_apart(_parts, _progress):
         raise InputError("the files are on the server's machine")
 
     monkeypatch.setattr(ModelParts, "opened_apart", opened_apart)
-    settings = ServerSettings(whole_store, tokens=tmp_path / "none", state=tmp_path / "state")
+    settings = ServerSettings(
+        whole_store_to_change, tokens=tmp_path / "none", state=tmp_path / "state"
+    )
     with served(settings) as client:
         app = jobs_app(str(client.base_url), tmp_path, start="whole")
         async with PartBrowser(app, settle, SIZE) as b:

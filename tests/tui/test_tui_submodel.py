@@ -40,10 +40,12 @@ def browse(make_app, settle):
 
 
 @pytest.fixture
-def browse_with_jobs(settle, tmp_path, monkeypatch, whole_store):
+def browse_with_jobs(settle, tmp_path, monkeypatch, whole_store_to_change):
     """The same on the run ``whole``, with jobs as real processes; they end with the test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    yield lambda: PartBrowser(jobs_app(whole_store, tmp_path, start="whole"), settle, SIZE)
+    yield lambda: PartBrowser(
+        jobs_app(whole_store_to_change, tmp_path, start="whole"), settle, SIZE
+    )
     for job in shelf_of(tmp_path).jobs():
         shelf_of(tmp_path).stop(job, grace=1)
 
@@ -142,7 +144,7 @@ async def test_a_folder_that_cannot_be_written_is_a_sentence(browse_with_jobs, t
         assert isinstance(b.app.screen, SubmodelScreen)
 
 
-async def test_the_minimal_failing_part_and_what_was_tried(browse_with_jobs, whole_store):
+async def test_the_minimal_failing_part_and_what_was_tried(browse_with_jobs, whole_store_to_change):
     async with browse_with_jobs() as b:
         await b.press("5", "t")
         await until(b, lambda: "A searches first" in said(b.app))
@@ -161,7 +163,7 @@ async def test_the_minimal_failing_part_and_what_was_tried(browse_with_jobs, who
     async with browse_with_jobs() as b:
         await b.press("5", "t")
         assert isinstance(b.app.screen, TextOverlay), "it is kept with the run"
-    with open_store(whole_store) as store:
+    with open_store(whole_store_to_change) as store:
         kept = json.loads(store.run("whole").analysis.minimized)
     assert kept["ops"] == ["mul1"]
     assert kept["probes"]
