@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext, suppress
 from io import StringIO
+from itertools import islice
 
 import click
 
 from divergraph.jobs.background.own_process import own_progress
 from divergraph.text.loudness import Loudness, loudness
 from divergraph.text.printable import printable, printable_json
+
+_PARTS = 4096
 
 
 def say(line: str = "", *, bold: bool = False) -> None:
@@ -87,8 +90,17 @@ def say_cells(cells: Iterable[str]) -> None:
 
 def say_json(text: str) -> None:
     """Print one JSON document: all of its data, as escapes what a terminal would obey."""
+    say_json_parts((text,))
+
+
+def say_json_parts(parts: Iterable[str]) -> None:
+    """Print one JSON document, a few thousand *parts* at once while others are not made yet."""
     utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
-    click.echo(printable_json(text, ascii_only=not utf8))  # JSON in any other encoding is none
+    ahead = iter(parts)
+    while made := "".join(islice(ahead, _PARTS)):
+        # JSON in any other encoding is none
+        click.echo(printable_json(made, ascii_only=not utf8), nl=False)
+    click.echo()
 
 
 def say_usage(error: click.ClickException) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import islice
 
 from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
 from divergraph.ask.memory.baselines import standing_text
@@ -35,6 +36,7 @@ from graphstore.model import (
 from graphstore.op_row import OpRow
 
 _SHOWN = 5
+_AT_ONCE = 4096
 _TYPE = 20  # longer types move the names of their own rows only
 
 
@@ -106,15 +108,19 @@ def show_origins(origins: Iterable[Origin], sentences: Mapping[str, str]) -> Non
             say(f"       golden {names}")
 
 
-def show_rows(rows: Iterable[OpRow]) -> None:
+def show_rows(rows: Collection[OpRow]) -> None:
     """The op table; names come last, so that long ones move nothing."""
-    items = list(rows)
-    columns = _Columns(items)
-    for row in items:
-        say(f"{_mark(row)} {row.topo:5}  {columns.text(row)}  {row.id}")
-        for note in row.notes:
-            say(f"        note on {note.about}: {note_text(note)}")
-    say(counted(len(items), "op"))
+    columns = _Columns(rows)
+    ahead = iter(rows)
+    while some := list(islice(ahead, _AT_ONCE)):
+        say_each(line for row in some for line in _row_lines(row, columns))
+    say(counted(len(rows), "op"))
+
+
+def _row_lines(row: OpRow, columns: _Columns) -> Iterable[str]:
+    yield f"{_mark(row)} {row.topo:5}  {columns.text(row)}  {row.id}"
+    for note in row.notes:
+        yield f"        note on {note.about}: {note_text(note)}"
 
 
 def show_steps(steps: Sequence[TraceStep]) -> None:
@@ -130,11 +136,12 @@ class _Columns:
     """The columns before an op's name, as wide as the rows need."""
 
     def __init__(self, rows: Iterable[OpRow]) -> None:
-        items = list(rows)
-        self._tail = max([len(_tail(row)) for row in items], default=0)
-        self._shape = max([len(shape_text(row.shape)) for row in items], default=0)
-        self._dtype = max([len(row.dtype) for row in items], default=0)
-        self._type = max([len(row.type) for row in items if len(row.type) <= _TYPE], default=0)
+        self._tail = self._shape = self._dtype = self._type = 0
+        for row in rows:
+            self._tail = max(self._tail, len(_tail(row)))
+            self._shape = max(self._shape, len(shape_text(row.shape)))
+            self._dtype = max(self._dtype, len(row.dtype))
+            self._type = max(self._type, len(row.type) if len(row.type) <= _TYPE else 0)
 
     def tail(self, row: OpRow) -> str:
         """Metrics, or why there are none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,13 +10,19 @@ import numpy as np
 from divergraph.ask import ops_between
 from divergraph.ask.facts import OpPage, find_run, op_numbers
 from divergraph.ask.memory.baselines import standings
-from divergraph.ask.memory.notes import with_notes
+from divergraph.ask.memory.notes import noting, with_notes
 from divergraph.ask.op_order import Order
 from divergraph.present.json.memory import noted_row_json, standing_json
-from divergraph.present.json.shapes import Json, graph_info_json, run_summary_json
+from divergraph.present.json.shapes import (
+    Json,
+    graph_info_json,
+    json_text,
+    listing_parts,
+    run_summary_json,
+)
 from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
-from graphstore.columns.op_columns import OpColumns
+from graphstore.columns.op_columns import OpColumns, OpSelection
 from graphstore.contract import GraphInfo, GraphStore
 from graphstore.filter import parse_filter
 from graphstore.gc_paused import gc_paused
@@ -57,6 +63,24 @@ class EntriesQuestion(Question[Entries]):
         }
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class NotedOps(Collection[OpRow]):
+    """Rows of ops with their notes, made anew whenever they are gone through: of a million a few
+    thousand are held."""
+
+    rows: OpSelection
+    noted: Callable[[OpRow], OpRow]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[OpRow]:
+        return map(self.noted, self.rows)
+
+    def __contains__(self, row: object) -> bool:
+        return any(each == row for each in self)
+
+
 @dataclass(frozen=True, slots=True)
 class OpsQuestion(Question[Sequence[OpRow]]):
     """Which ops has a run or graph, and how do they fare?
@@ -79,7 +103,8 @@ class OpsQuestion(Question[Sequence[OpRow]]):
             FilterError: the filter cannot be understood.
         """
         columns, numbers = self.numbers(store)
-        return self.rows(store, columns, numbers)
+        with gc_paused():
+            return list(self.listed(store, columns, numbers))
 
     def numbers(self, store: GraphStore) -> tuple[OpColumns, Sequence[int]]:
         """The same ops as numbers in columns, for who has some of their rows already.
@@ -93,17 +118,24 @@ class OpsQuestion(Question[Sequence[OpRow]]):
         columns, numbers = op_numbers(store, self.run, self.side, wanted, page)
         return columns, numbers.tolist()
 
-    def rows(
-        self, store: GraphStore, columns: OpColumns, numbers: Sequence[int]
-    ) -> Sequence[OpRow]:
-        """The ops of these numbers, with what was written of them."""
-        with gc_paused():
-            rows = columns.rows(np.array(numbers, dtype=np.int32))
-        return with_notes(store, find_run(store, self.run), rows)
+    def listed(self, store: GraphStore, columns: OpColumns, numbers: Sequence[int]) -> NotedOps:
+        """The ops of these numbers, with what was written of them; no store need be open when
+        their rows are made."""
+        selection = OpSelection(columns, np.array(numbers, dtype=np.int32))
+        return NotedOps(selection, noting(store, find_run(store, self.run)))
 
     def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
         """What ``ops`` prints."""
         return {"run": self.run, "ops": [noted_row_json(row) for row in answer]}
+
+    def json_parts(self, answer: Iterable[OpRow]) -> Iterator[str]:
+        """The text of :meth:`json`, part by part."""
+        return listing_parts({"run": self.run}, "ops", map(listed_text, answer))
+
+
+def listed_text(row: OpRow) -> str:
+    """One op as it stands in what ``ops`` prints."""
+    return json_text(noted_row_json(row), 4)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from itertools import chain
+from typing import IO, Any, TypeAlias
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.present.json.memory import noted_row_json
-from divergraph.present.json.shapes import Json, json_text, listing_text
-from divergraph.questions.listings import OpsQuestion
+from divergraph.present.json.shapes import Json, json_text, listing_parts
+from divergraph.questions.listings import OpsQuestion, listed_text
 from divergraph.questions.question import Question, question_of
 from divergraph.questions.tensors import OfTensor
 from divergraph.server.asking import AskingPool
 from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
 from divergraph.server.kept.opened_runs import OpenedRuns
+from divergraph.server.kept.written_files import WrittenFile
 from divergraph.server.parameters import values_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute
@@ -31,6 +32,8 @@ from graphstore.errors import UnknownNameError
 from graphstore.schema import codec
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+_LONG = 20_000
+"""Ops: lists of more are written to a file and sent from there, and none of their texts is kept."""
 
 
 def check_role(request: Request, needed: UserRole) -> None:
@@ -143,7 +146,11 @@ class Answering:
         place = f"{request.url.path} {tag}"
         answer = self._kept.get(place) if keep else None
         if answer is None:
-            answer = self._encoded(request, question, stamp, cancellation)
+            made = self._encoded(request, question, stamp, cancellation)
+            if isinstance(made, WrittenFile):
+                made.headers["ETag"] = tag
+                return made
+            answer = made
             if keep:
                 self._kept.keep(place, answer)
         if answer.link:
@@ -152,7 +159,7 @@ class Answering:
 
     def _encoded(
         self, request: Request, question: Question[Any], stamp: str, cancellation: Cancellation
-    ) -> EncodedAnswer:
+    ) -> EncodedAnswer | WrittenFile:
         if isinstance(question, OpsQuestion):
             return self._page(request, question, stamp)
         if isinstance(question, OfTensor):
@@ -160,20 +167,30 @@ class Answering:
             return EncodedAnswer(encoded(question.json(question.of(self.tensors.values(*place)))))
         return EncodedAnswer(encoded(question.json(question.ask(self.store, cancellation))))
 
-    def _page(self, request: Request, question: OpsQuestion, stamp: str) -> EncodedAnswer:
-        """A page of ops, made of the texts of single ones."""
+    def _page(
+        self, request: Request, question: OpsQuestion, stamp: str
+    ) -> EncodedAnswer | WrittenFile:
+        """A page of ops, made of the texts of single ones; a long list, op by op."""
         owner = _tag(question.side, stamp)
         columns, numbers = question.numbers(self.store)
-
-        def made(missing: list[int]) -> list[str]:
-            rows = question.rows(self.store, columns, missing)
-            return [json_text(noted_row_json(row), 4) for row in rows]
-
-        texts, link = self._ops.texts(owner, numbers, made), ""
+        link = ""
         if len(numbers) == question.limit:
             following = request.url.include_query_params(after=columns.ids[numbers[-1]])
             link = f'<{following.path}?{following.query}>; rel="next"'
-        text = listing_text({"run": question.run}, "ops", texts)
+        if len(numbers) > _LONG:
+            listed = question.listed(self.store, columns, numbers)
+
+            def write(file: IO[bytes]) -> None:
+                parts = chain(question.json_parts(listed), "\n")
+                file.writelines(printable_json(part, ascii_only=False).encode() for part in parts)
+
+            return WrittenFile(write, {"Link": link} if link else {}, "application/json")
+
+        def made(missing: list[int]) -> list[str]:
+            return list(map(listed_text, question.listed(self.store, columns, missing)))
+
+        texts = self._ops.texts(owner, numbers, made)
+        text = "".join(listing_parts({"run": question.run}, "ops", texts))
         return EncodedAnswer(f"{printable_json(text, ascii_only=False)}\n".encode(), link)
 
     def tag(self, question: object, target: str) -> str:

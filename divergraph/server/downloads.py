@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
 from divergraph.api.answers import TensorValues
 from divergraph.files.npy_file import write_npy_to
@@ -24,14 +22,11 @@ from divergraph.present.destination import ReportKind, write_report
 from divergraph.present.export_file import export
 from divergraph.present.run_report import stored_report
 from divergraph.server.answering import Answering, check_role
+from divergraph.server.kept.written_files import WrittenFile
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.model import Side
-
-_IN_MEMORY = 1 << 20
-"""Larger files are written to the disk before they are sent."""
-_BLOCK = 1 << 16
 
 REPORT_TYPES = {
     ReportKind.CSV: "text/csv",
@@ -189,37 +184,11 @@ class DownloadRoutes:
         headers = {"ETag": self._answering.tag(about, run)}
         if asked.get("if-none-match") == headers["ETag"]:
             return Response(status_code=304, headers=headers)
-        file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - closed when it is sent
-        try:
-            write(file)
-            headers["Content-Length"] = str(file.tell())
-            file.seek(0)
-        except BaseException:
-            file.close()
-            raise
         # never shown as a page of ours, whatever names it holds
         headers["Content-Disposition"] = f'attachment; filename="{named}"'
-        return _SentFile(file, headers, media_type)
+        return WrittenFile(write, headers, media_type)
 
 
 def _wanted(kind: type, commands: tuple[str, ...], request: Request) -> Any:
     known = {"run": str(request.path_params["run"])}
     return kind(**values_of(kind, commands, request.query_params.multi_items(), known))
-
-
-class _SentFile(StreamingResponse):
-    """An open file, closed when it is sent or the client has gone."""
-
-    def __init__(self, file: Any, headers: dict[str, str], media_type: str) -> None:
-        super().__init__(self._blocks(), headers=headers, media_type=media_type)
-        self._file = file
-
-    async def _blocks(self) -> AsyncIterator[bytes]:
-        while block := await to_thread.run_sync(self._file.read, _BLOCK):
-            yield block
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            self._file.close()

@@ -13,10 +13,14 @@ from divergraph.ask import UnmatchedOp
 from divergraph.ask.answers import UnmatchedOps
 from divergraph.cli.make.demo_command import _typed_command
 from divergraph.cli.metric_text import metric_text
+from divergraph.cli.say import say_json_parts
 from divergraph.cli.text import show_unmatched
 from divergraph.metrics.measure import measure
+from divergraph.present.json.shapes import json_text
+from divergraph.questions.listings import OpsQuestion
 from divergraph.text.words import NOT_KNOWN, STATE_MARKS
 from graphstore.model import Metric, Reason
+from graphstore.open_store import open_store
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 
@@ -89,3 +93,16 @@ def test_what_statistics_do_not_tell_is_no_nan():
     assert metric_text(metrics).startswith("cos      NaN  rel")
     unknown = replace(metrics, notes={Metric.COSINE_SIMILARITY: NOT_KNOWN})
     assert metric_text(unknown).startswith("cos        -  rel")
+
+
+def test_the_ops_are_printed_while_the_others_are_not_made_yet(two_runs, capsys):
+    question = OpsQuestion("first")
+    with open_store(two_runs) as store:
+        columns, numbers = question.numbers(store)
+        listed, rows = question.listed(store, columns, numbers), question.ask(store)
+    parts = question.json_parts(listed)
+    assert next(parts) == '{\n  "run": "first",\n  "ops": ['
+    say_json_parts(question.json_parts(listed))
+    assert capsys.readouterr().out == f"{json_text(question.json(rows))}\n"
+    say_json_parts(question.json_parts([]))
+    assert capsys.readouterr().out == f"{json_text(question.json([]))}\n"

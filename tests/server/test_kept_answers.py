@@ -11,6 +11,7 @@ from served import served
 
 from divergraph.ask.memory.notes import add_note
 from divergraph.questions.listings import OpsQuestion
+from divergraph.server import answering
 from divergraph.server.answering import encoded
 from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
 from divergraph.server.settings import ServerSettings
@@ -88,3 +89,18 @@ def test_an_op_is_made_once_while_there_is_room() -> None:
     assert made == [2, 1, 3, 1]
     assert ops.texts("run", [1], make) == ["op 1"], "asked for longest ago, it had to go"
     assert made == [2, 1, 3, 1, 1]
+
+
+def test_a_long_list_is_the_same_document(
+    store: GraphStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "/v1/runs/first/ops?limit=3"
+    with served(ServerSettings(store.url, tokens=tmp_path / "none")) as client:
+        monkeypatch.setattr(answering, "_LONG", 2)
+        from_file = client.get(url)
+        monkeypatch.undo()
+        short = client.get(url)
+        assert from_file.content == short.content
+        assert {**from_file.headers, "date": ""} == {**short.headers, "date": ""}
+        seen = client.get(url, headers={"If-None-Match": from_file.headers["etag"]})
+        assert seen.status_code == 304

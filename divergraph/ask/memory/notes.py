@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -82,10 +82,16 @@ def list_notes(store: GraphStore, run: str | None = None, op: str | None = None)
 
 def with_notes(store: GraphStore, run: Run | None, rows: Sequence[OpRow]) -> list[OpRow]:
     """*rows* of a run with the notes on their originals; of a graph as they are."""
+    return list(map(noting(store, run), rows))
+
+
+def noting(store: GraphStore, run: Run | None) -> Callable[[OpRow], OpRow]:
+    """What gives a row of *run* the notes on its originals, as they are now; the row of a graph has
+    none."""
     by_op: dict[str, list[Note]] = {}
     for note in store.notes(run.golden) if run is not None else ():
         by_op.setdefault(note.op, []).append(note)
-    return [replace(row, notes=_of(row, by_op)) for row in rows] if by_op else list(rows)
+    return lambda row: replace(row, notes=_of(row, by_op)) if by_op else row
 
 
 def notes_by_op(

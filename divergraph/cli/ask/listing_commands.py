@@ -12,11 +12,11 @@ from divergraph.cli.options import (
     opened_to_read,
     print_answer,
     print_json,
-    print_shown,
+    say_more,
     side_option,
 )
 from divergraph.cli.run_name import RUN
-from divergraph.cli.say import say_beside, say_note
+from divergraph.cli.say import say_beside, say_json_parts, say_note
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.jobs.stage_times import timed
 from graphstore.model import Side
@@ -90,9 +90,13 @@ def ops_command(
     question = OpsQuestion(run, where, Side(side), order, after)
     with opened_to_read(store) as opened_store, timed("asking the store"):
         columns, numbers = question.numbers(opened_store)
-        rows = question.rows(opened_store, columns, numbers[:limit])
-    more = len(numbers) - len(rows)
-    print_shown(question, rows, show_rows, as_json=as_json, more=more)
+        rows = question.listed(opened_store, columns, numbers[:limit])
+    with timed("writing the answer"):
+        if as_json:
+            say_json_parts(question.json_parts(rows))
+        else:
+            show_rows(rows)
+    say_more(len(numbers) - len(rows))
 
 
 @click.command("delete")

@@ -7,7 +7,7 @@ unknown fields are null.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -55,10 +55,15 @@ def json_text(shape: Mapping[str, Json], indent: int = 0) -> str:
     return _text(shape, "\n" + " " * indent)
 
 
-def listing_text(head: Mapping[str, Json], name: str, items: Sequence[str]) -> str:
-    """The document ``{**head, name: items}`` of *items* that are text already, indented by 4."""
-    listed = "[\n    " + ",\n    ".join(items) + "\n  ]" if items else "[]"
-    return f"{json_text(head)[:-2]},\n  {_quoted(name)}: {listed}\n}}"
+def listing_parts(head: Mapping[str, Json], name: str, items: Iterable[str]) -> Iterator[str]:
+    """The document ``{**head, name: items}`` of *items* that are text already, indented by 4, part
+    by part: of a million items none is held."""
+    yield f"{json_text(head)[:-2]},\n  {_quoted(name)}: ["
+    between, end = "", "]\n}"
+    for item in items:
+        yield f"{between}\n    {item}"
+        between, end = ",", "\n  ]\n}"
+    yield end
 
 
 def _text(value: Any, line: str) -> str:
