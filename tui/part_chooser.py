@@ -76,6 +76,7 @@ class Answer:
 
     ``inside`` and ``along`` are ops of the side of the marks: those of the part, and those that
     only make constants for it. Without ``dumps_known`` nobody looked whether data are there.
+    ``alone`` is a part of a graph that has no device's beside it.
     """
 
     marks: Marks
@@ -85,6 +86,7 @@ class Answer:
     along: frozenset[str] = frozenset()
     device_ops: int = 0
     dumps_known: bool = False
+    alone: bool = False
 
     @property
     def refused(self) -> tuple[Refusal, ...]:
@@ -97,6 +99,12 @@ class Answer:
         return self.selection is not None and bool(self.selection.chosen) and not self.refused
 
     @property
+    def lacks_a_dump(self) -> bool:
+        """True of a graph's part that only lacks what a dump tells, which an export makes."""
+        part = self.selection
+        return self.alone and part is not None and bool(part.chosen) and part.lacks_only_forms
+
+    @property
     def offer(self) -> Refusal | None:
         """The first refusal that knows what may be cut instead."""
         return next((one for one in self.refused if one.starts or one.ends), None)
@@ -106,8 +114,10 @@ class PartChooser:
     """Chooses parts of one run: by structure at once, with what the dumps hold once they
     are opened."""
 
-    def __init__(self, parts: ModelParts, run: str, rows: OpColumns) -> None:
-        self.run = run
+    alone = False
+    """Whether there is one graph, without a run of it."""
+
+    def __init__(self, parts: ModelParts, rows: OpColumns) -> None:
         self.structure_only = ""
         """Why the dumps could not be opened."""
         self.opened = False
@@ -147,15 +157,19 @@ class PartChooser:
         with self._lock:
             parts = self._parts
             try:
-                part = parts.select(marks.starts, marks.ends, marks.side)
+                part = parts.select(marks.starts, marks.ends, self._side_of(marks))
             except DivergraphError as error:
                 hint = f"; {error.hint}" if error.hint else ""
                 return Answer(marks, trouble=f"{error.what}{hint}")
             device = parts.device_ops(part.chosen)
         inside, along = frozenset(part.chosen), frozenset(part.constants)
-        if marks.side is Side.DEVICE:
+        if self._side_of(marks) is Side.DEVICE:
             inside, along = frozenset(device), frozenset()
-        return Answer(marks, part, "", inside, along, len(device), parts.is_open)
+        return Answer(marks, part, "", inside, along, len(device), parts.is_open, self.alone)
+
+    def _side_of(self, marks: Marks) -> Side:
+        """The side on which the ops of the marks are, for those who choose parts."""
+        return marks.side
 
     def accepted(self, answer: Answer) -> Marks:
         """The marks of the nearest part that may be cut; on the golden side where the
@@ -219,3 +233,26 @@ class PartChooser:
         if self._parts.is_open:
             return ""
         return "models and dumps cannot be opened" if self.opened else "still opening the dumps"
+
+
+class GraphPartChooser(PartChooser):
+    """Chooses parts of an imported graph. On screen its ops are those of the device; parts are cut
+    out of the golden model, which is the same graph here."""
+
+    alone = True
+
+    def open_sources(self, progress: Progress) -> None:
+        """There are none."""
+        self.structure_only, self.opened = "an imported graph has no dumps", True
+
+    def _side_of(self, marks: Marks) -> Side:
+        return Side.GOLDEN
+
+    def marked_on(self, side: Side, starts: Sequence[str], ends: Sequence[str]) -> Marks:
+        """Marks on ops of the graph."""
+        return Marks(Side.DEVICE, tuple(starts), tuple(ends))
+
+    @property
+    def why_no_files(self) -> str:
+        """A job looks for the files, and says what is missing."""
+        return ""

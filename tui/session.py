@@ -11,12 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphstore.errors import DivergraphError, StoreError
 from graphstore.model import Side
-from tui.address import ScreenAddress
+from tui.jumps import JumpList
 from tui.render.part_marks import MarkHistory
 from tui.tensors import OpenedTensors
 
@@ -34,39 +33,8 @@ if TYPE_CHECKING:
     from tui.tensors import TensorLook
 
 T = TypeVar("T")
-JUMPS_KEPT = 200
 DETAILS_KEPT = 256
 TRACES_KEPT = 16
-
-
-@dataclass
-class JumpList:
-    """The places visited, with a position; going somewhere new drops what lay ahead."""
-
-    places: list[ScreenAddress] = field(default_factory=list)
-    at: int = -1
-
-    def visit(self, place: ScreenAddress) -> None:
-        """Go to *place*; the same place twice in a row counts once."""
-        if self.at >= 0 and self.places[self.at] == place:
-            return
-        self.places = [*self.places[: self.at + 1], place][-JUMPS_KEPT:]
-        self.at = len(self.places) - 1
-
-    def update(self, place: ScreenAddress) -> None:
-        """Update the present place (cursor, filter, order). A late update from a view already left
-        is ignored."""
-        if self.at >= 0:
-            here = self.places[self.at]
-            if (here.target, here.view) == (place.target, place.view):
-                self.places[self.at] = place
-
-    def step(self, direction: int) -> ScreenAddress | None:
-        """The place before (-1) or after (1), or None at the end of the list."""
-        if not 0 <= self.at + direction < len(self.places):
-            return None
-        self.at += direction
-        return self.places[self.at]
 
 
 class Session:
@@ -232,15 +200,17 @@ class Session:
             return self._traces[place]
 
     def chooser(self) -> PartChooser:
-        """What chooses parts of the run; that of the last run only is kept."""
+        """What chooses parts of the run or graph; that of the last one only is kept."""
         from divergraph.api.runs.model_parts import ModelParts
-        from tui.part_chooser import PartChooser
+        from tui.part_chooser import GraphPartChooser, PartChooser
 
         with self._lock:
             if self.target not in self._choosers:
-                parts = ModelParts.stored(self.asked, self.target)
+                alone = self.kind == "graph"
+                find = ModelParts.of_graph if alone else ModelParts.stored
+                parts = find(self.asked, self.target)
                 parts.prepare()
-                chooser = PartChooser(parts, self.target, self.rows())
+                chooser = (GraphPartChooser if alone else PartChooser)(parts, self.rows())
                 self._choosers = {self.target: chooser}
                 self._settle()
             return self._choosers[self.target]
@@ -322,7 +292,9 @@ class Session:
 
     def search(self) -> dict[str, Any]:
         """What the last search for the run's minimal failing parts found, as ``minimize --json``
-        prints it; empty if there was none."""
+        prints it; empty if there was none, and of a graph, with which none is kept."""
+        if self.kind == "graph":
+            return {}
         with self._lock:
             kept = self._open().run(self.target).analysis.minimized
         return json.loads(kept) if kept else {}

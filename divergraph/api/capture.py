@@ -14,8 +14,14 @@ from divergraph.golden_capture import capture as captured
 from divergraph.golden_capture import coverage as covered
 from divergraph.golden_capture.capture_model import CaptureResult
 from divergraph.golden_capture.device_inputs import DeviceRun
+from divergraph.golden_capture.feeds import seed_of
 from graphstore.errors import InputError
 from importers.registry import read_graph
+
+
+def is_seed(text: str) -> bool:
+    """Whether *text*, in place of an input's file, has its values made up."""
+    return seed_of(Path(text)) is not None
 
 
 def capture(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.api.runs.model_parts import Submodel
+from divergraph.api.runs.model_parts import ModelParts, Submodel, asking, is_graph
 from divergraph.present.json.part import part_json
 from divergraph.present.json.shapes import Json
 from divergraph.questions.question import Question
@@ -18,7 +18,8 @@ from graphstore.errors import NotDoneError
 
 @dataclass(frozen=True, slots=True)
 class SubmodelQuestion(Question[Submodel]):
-    """Which part of the golden model lies between these ops? Reads the models; writes nothing."""
+    """Which part of the golden model, or of an imported graph, lies between these ops? Reads the
+    models of a run; writes nothing."""
 
     run: str
     starts: tuple[str, ...]
@@ -34,7 +35,11 @@ class SubmodelQuestion(Question[Submodel]):
         Raises:
             InputError: files are gone, or the form is not that of the model.
         """
-        return ComparedRun(self.run, store=store).submodel(
+        if is_graph(store, self.run):
+            cut = ModelParts.of_graph(asking(store), self.run).cut
+        else:
+            cut = ComparedRun(self.run, store=store).submodel
+        return cut(
             self.starts,
             self.ends,
             form=self.form,

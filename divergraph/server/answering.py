@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping
 from itertools import chain
+from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 from starlette.exceptions import HTTPException
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.api.runs.compared_run import ComparedRun
+from divergraph.api.runs.model_parts import is_graph
 from divergraph.present.json.shapes import Json, json_text, listing_parts
 from divergraph.questions.listings import OpsQuestion, listed_text
 from divergraph.questions.question import Question, question_of
@@ -101,13 +103,19 @@ class Answering:
         return answer
 
     def check_files(self, run: str) -> None:
-        """Return if the files of *run* may be read.
+        """Return if the files of *run*, or of an imported graph, may be read.
 
         Raises:
             HTTPException: one lies in none of the roots.
             InputError: one is not there any more.
         """
-        self._roots.check(ComparedRun(run, store=self.store).files.values())
+        try:
+            files = [*ComparedRun(run, store=self.store).files.values()]
+        except UnknownNameError:
+            if not is_graph(self.store, run):
+                raise
+            files = [Path(self.store.graph_columns(run).header.source)]
+        self._roots.check(files)
 
     async def answer(
         self,

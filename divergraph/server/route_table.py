@@ -80,6 +80,7 @@ QUESTIONS = (
     _route("/graphs/{run}/ops", OpsQuestion, "ops", "OpsAnswer"),
     _route("/graphs/{run}/op", OpQuestion, "lineage ops", "OpAnswer"),
     _route("/graphs/{run}/lineage", LineageQuestion, "lineage", "LineageAnswer"),
+    _route("/graphs/{run}/submodel", SubmodelQuestion, "submodel", "PartAnswer"),
     _route("/graphs/{run}/between", BetweenQuestion, "between", "BetweenAnswer"),
     _route("/changes", ChangesQuestion, "compare-runs", "ChangesAnswer"),
     _route("/recurring", RecurringQuestion, "origins", "RecurringOrigins"),

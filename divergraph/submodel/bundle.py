@@ -32,6 +32,7 @@ from divergraph.submodel.export.contract import (
 )
 from divergraph.submodel.export.ge_export import write_ge_part
 from divergraph.submodel.export.onnx_types import codes_of, half_tolerance, halves_inside
+from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from divergraph.version import __version__
@@ -95,12 +96,12 @@ def write_bundle(parts: RunParts, part: Selection, request: BundleRequest) -> Bu
     return Bundle(folder.target, files, manifest)
 
 
-def graph_of(parts: RunParts, wanted: PartFormat) -> ModelGraph:
+def graph_of(parts: LinkedGraphs, wanted: PartFormat) -> ModelGraph:
     """The graph a part of this form is cut out of."""
     return parts.device if is_of_device(parts, wanted) else parts.golden
 
 
-def is_of_device(parts: RunParts, wanted: PartFormat) -> bool:
+def is_of_device(parts: LinkedGraphs, wanted: PartFormat) -> bool:
     """Whether parts of this form are of the device's graph: GE's text is."""
     return wanted is PartFormat.GE and parts.golden.framework is not Framework.ASCEND
 

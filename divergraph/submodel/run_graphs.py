@@ -12,7 +12,7 @@ from divergraph.submodel.selection import Selection, SelectionRequest
 from graphstore.columns.coded import Int
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import LineageLink, ModelGraph, Side
+from graphstore.model import GraphKind, LineageLink, ModelGraph, Side
 
 
 class LinkedGraphs:
@@ -120,6 +120,11 @@ class LinkedGraphs:
         found = {op for one in golden for op in self.stands_for.get(one, ())}
         number = self.device_selector.arrays.number
         return tuple(sorted(found & number.keys(), key=number.__getitem__))
+
+
+def no_device(golden: ModelGraph) -> ModelGraph:
+    """What stands for the device's graph where *golden* was compared with none."""
+    return ModelGraph("", GraphKind.DEVICE, golden.framework, golden.format, ())
 
 
 def _joined(links: Sequence[LineageLink], *, device_first: bool) -> dict[str, tuple[str, ...]]:

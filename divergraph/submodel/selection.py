@@ -104,6 +104,11 @@ class Selection:
         """All ops of the part."""
         return (*self.constants, *self.chosen)
 
+    @property
+    def lacks_only_forms(self) -> bool:
+        """Whether it is refused, if at all, for shapes and types alone, which a dump tells."""
+        return all(each.rule is RefusalRule.NO_FORM for each in self.refused)
+
 
 @dataclass(frozen=True, slots=True)
 class TensorFacts:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from divergraph.submodel.part_graph import PartGraph, StoredPartGraph, WholeGraph, is_plain
-from divergraph.submodel.run_graphs import LinkedGraphs
+from divergraph.submodel.run_graphs import LinkedGraphs, no_device
 from divergraph.submodel.select import Selector
 from graphstore.columns.link_columns import LinkColumns
 from graphstore.contract import GraphStore
@@ -26,6 +26,15 @@ class AskStore(Protocol):
 
     def __call__(self, question: Callable[[GraphStore], T], /) -> T:
         """The answer."""
+
+
+def asking(store: GraphStore) -> AskStore:
+    """Asks a store that no other thread asks."""
+
+    def ask(question: Callable[[GraphStore], T]) -> T:
+        return question(store)
+
+    return ask
 
 
 class StoredGraphs(LinkedGraphs):
@@ -110,6 +119,22 @@ class StoredGraphs(LinkedGraphs):
     def _last_of(self, op: str) -> int:
         number = self._device.arrays.number
         return next((number[one] for one in self.stands_for[op][::-1] if one in number), -1)
+
+
+class StoredGraph(StoredGraphs):
+    """The imported *graph* a store keeps, which has no device's graph beside it."""
+
+    def __init__(self, ask: AskStore, graph: str) -> None:
+        self._ask, self._run = ask, graph
+        self._golden = self._graph(Side.DEVICE)  # the side on which a store has its graphs
+        self.golden = self._golden.header
+        self.device = no_device(self.golden)
+        self._device = WholeGraph(self.device)
+
+    @cached_property
+    def _links(self) -> LinkColumns:
+        none = np.empty(0, dtype=np.int32)
+        return LinkColumns.by_name((), self._golden.arrays.ids, (none, none))
 
 
 class _Partners(Mapping[str, tuple[str, ...]]):

@@ -7,16 +7,17 @@ from datetime import UTC, datetime
 from divergraph.inputs.kept_paths import with_folder
 from divergraph.inputs.sources import DumpSource, GraphSource
 from divergraph.rootcause.run_inputs import RunSources
+from divergraph.submodel.run_graphs import no_device
 from divergraph.submodel.run_parts import RunParts
 from graphstore.contract import RunData
-from graphstore.model import Counts, GraphKind, Method, ModelGraph, Run, Verdict
+from graphstore.model import Counts, Method, Run, Verdict
 from importers.dumps.index import DumpIndex
 
 
 def uncompared_parts(model: GraphSource, dump: DumpSource | None) -> RunParts:
     """What the run of *model* alone has: its own tensors, if there is a *dump*; no device."""
     graph = model.graph
-    device = ModelGraph("", GraphKind.DEVICE, graph.framework, graph.format, ())
+    device = no_device(graph)
     paths = {"golden": str(model.path)}
     if dump is not None:
         paths["golden_dump"] = str(dump.path)

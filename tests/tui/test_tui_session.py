@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from graphstore.errors import StoreError
 from tui.address import ScreenAddress
-from tui.session import JUMPS_KEPT, JumpList, Session
+from tui.jumps import JUMPS_KEPT, JumpList
+from tui.session import Session
 
 places = st.integers(0, 5).map(lambda number: ScreenAddress("14", op=f"op{number}"))
 

@@ -4,17 +4,19 @@ import json
 
 import pytest
 from browsing import SIZE, said, text_of
-from jobs_on_screen import jobs_app, shelf_of, until, until_ended
+from jobs_on_screen import jobs_app, one_op_model, shelf_of, until, until_ended
 from whole_run import PartBrowser
 
 from divergraph.ask import open_store
 from graphstore.model import Side
+from importers.registry import read_graph
 from tui.address import parse_address
 from tui.part_chooser import PartOp
 from tui.render.part_marks import MarkHistory, Marks
 from tui.screens.ops import OpsScreen
 from tui.screens.submodel import SubmodelScreen
 from tui.screens.windows.export_form import ExportForm, FolderInput, PlainCheckbox
+from tui.screens.windows.job_form import JobFormWindow
 from tui.screens.windows.overlays import TextOverlay
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
@@ -232,11 +234,40 @@ async def test_an_inserted_op_is_no_start(browse, fused_store):
         assert "stands for no original op" in text_of(b.app)
 
 
-async def test_an_imported_graph_has_no_parts(browse, several_store):
+async def test_parts_of_an_imported_graph(browse, several_store):
     async with browse(several_store, "bert [v2]") as b:
-        await b.press("5", "b")
-        assert said(b.app).count("an imported graph has no results") == 2
-        assert isinstance(b.app.screen, OpsScreen)
+        await b.press("5", "o")
+        assert "an imported graph has no other side" in said(b.app)
+        await b.mark(["model/layer_1/MatMul"], ["model/layer_1/Add"])
+        assert roles(b.app)["model/layer_1/MatMul"] == ("S", "START")
+        assert "on the device" not in text_of(b.app)
+        assert "an imported graph has no dumps" in text_of(b.app)
+        await b.press("x")
+        form = b.app.screen
+        assert isinstance(form, JobFormWindow)
+        assert form.texts()["ends"] == "model/layer_1/Add"
+
+
+@pytest.mark.exhaustive
+async def test_a_part_of_an_imported_graph_is_written(settle, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    one_op_model(tmp_path / "net.onnx", ("first", "second"))
+    with open_store(str(tmp_path / "store")) as store:
+        store.save_graph(read_graph(tmp_path / "net.onnx"), "net")
+    app = jobs_app(str(tmp_path / "store"), tmp_path, start="net")
+    async with PartBrowser(app, settle, SIZE) as b:
+        await b.press("5")
+        await b.mark(["second"], ["second"])
+        await b.press("x")
+        b.app.screen.query_one("#field-seed").value = "1"
+        await b.press("f5")
+        await until_ended(b)
+        (bundle,) = tmp_path.glob("dump_result_*")
+        assert f"written to {bundle}" in said(b.app)
+        await b.press("8", "enter")
+        assert isinstance(b.app.screen, OpsScreen), "of the graph"
+    for job in shelf_of(tmp_path).jobs():
+        shelf_of(tmp_path).stop(job, grace=1)
 
 
 def test_marks_toggle_and_go_back():

@@ -28,6 +28,7 @@ class FormPlan:
 
 _FILES = ("csv", "html", "junit", "markdown", "parquet", "sarif")
 _REPORTS = (*(f"{kind}_path" for kind in _FILES), "excel")
+_RUN_HERE = ("device", "device_dump", "golden_dump", "inputs", "seed")
 _JUDGED = ("precision", "suspect", "guilty")
 
 FORMS: Mapping[str, FormPlan] = {
@@ -70,6 +71,7 @@ FORMS: Mapping[str, FormPlan] = {
             "What fails": ("oracle", "variant", "factor", "flaky"),
             "How long": ("budget", "seconds", "timeout", "jobs", "fresh"),
             "The model": ("model", "weights"),
+            "A model without a run": _RUN_HERE,
         },
         hidden=("template",),
         needed=("run",),
@@ -87,6 +89,7 @@ FORMS: Mapping[str, FormPlan] = {
             "The part": ("run", "starts", "ends", "output"),
             "How": ("form", "check", "whole", "all_outputs", "smallest"),
             "The model": ("model", "weights"),
+            "A model without a run": _RUN_HERE,
         },
         hidden=("yes",),  # there is nobody to be asked
         needed=("output",),

@@ -40,7 +40,7 @@ def ending(look: JobLook) -> str:
     code = -1 if job.exit_code is None else job.exit_code
     if look.told.failed:
         return look.told.failed
-    if look.command == "submodel" and look.told.found:
+    if look.command in ("submodel", "minimize") and look.told.found:
         return look.told.found
     known = _ENDINGS.get((look.command, code)) or _CODES.get(code)
     return known or f"ended with exit code {code}; l shows why"

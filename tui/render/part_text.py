@@ -174,9 +174,14 @@ def status(answer: Answer, glyphs: Glyphs, width: int) -> Content:
         if why:
             return Content.styled(f" {glyphs.bad} {printable(why)}", theme.ERROR).truncate(width)
         return Content.styled(" nothing is chosen yet", theme.QUIET)
+    ops = wording.count(len(part.chosen), "op")
+    if not answer.alone:
+        ops = (
+            f"{wording.count(len(part.chosen), 'original op')}, "
+            f"{wording.thousands(answer.device_ops)} on the device"
+        )
     counts = [
-        f"{wording.count(len(part.chosen), 'original op')}, "
-        f"{wording.thousands(answer.device_ops)} on the device",
+        ops,
         wording.count(len(part.inputs), "input"),
         wording.count(len(part.outputs), "output"),
         wording.count(len(part.weights), "weight"),

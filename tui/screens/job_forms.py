@@ -51,7 +51,7 @@ class JobStarter(ViewScreen):
         self.post_message(self.Titles(titles))
 
     @on(Titles)
-    def _choose(self, event: Titles) -> None:
+    def _choose_command(self, event: Titles) -> None:
         overlay = ChooseCommandOverlay(self.owner.settings.glyphs, event.titles)
         self.app.push_screen(overlay, self._chosen)
 

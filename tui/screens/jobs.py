@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from textual import on, work
@@ -166,9 +167,19 @@ class JobsScreen(JobStarter):
             return
         name, kind = look.target
         if name and not look.runs:
-            self.post_message(OpenTarget(name, kind))
+            self._open_target(name, kind)
         else:
             self.action_log_of_job()
+
+    @work(thread=True, exclusive=True, group="open", exit_on_error=False)
+    def _open_target(self, name: str, kind: str) -> None:
+        """Open what a job was about; a part may have been one of a graph, by its words a run's."""
+        from divergraph.api.runs.model_parts import is_graph
+
+        with suppress(DivergraphError):  # the view that is opened says what is wrong
+            if self.owner.session.asked(lambda store: is_graph(store, name)):
+                kind = "graph"
+        self.post_message(OpenTarget(name, kind))
 
     def action_log_of_job(self) -> None:
         """Show what the job printed."""

@@ -5,6 +5,7 @@ Both are jobs, processes of their own, that this view starts and follows in its 
 
 from __future__ import annotations
 
+import shlex
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from tui.jobs.watched import JobLook
 from tui.part_chooser import Answer, PartChooser
 from tui.render import part_text, probe_text
 from tui.render.part_marks import Marks
-from tui.screens.base import ViewScreen
+from tui.screens.job_forms import JobStarter
 from tui.screens.windows.export_form import ExportForm, ExportRequest
 from tui.style import theme
 from tui.widgets.lines import KeyLine, StatusLine
@@ -38,7 +39,7 @@ _BUSY = {
 }
 
 
-class PartJobs(ViewScreen):
+class PartJobs(JobStarter):
     """A view with a chosen part; one job about it at a time, told in its status line."""
 
     class Grown(Message):
@@ -71,6 +72,25 @@ class PartJobs(ViewScreen):
         super().on_mount()
         self.watch(self.owner, "looks", self._follow)
 
+    def why_no_part(self, key_id: str, here: str) -> str | None:
+        """Why a key about the part does nothing at present, the cursor on the op *here*."""
+        if self._chooser is None:
+            return "still loading"
+        marks, history = self.owner.session.marks.now, self.owner.session.marks
+        if key_id == "part.unmark":
+            marked = here in (*marks.starts, *marks.ends)
+            return None if marked else "this op has no mark"
+        if key_id == "part.undo":
+            return None if history.before else "no mark was changed yet"
+        of_the_part = {"part.accept", "part.smallest", "part.export"}
+        if key_id in of_the_part and self._answer.marks != marks:
+            return "the part is still being found"
+        if key_id == "part.side" and self._chooser.alone:
+            return "an imported graph has no other side"
+        if key_id == "part.accept":
+            return None if self._answer.offer is not None else "nothing else is offered"
+        return self.why_no_job(key_id)
+
     def why_no_job(self, key_id: str) -> str | None:
         """Why a key that starts a job does nothing at present."""
         if self._chooser is None:
@@ -84,7 +104,7 @@ class PartJobs(ViewScreen):
         if key_id == "part.export":
             if self._busy:
                 return self._busy
-            if not self._answer.ready:
+            if not self._answer.ready and not self._answer.lacks_a_dump:
                 return "no part is chosen that may be cut"
             return self._why_not_run(_EXPORT) or self._chooser.why_no_export or None
         return None
@@ -95,6 +115,11 @@ class PartJobs(ViewScreen):
         if elsewhere is None:
             return "still loading" if self._chooser is None else self._chooser.why_no_files
         return "" if command in elsewhere.takes else f"the server does not run {command}"
+
+    @property
+    def alone(self) -> bool:
+        """Whether parts are chosen of an imported graph, without a run."""
+        return self.owner.session.kind == "graph"
 
     def why_no_data(self) -> str:
         """Why nothing is said about data; empty if it is."""
@@ -108,6 +133,11 @@ class PartJobs(ViewScreen):
         if not self.allowed("part.export") or self._chooser is None:
             return
         part, settings, chooser = self._answer.selection, self.owner.settings, self._chooser
+        if self.alone and part is not None:
+            starts, ends = shlex.join(part.starts), shlex.join(part.ends)
+            said = {"starts": starts, "ends": ends, "output": str(settings.export_dir)}
+            self.open_form(_EXPORT, {"run": self.owner.session.target, **said})
+            return
         notes = () if part is None else part.notes
         told = [note for note in (chooser.other_model, *notes) if note]
         form = ExportForm(settings.glyphs, settings.export_dir, chooser.form, told)
@@ -126,7 +156,19 @@ class PartJobs(ViewScreen):
     def action_minimize(self) -> None:
         """Search the smallest part that still fails."""
         if self.allowed("part.minimize"):
-            self._start(_SEARCH)
+            if self.alone:
+                self.open_form(_SEARCH, {"run": self.owner.session.target})
+            else:
+                self._start(_SEARCH)
+
+    def _filled_in(self, words: tuple[str, ...] | None) -> None:
+        """Start what a form gave: of a graph, it says what the model is run on."""
+        if words is not None:
+            is_here = self.owner.watched.elsewhere is None
+            self._fetched_to = None if is_here else self.owner.settings.export_dir.absolute()
+            self._begin(_BUSY[words[0]], "starting")
+            self._is_starting = True
+            self.owner.start_job(words, here=True)
 
     def _start(self, command: str, *words: str) -> None:
         session = self.owner.session
@@ -137,9 +179,9 @@ class PartJobs(ViewScreen):
 
     def _about_this_run(self) -> JobLook | None:
         """The newest job about a part of the run."""
-        run = self.owner.session.target, "run"
+        run = self.owner.session.target
         looks = (look for look in self.owner.looks if look.command in _BUSY)
-        return next((look for look in looks if look.target == run), None)
+        return next((look for look in looks if look.target[0] == run), None)
 
     def _follow(self) -> None:
         """Tell how far a job about the run is, and how it ended."""

@@ -148,7 +148,8 @@ class SubmodelScreen(PartJobs):
         worker, session = get_current_worker(), self.owner.session
 
         def ask() -> None:
-            session.overview()  # tells the origins, too
+            if session.kind == "run":
+                session.overview()  # tells the origins, too
             listed = None
             if side is Side.DEVICE:
                 listed = OpsOfSide(side, device_ops(session.rows()))
@@ -182,7 +183,8 @@ class SubmodelScreen(PartJobs):
         rows = PartRows(event.listed, marks, self.owner.settings.glyphs)
         listed = self.query_one("#part-ops", RowList)
         listed.show(rows, cursor=place, empty="there is no op")
-        listed.name_pane(f"{TITLES[event.listed.side]}: pick the part")
+        title = "Ops of the graph" if self.alone else TITLES[event.listed.side]
+        listed.name_pane(f"{title}: pick the part")
         self._choose()
         self.show_search(event.search)
 
@@ -340,24 +342,9 @@ class SubmodelScreen(PartJobs):
         """Why a key of this view does nothing at present."""
         session = self.owner.session
         if key_id.startswith("part."):
-            return self._why_no_part(key_id) if session.target else "nothing is open yet"
+            here = self._cursor_op()
+            return self.why_no_part(key_id, here) if session.target else "nothing is open yet"
         return super().why_not(key_id)
-
-    def _why_no_part(self, key_id: str) -> str | None:
-        if self._chooser is None:
-            return "still loading"
-        marks, history = self.owner.session.marks.now, self.owner.session.marks
-        if key_id == "part.unmark":
-            marked = self._cursor_op() in (*marks.starts, *marks.ends)
-            return None if marked else "this op has no mark"
-        if key_id == "part.undo":
-            return None if history.before else "no mark was changed yet"
-        of_the_part = {"part.accept", "part.smallest", "part.export"}
-        if key_id in of_the_part and self._answer.marks != marks:
-            return "the part is still being found"
-        if key_id == "part.accept":
-            return None if self._answer.offer is not None else "nothing else is offered"
-        return self.why_no_job(key_id)
 
     def _go_to_origin(self, key_id: str, direction: int) -> None:
         """Put the cursor on an origin, here and not in the list of ops."""

@@ -28,9 +28,9 @@ from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.run_parts import RunParts, opened
 from divergraph.submodel.selection import Refusal, Selection, SelectionRequest
 from divergraph.submodel.smallest_boundary import Suggestion, smallest_boundary
-from divergraph.submodel.stored_graphs import AskStore, StoredGraphs
+from divergraph.submodel.stored_graphs import AskStore, StoredGraph, StoredGraphs, asking
 from graphstore.columns.coded import Coded, Int
-from graphstore.contract import RunData
+from graphstore.contract import GraphStore, RunData
 from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Side
 
@@ -40,6 +40,8 @@ __all__ = [
     "ModelParts",
     "StoppedError",
     "Submodel",
+    "asking",
+    "is_graph",
     "minimize_request",
     "template_text",
     "with_search",
@@ -98,6 +100,12 @@ class ModelParts:
             return ask(lambda store: store.run_data(run))
 
         return cls(StoredGraphs(ask, run), data)
+
+    @classmethod
+    def of_graph(cls, ask: AskStore, graph: str) -> ModelParts:
+        """Those of a graph imported into a store: they are chosen without its file, and cannot be
+        opened."""
+        return cls(StoredGraph(ask, graph), _no_run)
 
     @classmethod
     def of_parts(cls, parts: RunParts) -> ModelParts:
@@ -247,11 +255,12 @@ class ModelParts:
         weights: Path | None = None,
         progress: Progress = NO_PROGRESS,
     ) -> Submodel:
-        """The part between ops, as of ``ComparedRun.submodel``; needs :meth:`open`."""
+        """The part between ops, as of ``ComparedRun.submodel``; needs :meth:`open` to write it."""
         if check and output is None:
             raise InputError("check= needs something to run", hint="say where to write: output=")
-        parts, wanted = self._opened(), self._format(form)
+        parts, wanted = self._graphs, self._format(form)
         if output is not None:
+            self._opened()
             writer_of(wanted, graph_of(parts, wanted))  # said before the work is done
         wish = SelectionRequest(whole=whole, all_outputs=all_outputs, data=output is not None)
         if is_of_device(parts, wanted):
@@ -297,6 +306,15 @@ class ModelParts:
         if self._parts is None:
             raise InputError("models and dumps are not open", hint="call open() first")
         return self._parts
+
+
+def is_graph(store: GraphStore, name: str) -> bool:
+    """Whether *name* is that of an imported graph, or its id."""
+    return any(name in (graph.name, graph.id) for graph in store.graphs())
+
+
+def _no_run() -> RunData:
+    raise InputError("a graph has no dumps", hint="a run of it has them")
 
 
 def minimize_request(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from divergraph.api.runs.model_parts import ModelParts
+from divergraph.api.runs.model_parts import ModelParts, is_graph
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture.capture_model import CaptureRequest, CaptureResult, capture
 from divergraph.golden_capture.device_inputs import DeviceRun
@@ -48,7 +48,7 @@ def model_named(store: GraphStore, name: str) -> Path | None:
     Raises:
         InputError: the file of the graph is gone.
     """
-    if any(name in (graph.name, graph.id) for graph in store.graphs()):
+    if is_graph(store, name):
         source = Path(store.graph_columns(name).header.source)
         if not source.exists():
             raise InputError(

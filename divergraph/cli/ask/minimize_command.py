@@ -11,6 +11,7 @@ from divergraph.cli.ask.model_options import model_options, opened_parts
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, print_json
 from divergraph.cli.say import say, say_lines
+from divergraph.jobs.progress import FindingListener
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.words import counted
 
@@ -148,6 +149,8 @@ def _found(
         store, run, given, model, request.weights, values=True, judged=judged
     ) as opened:
         found = opened.parts.minimize(request, opened.progress)
+        if found.parts and isinstance(opened.progress, FindingListener):
+            opened.progress.found("; ".join(_head(part, found) for part in found.parts))
         if opened.store is not None and not found.clean:
             opened.store.save_run(with_search(opened.parts.data, found), replace=True)
         return found
@@ -180,9 +183,7 @@ def _show(result: Minimized) -> None:
 
 
 def _show_part(part: MinimalPart, result: Minimized) -> None:
-    size = f"{len(part.ops)} of {result.ops} ops"
-    what = "minimal failing part" if part.found.minimal else "smallest failing part so far"
-    say(f"{what}: {size}, fed {part.found.variant} inputs")
+    say(_head(part, result))
     for op in part.ops[:_SHOWN]:
         say(f"  {op}")
     if len(part.ops) > _SHOWN:
@@ -193,6 +194,11 @@ def _show_part(part: MinimalPart, result: Minimized) -> None:
         say("  minimal: without any one op at its edge it passes")
     if part.bundle is not None:
         say(f"  written to {part.bundle}")
+
+
+def _head(part: MinimalPart, result: Minimized) -> str:
+    what = "minimal failing part" if part.found.minimal else "smallest failing part so far"
+    return f"{what}: {len(part.ops)} of {result.ops} ops, fed {part.found.variant} inputs"
 
 
 def _show_probes(children: dict[int | None, list[Probe]], parent: int | None, depth: int) -> None:

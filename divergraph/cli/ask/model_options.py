@@ -99,9 +99,15 @@ def opened_parts(
     """
     from divergraph.api.progress import progress_bar
     from divergraph.api.runs.compared_run import ComparedRun
+    from divergraph.api.runs.model_parts import ModelParts, asking, is_graph
     from divergraph.api.runs.parts_of_model import parts_of_model
 
     with _store_or_none(store, name) as opened_store, progress_bar() as progress:
+        alone = not values and given.device is None and given.device_dump is None
+        if alone and opened_store is not None and is_graph(opened_store, name):
+            # chosen only: its file need not be there
+            yield OpenedParts(ModelParts.of_graph(asking(opened_store), name), progress, None)
+            return
         path = Path(name) if opened_store is None else _model_of(opened_store, name, given)
         if path is None and opened_store is not None:
             parts = ComparedRun(name, store=opened_store).parts()

@@ -13,6 +13,7 @@ from typing import Any
 
 import click
 
+from divergraph.api.capture import is_seed
 from divergraph.jobs.background.job_files import PART
 from divergraph.server.parameters import command_of, public_name
 from graphstore.errors import InputError
@@ -21,15 +22,18 @@ from graphstore.errors import InputError
 @dataclass(frozen=True, slots=True)
 class JobCommand:
     """The parameters of a command that a request may give, under the names its function has:
-    ``reads`` are paths below a root, ``takes`` plain values. ``about`` are the names of runs whose
-    files are read; ``own`` are words of our own."""
+    ``reads`` are paths below a root, ``named`` ones stand behind ``NAME=``; ``takes`` plain values.
+    ``about`` are the names of runs or graphs whose files are read; ``own`` are words of our own."""
 
     reads: tuple[str, ...] = ()
     takes: tuple[str, ...] = ()
+    named: tuple[str, ...] = ()
     about: tuple[str, ...] = ()
     own: tuple[str, ...] = ()
 
 
+_RUN_HERE = ("device", "device_dump", "golden_dump", "weights")
+"""What a graph, of which no run is kept, is run on."""
 _JUDGED = ("precision", "suspect", "guilty", "memory")
 
 JOB_COMMANDS: Mapping[str, JobCommand] = {
@@ -48,20 +52,22 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
         ("folder", "golden", "golden_dump", "device", "thresholds", "match"),
         ("name", "quiet", "idle", "until_guilty", "method", *_JUDGED),
     ),
-    "analyse": JobCommand((), ("run", *_JUDGED), ("run",)),
+    "analyse": JobCommand((), ("run", *_JUDGED), about=("run",)),
     "minimize": JobCommand(
-        (),
-        ("run", "starts", "ends", "budget", "seconds", "timeout", "flaky", "factor"),
+        _RUN_HERE,
+        ("run", "starts", "ends", "budget", "seconds", "timeout", "flaky", "factor", "seed"),
+        ("inputs",),
         ("run",),
     ),
     "submodel": JobCommand(
-        (),
-        ("run", "starts", "ends", "form", "check", "whole", "all_outputs", "smallest"),
+        _RUN_HERE,
+        ("run", "starts", "ends", "form", "check", "whole", "all_outputs", "smallest", "seed"),
+        ("inputs",),
         ("run",),
         (f"--output={PART}",),  # in the folder of the job, where it is fetched
     ),
     "blame": JobCommand(
-        (), ("run", "others", "top", "outputs", "exact", "memory"), ("run", "others")
+        (), ("run", "others", "top", "outputs", "exact", "memory"), about=("run", "others")
     ),
 }
 REPLACE = "replace_it"
@@ -89,7 +95,7 @@ def options_taken() -> dict[str, list[str]]:
 
 
 def _given(known: JobCommand) -> tuple[str, ...]:
-    return (*known.reads, *known.takes)
+    return (*known.reads, *known.takes, *known.named)
 
 
 def request_of(
@@ -117,6 +123,8 @@ def request_of(
     }
     for name in given.keys() & set(known.reads):
         given[name] = [str(place(each)) for each in given[name]]
+    for name in given.keys() & set(known.named):
+        given[name] = [_placed(each, place) for each in given[name]]
     named: list[str] = []
     placed: list[str] = []
     for name, texts in given.items():
@@ -127,6 +135,12 @@ def request_of(
     _check(command, words)
     runs = tuple(text for name in known.about for text in given.get(name, ()))
     return JobRequest(command, words, runs, bool(given.get(REPLACE)))
+
+
+def _placed(text: str, place: Callable[[str], Path]) -> str:
+    """``NAME=PATH`` with the file that is meant; a seed is none."""
+    name, sign, file = text.rpartition("=")
+    return text if is_seed(file) else f"{name}{sign}{place(file)}"
 
 
 def _is_flag(param: click.Parameter) -> bool:

@@ -13,6 +13,9 @@ def shown_words(job: QueuedJob, roots: Roots) -> list[str]:
     shown = []
     for word in (*own[:store], *placed_words(job)):
         name, sign, value = word.partition("=") if word.startswith("--") else ("", "", word)
+        if name == "--inputs":  # NAME=PATH
+            of, equals, value = value.rpartition("=")
+            sign += of + equals
         shown.append(f"{name}{sign}{roots.shown(value)}" if value else word)
     return shown
 

@@ -1,68 +1,92 @@
-"""A part of a run's model between two marked ops: what it is, and its files to take away."""
+"""A part of a run's model, or of an imported graph, between two marked ops: what it is, and its
+files to take away, for which a job runs a graph's model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TypeVar
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
+from divergraph.api.answers import Selection
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.api.runs.model_parts import ModelParts
+from divergraph.api.runs.model_parts import ModelParts, asking, is_graph
 from divergraph.outcomes import outcome_of_error
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.jobs.packed import packed
+from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
-from graphstore.contract import GraphStore
 from graphstore.errors import DivergraphError, InputError
 
-T = TypeVar("T")
 _OPS = 200
+FIELDS = (
+    ("random", "Seed of made-up inputs"),
+    ("inputs", "An input, NAME=PATH"),
+    ("golden-dump", "Its dump"),
+    ("device", "Device's graph"),
+    ("device-dump", "Device's dump"),
+    ("weights", "Weights, if in a file of their own"),
+)
+"""What the model of a graph is run on; one of them is enough, but for a device's two."""
 
 
 class PartPage:
     """Answers ``/runs/NAME/part?start=OP&end=OP``."""
 
-    def __init__(self, answering: Answering, pages: Pages, roots: Roots) -> None:
+    def __init__(
+        self, answering: Answering, pages: Pages, roots: Roots, jobs: JobRoutes | None
+    ) -> None:
         self._answering, self._pages, self._roots = answering, pages, roots
+        self._jobs = jobs
 
     async def page(self, request: Request) -> Response:
         """What the part is; or, if its form was sent, the part as a ZIP file."""
         check_role(request, UserRole.ANALYST)
         exports = request.method == "POST"
+        given: Mapping[str, str] = {}
         if exports:
-            await self._pages.seals.form(request, self._pages.settings.limits)
+            given = await self._pages.seals.form(request, self._pages.settings.limits)
 
         def work(_cancellation: Cancellation) -> Response:
             links, run = Links.of(request), request.path_params["run"]
             problem, status = "", 200
             if exports:
                 try:
+                    if is_graph(self._answering.store, run):
+                        return self._begun(request, run, links, given)
                     return self._exported(run, links)
                 except DivergraphError as error:
                     problem, status = error.what, 400
                 except HTTPException as error:
                     problem, status = error.detail, error.status_code
-            return self._page(request, run, links, problem, status)
+            return self._page(request, run, links, problem, status, given)
 
         pool = self._answering.files if exports else self._answering.pool
         return await pool.answer(request, work)
 
     def _page(
-        self, request: Request, run: str, links: Links, problem: str, status: int
+        self,
+        request: Request,
+        run: str,
+        links: Links,
+        problem: str,
+        status: int,
+        given: Mapping[str, str],
     ) -> Response:
         store = self._answering.store
         part, why_not = None, ""
-        store.run(run)
+        alone = is_graph(store, run)
+        if not alone:
+            store.run(run)
         if links.start and links.end:
-            parts = ModelParts.stored(_asks(store), run)
+            find = ModelParts.of_graph if alone else ModelParts.stored
+            parts = find(asking(store), run)
             try:
                 part = parts.select([links.start], [links.end])
                 why_not = parts.why_not_written
@@ -75,8 +99,24 @@ class PartPage:
             "ops": [] if part is None else sorted(part.chosen)[:_OPS],
             "why_not": why_not,
             "problem": problem,
+            "is_run": not alone,
+            "may_ask": self._jobs is not None,
+            "fields": FIELDS,
+            "given": given,
+            "may_be_cut": part is not None and _may_be_cut(part, alone=alone),
         }
         return self._pages.page(request, "part.html", values, status, links)
+
+    def _begun(
+        self, request: Request, graph: str, links: Links, given: Mapping[str, str]
+    ) -> Response:
+        """The page of the job that runs the model and writes the part."""
+        if self._jobs is None:
+            raise InputError("this server runs no jobs", hint="divergraph submodel on its machine")
+        options: dict[str, object] = {"run": graph, "start": [links.start], "end": [links.end]}
+        options |= {name: text for name, _ in FIELDS if (text := given.get(name, "").strip())}
+        job = self._jobs.ask("submodel", options, request.scope["user"])
+        return RedirectResponse(links.job(job.id), 303)
 
     def _exported(self, name: str, links: Links) -> Response:
         run = ComparedRun(name, store=self._answering.store)
@@ -91,8 +131,6 @@ class PartPage:
         return packed(written)
 
 
-def _asks(store: GraphStore) -> Callable[[Callable[[GraphStore], T]], T]:
-    def ask(question: Callable[[GraphStore], T]) -> T:
-        return question(store)
-
-    return ask
+def _may_be_cut(part: Selection, *, alone: bool) -> bool:
+    """Whether it may; shapes that a graph does not say are known once its model was run."""
+    return bool(part.chosen) and (part.lacks_only_forms if alone else not part.refused)

@@ -42,7 +42,11 @@ def page_routes(
         Route("/runs/{run}", RunPage(answering, pages, roots, shares).page, methods=["GET"]),
         Route("/runs/{run}/op", op.page, methods=["GET"]),
         Route("/runs/{run}/op", op.note, methods=["POST"]),
-        Route("/runs/{run}/part", PartPage(answering, pages, roots).page, methods=["GET", "POST"]),
+        Route(
+            "/runs/{run}/part",
+            PartPage(answering, pages, roots, jobs).page,
+            methods=["GET", "POST"],
+        ),
         Route("/login", login.page, methods=["GET", "POST"]),
         Route("/logout", login.logout, methods=["POST"]),
         Route("/static/{name}", _asset, methods=["GET"]),

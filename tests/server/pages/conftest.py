@@ -32,12 +32,13 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a store: ``first``, ``hostile``, the graph ``net``; and ``values``, whose dumps
-    lie there."""
+    lie there, and its model as the graph ``alone``."""
     folder = tmp_path_factory.mktemp("pages")
     with open_store(kept_values(folder)) as store:
         store.save_run(sample_run("first"))
         store.save_run(hostile_run())
         store.save_graph(sample_run().device, "net")
+        store.save_graph(store.run_data("values").golden, "alone")
     return folder
 
 

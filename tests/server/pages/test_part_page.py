@@ -49,3 +49,26 @@ def test_parts_of_runs_without_files_are_not_written(own: httpx.Client) -> None:
     answer = own.post(url, data={"seal": seal_of(own.get("/runs/first"))})
     assert answer.status_code in (400, 403)
     assert "Traceback" not in answer.text
+
+
+def test_a_part_of_a_graph_is_chosen_as_that_of_a_run_and_written_by_a_job(
+    own: httpx.Client,
+) -> None:
+    page = own.get(link_to(own.get("/runs/alone/op?op=tanh"), "Start a part here") + "&end=tanh")
+    assert "1 op of the graph" in page.text
+    asked = own.get("/v1/graphs/alone/submodel?start=tanh&end=tanh").json()
+    assert asked["ops"] == ["tanh"]
+    assert "Refused: " in own.get("/runs/alone/part?start=tanh&end=relu").text
+    sent = own.post(str(page.request.url), data={"seal": seal_of(page), "random": "5"})
+    assert sent.status_code == 303
+    assert "--random=5" in own.get(sent.headers["location"]).text
+
+
+def test_a_part_of_a_graph_reads_below_the_roots_only(own: httpx.Client) -> None:
+    url = "/runs/alone/part?start=tanh&end=tanh"
+    for path in ("/etc/passwd", "x=/etc/passwd", "x=data:../../etc/passwd"):
+        answer = own.post(url, data={"seal": seal_of(own.get(url)), "inputs": path})
+        assert answer.status_code == 403, path
+        assert "etc/passwd" in answer.text, "what was typed stays"
+    net = "/runs/net/part?start=conv&end=conv"  # whose file is in none of them
+    assert own.post(net, data={"seal": seal_of(own.get(net)), "random": "1"}).status_code == 403
