@@ -121,7 +121,7 @@ class StoredGraphs(LinkedGraphs):
         return next((number[one] for one in self.stands_for[op][::-1] if one in number), -1)
 
 
-class StoredGraph(StoredGraphs):
+class LoneStoredGraph(StoredGraphs):
     """The imported *graph* a store keeps, which has no device's graph beside it."""
 
     def __init__(self, ask: AskStore, graph: str) -> None:

@@ -28,7 +28,7 @@ from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.run_parts import RunParts, opened
 from divergraph.submodel.selection import Refusal, Selection, SelectionRequest
 from divergraph.submodel.smallest_boundary import Suggestion, smallest_boundary
-from divergraph.submodel.stored_graphs import AskStore, StoredGraph, StoredGraphs, asking
+from divergraph.submodel.stored_graphs import AskStore, LoneStoredGraph, StoredGraphs, asking
 from graphstore.columns.coded import Coded, Int
 from graphstore.contract import GraphStore, RunData
 from graphstore.errors import DivergraphError, InputError
@@ -105,7 +105,7 @@ class ModelParts:
     def of_graph(cls, ask: AskStore, graph: str) -> ModelParts:
         """Those of a graph imported into a store: they are chosen without its file, and cannot be
         opened."""
-        return cls(StoredGraph(ask, graph), _no_run)
+        return cls(LoneStoredGraph(ask, graph), _no_run)
 
     @classmethod
     def of_parts(cls, parts: RunParts) -> ModelParts:
