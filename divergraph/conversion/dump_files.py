@@ -14,6 +14,7 @@ from enum import StrEnum
 from math import prod
 from pathlib import Path
 
+from divergraph.conversion.named_tensors import holds_named_tensors, named_tensors
 from divergraph.conversion.relayout import relayout
 from divergraph.files.array_files import Array, OutputFolder
 from divergraph.jobs.progress import NO_PROGRESS, Progress
@@ -22,10 +23,12 @@ from divergraph.values.unread import or_raise
 from graphstore.errors import DivergraphError, ImportFormatError, InputError
 from graphstore.model import DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.arrays.npy import read_npy_header
+from importers.dumps.arrays.tfdbg import device_folders, files_of_device
 from importers.dumps.ascend.file import DeviceFile, read_device_file
 from importers.dumps.ascend.overflow import read_record, record_json
 from importers.dumps.detect import list_dumps
 from importers.dumps.index import DamagedError, list_folder, open_dump
+from importers.dumps.msprobe.index import TENSORS, described_by
 from importers.dumps.msprobe.statistics_csv import ENDING
 from importers.dumps.names import MAPPING, OPDEBUG
 from importers.layouts import LayoutError
@@ -123,6 +126,10 @@ def _listed(paths: tuple[Path, ...]) -> Iterator[Path]:
 
 
 def _in_folder(folder: Path) -> Iterator[Path]:
+    if devices := device_folders(folder):
+        return (path for device in devices for path in files_of_device(device))
+    if described_by(list_folder(folder).files):
+        folder /= TENSORS
     names = [name for name in list_folder(folder).files if name not in (MAPPING, FAILED_LIST)]
     if not names:
         inner = [str(found.path) for found in list_dumps(folder)]
@@ -150,6 +157,8 @@ class _File:
                 self._array_file()
             elif self._path.name.endswith(ENDING):
                 raise InputError("statistics have no values to convert")
+            elif holds_named_tensors(self._path):
+                self._named()
             else:
                 self._device_file(read_device_file(self._path))
         except ImportFormatError as error:
@@ -273,12 +282,30 @@ class _File:
             offset=header.data_offset,
             nbytes=header.nbytes,
         )
+        self._plainly(self._folder, self._path.name.removesuffix(_ARRAY), ref)
+
+    def _named(self) -> None:
+        if self._request.layout is not None:
+            raise InputError("what this file holds has no device layout", hint="leave -f out")
+        for tensor in named_tensors(self._path):
+            try:
+                if isinstance(tensor.found, DamagedError):
+                    raise tensor.found
+                self._plainly(self._folder.inner(tensor.folder), tensor.name, tensor.found)
+            except DamagedError as damage:
+                self._reasons.append(f"{tensor.name}: {damage.detail}")
+            except DivergraphError as error:
+                self._reasons.append(f"{tensor.name}: {error}")
+
+    def _plainly(self, folder: OutputFolder, name: str, ref: DumpTensorRef) -> None:
         array = or_raise(read_stored(ref))
-        name = self._path.name.removesuffix(_ARRAY)
-        if self._request.type is DumpType.TXT:
-            self._folder.text(f"{name}.txt", array)
-        else:
-            self._folder.raw(_raw_name(name, array, "ND"), array)
+        match self._request.type:
+            case DumpType.TXT:
+                folder.text(f"{name}.txt", array)
+            case DumpType.BIN:
+                folder.raw(_raw_name(name, array, "ND"), array)
+            case _:
+                folder.npy(f"{name}{_ARRAY}", array)
 
 
 def _fits(shape: tuple[int, ...] | None) -> tuple[int, ...] | None:

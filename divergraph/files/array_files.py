@@ -39,6 +39,7 @@ class OutputFolder:
         self.disk_failed = False
         self._names: dict[str, str] = {}
         self._long: dict[str, str] = {}
+        self._inner: dict[str, OutputFolder] = {}
         try:
             path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError) as error:
@@ -48,6 +49,14 @@ class OutputFolder:
         except (OSError, ValueError) as error:
             why = getattr(error, "strerror", None) or str(error)
             raise InputError(f"the folder cannot be made: {why}", where=str(path)) from error
+
+    def inner(self, name: str) -> OutputFolder:
+        """The folder *name* in it, made if there is none; of an empty *name* itself."""
+        plain = _plain(name)
+        if plain and plain not in self._inner:
+            self._inner[plain] = OutputFolder(self.path / plain)
+            self._inner[plain].written = self.written
+        return self._inner[plain] if plain else self
 
     def npy(self, name: str, array: Array) -> None:
         """Write *array* as ``.npy``."""
@@ -97,6 +106,9 @@ class OutputFolder:
 
     def finish(self) -> None:
         """Explain shortened names in ``mapping.csv``, which keeps the lines it has."""
+        for inner in self._inner.values():
+            inner.finish()
+            self.disk_failed |= inner.disk_failed
         if not self._long:
             return
         path = self._checked(MAPPING)
@@ -118,7 +130,7 @@ class OutputFolder:
             _write_text(part, content)
 
     def _place(self, name: str, write: Callable[[Path], None]) -> None:
-        full = "".join(char if char.isprintable() and char not in "/\\" else "_" for char in name)
+        full = _plain(name)
         short = self._shortened(full)
         if short in self._names:
             what = "another file of this conversion has the same name"
@@ -150,6 +162,10 @@ class OutputFolder:
         if not stat.S_ISREG(mode):
             raise InputError("something that is not a file has this name", where=str(path))
         return path
+
+
+def _plain(name: str) -> str:
+    return "".join(char if char.isprintable() and char not in "/\\" else "_" for char in name)
 
 
 def _write_text(part: Path, content: str) -> None:

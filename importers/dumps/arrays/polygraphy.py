@@ -134,16 +134,29 @@ def _bad(what: str, at: int) -> DamagedError:
 
 JSON = ".json"
 _HEAD = 16_384
+_TIME_OF_RUNNER = re.compile(r"-\d+/\d+/\d+-\d+:\d+:\d+$")
 _MARKS = (b'"polygraphy_class"', b'"lst"', b'"array"')
 
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """One inference of one runner: where the array of each tensor lies."""
+    """One inference of one runner: where the array of each tensor lies. ``place`` counts the
+    file's runners."""
 
     runner: str
     number: int
     arrays: Mapping[str, TextPlace | str]
+    place: int = 0
+
+    @property
+    def called(self) -> str:
+        """The runner, without the time in its name, and the iteration."""
+        return f"{_TIME_OF_RUNNER.sub('', self.runner) or 'inputs'}.{self.number}"
+
+    @property
+    def scope(self) -> str:
+        """What tells it from the first iteration of the first runner, in any file."""
+        return f"{self.place}.{self.number}" if self.place or self.number else ""
 
 
 def is_results(path: Path) -> bool:
@@ -179,13 +192,13 @@ def _iterations(content: Value) -> Iterator[Iteration]:
             if isinstance(arrays, dict):
                 yield Iteration("", number, _arrays(arrays))
     runners = content.get("lst") if isinstance(content, dict) else None
-    for runner in runners if isinstance(runners, list) else ():
+    for place, runner in enumerate(runners if isinstance(runners, list) else ()):
         if not isinstance(runner, list) or len(runner) != 2 or not isinstance(runner[1], list):
             continue
         for number, result in enumerate(runner[1]):
             outputs = result.get("outputs") if isinstance(result, dict) else None
             if isinstance(outputs, dict):
-                yield Iteration(str(runner[0]), number, _arrays(outputs))
+                yield Iteration(str(runner[0]), number, _arrays(outputs), place)
 
 
 def _arrays(outputs: Mapping[str, Value]) -> dict[str, TextPlace | str]:
@@ -220,7 +233,8 @@ def scan_polygraphy(path: Path, graph: ModelGraph, step: int | None = None) -> D
     notes: tuple[str, ...] = ()
     if len(iterations) > 1:
         runner = f" of {shown(chosen.runner)}" if chosen.runner else ""
-        notes = (f"{path.name}: iteration {chosen.number}{runner}, one of {len(iterations)}",)
+        told = f"{path.name}: iteration {chosen.number}{runner}, one of {len(iterations)}"
+        notes = (f"{told} (divergraph convert -d {path.name} -out DIR parts them)",)
     return scan.result(notes)
 
 
@@ -234,17 +248,18 @@ def _chosen(iterations: tuple[Iteration, ...], step: int | None) -> Iteration:
     raise DamagedError(f"no iteration {step}, there are {numbers}")
 
 
-def array_refs(path: Path) -> Iterator[tuple[str, DumpTensorRef | DamagedError]]:
-    """The tensors of the first iteration in one JSON file by name, or why there is none.
+def array_refs(path: Path) -> Iterator[tuple[Iteration, str, DumpTensorRef | DamagedError]]:
+    """The tensors in one JSON file, each with its iteration and name, or why there is none.
 
     Raises:
         DamagedError: the file is no such JSON.
     """
-    iteration = read_iterations(path)[0]
+    iterations = read_iterations(path)
     with open_dump(path) as (fd, _):
-        for name, place in iteration.arrays.items():
-            key = (name, TensorIO.OUTPUT, 0)
-            yield name, or_damage(partial(_ref, fd, path, key, place, None))
+        for iteration in iterations:
+            for name, place in iteration.arrays.items():
+                key = (name, TensorIO.OUTPUT, 0)
+                yield iteration, name, or_damage(partial(_ref, fd, path, key, place, None))
 
 
 class _Scan:

@@ -143,6 +143,14 @@ def scan_tfdbg(root: Path, graph: ModelGraph) -> DumpIndex:
     )
 
 
+def files_of_device(folder: Path) -> Iterator[Path]:
+    """The files of tensors below the *folder* of a device."""
+    for path, name in _files(folder, "", 0):
+        match = _FILE.fullmatch(name)
+        if match is not None and match["debug"] == _IDENTITY:
+            yield path
+
+
 def _files(folder: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
     """The files below *folder* with their place in it; links out of it are not followed."""
     try:

@@ -147,9 +147,11 @@ def _of_results(place: FilePlace) -> Iterator[BareTensor]:
     from importers.dumps.arrays.polygraphy import array_refs
 
     stem = place.file.removesuffix(JSON)
-    for name, found in array_refs(place.path):
-        identity = Identity(place.scope, "", plain(name), TensorIO.OUTPUT, 0)
-        yield found_tensor(place.below(f"{stem}/{name}"), place.path, found, identity)
+    for iteration, name, found in array_refs(place.path):
+        scope = "/".join(filter(None, (place.scope, iteration.scope)))
+        identity = Identity(scope, "", plain(name), TensorIO.OUTPUT, 0)
+        inside = f"{iteration.called}/{name}" if iteration.scope else name
+        yield found_tensor(place.below(f"{stem}/{inside}"), place.path, found, identity)
 
 
 def _of_event(place: FilePlace) -> Iterator[BareTensor]:
