@@ -45,8 +45,8 @@ def capture(
 ) -> CaptureResult:
     """Run *model* here and write every tensor it makes into the folder *output*.
 
-    *inputs* are ``.npy`` or raw ``.bin`` files by input name, or one file if there is one input;
-    *seed* makes random values for the others, with the *shapes* and *ranges* given by name (a range
+    *inputs* are ``.npy``, raw ``.bin`` or ONNX ``.pb`` files by input name, one file if there is
+    one input, or a file that names them (``.npz``, Polygraphy's JSON); *seed* makes random values for the others, with the *shapes* and *ranges* given by name (a range
     under ``""`` is for all); *from_device*, the graph and a dump of a device's model, gives what
     the device was fed. *device* is ``fp32`` for the model as it is, or
     ``fp16``, ``int8`` or ``optimized`` for a stand-in for a device, made of an ONNX model and kept

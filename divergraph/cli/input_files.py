@@ -14,8 +14,9 @@ inputs_option = click.option(
     "inputs",
     multiple=True,
     metavar="NAME=FILE",
-    help="Value of an input, .npy or raw .bin; NAME= may be left out if there is one input. "
-    "random:SEED makes it up.",
+    help="Value of an input: .npy, raw .bin, ONNX .pb, or a file that names its tensors (.npz, "
+    "Polygraphy's JSON). NAME= may be left out of such, or if there is one input. random:SEED "
+    "makes it up.",
 )
 seed_option = click.option(
     "--random", "seed", type=int, metavar="SEED", help="Make up the other inputs."

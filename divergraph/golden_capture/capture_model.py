@@ -31,13 +31,13 @@ from divergraph.golden_capture.device_inputs import DeviceRun, fed_to_device, he
 from divergraph.golden_capture.feeds import (
     MadeUp,
     check_fed,
-    full_name,
     random_feeds,
     read_feeds,
     seed_of,
     seeded_feeds,
     shaped,
 )
+from divergraph.golden_capture.named_inputs import full_name
 from divergraph.inputs.sources import weights_option
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.version import __version__
@@ -90,6 +90,15 @@ class CaptureResult:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Fed:
+    """The values of inputs; ``guessed`` names those whose unknown sizes were taken as 1."""
+
+    values: Mapping[str, Array]
+    guessed: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
 def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> CaptureResult:
     """Run the model on its inputs and write every tensor as ``.npy`` into the output folder.
 
@@ -118,22 +127,21 @@ def capture(request: CaptureRequest, progress: Progress = NO_PROGRESS) -> Captur
             opened.callback(executor.close)
             inputs = executor.inputs
         inputs = shaped(inputs, request.shapes)
-        feeds, notes = _feeds(request, inputs)
+        fed = _feeds(request, inputs)
         folder = opened.enter_context(_appearing(request.output))
-        opened.enter_context(_guesses_named(request, inputs))
+        opened.enter_context(_guesses_named(fed.guessed))
         model = request.model
         if executor is None:
             progress.stage(f"making the {request.device} model")
             model = folder / f"{model.stem}.{request.device}.onnx"
-            make_stand_in(request.model, request.device, model, feeds)
+            make_stand_in(request.model, request.device, model, fed.values)
             graph = read_graph(model)
             executor = open_executor(model, graph)
             opened.callback(executor.close)
-        result = _write_all(request, graph, executor, feeds, folder, model, progress)
+        result = _write_all(request, graph, executor, fed.values, folder, model, progress)
     if model != request.model:
         model = request.output / model.name
-    guessed = tuple(_guessed(request, inputs))
-    return replace(result, folder=request.output, model=model, guessed=guessed, notes=notes)
+    return replace(result, folder=request.output, model=model, guessed=fed.guessed, notes=fed.notes)
 
 
 def _opened(request: CaptureRequest, graph: ModelGraph) -> Executor:
@@ -171,26 +179,21 @@ def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
     return options
 
 
-def _feeds(
-    request: CaptureRequest, inputs: Sequence[Tensor]
-) -> tuple[dict[str, Array], tuple[str, ...]]:
-    """The values of all inputs, and remarks on them."""
-    files = dict(request.inputs)
-    if set(files) == {""} and len(inputs) == 1:
-        files = {inputs[0].name: files[""]}
-    elif "" in files:
-        raise InputError(
-            f"{files['']} is the value of which input?",
-            hint="--inputs NAME=FILE with one of: " + ", ".join(each.name for each in inputs),
-        )
-    seeds = {name: seed for name, file in files.items() if (seed := seed_of(file)) is not None}
-    feeds = read_feeds(inputs, {name: file for name, file in files.items() if name not in seeds})
+def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> _Fed:
+    """The values of all inputs."""
+    seeds = _seeds(request, inputs)
+    given = {name: file for name, file in request.inputs.items() if seed_of(file) is None}
+    feeds, notes = read_feeds(inputs, given)
+    if twice := feeds.keys() & {full_name(name, feeds) for name in seeds}:
+        raise InputError(f"two values for input {min(twice)!r}")
+    files = set(feeds)
     feeds |= seeded_feeds(inputs, seeds, request.ranges)
-    notes: tuple[str, ...] = ()
     if request.device_run is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
-        fed, notes = fed_to_device(rest, request.device_run)
+        fed, told = fed_to_device(rest, request.device_run)
+        notes += told
         feeds |= {tensor.name: checked_feed(tensor, fed[tensor.name]) for tensor in rest}
+        files |= set(fed)
     if request.seed is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
         others = {name: ends for name, ends in request.ranges.items() if name not in seeds}
@@ -198,38 +201,36 @@ def _feeds(
     elif (request.shapes or request.ranges) and not seeds:
         raise InputError("shapes and ranges are for values that are made up", hint="--random SEED")
     check_fed(inputs, feeds)
-    return feeds, notes
+    guessed = (
+        each.name for each in inputs if each.name not in files and each.shape and None in each.shape
+    )
+    return _Fed(feeds, tuple(guessed), notes)
+
+
+def _seeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, int]:
+    """The seeds of inputs that have one of their own."""
+    found: dict[str, int] = {}
+    for name, file in request.inputs.items():
+        seed = seed_of(file)
+        if seed is not None and not name and len(inputs) != 1:
+            listed = ", ".join(each.name for each in inputs)
+            hint = f"--inputs NAME={file} with one of: {listed}; --random {seed} makes up all"
+            raise InputError(f"{file} is the value of which input?", hint=hint)
+        if seed is not None:
+            found[name or inputs[0].name] = seed
+    return found
 
 
 @contextmanager
-def _guesses_named(request: CaptureRequest, inputs: Sequence[Tensor]) -> Iterator[None]:
+def _guesses_named(guessed: Sequence[str]) -> Iterator[None]:
     """Add to what goes wrong that sizes were made up: the likeliest cause."""
     try:
         yield
     except ExecutionError as error:
-        guessed = _guessed(request, inputs)
         if not guessed or error.hint:
             raise
         hint = f"the unknown sizes of {', '.join(guessed)} were taken as 1: give --shape NAME=SIZES"
         raise ExecutionError(error.what, where=error.where, hint=hint) from error
-
-
-def _guessed(request: CaptureRequest, inputs: Sequence[Tensor]) -> list[str]:
-    """The inputs whose unknown sizes are taken as 1."""
-    known = {each.name for each in inputs}
-    if len(inputs) == 1:
-        known.add("")
-    named = {full_name(name, known): seed_of(file) for name, file in request.inputs.items()}
-    if "" in named and len(inputs) == 1:
-        named[inputs[0].name] = named[""]
-    made_up = {
-        each.name for each in inputs if named.get(each.name, request.seed) is not None
-    }  # a file has no seed
-    return [
-        each.name
-        for each in inputs
-        if each.name in made_up and each.shape is not None and None in each.shape
-    ]
 
 
 def _write_all(

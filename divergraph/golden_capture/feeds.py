@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,12 @@ import numpy as np
 from divergraph.execute.child.limits import ModelLimits
 from divergraph.execute.contract import Array, checked_feed
 from divergraph.files.os_errors import os_errors_told
+from divergraph.golden_capture.named_inputs import (
+    full_name,
+    named_value,
+    named_values,
+    names_tensors,
+)
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Tensor
 from importers.archives import refuse_archive
@@ -22,11 +28,13 @@ from importers.archives import refuse_archive
 _SEED = re.compile(r"random:(\d{1,18})")
 
 
-def read_feeds(inputs: Sequence[Tensor], files: Mapping[str, Path]) -> dict[str, Array]:
-    """The values of *files* (input name to ``.npy`` or raw ``.bin``), checked.
+def read_feeds(
+    inputs: Sequence[Tensor], files: Mapping[str, Path]
+) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """The values of *files* by input name, checked, and remarks on them.
 
-    A raw file has the input's own element type and shape, one unknown dimension counted
-    from its size.
+    Under ``""`` is a file that names its tensors, or the value of the only input. A raw file has
+    the input's own element type and shape, one unknown dimension counted from its size.
 
     Raises:
         InputError: a name that is no input, a file that does not fit it.
@@ -34,24 +42,44 @@ def read_feeds(inputs: Sequence[Tensor], files: Mapping[str, Path]) -> dict[str,
     """
     known = {tensor.name: tensor for tensor in inputs}
     found: dict[str, Array] = {}
+    remarks: list[str] = []
     for called, path in files.items():
-        name = full_name(called, known)
-        if name not in known:
-            listed = ", ".join(known) or "none"
-            raise InputError(f"the model has no input {called!r}", hint=f"its inputs: {listed}")
-        if name in found:
-            raise InputError(f"two values for input {name!r}")
-        value = _read_npy(path) if path.suffix == ".npy" else _read_raw(path, known[name])
-        try:
-            found[name] = checked_feed(known[name], value)
-        except InputError as error:
-            raise InputError(error.what, where=str(path), hint=error.hint) from error
-    return found
+        if called:
+            values, told = _read_one(known, called, path)
+        elif names_tensors(path):
+            values, told = named_values(path, known)
+        elif len(known) == 1:
+            values, told = _read_one(known, next(iter(known)), path)
+        else:
+            listed = ", ".join(known)
+            hint = f"--inputs NAME=FILE with one of: {listed}"
+            raise InputError(f"{path} is the value of which input?", hint=hint)
+        remarks += told
+        for name, value in values.items():
+            if name in found:
+                raise InputError(f"two values for input {name!r}")
+            try:
+                found[name] = checked_feed(known[name], value)
+            except InputError as error:
+                raise InputError(error.what, where=str(path), hint=error.hint) from error
+    return found, tuple(remarks)
 
 
-def full_name(name: str, known: Container[str]) -> str:
-    """The tensor *name* stands for: itself, or ``name:0`` as TensorFlow has it."""
-    return f"{name}:0" if name not in known and f"{name}:0" in known else name
+def _read_one(
+    known: Mapping[str, Tensor], called: str, path: Path
+) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """The value of the input the user *called* so."""
+    name = full_name(called, known)
+    if name not in known:
+        listed = ", ".join(known) or "none"
+        raise InputError(f"the model has no input {called!r}", hint=f"its inputs: {listed}")
+    if names_tensors(path):
+        value, told = named_value(path, name)
+        return {name: value}, told
+    if path.suffix == ".npy":
+        return {name: _read_npy(path)}, ()
+    value = _read_onnx_tensor(path) if path.suffix == ".pb" else None
+    return {name: _read_raw(path, known[name]) if value is None else value}, ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +229,20 @@ def _read_npy(path: Path) -> Array:
     if not isinstance(value, np.ndarray):
         raise ImportFormatError(path, "this is an archive of arrays, not one array")
     return value
+
+
+def _read_onnx_tensor(path: Path) -> Array | None:
+    """A value as the test data of ONNX models has it; None if the file holds something else."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    with os_errors_told("", path):
+        data = path.read_bytes()
+    try:
+        value = onnx.numpy_helper.to_array(onnx.load_tensor_from_string(data))
+    except (DecodeError, TypeError, ValueError, KeyError):
+        return None
+    return np.asarray(value)
 
 
 def _read_raw(path: Path, tensor: Tensor) -> Array:

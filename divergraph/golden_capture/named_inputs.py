@@ -1,0 +1,119 @@
+"""Inputs out of files that name their tensors: Polygraphy's JSON, ``.npz`` archives, PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Container, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from divergraph.execute.contract import Array
+from divergraph.values.one_tensor import read_stored
+from divergraph.values.unread import or_raise
+from graphstore.errors import ImportFormatError, InputError
+from graphstore.model import DumpTensorRef
+from importers.dumps.arrays.polygraphy import array_refs, is_results
+from importers.dumps.bare.files import JSON, NO_FORM, FilePlace, bare_kind, finder_of
+from importers.dumps.index import DamagedError, shown
+
+_SHOWN = 4
+_Found: TypeAlias = Mapping[str, DumpTensorRef | DamagedError]
+
+
+def full_name(name: str, known: Container[str]) -> str:
+    """The tensor *name* stands for: itself, or ``name:0`` as TensorFlow has it."""
+    return f"{name}:0" if name not in known and f"{name}:0" in known else name
+
+
+def names_tensors(path: Path) -> bool:
+    """Whether the file at *path* names the tensors it holds."""
+    if path.name.endswith(JSON):
+        return is_results(path)
+    return bare_kind(path.name) in ("npz", "torch")
+
+
+def named_value(path: Path, name: str) -> tuple[Array, tuple[str, ...]]:
+    """The tensor *name* of the file at *path*, or its only one, and remarks.
+
+    Raises:
+        InputError: it has no such tensor.
+        ImportFormatError: it is damaged.
+    """
+    found, remarks = _tensors(path)
+    tensors = {full_name(each, (name,)): each for each in found}
+    chosen = tensors.get(name) or (next(iter(found)) if len(found) == 1 else None)
+    if chosen is None:
+        what = f"there is no tensor {name!r} in this file"
+        raise InputError(what, where=str(path), hint=_held(found))
+    return _value(path, found, chosen), remarks
+
+
+def named_values(path: Path, inputs: Collection[str]) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """The tensors of the file at *path* that are *inputs* of a model, and remarks. A file of
+    one tensor holds the only input whatever it is called.
+
+    Raises:
+        InputError: none is an input.
+        ImportFormatError: the file is damaged.
+    """
+    found, remarks = _tensors(path)
+    wanted = {full_name(each, inputs): each for each in found}
+    wanted = {name: each for name, each in wanted.items() if name in inputs}
+    if not wanted and len(found) == len(inputs) == 1:
+        wanted = dict(zip(inputs, found, strict=True))
+    if not wanted:
+        listed = ", ".join(inputs) or "none"
+        hint = f"{_held(found)}; inputs: {listed}"
+        what = "no tensor in this file is an input of the model"
+        raise InputError(what, where=str(path), hint=hint)
+    others = [each for each in found if each not in wanted.values()]
+    if others:
+        passed = f"{path.name}: not inputs of the model, passed over: {_few(others)}"
+        remarks = (*remarks, passed)
+    values = {name: _value(path, found, each) for name, each in wanted.items()}
+    return values, remarks
+
+
+def _tensors(path: Path) -> tuple[_Found, tuple[str, ...]]:
+    """The tensors of a file by name, and a remark if there are more of the same names."""
+    try:
+        if path.name.endswith(JSON):
+            return _of_first(path)
+        finder = finder_of(path.name, path, NO_FORM)
+        assert finder is not None
+        stem = f"{path.stem}/"
+        return {
+            tensor.name.removeprefix(stem): tensor.ref or DamagedError(tensor.damage)
+            for tensor in finder(FilePlace(path, path.name, "", 0))
+        }, ()
+    except DamagedError as damage:
+        raise ImportFormatError(path, damage.detail) from damage
+
+
+def _of_first(path: Path) -> tuple[_Found, tuple[str, ...]]:
+    """The tensors of the first iteration of the first runner."""
+    by_iteration: dict[str, dict[str, DumpTensorRef | DamagedError]] = {}
+    called = ""
+    for iteration, name, found in array_refs(path):
+        called = called or iteration.called
+        by_iteration.setdefault(iteration.scope, {})[name] = found
+    first = next(iter(by_iteration.values()), {})
+    if len(by_iteration) < 2:
+        return first, ()
+    unpack = f"divergraph convert -d {path.name} -out DIR parts them"
+    return first, (f"{path.name}: {called} is taken, one of {len(by_iteration)} ({unpack})",)
+
+
+def _value(path: Path, found: _Found, name: str) -> Array:
+    tensor = found[name]
+    if isinstance(tensor, DamagedError):
+        raise ImportFormatError(path, f"tensor {shown(name)}: {tensor.detail}") from tensor
+    return or_raise(read_stored(tensor))
+
+
+def _held(found: _Found) -> str:
+    return f"it holds {_few(list(found)) or 'no tensors'}"
+
+
+def _few(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(shown, names[:_SHOWN])) + more

@@ -1,0 +1,80 @@
+"""Inputs of ``capture`` out of files that name their tensors, as other tools keep them."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+A, B = np.arange(12, dtype=np.float32).reshape(3, 4), np.ones(4, np.float32)
+
+
+def as_json(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return {"array": base64.b64encode(file.getvalue()).decode(), "polygraphy_class": "ndarray"}
+
+
+@pytest.fixture
+def model(tmp_path):
+    inputs = [
+        helper.make_tensor_value_info("a", TensorProto.FLOAT, ["n", 4]),
+        helper.make_tensor_value_info("b", TensorProto.FLOAT, [4]),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    node = helper.make_node("Add", ["a", "b"], ["y"], name="sum")
+    graph = helper.make_graph([node], "net", inputs, outputs)
+    opset = [helper.make_opsetid("", 17)]
+    path = tmp_path / "net.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), str(path))
+    return path
+
+
+@pytest.fixture
+def captured(divergraph, model, tmp_path):
+    """The sum in a capture of the model with the inputs given, and what was said."""
+
+    def run(*inputs):
+        given = [word for each in inputs for word in ("-i", each)]
+        done = divergraph("capture", model, *given, "-o", tmp_path / "out")
+        assert done.code == 0, done.err
+        (file,) = (tmp_path / "out").glob("sum.0.*.npy")
+        return np.load(file), done.err
+
+    return run
+
+
+def test_inputs_that_polygraphy_saved_are_those_of_the_first_iteration(captured, tmp_path):
+    given = [{"a": as_json(A + k), "b": as_json(B)} for k in range(2)]
+    (tmp_path / "inputs.json").write_text(json.dumps(given))
+    value, said = captured(tmp_path / "inputs.json")
+    assert np.array_equal(value, A + B)
+    assert "inputs.0 is taken, one of 2 (divergraph convert" in said
+
+
+def test_an_archive_gives_the_inputs_it_names(captured, tmp_path):
+    np.savez_compressed(tmp_path / "all.npz", a=A, b=B, other=B)
+    value, said = captured(tmp_path / "all.npz")
+    assert np.array_equal(value, A + B)
+    assert "passed over: other" in said
+
+
+def test_named_files_give_one_input_each(captured, tmp_path):
+    np.savez(tmp_path / "only.npz", A)
+    (tmp_path / "input_1.pb").write_bytes(numpy_helper.from_array(B).SerializeToString())
+    value, _ = captured(f"a={tmp_path}/only.npz", f"b={tmp_path}/input_1.pb")
+    assert np.array_equal(value, A + B)
+
+
+@pytest.mark.parametrize("name", ["", "a="])
+def test_an_archive_without_the_input_is_told_with_what_it_holds(divergraph, model, tmp_path, name):
+    np.savez(tmp_path / "both.npz", A, B)
+    told = divergraph("capture", model, "-i", f"{name}{tmp_path}/both.npz", "-o", tmp_path / "out")
+    assert told.code == 2
+    assert "both.npz: " in told.err
+    assert "it holds arr_0, arr_1" in told.err
