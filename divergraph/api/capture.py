@@ -46,10 +46,11 @@ def capture(
     """Run *model* here and write every tensor it makes into the folder *output*.
 
     *inputs* are ``.npy``, raw ``.bin`` or ONNX ``.pb`` files by input name, one file if there is
-    one input, or a file that names them (``.npz``, Polygraphy's JSON); *seed* makes random values for the others, with the *shapes* and *ranges* given by name (a range
-    under ``""`` is for all); *from_device*, the graph and a dump of a device's model, gives what
-    the device was fed. *device* is ``fp32`` for the model as it is, or
-    ``fp16``, ``int8`` or ``optimized`` for a stand-in for a device, made of an ONNX model and kept
+    one input, or a file that names them (``.npz``, Polygraphy's JSON); *seed* makes random values
+    for the others, with the *shapes* and *ranges* given by name (a range under ``""`` is for all);
+    *from_device*, the graph and a dump of a device's model, gives what the device was fed. *device*
+    is ``fp32`` for the model as it is, or ``fp16``, ``int8`` or ``optimized`` for a stand-in for a
+    device, made of an ONNX model and kept
     in the folder. About *memory* MiB of tensors are held at once. *weights* are a Caffe net's, if
     they do not lie beside it under its name. For TensorFlow, *checkpoint* has the variables,
     *variables* a dump of their values before the step, *train_op* ends the step. With a *precision*
