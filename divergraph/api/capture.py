@@ -48,11 +48,10 @@ def capture(
     *inputs* are ``.npy``, raw ``.bin`` or ONNX ``.pb`` files by input name, one file if there is
     one input, or a file that names them (``.npz``, Polygraphy's JSON); *seed* makes random values
     for the others, with the *shapes* and *ranges* given by name (a range under ``""`` is for all);
-    *from_device*, the graph and a dump of a device's model, gives what the device was fed. *device*
-    is ``fp32`` for the model as it is, or ``fp16``, ``int8`` or ``optimized`` for a stand-in for a
-    device, made of an ONNX model and kept
-    in the folder. About *memory* MiB of tensors are held at once. *weights* are a Caffe net's, if
-    they do not lie beside it under its name. For TensorFlow, *checkpoint* has the variables,
+    *from_device*, graph and dump of a device's model, gives what that was fed. *device* is ``fp32``
+    for the model as it is, or ``fp16``, ``int8`` or ``optimized`` for a stand-in made of an ONNX
+    model and kept in the folder. About *memory* MiB of tensors are held at once. *weights* are a
+    Caffe net's, if not beside it under its name. For TensorFlow, *checkpoint* has the variables,
     *variables* a dump of their values before the step, *train_op* ends the step. With a *precision*
     of ``float64`` the model is computed in that, each result rounded once to its own type.
 

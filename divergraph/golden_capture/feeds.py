@@ -78,8 +78,8 @@ def _read_one(
         return {name: value}, told
     if path.suffix == ".npy":
         return {name: _read_npy(path)}, ()
-    value = _read_onnx_tensor(path) if path.suffix == ".pb" else None
-    return {name: _read_raw(path, known[name]) if value is None else value}, ()
+    tensor = _read_onnx_tensor(path) if path.suffix == ".pb" else None
+    return {name: _read_raw(path, known[name]) if tensor is None else tensor}, ()
 
 
 @dataclass(frozen=True, slots=True)
