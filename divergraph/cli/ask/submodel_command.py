@@ -14,10 +14,11 @@ from divergraph.cli.say import say, say_error, say_note
 from divergraph.jobs.progress import FindingListener, Progress
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.printable import printable
-from divergraph.text.words import counted
+from divergraph.text.words import counted, shape_text
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
+    from divergraph.api.answers import Selection
     from divergraph.api.runs.model_parts import ModelParts, Submodel
     from divergraph.api.runs.parts_of_model import ModelRun
 
@@ -102,6 +103,8 @@ def submodel_command(
         print_json(part_json(found.selection, found.path, found.check))
     else:
         _show(found, dumped=parts.has_dump)
+        if output is None and opened.store is None and found.refused:
+            _hint_at_running(found.selection)
     return _exit_code(found)
 
 
@@ -122,6 +125,12 @@ def _agree_on_names(parts: ModelParts, *, yes: bool) -> None:
     click.confirm(printable(f"{doubt}: go on?"), abort=True, err=True)
 
 
+def _hint_at_running(part: Selection) -> None:
+    """A model without a run has no dump yet that would tell a shape."""
+    if part.chosen and part.lacks_only_forms:
+        say_note("with -o and --random SEED, --inputs or a device's dump the model is run, which tells it")
+
+
 def _show(found: Submodel, *, dumped: bool) -> None:
     """Print the part; where nothing was *dumped* at all, no tensor says so of itself."""
     part, verdict = found.selection, found.check
@@ -135,7 +144,7 @@ def _show(found: Submodel, *, dumped: bool) -> None:
         say(f"{counted(len(part.chosen), 'op')}, {counted(len(part.weights), 'weight')}")
         for what, tensors in (("in ", part.inputs), ("out", part.outputs)):
             for tensor in tensors[:_SHOWN]:
-                shape = "x".join(map(str, tensor.shape or ())) or "one value"
+                shape = shape_text(tensor.shape).replace(",", "x")
                 marks = "".join(
                     f", {word}"
                     for word, there in (

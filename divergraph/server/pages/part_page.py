@@ -19,6 +19,7 @@ from divergraph.server.jobs.packed import packed
 from divergraph.server.jobs.routes import JobRoutes
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.rendering import Pages
+from divergraph.server.pages.root_files import listed_paths
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
@@ -26,14 +27,15 @@ from graphstore.errors import DivergraphError, InputError
 
 _OPS = 200
 FIELDS = (
-    ("random", "Seed of made-up inputs"),
-    ("inputs", "An input, NAME=PATH"),
-    ("golden-dump", "Its dump"),
-    ("device", "Device's graph"),
-    ("device-dump", "Device's dump"),
-    ("weights", "Weights, if in a file of their own"),
+    ("random", "Seed", "a number: inputs are made up by it", False),
+    ("inputs", "Input", "NAME=PATH: an input of the model, as .npy", False),
+    ("golden-dump", "Golden dump", "the folder of its tensors, if it was run elsewhere", True),
+    ("device", "Device model", "its graph or offline model; with the device's dump", True),
+    ("device-dump", "Device dump", "the folder of its tensors: what the device was fed", True),
+    ("weights", "Weights", "if they are in a file of their own", True),
 )
-"""What the model of a graph is run on; one of them is enough, but for a device's two."""
+"""What the model of a graph is run on: option, label, what is meant, whether it is a path. One of
+them is enough, but for a device's two."""
 
 
 class PartPage:
@@ -103,6 +105,8 @@ class PartPage:
             "may_ask": self._jobs is not None,
             "fields": FIELDS,
             "given": given,
+            "roots": list(self._roots.named),
+            "paths": listed_paths(self._roots) if alone else (),
             "may_be_cut": part is not None and _may_be_cut(part, alone=alone),
         }
         return self._pages.page(request, "part.html", values, status, links)
@@ -114,7 +118,7 @@ class PartPage:
         if self._jobs is None:
             raise InputError("this server runs no jobs", hint="divergraph submodel on its machine")
         options: dict[str, object] = {"run": graph, "start": [links.start], "end": [links.end]}
-        options |= {name: text for name, _ in FIELDS if (text := given.get(name, "").strip())}
+        options |= {name: text for name, *_ in FIELDS if (text := given.get(name, "").strip())}
         job = self._jobs.ask("submodel", options, request.scope["user"])
         return RedirectResponse(links.job(job.id), 303)
 

@@ -63,6 +63,9 @@ class RunPage:
         values |= {"is_run": run is not None}
         if run is not None:
             values |= self._of_run(request, run, links, table)
+        else:
+            graph = next(each for each in store.graphs() if each.name == name)
+            values |= {"graph": graph, "source": self._roots_for(request).shown(graph.source)}
         return self._pages.page(request, "run.html", values, 400 if problem else 200)
 
     def _of_run(

@@ -36,7 +36,7 @@ def test_runs_are_listed_with_their_verdicts(own: httpx.Client) -> None:
     said = text_of(own.get("/"))
     assert "first diverged" in said
     assert "1\u20133 of 3 runs" in said
-    assert "Imported graphs 1 net" in said
+    assert "net ascend, ge_proto 7 6" in said
     assert "No run is like that" in text_of(own.get("/?verdict=clean"))
     assert "1\u20131 of 1 runs" in text_of(own.get("/?name=FIRS&sort=-over"))
 

@@ -54,7 +54,12 @@ def test_parts_of_runs_without_files_are_not_written(own: httpx.Client) -> None:
 def test_a_part_of_a_graph_is_chosen_as_that_of_a_run_and_written_by_a_job(
     own: httpx.Client,
 ) -> None:
-    page = own.get(link_to(own.get("/runs/alone/op?op=tanh"), "Start a part here") + "&end=tanh")
+    table = own.get("/runs/alone")
+    assert "2 ops, 1 edge" in table.text
+    page = own.get(
+        unescape(re.findall(r'href="([^"]+)" aria-label="tanh as the start"', table.text)[0])
+    )
+    page = own.get(f"{page.request.url}&end=tanh")
     assert "1 op of the graph" in page.text
     asked = own.get("/v1/graphs/alone/submodel?start=tanh&end=tanh").json()
     assert asked["ops"] == ["tanh"]
