@@ -62,7 +62,8 @@ def verdict(
         lines.append(_line("left out", missing))
     lines += [_line("made", wording.minute(run.created), (f"  by {run.method}", theme.QUIET))]
     if run.method is Method.ROOT_CAUSE and overview.answer is not None:
-        lines.append(_line("judged", (printable(limits_text(run.analysis)), theme.QUIET)))
+        head = fit("judged", _LABEL, "")
+        lines += hung(head, limits_text(run.analysis), width, theme.HEADING, theme.QUIET)
     for warning in run.warnings:
         for at, text in enumerate(textwrap.wrap(printable(warning), max(20, width - _LABEL))):
             lines.append(_line("" if at else "note", (text, theme.QUIET)))
