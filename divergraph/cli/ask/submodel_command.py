@@ -128,7 +128,7 @@ def _agree_on_names(parts: ModelParts, *, yes: bool) -> None:
 def _hint_at_running(part: Selection) -> None:
     """A model without a run has no dump yet that would tell a shape."""
     if part.chosen and part.lacks_only_forms:
-        say_note("-o with --random SEED, --inputs or a device's dump runs the model, which tells it")
+        say_note("-o with --random SEED, --inputs or a device dump runs the model, which tells it")
 
 
 def _show(found: Submodel, *, dumped: bool) -> None:
