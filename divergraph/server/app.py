@@ -66,7 +66,7 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     uploads = None if runner is None else _uploads(answering, settings, runner)
     jobs = None
     if runner is not None and uploads is not None:
-        jobs = JobRoutes(answering, settings, runner, partial(uploads.path, roots))
+        jobs = JobRoutes(answering, settings, runner, roots, partial(uploads.path, roots))
     followed: list[Route] = []
     if runner is not None and jobs is not None:
         followed = FollowedJobRoutes(answering, limits, roots, jobs, runner).routes()

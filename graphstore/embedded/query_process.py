@@ -53,11 +53,10 @@ class QueryProcesses:
         """
         stopped, late = limits.cancellation or Cancellation(), threading.Event()
         with self._process() as process:
-            with (
-                stopped.stopping(process.kill),
-                _killed_after(process, limits.timeout, late),
-            ):
-                answer = process.ask((cypher, dict(params), limits.limit, limits.timeout))
+            with stopped.stopping(process.kill):
+                process.ask(None)  # one that still starts takes nothing of the question's time
+                with _killed_after(process, limits.timeout, late):
+                    answer = process.ask((cypher, dict(params), limits.limit, limits.timeout))
             if stopped.cancelled or late.is_set():
                 # killed while it answered, perhaps: it must not be kept as one that lives
                 process.end()
@@ -173,7 +172,7 @@ def main() -> None:
     except StoreError as error:
         database = error
     _limit_memory(memory)
-    serve(lambda asked: _result(database, memory, *asked), lambda: None)
+    serve(lambda asked: asked is None or _result(database, memory, *asked), lambda: None)
 
 
 def _result(

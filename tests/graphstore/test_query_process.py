@@ -12,6 +12,7 @@ from full_run import sample_run
 
 from graphstore.cancellation import Cancellation, CancelledError
 from graphstore.contract import QueryParameters
+from graphstore.embedded import query_process
 from graphstore.embedded.query_process import MEMORY_VARIABLE
 from graphstore.errors import QueryError, StoreError
 from graphstore.open_store import open_store
@@ -73,6 +74,21 @@ def test_what_takes_too_long_is_ended(store):
     with pytest.raises(QueryError, match=r"longer than 0\.5 s"):
         store.query(ENDLESS, QueryParameters(timeout=0.5))
     assert time.monotonic() - before < 30
+
+
+@pytest.mark.slow
+def test_the_start_of_its_process_takes_nothing_of_its_time(store, monkeypatch):
+    start = query_process.QueryProcesses._started
+
+    def started_slowly(processes):
+        process = start(processes)
+        os.kill(process._process.pid, signal.SIGSTOP)
+        threading.Timer(2.5, os.kill, (process._process.pid, signal.SIGCONT)).start()
+        return process
+
+    monkeypatch.setattr(query_process.QueryProcesses, "_started", started_slowly)
+    monkeypatch.setattr(query_process, "_GRACE_SECONDS", -8.0)
+    assert store.query(NAMES, QueryParameters(timeout=10.0)).rows == (("one",),)
 
 
 def test_it_can_be_stopped(store):

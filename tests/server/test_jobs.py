@@ -96,7 +96,9 @@ def test_a_growing_folder_is_watched(own: httpx.Client, settings: ServerSettings
 
 
 @pytest.mark.slow
-def test_a_graph_is_imported_and_its_end_is_told(own: httpx.Client) -> None:
+def test_a_graph_is_imported_and_its_end_is_told(
+    own: httpx.Client, settings: ServerSettings
+) -> None:
     asked = own.post("/v1/jobs", json=GRAPH)
     assert asked.status_code == 202
     job = asked.json()["id"]
@@ -114,7 +116,11 @@ def test_a_graph_is_imported_and_its_end_is_told(own: httpx.Client) -> None:
     failed = until_over(own, own.post("/v1/jobs", json=wrong).json()["id"])
     assert failed["exit_code"] == 2
     assert own.get(f"/v1/jobs/{failed['id']}/answer").status_code == 404
-    assert "text" in str(failed["error"])
+    assert str(failed["error"]).startswith("data:text at byte 0: ")
+    assert str(settings.roots[0][1]) not in str(events(own, failed["id"]))
+    for number in (b"\xb2", b"9" * 30, b"9" * 5000, b"-1", b"0x1"):
+        given = {"Last-Event-ID": number}
+        assert own.get(f"/v1/jobs/{job}/events", headers=given).status_code == 400
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import os
 import socket
@@ -143,6 +144,11 @@ BOMBS = {
     "tar bomb xz": tarred({"zeros": ZEROS}, "xz"),
     "tar twice": tarred({"a": b"1", "./a": b"2"}),
     "cut tar": tarred({"a": np.random.default_rng(1).bytes(20_000)})[:-9000],
+    "tar of less than nothing": tarred({"a": b"1"}, pax_headers={"size": "-5"}),
+    "file and folder": zipped({"a": b"1", "a/b": b"2"}),
+    "of no file": zipped({}),
+    "packed zeros": gzip.compress(bytes(100_000)),
+    "packed twice": gzip.compress(gzip.compress(b"x")),
     "no archive": b"just words",
     "nothing": b"",
 }
@@ -155,6 +161,7 @@ def test_an_archive_that_means_harm_is_refused_with_a_sentence(
     answer = own.post("/v1/uploads?name=a&unpack=true", content=BOMBS[name])
     assert answer.status_code == 400, answer.text
     assert "the archive is refused: " in answer.json()["detail"]
+    assert answer.json()["detail"].isprintable()
     assert left(settings) == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -25,6 +26,7 @@ from divergraph.server.cypher_routes import read_object
 from divergraph.server.jobs.packed import packed
 from divergraph.server.jobs.requests import JobRequest, request_of
 from divergraph.server.jobs.runner import JobRunner
+from divergraph.server.roots import Roots
 from divergraph.server.settings import ServerSettings
 from divergraph.server.tokens import User, UserRole
 from graphstore.cancellation import Cancellation
@@ -35,6 +37,8 @@ _QUIET_SECONDS = 15.0
 """So often a stream says that it lives, or a proxy would close it."""
 _READERS = 2000
 """Twice as many as jobs are listed."""
+_EVENT = re.compile(r"[0-9]{1,18}")
+"""An event's number: where it ends in a file."""
 _OVER = (QueuedState.ENDED, QueuedState.STOPPED, QueuedState.LOST)
 
 
@@ -46,9 +50,11 @@ class JobRoutes:
         answering: Answering,
         settings: ServerSettings,
         runner: JobRunner,
+        roots: Roots,
         place: Callable[[User, str], Path],
     ) -> None:
         self._answering, self._runner, self._place = answering, runner, place
+        self._roots = roots
         self._store, self._limits = store_key(settings.store), settings.limits
         self.table, self._folder = runner.table, runner.shelf.root
         self._readers: OrderedDict[str, ProgressReader] = OrderedDict()
@@ -139,7 +145,7 @@ class JobRoutes:
         name = request.path_params["job"]
         await to_thread.run_sync(self.table.job, name)
         seen = request.headers.get("last-event-id", "0")
-        if not seen.isdigit():
+        if not _EVENT.fullmatch(seen):
             raise InputError("an event of this server has a number", where="Last-Event-ID")
         told = self._told(name, int(seen))
         return StreamingResponse(told, media_type="text/event-stream")
@@ -203,7 +209,7 @@ class JobRoutes:
             "ended": job.ended,
             "attempts": job.attempts,
             "exit_code": job.exit_code,
-            "error": job.error or told.failed,
+            "error": self._roots.told(job.error or told.failed),
             "stage": "" if stage is None else stage.text,
             "done": 0 if stage is None else stage.done,
             "total": None if stage is None else stage.total,
@@ -222,7 +228,8 @@ class JobRoutes:
             lines = await to_thread.run_sync(_lines_behind, self._progress(name), seen)
             for line in lines:
                 seen += len(line)
-                yield b"id: %d\ndata: %s\n\n" % (seen, line.rstrip(b"\n"))
+                told = self._roots.told(line.decode("utf-8", "replace").rstrip("\n"))
+                yield b"id: %d\ndata: %s\n\n" % (seen, told.encode())
             if job.state in _OVER:
                 yield b"event: end\ndata: %s\n\n" % job.state.value.encode()
                 return

@@ -92,9 +92,11 @@ def unpack_zip(archive: Path, folder: Path | None, budget: Budget) -> None:
 
 def unpack_tar(archive: Path, folder: Path, budget: Budget) -> None:
     """Unpack a tar, compressed or not."""
-    with tarfile.open(archive, "r:*") as opened:
+    with _opened_tar(archive) as opened:
         for entry in opened:
             budget.file()
+            if entry.size < 0:
+                raise RefusedError(f"it is damaged: {entry.name!r} has {entry.size} bytes")
             if entry.isdir():
                 place_in(folder, entry.name).mkdir(parents=True, exist_ok=True)
                 continue
@@ -104,11 +106,18 @@ def unpack_tar(archive: Path, folder: Path, budget: Budget) -> None:
             _copy(source, place_in(folder, entry.name), budget)
 
 
-def _copy(source: IO[bytes], place: Path, budget: Budget) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
+def _opened_tar(archive: Path) -> tarfile.TarFile:
     try:
+        return tarfile.open(archive, "r:*")
+    except tarfile.ReadError:  # it says why for each compression, in a line of its own
+        raise RefusedError("it is neither a zip nor a tar, or its beginning is damaged") from None
+
+
+def _copy(source: IO[bytes], place: Path, budget: Budget) -> None:
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
         file = place.open("xb")
-    except FileExistsError:
+    except (FileExistsError, NotADirectoryError):
         raise RefusedError(f"it holds {place.name!r} twice") from None
     with file:
         while block := source.read(_BLOCK):
@@ -145,6 +154,8 @@ def _done(archive: Path, folder: Path | None, limits: dict[str, int]) -> dict[st
         return {"refused": f"it is damaged: {error.strerror or error}"}
     except _DAMAGE as error:
         return {"refused": f"it is damaged: {error}"}
+    if folder is not None and not budget.files:  # nothing but zeros looks like that, too
+        return {"refused": "it holds no file"}
     return {"files": budget.files, "bytes": budget.bytes}
 
 
