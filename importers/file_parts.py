@@ -20,6 +20,10 @@ def read_at(descriptor: int, count: int, offset: int) -> bytes:
         return os.read(descriptor, count)
 
 
+class UnnamedFile(mmap.mmap):
+    """A mapping of a temporary file that has no name: no other process can open a part of it."""
+
+
 def advise(
     mapping: mmap.mmap, use: Literal["DONTNEED", "SEQUENTIAL"], start: int = 0, length: int = 0
 ) -> None:

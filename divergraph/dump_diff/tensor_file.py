@@ -66,7 +66,7 @@ def look_at_file(
     With *text* each is also written there as ``<file>.txt``, which ``numpy.loadtxt`` reads.
 
     Raises:
-        InputError: nothing there, a folder, or no file with tensors.
+        InputError: nothing there, a folder, or no file with a tensor that can be read.
     """
     if path.is_dir():
         raise InputError(
@@ -85,6 +85,10 @@ def look_at_file(
         tensors.append(_described(tensor, array, first, top))
         if folder is not None:
             folder.text(_text_name(path, tensor, alone=len(found) == 1), array)
+    if not tensors:
+        name, why = unread[0]
+        none = "" if len(unread) == 1 else f"none of {len(unread)} tensors can be read; "
+        raise InputError(f"{none}{name}: {why}", where=str(path))
     return TensorFile(path, tuple(tensors), tuple(folder.written if folder else ()), tuple(unread))
 
 

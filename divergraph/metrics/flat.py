@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from divergraph.values.array_types import Array
-from importers.file_parts import advise
+from importers.file_parts import UnnamedFile, advise
 
 _AT_ONCE = 1 << 21
 """Elements copied at a time; both sweeps read the copy."""
@@ -86,7 +86,8 @@ def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, Array, Array]]:
 
 def is_mapped(array: Array) -> bool:
     """True for an array in a large mapped file, of which any process can read a part cheaply."""
-    return _mapping(array) is not None
+    mapping = _mapping(array)
+    return mapping is not None and not isinstance(mapping, UnnamedFile)
 
 
 def _copy(array: Array, start: int, stop: int, out: Array, mapping: mmap.mmap | None) -> None:

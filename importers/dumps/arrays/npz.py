@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.arrays.npy import NpyHeader, header_of, parse_npy_header
 from importers.dumps.index import DamagedError, shown
-from importers.file_parts import read_at
+from importers.file_parts import UnnamedFile, read_at
 
 MAX_MEMBERS = 1 << 20
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
@@ -43,6 +43,8 @@ def list_members(fd: int, what: str) -> list[zipfile.ZipInfo]:
             raise DamagedError(f"no {what}: {error}", offset=0) from None
     if len(infos) > MAX_MEMBERS:
         raise DamagedError(f"an archive of {len(infos)} members", offset=0)
+    if sum(info.compress_size for info in infos) > os.fstat(fd).st_size:
+        raise DamagedError("its members lie one over the other, as in a zip bomb", offset=0)
     return infos
 
 
@@ -74,6 +76,11 @@ _MAGIC = b"\x93NUMPY"
 _CHUNK = 1 << 20
 _MOST_IN_MEMORY = 64 << 20
 """Bytes of an array that are unpacked into memory; larger ones into a file."""
+_SWELLS = 200
+"""Times its packed size to which nothing but one value again and again unpacks: noise does not
+shrink, and a tensor of nine zeros in ten to a fifth."""
+_MOST_SWOLLEN = 1 << 30
+"""Bytes that such arrays of one archive may unpack to; more is a bomb, or not worth the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +118,21 @@ def read_members(fd: int, size: int) -> tuple[ArchiveMember, ...]:
     Raises:
         DamagedError: it is no zip archive.
     """
-    infos = list_members(fd, ".npz archive")
-    return tuple(_member(info, fd, size) for info in infos if info.filename.endswith(_ARRAY))
+    infos = [
+        info for info in list_members(fd, ".npz archive") if info.filename.endswith(_ARRAY)
+    ]
+    swelling = [info for info in infos if info.file_size > _SWELLS * info.compress_size]
+    bombs = swelling if sum(info.file_size for info in swelling) > _MOST_SWOLLEN else []
+    at = {info.header_offset for info in bombs}
+    return tuple(
+        _bomb(info) if info.header_offset in at else _member(info, fd, size) for info in infos
+    )
+
+
+def _bomb(info: zipfile.ZipInfo) -> ArchiveMember:
+    what = f"{info.compress_size} bytes that would unpack to {info.file_size}, as a zip bomb does"
+    told = f"{what}: not unpacked; `unzip` it, if it is meant, and give the folder"
+    return ArchiveMember(info.filename.removesuffix(_ARRAY), DamagedError(told))
 
 
 def _member(info: zipfile.ZipInfo, fd: int, size: int) -> ArchiveMember:
@@ -186,7 +206,7 @@ def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> tuple[mmap.mmap, 
         file.write(rest)
         length += len(rest)
         file.truncate(length)
-        mapped = mmap.mmap(file.fileno(), length, access=mmap.ACCESS_READ)
+        mapped = UnnamedFile(file.fileno(), length, access=mmap.ACCESS_READ)
         return mapped, zlib.crc32(rest, crc)
 
 
