@@ -118,9 +118,7 @@ def read_members(fd: int, size: int) -> tuple[ArchiveMember, ...]:
     Raises:
         DamagedError: it is no zip archive.
     """
-    infos = [
-        info for info in list_members(fd, ".npz archive") if info.filename.endswith(_ARRAY)
-    ]
+    infos = [info for info in list_members(fd, ".npz archive") if info.filename.endswith(_ARRAY)]
     swelling = [info for info in infos if info.file_size > _SWELLS * info.compress_size]
     bombs = swelling if sum(info.file_size for info in swelling) > _MOST_SWOLLEN else []
     at = {info.header_offset for info in bombs}
