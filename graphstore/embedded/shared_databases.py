@@ -17,7 +17,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from graphstore.embedded.disk import file_sha256, is_marked_alive, sync, write_json
+from graphstore.embedded.disk import file_sha256, is_marked_alive, read_json, sync, write_json
+from graphstore.errors import StoreError
 from graphstore.private_folder import made_in
 from graphstore.schema.tables import SCHEMA_VERSION
 
@@ -120,8 +121,9 @@ def release(root: Path, name: str | None) -> None:
 def unused(root: Path) -> Iterator[Path]:
     """The folders of shared databases that no run names, and no living writer made."""
     for home in sorted((root / SHARED).glob("*")):
-        writer = _read(home / MANIFEST).get("writer", "")
-        if not _is_named(root, home.name) and not is_marked_alive(root / str(writer)):
+        writer = _read(home / MANIFEST).get("writer")
+        is_new = writer is not None and is_marked_alive(root / str(writer))
+        if not is_new and not _is_named(root, home.name):
             yield home
 
 
@@ -131,7 +133,18 @@ def _is_named(root: Path, name: str) -> bool:
     known = _read(root / SHARED / name / MANIFEST).get("runs", ())
     here = (root / "runs" / str(run) / MANIFEST for run in known)
     others = (path for kind in ("runs", "damaged") for path in root.glob(f"{kind}/*/{MANIFEST}"))
-    return any(_read(path).get("shared") == name for path in chain(here, others))
+    return any(_names(path, name) for path in chain(here, others))
+
+
+def _names(manifest: Path, shared: str) -> bool:
+    """Whether a manifest names the database *shared*, or may do so: what it says is damaged, or
+    cannot be read just now, and it has no database of its own."""
+    if not manifest.exists():
+        return False
+    try:
+        return read_json(manifest).get("shared") == shared
+    except StoreError:
+        return not any(manifest.parent.glob("*.lbug"))
 
 
 def _read(path: Path) -> dict[str, Any]:

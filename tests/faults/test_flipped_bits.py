@@ -111,6 +111,34 @@ def test_flipped_bits_of_the_table_of_many_places(tmp_path: Path, count: int) ->
     assert answers_of_places(root) == right
 
 
+def test_the_table_stays_for_a_run_that_is_damaged(tmp_path: Path) -> None:
+    """Its manifest may be mended; what nobody can need goes, also if that is damaged itself."""
+    data, root = sample_run("a"), tmp_path / "store"
+    with EmbeddedStore(root) as store:
+        store.save_runs(replace(data, run=replace(data.run, name=name)) for name in "abc")
+        right = repr(store.run_data("b"))
+    manifest = root / "runs" / "b" / "manifest.json"
+    for bit in range(5, 8 * manifest.stat().st_size, 1500):
+        flipped(manifest, bit)
+    bits = manifest.read_bytes()
+    with EmbeddedStore(root) as store:
+        store.delete("a")
+        store.delete("c")
+        store.repair()
+    for bit in range(5, 8 * manifest.stat().st_size, 1500):
+        flipped(manifest, bit)
+    with EmbeddedStore(root) as store:
+        assert repr(store.run_data("b")) == right
+    manifest.write_bytes(bits)
+    with EmbeddedStore(root) as store:
+        store.repair(set_aside=True)
+        assert list(root.glob("shared/*"))
+        shutil.rmtree(root / "damaged")
+        flipped(next(root.glob("shared/*/manifest.json")), 80)
+        assert store.repair()
+        assert not list(root.glob("shared/*"))
+
+
 @pytest.mark.parametrize("count", [20, pytest.param(ALL, marks=pytest.mark.exhaustive)])
 def test_flipped_bits_of_kept_arrays(
     root: Path, monkeypatch: pytest.MonkeyPatch, count: int

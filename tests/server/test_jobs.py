@@ -247,6 +247,27 @@ def test_a_queue_from_before_jobs_had_children_is_taken_over(tmp_path: Path) -> 
     assert (job.id, job.words, job.parent, job.part) == ("old", ("import",), "", ())
 
 
+def test_a_job_whose_entry_is_damaged_is_lost_and_others_take_its_turn(table: JobTable) -> None:
+    first, second, third = (table.add("ann", "import", ("import", f"/x{n}")).id for n in range(3))
+    table.close()
+    text = table.path.read_bytes()
+    table.path.write_bytes(
+        text.replace(b'"/x0"', b'"/z0"').replace(b'["import", "/x1', b'?"import", "/x1')
+    )
+    again = JobTable(table.path)
+    jobs = {job.id: job for job in again.jobs()}
+    assert [jobs[name].state.value for name in (first, second, third)] == ["lost", "lost", "queued"]
+    assert "damaged" in jobs[first].error
+    claimed = again.claim(3)
+    assert claimed is not None
+    assert (claimed.id, claimed.words) == (third, ("import", "/x2"))
+    assert again.open_jobs() == [claimed]
+    again.close()
+    table.path.write_bytes(text.replace(third.encode(), b"x" * len(third), 1))
+    with pytest.raises(StoreError, match="damaged"):
+        JobTable(table.path)
+
+
 def test_who_waits_for_children_takes_nobodys_turn(table: JobTable, tmp_path: Path) -> None:
     table.add("ann", "compare", ("compare",))
     parent = table.claim(1)

@@ -5,6 +5,7 @@ Each change is one transaction, so that a server that is killed leaves no job ha
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import threading
@@ -27,8 +28,12 @@ CREATE TABLE IF NOT EXISTS jobs (
     attempts INTEGER NOT NULL DEFAULT 0, exit_code INTEGER, error TEXT NOT NULL DEFAULT ''
 ) STRICT
 """
-_LATER = {"parent": "TEXT NOT NULL DEFAULT ''", "part": "TEXT NOT NULL DEFAULT '[]'"}
-"""Columns that a queue made before jobs had children lacks."""
+_LATER = {
+    "parent": "TEXT NOT NULL DEFAULT ''",
+    "part": "TEXT NOT NULL DEFAULT '[]'",
+    "seal": "TEXT NOT NULL DEFAULT ''",
+}
+"""Columns that a queue made before jobs had children, or seals, lacks."""
 _BY_PARENT = "CREATE INDEX IF NOT EXISTS jobs_by_parent ON jobs (parent)"
 _BY_STATE = "CREATE INDEX IF NOT EXISTS jobs_by_state ON jobs (state)"
 _WORKING = """
@@ -48,6 +53,14 @@ VALUES (?, ?, ?, ?, 'queued', ?, ?, ?)
 """
 
 
+_SEAL_ROWS = """
+CREATE TRIGGER IF NOT EXISTS seal_{when} AFTER {what} ON jobs BEGIN
+    UPDATE jobs SET seal = seal_of({new}) WHERE id = new.id{if_sound};
+END
+"""
+_IF_SOUND = " AND old.seal IN ('', seal_of({old}))"
+"""SQLite finds no changed bits; what a job is to do, and whose it is, must not change by itself."""
+_DAMAGED = "its entry in the queue is damaged: ask for it again"
 _OVER_BEFORE = """
 SELECT id FROM jobs AS old WHERE parent = '' AND state NOT IN ('queued', 'running')
 AND coalesce(ended, asked) < ? AND NOT EXISTS (
@@ -94,16 +107,29 @@ class JobTable:
         """Open it, or make it.
 
         Raises:
-            StoreError: it cannot be read or made.
+            StoreError: it cannot be read or made, or is damaged.
         """
         self._path = path
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         with self._changing() as database:
+            ((said, *_), *_) = database.execute("PRAGMA integrity_check(1)")
+            if said != "ok":
+                hint = "move it away: jobs that wait are asked for again, runs stay"
+                raise StoreError("the queue of jobs is damaged", where=str(path), hint=hint)
             database.execute(_TABLE)
             known = {row[1] for row in database.execute("PRAGMA table_info(jobs)")}
             for column in _LATER.keys() - known:
                 database.execute(f"ALTER TABLE jobs ADD COLUMN {column} {_LATER[column]}")
+            new, old = (", ".join(f"{row}.{name}" for name in _NAMES) for row in ("new", "old"))
+            if_sound = _IF_SOUND.format(old=old)
+            for trigger in (
+                _SEAL_ROWS.format(when="new", what="INSERT", new=new, if_sound=""),
+                _SEAL_ROWS.format(
+                    when="changed", what=f"UPDATE OF {_COLUMNS}", new=new, if_sound=if_sound
+                ),
+            ):
+                database.execute(trigger)
             database.execute(_BY_PARENT)
             database.execute(_BY_STATE)
 
@@ -133,16 +159,20 @@ class JobTable:
     def claim(self, of_one_owner: int) -> QueuedJob | None:
         """The job that is to run next, which now counts as running; None if none may: each owner
         has *of_one_owner* at most."""
-        with self._changing() as database:
-            row = database.execute(_FAIREST, (of_one_owner,)).fetchone()
-            if row is None:
-                return None
-            database.execute(
-                "UPDATE jobs SET state = 'running', started = ?, attempts = attempts + 1 "
-                "WHERE id = ?",
-                (time.time(), row[0]),
-            )
-        return self.job(row[0])
+        while True:
+            with self._changing() as database:
+                row = database.execute(_FAIREST, (of_one_owner,)).fetchone()
+                if row is None:
+                    return None
+                database.execute(
+                    "UPDATE jobs SET state = 'running', started = ?, attempts = attempts + 1 "
+                    "WHERE id = ?",
+                    (time.time(), row[0]),
+                )
+            job = self.job(row[0])
+            if job.state is QueuedState.RUNNING:
+                return job
+            self.change(job.id, QueuedState.LOST, ended=time.time())  # damaged: nobody's turn
 
     def change(self, name: str, state: QueuedState, **more: Any) -> None:
         """Note the state of a job, and *more* of its columns."""
@@ -215,7 +245,7 @@ class JobTable:
             self._close()
 
     def _rows(self, rest: str, *values: Any) -> list[QueuedJob]:
-        text = f"SELECT {_COLUMNS} FROM jobs {rest}"  # noqa: S608 - our own texts
+        text = f"SELECT {_COLUMNS}, seal FROM jobs {rest}"  # noqa: S608 - our own texts
         with self._opened() as database:
             rows = database.execute(text, values).fetchall()
         return [_job_of(row) for row in rows]
@@ -245,8 +275,9 @@ class JobTable:
                         isolation_level=None,
                         check_same_thread=False,
                     )
+                    self._connection.create_function("seal_of", -1, _seal_of, deterministic=True)
                 yield self._connection
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:  # a damaged text
                 self._close()
                 raise StoreError(f"the queue of jobs: {error}", where=str(self._path)) from error
 
@@ -260,8 +291,17 @@ _NAMES = [field.name for field in fields(QueuedJob)]
 _COLUMNS = ", ".join(_NAMES)
 
 
+def _seal_of(*values: Any) -> str:
+    return hashlib.sha256(repr(values).encode()).hexdigest()[:32]
+
+
 def _job_of(row: tuple[Any, ...]) -> QueuedJob:
-    values = dict(zip(_NAMES, row, strict=True))
+    """The job of a row; one that is not what was written is lost."""
+    *found, seal = row
+    values = dict(zip(_NAMES, found, strict=True))
+    if seal not in ("", _seal_of(*found)):
+        said = {"state": QueuedState.LOST, "error": _DAMAGED, "words": (), "part": ()}
+        return QueuedJob(**{**values, **said})
     values["words"] = tuple(json.loads(values["words"]))
     values["part"] = tuple(map(tuple, json.loads(values["part"])))
     return QueuedJob(**{**values, "state": QueuedState(values["state"])})
