@@ -90,6 +90,7 @@ class UnknownNameError(InputError):
         if near and not hint:
             hint = f"did you mean {', '.join(near)}?"
         super().__init__(f"no {kind} named {name!r}", hint=hint)
+        self.kind, self.name = kind, name
         self.near = tuple(near)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 
 from divergraph.files.own_packages import strange_packages
 from divergraph.outcomes import disk_failed
-from graphstore.errors import DivergraphError
+from graphstore.errors import DivergraphError, UnknownNameError
 
 
 def error_text(error: BaseException) -> str:
     """The sentence for *error*."""
+    if isinstance(error, UnknownNameError) and not error.hint and _is_graph_file(error):
+        return _one_line(f"{error} (it is a file: divergraph import {error.name} names its graph)")
     if isinstance(error, DivergraphError):
         return _one_line(str(error))
     if isinstance(error, ImportError) and (told := strange_packages()):
@@ -22,6 +25,14 @@ def error_text(error: BaseException) -> str:
     assert isinstance(error, OSError)
     what = f"{error.filename}: " if error.filename else "cannot write: "
     return f"{what}{error.strerror}"
+
+
+def _is_graph_file(error: UnknownNameError) -> bool:
+    """Whether a file was given where a run or an imported graph is asked for."""
+    try:
+        return error.kind in ("run", "graph", "run or graph") and Path(error.name).exists()
+    except (OSError, ValueError):
+        return False
 
 
 def is_unforeseen(error: BaseException) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,11 +15,12 @@ from divergraph.metrics.statistics import statistics_of
 from divergraph.values.array_types import Array
 from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
-from graphstore.errors import InputError
+from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import TensorStatistics
 from importers.dumps.bare.index import NO_FORM, BareTensor, RawForm, find_tensors
 
 _BLOCK = 1 << 20
+_NAMED = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +63,16 @@ def look_at_file(
     first: int = 10,
     top: int = 10,
     text: Path | None = None,
+    name: str | None = None,
 ) -> TensorFile:
-    """What the tensors in a dump or array file are, *first* and *top* values of each.
+    """What the tensors in a dump or array file are, *first* and *top* values of each, or only of
+    the one called *name*.
 
     With *text* each is also written there as ``<file>.txt``, which ``numpy.loadtxt`` reads.
 
     Raises:
-        InputError: nothing there, a folder, or no file with a tensor that can be read.
+        InputError: nothing there, a folder, no file with a tensor that can be read, or none of that
+            name.
     """
     if path.is_dir():
         raise InputError(
@@ -75,6 +81,8 @@ def look_at_file(
     found = find_tensors(path, form).tensors
     if not found:
         raise InputError("there is no tensor in this file", where=str(path))
+    if name is not None:
+        found = [_called(path, found, name)]
     folder = None if text is None else OutputFolder(text)
     tensors, unread = [], []
     for tensor in found:
@@ -92,10 +100,27 @@ def look_at_file(
     return TensorFile(path, tuple(tensors), tuple(folder.written if folder else ()), tuple(unread))
 
 
+def _called(path: Path, found: Sequence[BareTensor], name: str) -> BareTensor:
+    """The tensor *name*, as it is printed or as the file has it."""
+    names = {_inside(path, tensor): tensor for tensor in found}
+    names |= {tensor.name: tensor for tensor in found}
+    if name not in names:
+        near = difflib.get_close_matches(name, names)
+        known = ", ".join([_inside(path, tensor) for tensor in found[:_NAMED]])
+        hint = "" if near else f"it has {known}"
+        raise UnknownNameError("tensor in this file", name, near=near, hint=hint)
+    return names[name]
+
+
+def _inside(path: Path, tensor: BareTensor) -> str:
+    """What *tensor* is called inside of its file."""
+    return tensor.name.removeprefix(path.stem).removeprefix(path.name).strip("/.:")
+
+
 def _text_name(path: Path, tensor: BareTensor, *, alone: bool) -> str:
     if alone:
         return f"{path.name}.txt"
-    inside = tensor.name.removeprefix(path.stem).removeprefix(path.name).strip("/.:")
+    inside = _inside(path, tensor)
     return f"{path.name}.{inside.replace('/', '_').replace(':', '.')}.txt"
 
 

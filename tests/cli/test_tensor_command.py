@@ -36,6 +36,21 @@ def test_the_text_says_the_same(divergraph, store):
     assert done.out.count("[0,4,") + done.out.count("[1,4,") == 3
 
 
+def test_one_tensor_of_a_file_is_chosen_by_its_name(divergraph, tmp_path):
+    file = tmp_path / "both.npz"
+    np.savez(file, conv1=np.ones(3), pool=np.zeros((2, 2)))
+    (found,) = divergraph("tensor", file, "pool", "--json").json["tensors"]
+    assert found["shape"] == [2, 2]
+    assert "(did you mean conv1?)" in divergraph("tensor", file, "conv").err
+    assert "(it has conv1, pool)" in divergraph("tensor", file, "zzz").err
+
+
+def test_a_model_in_place_of_a_run_is_told_how_it_gets_one(divergraph, store, tmp_path):
+    model = tmp_path / "net.onnx"
+    model.touch()
+    assert f"divergraph import {model}" in divergraph("ops", model, "--store", store).err
+
+
 def test_a_value_that_is_no_number_is_null_in_json_and_named_in_text(divergraph, store):
     printed = divergraph("tensor", "values", "tanh", "--store", store, "--json").json
     assert printed["histogram"]["nonfinite"] == 1

@@ -12,6 +12,7 @@ import pytest
 from asking import by_cypher, ops_of, same, sample_parameters
 from full_run import sample_run
 
+from divergraph.ask.facts import resolve_op
 from divergraph.ask.output_errors import output_errors
 from graphstore.contract import GraphStore
 from graphstore.cypher.queries import list_queries, load
@@ -68,6 +69,12 @@ def test_arrays_are_those_of_the_graph(first: GraphStore) -> None:
         for part in dataclasses.fields(expected):
             left, right = getattr(stored, part.name), getattr(expected, part.name)
             assert list(left) == list(right), part.name
+
+
+def test_an_op_is_found_by_the_tensor_it_makes(first: GraphStore) -> None:
+    assert resolve_op(first, "first", "loop:0") == "loop"
+    with pytest.raises(UnknownNameError, match="no op named 'loop:1'"):
+        resolve_op(first, "first", "loop:1")
 
 
 def test_some_ops_only(first: GraphStore) -> None:

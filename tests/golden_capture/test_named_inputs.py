@@ -78,3 +78,12 @@ def test_an_archive_without_the_input_is_told_with_what_it_holds(divergraph, mod
     assert told.code == 2
     assert "both.npz: " in told.err
     assert "it holds arr_0, arr_1" in told.err
+
+
+def test_shapes_and_ranges_are_taken_as_polygraphy_spells_them(divergraph, model, tmp_path):
+    words = ("--random", 1, "--shape", "a:[3,4]", "--range", "a:[5,6]", "-o", tmp_path / "out")
+    assert divergraph("capture", model, *words).code == 0
+    (file,) = (tmp_path / "out").glob("*a*.npy")
+    value = np.load(file)
+    assert value.shape == (3, 4)
+    assert value.min() >= 5

@@ -18,10 +18,12 @@ def tensor_file(
     first: int = 10,
     top: int = 10,
     text: AnyPath | None = None,
+    name: str | None = None,
 ) -> TensorFile:
     """The tensors in a dump or array file: type, shape, statistics, *first* and *top* values.
 
-    *dtype* and *shape* say what a raw file holds; *text* is a folder for ``<file>.txt``.
+    *dtype* and *shape* say what a raw file holds; *text* is a folder for ``<file>.txt``; *name*
+    chooses one of several tensors.
 
     Raises:
         InputError: nothing there, or no file with tensors.
@@ -34,4 +36,5 @@ def tensor_file(
     ('float32', (2, 2), 2.0, (0, 1))
     """
     form = raw_form(dtype, shape)
-    return look_at_file(Path(path), form=form, first=first, top=top, text=optional_path(text))
+    place = Path(path)
+    return look_at_file(place, form=form, first=first, top=top, text=optional_path(text), name=name)

@@ -25,7 +25,7 @@ _ROWS, _BAR = 16, 40
 
 @click.command("tensor")
 @click.argument("run", metavar="RUN|FILE")
-@click.argument("op", required=False)
+@click.argument("op", metavar="[OP|TENSOR]", required=False)
 @click.option(
     "--output-number",
     "--output",
@@ -87,7 +87,7 @@ def tensor_command(
     """Show the values of a device op beside the golden ones: how they differ, and where.
 
     With a dump or array FILE instead of RUN and OP: its types, shapes, maximum, minimum and mean,
-    first and worst values.
+    first and worst values, of all its tensors or of one TENSOR.
 
     Reads the dumps the run was made of. Indices are those of the golden tensor. The axis shown
     is the one along which the errors differ most.
@@ -99,13 +99,13 @@ def tensor_command(
     )
 
     of_file, of_run = (txt, dtype, shape), (output, input_, at, bins)
-    if op is None:
+    if op is None or (Path(run).is_file() and all(option is None for option in of_run)):
         if any(option is not None for option in of_run):
             raise click.UsageError("the numbers, --at and --bins need a RUN and an OP")
-        _look_at_file(Path(run), top, txt, dtype, shape, as_json=as_json)
+        _look_at_file(Path(run), op, top, txt, dtype, shape, as_json=as_json)
         return
     if any(option is not None for option in of_file):
-        raise click.UsageError("--txt, --dtype and --shape need a FILE, and no OP")
+        raise click.UsageError("--txt, --dtype and --shape need a FILE")
     if output is not None and input_ is not None:
         raise click.UsageError("give --output-number or --input-number, not both")
     if at is not None and bins is not None:
@@ -122,11 +122,18 @@ def tensor_command(
 
 
 def _look_at_file(
-    path: Path, top: int, txt: Path | None, dtype: str | None, shape: str | None, *, as_json: bool
+    path: Path,
+    name: str | None,
+    top: int,
+    txt: Path | None,
+    dtype: str | None,
+    shape: str | None,
+    *,
+    as_json: bool,
 ) -> None:
     from divergraph.api.files.tensor_file import tensor_file
 
-    found = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt)
+    found = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt, name=name)
     if as_json:
         from divergraph.present.json.tensor import tensor_file_json
 

@@ -203,7 +203,7 @@ def _write_driver(context: click.Context, file: Path | None) -> None:
 def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
     for text in given:
-        name, _, sizes = text.rpartition("=")
+        name, sizes = _named(text)
         parts = [part.strip() for part in sizes.strip("[]()").replace("x", ",").split(",")]
         parts = [part for part in parts if part]
         if not name or not all(part.isdecimal() and len(part) < 10 for part in parts):
@@ -215,8 +215,9 @@ def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
 def _ranges(given: tuple[str, ...]) -> dict[str, tuple[float, float]]:
     found: dict[str, tuple[float, float]] = {}
     for text in given:
-        name, _, ends = text.rpartition("=")
-        low, _, high = ends.partition("..")
+        name, ends = _named(text)
+        bracketed = ends.startswith("[")
+        low, _, high = ends.strip("[]").partition("," if bracketed else "..")
         try:
             found[name] = float(low), float(high)
         except ValueError:
@@ -224,3 +225,12 @@ def _ranges(given: tuple[str, ...]) -> dict[str, tuple[float, float]]:
         if not -math.inf < found[name][0] <= found[name][1] < math.inf:
             raise InputError(f"{text!r} is no range", hint="--range NAME=0..255")
     return found
+
+
+def _named(text: str) -> tuple[str, str]:
+    """The name and what is said of it: ``NAME=…``, or ``NAME:[…]`` as Polygraphy writes it."""
+    name, sign, told = text.rpartition(":[")
+    if sign:
+        return name, f"[{told}"
+    name, _, told = text.rpartition("=")
+    return name, told

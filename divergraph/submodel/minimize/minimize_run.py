@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,7 +13,13 @@ from divergraph.submodel.bundle import BundleRequest, write_bundle
 from divergraph.submodel.minimize.candidates import candidates, space_of
 from divergraph.submodel.minimize.oracle import Oracle, OracleOptions, Part, open_oracle
 from divergraph.submodel.minimize.prober import KeptAnswers, Prober, SearchLimits, answers_path
-from divergraph.submodel.minimize.search import Found, PartSearch, SearchOutcome
+from divergraph.submodel.minimize.search import (
+    WHOLE_PASSES,
+    Found,
+    PartSearch,
+    SearchOutcome,
+    SuspectUnits,
+)
 from divergraph.submodel.minimize.space import Space, Units
 from divergraph.submodel.minimize.verdicts import Probe, Variant
 from divergraph.submodel.run_parts import RunParts
@@ -27,7 +33,8 @@ from graphstore.schema.codec import dumps
 Answers: TypeAlias = Mapping[str, Mapping[str, tuple[OracleAnswer, ...]]]
 """By oracle, then by part."""
 
-AUTO = "auto"
+AUTO, EVIDENCE = "auto", "evidence"
+RIGHT_HERE = "run here the device's model is right: what ran on the device errs, as the dumps show"
 DEFAULT_LIMITS = SearchLimits()
 DEFAULT_OPTIONS = OracleOptions()
 
@@ -63,9 +70,9 @@ class MinimalPart:
 
 @dataclass(frozen=True, slots=True)
 class Minimized:
-    """All that a search gives. ``note`` says why nothing was found, ``stopped`` why it ended
-    early; ``clean``: there was nothing to look for. ``answers`` are all of the oracle, for the
-    run to keep."""
+    """All that a search gives. ``note`` says why nothing was found, or why the dumps were asked;
+    ``stopped`` why it ended early; ``clean``: there was nothing to look for. ``answers`` are all
+    of the oracle, for the run to keep."""
 
     oracle: str
     parts: tuple[MinimalPart, ...]
@@ -77,6 +84,10 @@ class Minimized:
     clean: bool = False
     rate: float | None = None
     answers: Answers = field(default_factory=dict)
+
+    def is_by(self, oracle: str) -> bool:
+        """Whether the *oracle* of this name answered."""
+        return self.oracle.partition(" ")[0] == oracle
 
 
 def minimize_run(
@@ -91,11 +102,30 @@ def minimize_run(
     space = space_of(parts)
     _limit(parts, space, request)
     ranking = candidates(parts, space)
-    clean = is_clean(parts)
-    if clean and request.oracle == AUTO:
+    if is_clean(parts) and request.oracle == AUTO:
         note = "nothing in this run is over a limit, so there is nothing to minimise"
         return Minimized(AUTO, (), (), 0, space.size(space.everything), note, clean=True)
-    with closing(_oracle(parts, request)) as oracle:
+    found = _searched(parts, request, _oracle(parts, request), space, ranking, progress)
+    if request.oracle != AUTO or found.note != WHOLE_PASSES or found.is_by(EVIDENCE):
+        return found
+    # What ran on the device was made from this model, and errs where this does not.
+    oracle = open_oracle(parts, EVIDENCE, request.options)
+    proved = _searched(parts, request, oracle, space, ranking, progress)
+    if not proved.parts:
+        return found
+    answers = {**found.answers, **proved.answers}
+    return replace(proved, note=RIGHT_HERE, answers=answers)
+
+
+def _searched(
+    parts: RunParts,
+    request: MinimizeRequest,
+    oracle: Oracle,
+    space: Space,
+    ranking: Sequence[SuspectUnits],
+    progress: Progress,
+) -> Minimized:
+    with closing(oracle):
         path = answers_path(parts, oracle.identity)
         stored = parts.data.run.analysis.answers.get(path.stem, {})
         memory = KeptAnswers(path, space, stored, fresh=request.fresh)
@@ -109,7 +139,7 @@ def minimize_run(
         prober = Prober(space, ask, request.limits, memory, told, oracle.cancel)
         progress.stage(f"asking {oracle.identity.partition(' ')[0]}", request.limits.calls)
         search = PartSearch(space, prober, ranking, _variants(oracle, request))
-        outcome = search.verify() if clean else None
+        outcome = search.verify() if is_clean(parts) else None
         if outcome is None or not (outcome.note or outcome.stopped):
             outcome = search.run()
         found = _written(parts, space, prober, outcome, request, oracle.identity)
@@ -147,7 +177,7 @@ def _oracle(parts: RunParts, request: MinimizeRequest) -> Oracle:
             return open_oracle(parts, f"device-model:{parts.sources.device_path}", request.options)
         except ExecutionError:
             pass  # the device's model does not run here: what the dumps prove is left
-    return open_oracle(parts, "evidence", request.options)
+    return open_oracle(parts, EVIDENCE, request.options)
 
 
 def _variants(oracle: Oracle, request: MinimizeRequest) -> tuple[Variant, ...]:

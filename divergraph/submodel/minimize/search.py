@@ -16,6 +16,9 @@ from divergraph.submodel.minimize.verdicts import Probe, Variant
 from divergraph.text.words import counted
 from graphstore.model import PartVerdict
 
+WHOLE_PASSES = "even the whole passes: the oracle does not show the failure"
+"""Why nothing was found, where no part that was tried fails."""
+
 _TOP = 3
 _PASSES_IN_A_ROW = 3
 _TRIMS = 24
@@ -109,7 +112,7 @@ class PartSearch:
         unknown = [p for p in self._prober.probes if p.verdict is PartVerdict.UNKNOWN]
         if unknown and all(p.verdict is not PartVerdict.PASS for p in self._prober.probes):
             return f"no part could be judged: {unknown[0].judgement.detail}"
-        return "even the whole passes: the oracle does not show the failure"
+        return WHOLE_PASSES
 
     # several culprits: each alone
 

@@ -62,6 +62,10 @@ def compared(tmp_path_factory) -> Path:
         sides = ["--golden", golden, "--golden-dump", folder / "golden", "--device", device]
         sides += ["--device-dump", folder / name, "--run", name, "--store", folder / "store"]
         assert run(["compare", *map(str, sides)]) in (0, 1)
+    # an engine that was built from the model: its graph is the golden one, its values err
+    sides = ["--golden", golden, "--golden-dump", folder / "golden", "--device", golden]
+    sides += ["--device-dump", folder / "one", "--run", "engine", "--store", folder / "store"]
+    assert run(["compare", *map(str, sides)]) == 1
     return folder
 
 

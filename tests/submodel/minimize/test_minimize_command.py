@@ -84,6 +84,13 @@ def test_a_clean_run_is_not_searched(minimize):
     assert verified.json["note"] == "the whole passes"
 
 
+def test_where_the_devices_model_is_right_the_dumps_answer(minimize):
+    ended = minimize("engine", "--json")
+    assert (ended.code, ended.json["ops"]) == (1, ["left"])
+    assert ended.json["oracle"] == "evidence"
+    assert "right" in ended.json["note"]
+
+
 @pytest.mark.parametrize(
     "kind", ["fp16", "optimized", pytest.param("int8", marks=pytest.mark.slow)]
 )
