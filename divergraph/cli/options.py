@@ -12,7 +12,7 @@ import click
 
 from divergraph.api.arguments import precision_names
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.say import say_json, say_note
+from divergraph.cli.say import say, say_json, say_note
 from divergraph.files.config_file import read_config
 from divergraph.jobs.stage_times import timed
 from divergraph.present.json.shapes import Json, json_text
@@ -46,6 +46,19 @@ limit_option = click.option(
     metavar="N",
     help="List N at most, and say how many more there are.",
 )
+
+
+def shown_option(what: str, default: int | None) -> Callable[[_Command], _Command]:
+    """``--limit`` of a command whose text shows some of *what*, and whose JSON all."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        metavar="N",
+        help=f"Show N {what} at most; --json lists all.",
+    )
+
 
 side_option = click.option(
     "--side",
@@ -234,3 +247,9 @@ def say_more(more: int) -> None:
     """Say, if it is so, that there is more than --limit let through."""
     if more:
         say_note(f"{more} more: not listed because of --limit")
+
+
+def say_rest(count: int, most: int) -> None:
+    """Say at the end of a list of *count*, if it is so, that only *most* are shown."""
+    if count > most:
+        say(f"  and {count - most} more; --limit shows them")

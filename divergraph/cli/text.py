@@ -169,10 +169,12 @@ def show_links(op: str, links: Sequence[LineageLink]) -> None:
         say(f"{device}  <-  {original}   [{link.rule.value}]")
 
 
-def show_unmatched(found: UnmatchedOps) -> None:
-    """Ops without a counterpart, of the device side with the reason."""
-    for side, ops in (("device", found.device), ("golden", found.golden)):
-        say(f"{side}: {counted(len(ops), 'op')} without a counterpart", bold=True)
+def show_unmatched(found: UnmatchedOps, most: int | None) -> None:
+    """Ops without a counterpart, of the device side with the reason; *most* of each side."""
+    for side, every in (("device", found.device), ("golden", found.golden)):
+        ops = every[:most]
+        cut = f", the first {len(ops)} of them" if len(ops) < len(every) else ""
+        say(f"{side}: {counted(len(every), 'op')} without a counterpart{cut}", bold=True)
         width = min(max((len(op.type) for op in ops), default=0), _TYPE)
         for op in ops:
             say(f"  {op.type:{width}}  {op.op}  {_why(op)}".rstrip())

@@ -100,4 +100,6 @@ def test_other_ends_say_how_bad_they_are(printed, error, said):
     steps = PathSteps(region, np.zeros(1, np.int32), {})
     paths = tuple(ErrorPath(to, steps, number, 0, ()) for to, number in (("y", 0.5), ("z", error)))
     trace = Trace("a", (TraceStep(step, 0),), ("y", "z"), 0, 0, (), paths)
-    assert f"another end: z{said}; --to follows it" in printed(show_trace, trace, whole=False)
+    assert f"another end: z{said}; --to follows it" in printed(
+        show_trace, trace, whole=False, most=None
+    )

@@ -57,6 +57,24 @@ def test_a_limit_lists_the_first_and_says_how_many_there_are_more(divergraph, tw
     assert "more" not in divergraph(*line, "--limit", "1000").err
 
 
+def test_a_limit_says_of_what_it_shows_a_part(divergraph, two_runs):
+    """The counts above a list are those of the whole."""
+    of_run = ("first", "--store", two_runs)
+    lines = divergraph("trace", *of_run, "--from", "conv", "--all", "--limit", 1)
+    reached = int(lines.out.split(" reaches ")[1].split()[0])
+    assert f"note: {reached} more: not listed because of --limit" in lines.err
+    every = divergraph("lineage", *of_run, "--unmatched", "--json").json
+    some = divergraph("lineage", *of_run, "--unmatched", "--limit", 1)
+    for side in ("device", "golden"):
+        count = len(every[side])
+        assert f"{side}: {count} op" in some.out
+        assert (f"{side}: {count} ops without a counterpart, the first 1" in some.out) == (
+            count > 1
+        )
+    for command in ("logs", "fusion", "gate"):
+        assert "--limit" in divergraph(command, "--help").out
+
+
 def test_a_limit_lists_the_newest_runs(divergraph, two_runs):
     some = divergraph("runs", "--limit", "1", "--json", "--store", two_runs)
     assert [run["run"] for run in some.json["runs"]] == ["second"]

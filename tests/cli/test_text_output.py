@@ -79,7 +79,7 @@ def test_why_an_op_has_no_counterpart_is_said_once(capsys):
         UnmatchedOp("a", "Add", Reason.NO_OUTPUT),
         UnmatchedOp("b", "Add"),
     )
-    show_unmatched(UnmatchedOps(ops, ()))
+    show_unmatched(UnmatchedOps(ops, ()), None)
     assert capsys.readouterr().out.splitlines()[1:5] == [
         "  Const      c  inserted by the compiler, no original",
         "  TransData  t  inserted by the compiler (*): no dump of t output:0",

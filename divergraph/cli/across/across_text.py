@@ -8,6 +8,7 @@ from itertools import groupby
 from divergraph.ask.recurring_answers import Recurring, RecurringAnswer
 from divergraph.ask.run_changes import RunChanges
 from divergraph.ask.sentences import names, times
+from divergraph.cli.options import say_rest
 from divergraph.cli.say import say, say_note
 from divergraph.text.words import counted
 
@@ -34,8 +35,7 @@ def show_changes(changes: RunChanges, most: int) -> None:
                 say(f"      called {change.old_op} in {changes.old.name}")
             if change.regrouped:
                 say("      ops are fused or measured together differently than before")
-        if len(items) > most:
-            say(f"  and {len(items) - most} more; --limit shows them")
+        say_rest(len(items), most)
     if not changes.changes:
         say("no op changed")
     for note in changes.notes:

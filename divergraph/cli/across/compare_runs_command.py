@@ -7,7 +7,7 @@ from functools import partial
 import click
 
 from divergraph.cli.across.times_option import times_option
-from divergraph.cli.options import common, print_answer
+from divergraph.cli.options import common, print_answer, shown_option
 from divergraph.cli.run_name import RUN
 from divergraph.outcomes import DIVERGED, FINE
 
@@ -16,14 +16,7 @@ from divergraph.outcomes import DIVERGED, FINE
 @click.argument("old", type=RUN)
 @click.argument("new", type=RUN)
 @times_option
-@click.option(
-    "--limit",
-    type=click.IntRange(min=1),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Show N ops of each kind at most; --json lists all.",
-)
+@shown_option("ops of each kind", 10)
 @common
 def compare_runs_command(
     old: str, new: str, times: float, limit: int, store: str | None, as_json: bool

@@ -9,7 +9,7 @@ import click
 
 from divergraph.cli.across.times_option import times_option
 from divergraph.cli.ask.report_options import report_options, report_places
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened, print_json, say_rest, shown_option
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from graphstore.contract import GraphStore
 
 _path = click.Path(path_type=Path, readable=False)
-_SHOWN = 20
 
 
 @click.command("gate")
@@ -35,6 +34,7 @@ _SHOWN = 20
 @click.option("--device", type=_path, metavar="GRAPH|DIR", help="The device's graph.")
 @click.option("--device-dump", type=_path, metavar="DIR", help="The device's dump.")
 @times_option
+@shown_option("ops of each kind", 20)
 @report_options
 @common
 def gate_command(
@@ -48,6 +48,7 @@ def gate_command(
     device: Path | None,
     device_dump: Path | None,
     times: float,
+    limit: int,
     excel: bool,
     store: str | None,
     as_json: bool,
@@ -90,7 +91,7 @@ def gate_command(
 
         print_json(gate_json(answer))
     elif not places.to_standard_output:
-        show_gate(answer)
+        show_gate(answer, limit)
     if answer.passed:
         return FINE.exit_code
     return (DIVERGED if answer.worse else NOTHING_COMPARED).exit_code
@@ -116,8 +117,8 @@ def _compared(store: GraphStore, run: str | None, paths: tuple[Path | None, ...]
     return made.data.run.name
 
 
-def show_gate(answer: GateAnswer) -> None:
-    """The answer first, then what got worse, then the rest."""
+def show_gate(answer: GateAnswer, most: int) -> None:
+    """The answer first, then what got worse, then the rest; *most* of each."""
     name = answer.run.name
     if answer.wrote:
         say(f"{answer.wrote}: written; {counted(answer.matched, 'output')} of {name}")
@@ -129,14 +130,15 @@ def show_gate(answer: GateAnswer) -> None:
     else:
         said = f"{name} may pass: of {counted(answer.matched, 'output')} none is worse"
         say(f"{said} than in {answer.baseline}", bold=True)
-    for change in answer.worse[:_SHOWN]:
+    for change in answer.worse[:most]:
         say(f"  {change.sentence}")
-    if len(answer.worse) > _SHOWN:
-        say(f"  and {len(answer.worse) - _SHOWN} more; --json lists all")
+    say_rest(len(answer.worse), most)
     if answer.missing:
         say(f"  not compared any more: {counted(answer.missing, 'output')} of the baseline")
-    for change in answer.others[:_SHOWN]:
+    for change in answer.others[:most]:
         say(f"  passes: {change.sentence}")
-    for one in answer.accepted[:_SHOWN]:
+    say_rest(len(answer.others), most)
+    for one in answer.accepted[:most]:
         why = f": {one.reason}" if one.reason else ""
         say(f"  accepted: {one.golden} by {one.by} on {one.at[:10]}{why}")
+    say_rest(len(answer.accepted), most)

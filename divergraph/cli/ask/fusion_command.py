@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, print_answer
+from divergraph.cli.options import common, print_answer, say_rest, shown_option
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import DIVERGED, FINE
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from divergraph.ask.fusion.trial import FusionTrial
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
-_SHOWN = 20
 
 
 @click.command("fusion")
@@ -30,6 +30,7 @@ _SHOWN = 20
 @click.option("--write", type=_path, metavar="FILE", help="Write the fusion switch file.")
 @click.option("--result", type=_path, metavar="FILE", help="The compiler's fusion_result.json.")
 @click.option("--against", metavar="RUN", help="A run made with the switch file: was it the pass?")
+@shown_option("ops and passes", 20)
 @common
 def fusion_command(
     run: str,
@@ -38,6 +39,7 @@ def fusion_command(
     write: Path | None,
     result: Path | None,
     against: str | None,
+    limit: int,
     store: str | None,
     as_json: bool,
 ) -> int:
@@ -54,11 +56,12 @@ def fusion_command(
         if ops or off or write or result:
             raise click.UsageError("--against takes no other option and no OP")
         trial = FusionTrialQuestion(run, against)
-        tried = print_answer(trial, store, _show_trial, as_json=as_json)
+        show_trial = partial(_show_trial, most=limit)
+        tried = print_answer(trial, store, show_trial, as_json=as_json)
         return (DIVERGED if tried.is_the_pass else FINE).exit_code
 
     def show(found: FusionAnswer) -> None:
-        _show(found, _read(result) if result is not None else found.in_effect)
+        _show(found, _read(result) if result is not None else found.in_effect, limit)
 
     found = print_answer(FusionQuestion(run, ops), store, show, as_json=as_json)
     if write is not None:
@@ -87,29 +90,30 @@ def _write(found: FusionAnswer, off: tuple[str, ...], path: Path) -> None:
     say_note(f"{path} switches off {', '.join(dict.fromkeys(each.name for each in passes))}")
 
 
-def _show(found: FusionAnswer, in_effect: Iterable[PassInEffect]) -> None:
+def _show(found: FusionAnswer, in_effect: Iterable[PassInEffect], most: int) -> None:
     if not found.ops:
         say("no op to ask for: no error starts anywhere, and no op names a pass")
-    for op in found.ops:
+    for op in found.ops[:most]:
         say(f"{'#' if op.guilty else ' '} {op.op}  ({op.type})")
         if len(op.originals) > 1:
             say(f"    made of {', '.join(op.originals)}")
         named = ", ".join(f"{each.name} ({each.section.value})" for each in op.passes)
         none = "the graph names no pass" if len(op.originals) > 1 else "not fused"
         say(f"    {named or none}")
+    say_rest(len(found.ops), most)
     passes = list(in_effect)
     if passes:
         say()
         say("passes in effect, of matches")
-    for each in passes[:_SHOWN]:
+    for each in passes[:most]:
         say(f"  {each.section.value:12} {each.name}: {each.effected} of {each.matched}")
-    if len(passes) > _SHOWN:
-        say(f"  and {len(passes) - _SHOWN} more")
+    say_rest(len(passes), most)
 
 
-def _show_trial(found: FusionTrial) -> None:
+def _show_trial(found: FusionTrial, most: int) -> None:
     say(found.sentence, bold=True)
-    for each in found.ops:
+    for each in found.ops[:most]:
         say(f"  {each.verdict.value.replace('_', ' ')}: {each.sentence}")
+    say_rest(len(found.ops), most)
     if not found.ops:
         say(f"  no error starts in {found.on}")

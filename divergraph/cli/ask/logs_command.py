@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import common, opened_to_read, print_json, say_rest, shown_option
 from divergraph.cli.say import say
 from divergraph.text.words import counted
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _PLACES = ("ASCEND_LOG_PATH", "ASCEND_PROCESS_LOG_PATH")
 _DEFAULT = "~/ascend/log"
-_SHOWN = 5
 
 
 @click.command("logs")
@@ -28,9 +27,10 @@ _SHOWN = 5
     "paths", nargs=-1, type=click.Path(path_type=Path, readable=False), metavar="[FILE|DIR]..."
 )
 @click.option("--run", metavar="NAME", help="Tie messages to the ops of this run or graph.")
+@shown_option("messages of each op", 5)
 @common
 def logs_command(
-    paths: tuple[Path, ...], run: str | None, store: str | None, as_json: bool
+    paths: tuple[Path, ...], run: str | None, limit: int, store: str | None, as_json: bool
 ) -> None:
     """Say what an Ascend device's logs hold: overflows, errors, compile messages, by op.
 
@@ -50,7 +50,7 @@ def logs_command(
 
         print_json(logs_json(run, found))
     else:
-        _show(found, tied=run is not None)
+        _show(found, limit, tied=run is not None)
 
 
 def _default() -> Path:
@@ -58,30 +58,30 @@ def _default() -> Path:
     return Path(given).expanduser()
 
 
-def _show(found: LogAnswer, *, tied: bool) -> None:
+def _show(found: LogAnswer, most: int, *, tied: bool) -> None:
     events = [*found.others, *(event for op in found.ops for event in op.events)]
     counts = Counter(event.kind.value for event in dict.fromkeys(events))
     said = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
     say(f"{counted(found.files, 'log')}: {said or 'no error and no overflow'}", bold=True)
     for op in found.ops:
         say(f"{op.op}")
-        _show_events(op.events)
+        _show_events(op.events, most)
     if found.others:
         say("messages that name no op" + (" of the run" if tied else ""))
-        _show_events(found.others)
+        _show_events(found.others, most)
     if found.scales:
         values = [scale.value for scale in found.scales]
         say(f"loss scale: {values[0]:g} first, {values[-1]:g} last, {len(found.halved)} times less")
-    for scale in found.halved[:_SHOWN]:
+    for scale in found.halved[:most]:
         say(f"  {scale.path}:{scale.line}: fell to {scale.value:g}: the step overflowed")
+    say_rest(len(found.halved), most)
 
 
-def _show_events(events: Sequence[LogEvent]) -> None:
-    for event in events[:_SHOWN]:
+def _show_events(events: Sequence[LogEvent], most: int) -> None:
+    for event in events[:most]:
         place = f"{event.path.name}:{event.line}"
         say(f"  {event.kind.value:9} {place}  {event.module} {event.text}")
         unknown = ", ".join(event.names)
         if unknown:
             say(f"            names {unknown}")
-    if len(events) > _SHOWN:
-        say(f"  and {len(events) - _SHOWN} more")
+    say_rest(len(events), most)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, limit_option, print_answer
+from divergraph.cli.options import common, limit_option, print_answer, shown_option
 from divergraph.cli.run_name import RUN
 from graphstore.model import SPLIT_ORDERS
 
@@ -59,6 +59,7 @@ def origins_command(
 @click.option("--from", "start", metavar="OP", help="The same as OP; default: the first origin.")
 @click.option("--to", metavar="OP", help="Follow the error to this op only.")
 @click.option("--all", "whole", is_flag=True, help="List every op downstream.")
+@shown_option("ops downstream", None)
 @common
 def trace_command(
     run: str,
@@ -66,6 +67,7 @@ def trace_command(
     start: str | None,
     to: str | None,
     whole: bool,
+    limit: int | None,
     store: str | None,
     as_json: bool,
 ) -> None:
@@ -81,7 +83,9 @@ def trace_command(
 
     if op is not None and start is not None:
         raise click.UsageError("give the op once: as OP or with --from")
-    show = partial(show_trace, whole=whole)
+    if limit is not None and not whole:
+        raise click.UsageError("--limit is for --all: the path is folded and shown whole")
+    show = partial(show_trace, whole=whole, most=limit)
     print_answer(TraceQuestion(run, op or start, to), store, show, as_json=as_json)
 
 

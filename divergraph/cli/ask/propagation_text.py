@@ -27,6 +27,7 @@ from divergraph.ask.sentences import (
 )
 from divergraph.ask.trace_answers import ErrorPath, Trace
 from divergraph.cli.metric_text import metric_text
+from divergraph.cli.options import say_more
 from divergraph.cli.say import say
 from divergraph.cli.text import show_steps
 from divergraph.text.numbers import small_number
@@ -119,14 +120,18 @@ def _left(dump: NextDump) -> str:
     return f"{dump.before} or {dump.after} ops"
 
 
-def show_trace(trace: Trace, *, whole: bool) -> None:
-    """The paths of an error, where they can be cut, what they reach and where it heals."""
+def show_trace(trace: Trace, *, whole: bool, most: int | None) -> None:
+    """The paths of an error, where they can be cut, what they reach and where it heals.
+
+    With *whole* its ops, too, but no more than *most*.
+    """
     say(
         f"{trace.op} reaches {counted(len(trace.steps) - 1, 'op')}; "
         f"{trace.over} of {trace.measured} compared ones are over a limit"
     )
     if whole:
-        show_steps(trace.steps)
+        show_steps(trace.steps[:most])
+        say_more(len(trace.steps) - len(trace.steps[:most]))
     if trace.paths:
         say()
         _show_path(trace.paths[0])

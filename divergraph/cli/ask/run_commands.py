@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.ask.answers import UnmatchedOps
-from divergraph.cli.options import common, first_rows, limit_option, print_answer
+from divergraph.cli.options import (
+    common,
+    first_rows,
+    limit_option,
+    opened_to_read,
+    print_answer,
+    print_shown,
+)
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside
 from divergraph.cli.text import show_links, show_rows, show_unmatched
+from divergraph.jobs.stage_times import timed
 from graphstore.op_row import OpRow
+
+if TYPE_CHECKING:
+    from divergraph.questions.lineages import UnmatchedQuestion
 
 
 @click.command("lineage")
@@ -41,17 +52,24 @@ def lineage_command(
     if is_unmatched == (op is not None):
         raise click.UsageError("give either an op or --unmatched")
     if op is None:
-
-        def cut(found: UnmatchedOps) -> tuple[UnmatchedOps, int]:
-            device, golden = found.device[:limit], found.golden[:limit]
-            more = len(found.device) + len(found.golden) - len(device) - len(golden)
-            return replace(found, device=device, golden=golden), more
-
-        print_answer(UnmatchedQuestion(run), store, show_unmatched, as_json=as_json, cut=cut)
+        _list_unmatched(UnmatchedQuestion(run), limit, store, as_json=as_json)
     else:
         show = partial(show_links, op)
         question = LineageQuestion(run, op)
         print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))
+
+
+def _list_unmatched(
+    question: UnmatchedQuestion, limit: int | None, store: str | None, *, as_json: bool
+) -> None:
+    with opened_to_read(store) as opened_store, timed("asking the store"):
+        every = question.ask(opened_store)
+    some = replace(every, device=every.device[:limit], golden=every.golden[:limit])
+    # The text counts each side whole, so it is cut where it is written.
+    answer = some if as_json else every
+    more = sum(map(len, (every.device, every.golden))) - len(some.device) - len(some.golden)
+    show = partial(show_unmatched, most=limit)
+    print_shown(question, answer, show, as_json=as_json, more=more)
 
 
 @click.command("between")
