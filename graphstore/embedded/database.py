@@ -24,6 +24,7 @@ _POOL_A_BYTE = 2
 """The memory the engine may take for each byte of the file it reads."""
 _MANY_ROWS = 1000
 """From here on, taking all rows through Arrow is faster than one by one."""
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _INTERNAL_KEYS = ("_ID", "_SRC", "_DST")
 _NUMBERED = frozenset(node.label for node in NODES if node.columns[0].type is ColumnType.INT64)
 """Labels whose ids are numbers."""
@@ -80,6 +81,8 @@ class ReadDatabase:
             try:
                 return _collect(result, limits.limit, stopped)
             except ValueError as error:  # a text that is none, or a number that is none
+                if _SURROGATE.search(cypher):
+                    raise QueryError("half of a surrogate pair (\\ud800) is no text") from error
                 raise QueryError(
                     "the embedded engine mixes up the ids of nodes of several labels",
                     hint="name one label for each node, or the properties you want",

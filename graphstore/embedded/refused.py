@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import reduce
+from typing import TypeAlias
 
 from graphstore.cypher.text import Token, hop_bounds, tokens
 from graphstore.errors import QueryError
@@ -119,3 +121,70 @@ def hop_notes(cypher: str, depths: Callable[[], Iterable[tuple[str, int]]]) -> t
         for graph, hops in depths()
         if hops > _FOLLOWED
     )
+
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+_Kind: TypeAlias = str | tuple["_Kind", ...] | dict[str, "_Kind"] | None
+"""The name of a type, a list's one type in a tuple, the types of a map; None: any."""
+
+
+def check_kinds(values: Mapping[str, object]) -> None:
+    """Return if the engine takes *values* as they are.
+
+    It has one type for all values of a list: of a list of maps it takes the keys of the first one
+    for those of all, and lists of several types it makes texts.
+
+    Raises:
+        QueryError: one would be another; says which and why.
+    """
+    for name, value in values.items():
+        try:
+            if value is None or _is_known(_kind_of(value)):
+                continue
+            error = _KindError("a list without values, and a null in a map, have no type there")
+        except _KindError as found:
+            error = found
+        said = f"the parameter ${name} is nothing the embedded engine takes: {error}"
+        raise QueryError(said, hint="write it into the query, or ask otherwise")
+
+
+class _KindError(Exception):
+    """Why the engine does not take a value."""
+
+
+def _kind_of(value: object) -> _Kind:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if isinstance(value, int) and not _LEAST <= value <= _MOST:
+            raise _KindError("a whole number has 64 bits")
+        return "number"
+    if isinstance(value, str):
+        if any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise _KindError("half of a surrogate pair is no text")
+        return "text"
+    if isinstance(value, list | tuple):
+        return (reduce(_both, map(_kind_of, value), None),)
+    if isinstance(value, dict):
+        return {str(key): _kind_of(each) for key, each in value.items()}
+    return None if value is None else type(value).__name__
+
+
+def _both(one: _Kind, other: _Kind) -> _Kind:
+    """The type that values of two types have in one list."""
+    if one is None or other is None:
+        return one if other is None else other
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return (_both(one[0], other[0]),)
+    if isinstance(one, dict) and isinstance(other, dict) and [*one] == [*other]:
+        return {key: _both(one[key], other[key]) for key in one}
+    if one != other or isinstance(one, dict):
+        raise _KindError("the values of a list are of one type, and maps in it have the same keys")
+    return one
+
+
+def _is_known(kind: _Kind) -> bool:
+    if isinstance(kind, tuple):
+        return _is_known(kind[0])
+    if isinstance(kind, dict):
+        return all(map(_is_known, kind.values()))
+    return kind is not None

@@ -37,6 +37,7 @@ from graphstore.embedded.refused import (
     MAX_HOPS,
     check_aggregates,
     check_hops,
+    check_kinds,
     check_lists,
     hop_notes,
 )
@@ -315,6 +316,7 @@ class EmbeddedStore(CypherStore):
         check_aggregates(cypher)
         values = super()._checked_query(cypher, parameters, target)
         check_lists(cypher, values)
+        check_kinds(values)
         return values
 
     def _entry(self, name: str) -> Entry | None:

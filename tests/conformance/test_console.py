@@ -242,6 +242,31 @@ def test_no_list_after_in_is_refused_where_the_engine_would_crash(
                 store.query(cypher, QueryParameters({"x": None}), "first")
 
 
+ODD = (
+    *(2**63, -(2**63) - 1, [10**30], "\ud800", {"a": ["\udfff"]}, [], [None], [[]], {"a": None}),
+    *([1, "a"], [True, 1], [[1], ["a"]], {"a": [1, {"b": 2}]}, [{"a": 1}, {"b": 2}]),
+    [{"a": 1, "b": 2}, {"b": 2, "a": 1}],
+)
+PLAIN = (
+    *(2**63 - 1, -(2**63), None, True, "a", {}, [1, None], [1, 2.5], [[], [1]], {"a": {"b": [1]}}),
+    *([{"a": 1}, {"a": 2}], [{"a": [1]}, {"a": []}]),
+)
+
+
+def test_parameters_come_back_as_they_were_or_are_refused(tmp_path: Path, sample_run) -> None:
+    """The engine makes texts of mixed lists and gives all maps in a list the keys of the first."""
+    with EmbeddedStore(tmp_path / "store") as store:
+        store.save_run(sample_run("first"))
+        for value in PLAIN:
+            asked = QueryParameters({"x": value})
+            assert store.query("RETURN $x AS x", asked, "first").rows == ((value,),)
+        for value in ODD:
+            with pytest.raises(QueryError, match=r"\$x is nothing the embedded engine takes: "):
+                store.query("RETURN $x AS x", QueryParameters({"x": value}), "first")
+        with pytest.raises(QueryError, match="half of a surrogate pair"):
+            store.query(r"RETURN '\ud800' AS x", QueryParameters(), "first")
+
+
 EMBEDDED_ATTACKS = [
     "LOAD FROM '{secret}' RETURN *",
     "MATCH (o:Op) LOAD FROM '{secret}' RETURN *",
