@@ -83,6 +83,7 @@ def test_blame_is_shown_with_the_run_wherever_it_is_kept(run, tmp_path):
 
 
 def test_a_part_is_written_and_gives_the_golden_outputs(run, tmp_path):
+    """To choose one needs the graphs only, to write it the model and its dumps."""
     found = run.submodel(["second"], ["last"], tmp_path / "parts", check=True)
     assert found.selection.chosen == ("second", "last")
     assert found.check is not None
@@ -90,8 +91,10 @@ def test_a_part_is_written_and_gives_the_golden_outputs(run, tmp_path):
     assert (found.path / "replay.py").exists()
     with pytest.raises(dg.errors.InputError, match="form='exe'"):
         run.submodel(["second"], ["last"], form="exe")
+    chosen = run.parts().cut(["second"], ["last"])
+    assert chosen.selection.ops == found.selection.ops
     with pytest.raises(dg.errors.InputError, match="not open"):
-        run.parts().cut(["second"], ["last"])
+        run.parts().cut(["second"], ["last"], tmp_path / "more")
 
 
 def test_the_smallest_failing_part_is_the_spoilt_op(run, tmp_path):

@@ -51,7 +51,7 @@ NO_NUMBERS = {
     "9" * 20: "9{20}.* does not fit into 64 bits",
     "9" * 6000: "a number of 6000 digits",
     "-" + "9" * 6000: "-9{39}... is no whole number",
-    "BATCH_SIZE": "BATCH_SIZE is no whole number",
+    "BATCH_SIZE": "BATCH_SIZE('|) *(is|, which is) no (whole )?number",
 }
 
 

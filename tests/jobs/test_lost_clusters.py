@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import dask
+import distributed  # noqa: F401 - sets its defaults, which a block of settings would take along
 import pytest
 from cluster_processes import ClusterProcesses, killed
 from job_works import Square

@@ -41,10 +41,11 @@ async def test_t_goes_through_the_themes_and_the_choice_is_kept(browse, made_sto
         assert "colours: contrast" in said(b.app)
 
 
-async def test_what_a_theme_brings_is_there_from_the_beginning(make_app, made_store):
+async def test_what_a_theme_brings_is_there_from_the_beginning(make_app, made_store, settle):
     """The framework's own marks of it too, which come where a theme is put in the place of one."""
     app = make_app(made_store, theme="light")
-    async with app.run_test():
+    async with app.run_test() as pilot:
+        await settle(pilot)
         assert {"-light-mode", f"-theme-{THEMES['light']}"} <= app.classes
         assert "-dark-mode" not in app.classes
 
