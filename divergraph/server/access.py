@@ -81,6 +81,9 @@ class Access:
 
     def _user_or_problem(self, scope: Scope) -> User | Problem:
         headers = Headers(scope=scope)
+        if scope.get("http_version") == "1.1" and len(headers.getlist("host")) != 1:
+            # a proxy in front may have understood another one than we would
+            return of_status(HTTPStatus.BAD_REQUEST, "a request has one Host")
         known = self._settings.known_hosts
         if known and _asked_name(headers) not in known:
             # A page of a stranger whose name suddenly means 127.0.0.1 asks under its own.

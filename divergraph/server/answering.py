@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -52,6 +53,13 @@ def user_of(request: Request) -> User:
     """Whoever asks."""
     user: User = request.scope["user"]
     return user
+
+
+def is_known(headers: Headers, tag: str) -> bool:
+    """Whether a client has what *tag* stands for; proxies that compress make it a weak one."""
+    known = headers.get("if-none-match", "")
+    each = (given.strip().removeprefix("W/") for given in known.split(","))
+    return known.strip() == "*" or tag in each
 
 
 def document(
@@ -149,7 +157,7 @@ class Answering:
         stamp = self._stamp(target)
         tag = _tag(question, stamp)
         headers = {"ETag": tag}
-        if request.headers.get("if-none-match") == tag:
+        if is_known(request.headers, tag):
             return Response(status_code=304, headers=headers)
         place = f"{request.url.path} {tag}"
         answer = self._kept.get(place) if keep else None

@@ -21,7 +21,7 @@ from divergraph.files.npy_file import write_npy_to
 from divergraph.present.destination import ReportKind, write_report
 from divergraph.present.export_file import export
 from divergraph.present.run_report import stored_report
-from divergraph.server.answering import Answering, check_role
+from divergraph.server.answering import Answering, check_role, is_known
 from divergraph.server.kept.written_files import WrittenFile
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
@@ -182,7 +182,7 @@ class DownloadRoutes:
         _cancellation: Cancellation,
     ) -> Response:
         headers = {"ETag": self._answering.tag(about, run)}
-        if asked.get("if-none-match") == headers["ETag"]:
+        if is_known(asked, headers["ETag"]):
             return Response(status_code=304, headers=headers)
         # never shown as a page of ours, whatever names it holds
         headers["Content-Disposition"] = f'attachment; filename="{named}"'

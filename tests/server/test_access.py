@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,10 @@ def test_a_stranger_s_page_cannot_ask(own: httpx.Client) -> None:
     """Neither under a name of its own that means 127.0.0.1, nor as a form that it sends."""
     assert own.get("/v1/runs", headers={"Host": "evil.example:8321"}).status_code == 421
     assert own.get("/v1/runs", headers={"Host": "localhost:1"}).status_code == 200
+    for hosts in (b"", b"Host: localhost\r\nHost: evil.example\r\n"):
+        with socket.create_connection((own.base_url.host, own.base_url.port or 80)) as raw:
+            raw.sendall(b"GET /v1/runs HTTP/1.1\r\n" + hosts + b"Connection: close\r\n\r\n")
+            assert raw.recv(12) == b"HTTP/1.1 400"
     for origin in ("https://evil.example", "null"):
         answer = own.delete("/v1/runs/first", headers={"Origin": origin})
         assert answer.status_code == 403

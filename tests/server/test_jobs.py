@@ -258,6 +258,7 @@ def test_a_job_whose_entry_is_damaged_is_lost_and_others_take_its_turn(table: Jo
     jobs = {job.id: job for job in again.jobs()}
     assert [jobs[name].state.value for name in (first, second, third)] == ["lost", "lost", "queued"]
     assert "damaged" in jobs[first].error
+    assert table.path.stat().st_mode & 0o77 == 0
     claimed = again.claim(3)
     assert claimed is not None
     assert (claimed.id, claimed.words) == (third, ("import", "/x2"))

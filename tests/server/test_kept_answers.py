@@ -55,8 +55,11 @@ def test_a_note_is_seen_with_the_next_question(store: GraphStore, tmp_path: Path
     with served(ServerSettings(store.url, tokens=tmp_path / "none")) as client:
         before = client.get(url)
         assert client.get(url).content == before.content
+        tag = before.headers["etag"]
+        for known in (tag, f"W/{tag}", f'"x", {tag}', "*"):
+            assert client.get(url, headers={"If-None-Match": known}).status_code == 304
         add_note(store, "first", "conv", "look at this", "ann")
-        after = client.get(url, headers={"If-None-Match": before.headers["etag"]})
+        after = client.get(url, headers={"If-None-Match": tag})
         assert after.status_code == 200
         (op,) = after.json()["ops"]
         assert [note["text"] for note in op["team_notes"]] == ["look at this"]

@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -269,6 +269,8 @@ class JobTable:
         with self._lock:
             try:
                 if self._connection is None:
+                    with suppress(OSError):  # SQLite says it
+                        self._path.touch(0o600)  # its own files beside it get the same
                     self._connection = sqlite3.connect(
                         self._path,
                         timeout=_BUSY_SECONDS,
