@@ -54,7 +54,7 @@ def shown_option(what: str, default: int | None) -> Callable[[_Command], _Comman
         "--limit",
         type=click.IntRange(min=1),
         default=default,
-        show_default=True,
+        show_default=default is not None,
         metavar="N",
         help=f"Show N {what} at most; --json lists all.",
     )

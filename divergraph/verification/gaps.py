@@ -9,6 +9,7 @@ from math import prod
 from divergraph.execute.translate.ge.table import ROWS
 from divergraph.text.words import counted
 from graphstore.model import ModelGraph, Tensor
+from importers.dumps.index import DumpIndex
 
 _FIXED = ("Const", "Variable", "VarHandle", "ReadVariable", "PlaceHolder")
 _NAMED = 3
@@ -41,6 +42,17 @@ def told(graph: ModelGraph, gaps: Mapping[str, tuple[str, ...]]) -> str:
     return (
         f"{counted(len(gaps), 'op')}, for want of "
         f"{counted(len(missing), 'tensor')} that nothing holds ({names}); {'; '.join(hints)}"
+    )
+
+
+def unusable(dump: DumpIndex) -> tuple[str, ...]:
+    """What is to be said of files that are damaged, or whose names fit several ops."""
+    if not dump.problems:
+        return ()
+    files = len({problem.path for problem in dump.problems})
+    first = dump.problems[0]
+    return (
+        f"{counted(files, 'file')} of {dump.files} not used; {first.path.name}: {first.detail}",
     )
 
 

@@ -24,7 +24,7 @@ from divergraph.verification.alone import (
     opened,
     outputs_of,
 )
-from divergraph.verification.gaps import told, unjudged
+from divergraph.verification.gaps import told, unjudged, unusable
 from divergraph.verification.operands import DumpedOperands
 from divergraph.verification.own_run import prepared
 from divergraph.verification.rounded import on_either_side
@@ -206,6 +206,6 @@ def _report(
         doubt,
         gaps,
         told(operands.graph, gaps),
-        found.remarks,
+        (*found.remarks, *unusable(operands.dump)),
         splits,
     )

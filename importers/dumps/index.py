@@ -129,6 +129,8 @@ class Gathering:
         self.files = 0
         self._unclear: set[DumpPlace] = set()
         self._pairs = 0
+        self._noted: dict[int, Mapping[DumpPlace, str]] = {}
+        """What was noted whole, by its identity."""
 
     def problem(
         self,
@@ -151,7 +153,10 @@ class Gathering:
         more = f" and {len(fits) - len(names)} more" if len(fits) > len(names) else ""
         damage = DamagedError(f"{what}: {', '.join(names)}{more}", Reason.AMBIGUOUS_DUMP)
         has_room = self._pairs + len(fits) <= _MOST_PAIRS
-        noted = [place for place in fits if has_room or place not in self._unclear]
+        noted: list[DumpPlace] = []
+        if has_room or id(fits) not in self._noted:
+            noted = [place for place in fits if has_room or place not in self._unclear]
+            self._noted[id(fits)] = fits
         self._unclear.update(noted)
         self._pairs += len(noted)
         for place in noted:

@@ -132,13 +132,19 @@ class OpNames:
             self._exact.setdefault(op.name, []).append(op)
             self._written.setdefault(written(op.name), []).append(op)
         self._unscoped = _unscoped(graph)
+        self._unclear: dict[tuple[str, str, str], tuple[Op, ...]] = {}
 
     def find(self, name: DumpName | None, exact_name: str = "") -> tuple[Op, ...]:
         """The ops a dump can belong to: one if it is clear, none if no op fits.
 
         *exact_name* is the op name in the file's header, if there is one; it wins over
-        the file's name. The op type breaks ties only.
+        the file's name. The op type breaks ties only. Dumps of one unclear name get one tuple:
+        thousands of files may fit thousands of ops each.
         """
+        asked = ("", "", exact_name) if name is None else (name.op_type, name.op_name, exact_name)
+        known = self._unclear.get(asked)
+        if known is not None:
+            return known
         found: Iterable[Op] = self._exact.get(exact_name, ()) if exact_name else ()
         if not found and name is not None:
             found = self._by_written(name.op_name)
@@ -146,6 +152,8 @@ class OpNames:
         if len(candidates) > 1 and name is not None:
             same_type = tuple(op for op in candidates if written(op.type) == name.op_type)
             candidates = same_type or candidates
+        if len(candidates) > 1:
+            self._unclear[asked] = candidates
         return candidates
 
     def by_id(self, op_id: str) -> Op:

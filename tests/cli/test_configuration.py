@@ -117,3 +117,9 @@ DIVERGRAPH_STORE=/nowhere ask divergraph ops sec
         "second",
         "",
     ]
+
+
+def test_fish_completes_what_holds_a_comma(divergraph):
+    script = divergraph("completion", "fish").out
+    assert 'string split --max 1 ","' in script
+    assert 'string split ","' not in script

@@ -24,4 +24,6 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     kind = get_completion_class(shell)
     assert kind is not None
     made = kind(ctx.find_root().command, {}, "divergraph", _VARIABLE)
-    say_lines((made.source_template % made.source_vars()).strip())
+    text = (made.source_template % made.source_vars()).strip()
+    # click's script for fish ends names and what is said of them at a comma in them.
+    say_lines(text.replace('string split ","', 'string split --max 1 ","'))

@@ -5,7 +5,7 @@ Only headers are read here. Which versions there are: :mod:`importers.dumps.asce
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -99,6 +99,8 @@ class _Scan:
         self._tasks: list[tuple[DumpName, str]] = []
         self._exceptions: list[ScannedFile] = []
         self._gathered = Gathering()
+        self._fits: dict[int, Mapping[DumpPlace, str]] = {}
+        """What an unclear name fits, by the identity of the tuple that ``names`` keeps of it."""
 
     def add(self, file: ScannedFile) -> None:
         self._gathered.files += 1
@@ -144,7 +146,10 @@ class _Scan:
             self._tasks.append((name, known[0].id))
 
     def _ambiguous(self, path: Path, ops: tuple[Op, ...]) -> None:
-        fits: dict[DumpPlace, str] = {(op.id, None, None): f"{op.name} ({op.type})" for op in ops}
+        fits = self._fits.get(id(ops))
+        if fits is None:
+            fits = {(op.id, None, None): f"{op.name} ({op.type})" for op in ops}
+            self._fits[id(ops)] = fits
         what = f"the file's name fits {len(ops)} ops and its header names none"
         self._gathered.unclear(path, what, fits)
 
