@@ -247,7 +247,9 @@ def _device_notes(
 
 def _golden_tolerance(parts: RunParts, part: Selection, wanted: PartFormat) -> float:
     if wanted is PartFormat.ONNX:
-        ours = (kept_path(parts.data.run, "golden_dump") / CAPTURED).is_file()
+        run = parts.data.run
+        known = bool(run.inputs.get("golden_dump"))
+        ours = known and (kept_path(run, "golden_dump") / CAPTURED).is_file()
         return max(half_tolerance(parts, part), 0.0 if ours else _OTHER_ENGINE)
     return TOLERANCE.get(wanted, 0.0)
 
@@ -281,10 +283,11 @@ def _write_texts(folder: Path, manifest: Mapping[str, Any], log: Iterable[str]) 
 
 
 _DUMPS = {
-    True: "`dump_data/golden` and `dump_data/device` hold what both sides dumped",
-    False: "`dump_data/golden` holds what was dumped",
+    (True, True): "`dump_data/golden` and `dump_data/device` hold what both sides dumped",
+    (True, False): "`dump_data/golden` holds what was dumped",
+    (False, True): "`dump_data/device` holds what the device dumped",
 }
-"""By whether the model was compared with a device."""
+"""By whether there are values of the golden side, and of a device."""
 
 
 def _readme(manifest: Mapping[str, Any]) -> str:
@@ -292,22 +295,24 @@ def _readme(manifest: Mapping[str, Any]) -> str:
     outputs = "".join(_line(tensor) for tensor in manifest["outputs"])
     needs = manifest["needs"]
     run = ""
-    compared = any(tensor["device"] for tensor in (*manifest["inputs"], *manifest["outputs"]))
+    ends = (*manifest["inputs"], *manifest["outputs"])
+    compared = any(tensor["device"] for tensor in ends)
+    golden = not compared or any(tensor["golden"] for tensor in ends)
+    whose = "the golden" if golden else "the device's"
     if needs:
-        run = f"    pip install numpy {needs!r}\n    python replay.py\n"
+        run = f"    pip install numpy {needs!r}\n" + "    python replay.py\n" * golden
     if needs and compared:
         run += (
             "    python replay.py --device"
             "    # the device's inputs, against what the device made of them\n"
         )
     how = (
-        "Run it again on the golden inputs; exit code 0 means the outputs are as expected:\n\n"
-        + run
+        f"Run it again on {whose} inputs; exit code 0 means the outputs are as expected:\n\n{run}"
         if run
         else "It is for the device's own tools; nothing runs it on this machine.\n"
     )
     again = ""
-    if "device/dump.txt" in manifest["sha256"]:
+    if golden and "device/dump.txt" in manifest["sha256"]:
         again = (
             "`device/dump.txt` is the device's graph of these ops. To compare them again:\n\n"
             f"    divergraph compare --golden {manifest['files'][0]} "
@@ -320,7 +325,7 @@ def _readme(manifest: Mapping[str, Any]) -> str:
         f"run {manifest['run']!r}: from {', '.join(manifest['starts'][:5])} to "
         f"{', '.join(manifest['ends'][:5])}.\n\n{how}\n"
         f"## Inputs\n\n{inputs}\n## Outputs\n\n{outputs}\n{again}"
-        f"{_DUMPS[compared]} for these ops;\n"
+        f"{_DUMPS[golden, compared]} for these ops;\n"
         "`inputs/*.bin` are the inputs as offline inference tools take them. All hashes are in\n"
         f"`{MANIFEST}`, what was exported in which order in `export.log`.\n"
     )

@@ -36,6 +36,26 @@ def test_a_part_of_a_device_run_without_a_golden_dump(divergraph, files):
     assert divergraph("replay", bundle, "--device").code == 1
 
 
+def test_a_part_of_a_model_that_cannot_run_here_has_the_device_s_values(divergraph, files):
+    words = (
+        "(float[2,3] z, float[2,3] o) {[relu] y = Relu(x) [neg] z = Neg(y) [odd] o = acme.Odd(z)}"
+    )
+    custom = MODEL.replace('["": 17]', '["": 17, "acme": 1]')
+    custom = f"{custom.partition('=> ')[0]}=> {words}"
+    onnx.save(onnx.parser.parse_model(custom), files / "m.onnx")
+    words = ("submodel", "m.onnx", *DEVICE, "--end", "neg", "-o", "parts")
+    done = divergraph(*words, "--start", "neg")
+    assert (done.code, "the device's values alone" in done.err) == (0, True), done.err
+    (bundle,) = (files / "parts").iterdir()
+    assert [each.name for each in (bundle / "outputs").iterdir()] == ["000_z.device.npy"]
+    assert "on the device's inputs" in (bundle / "README.md").read_text()
+    assert divergraph("replay", bundle, "--device").code == 1
+    assert "was not dumped" in divergraph("replay", bundle).out
+    refused = divergraph(*words, "--start", "relu")
+    assert (refused.code, "the input x was not dumped" in refused.err) == (2, True), refused.err
+    assert "cannot be made here" in divergraph("minimize", "m.onnx", *DEVICE).err
+
+
 def test_parts_of_models_need_no_store(divergraph, files):
     words = ("--start", "relu", "--end", "neg", "--store", "nowhere")
     assert divergraph("submodel", "m.onnx", *words).code == 0

@@ -16,7 +16,7 @@ from divergraph.inputs.sources import load_dumps, load_graph, weights_option
 from divergraph.jobs.journal import file_stamp, text_key
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.options import MethodChoice
-from divergraph.submodel.uncompared import uncompared_parts
+from divergraph.submodel.uncompared import parts_with_device_values, uncompared_parts
 from graphstore.contract import GraphStore
 from graphstore.errors import ExecutionError, InputError
 
@@ -71,9 +71,11 @@ def parts_of_model(
     values: bool,
     judged: bool = False,
     captured: Callable[[CaptureResult], object] = lambda _: None,
+    not_run: Callable[[str], object] = lambda _: None,
 ) -> Iterator[ModelParts]:
     """The parts of *model*, open while the block runs. Without *values* a part is only chosen, and
-    nothing is run; *judged* ones need a device. *captured* is told of a golden dump that was made.
+    nothing is run; *judged* ones need a device. *captured* is told of a golden dump that was made,
+    *not_run* why there is none: then parts that nobody judges have the values of the device alone.
 
     Raises:
         InputError: a file cannot be used, or nothing says what goes into the model.
@@ -92,7 +94,15 @@ def parts_of_model(
         dump = run.golden_dump
         if dump is None:
             dump = Path(folder, "golden")
-            captured(_captured(model, run, dump, weights, progress))
+            try:
+                captured(_captured(model, run, dump, weights, progress))
+            except (ExecutionError, InputError) as error:
+                if judged or run.device is None or run.device_dump is None:
+                    raise
+                parts = _of_device(model, run.device, run.device_dump, weights)
+                not_run(f"{error.what}; {error.hint}" if error.hint else error.what)
+                yield parts
+                return
         if run.device is None or run.device_dump is None:
             source = load_graph(model, dump, "golden", weights_option(weights))
             found = load_dumps(dump, source.graph, "golden")
@@ -105,6 +115,14 @@ def parts_of_model(
         parts = ModelParts.of(compare(request, progress), _made_of(model, weights, run))
         parts.open(progress)
         yield parts
+
+
+def _of_device(model: Path, device: Path, dump: Path, weights: Path | None) -> ModelParts:
+    """The parts of a model that cannot be run here."""
+    graph = load_graph(device, dump, "device")
+    found = load_dumps(dump, graph.graph, "device")
+    source = load_graph(model, None, "golden", weights_option(weights))
+    return ModelParts.of_parts(parts_with_device_values(source, graph, found))
 
 
 def _made_of(model: Path, weights: Path | None, run: ModelRun) -> str:

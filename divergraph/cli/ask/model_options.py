@@ -14,6 +14,7 @@ import click
 from divergraph.cli.capture_text import say_doubts, say_left_out
 from divergraph.cli.input_files import input_files, inputs_option, seed_option
 from divergraph.cli.options import opened_to_read, store_url
+from divergraph.cli.say import say_note
 from graphstore.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -116,10 +117,14 @@ def opened_parts(
             return
         assert path is not None
         with parts_of_model(
-            path, given, progress,
-            weights=weights, values=values, judged=judged, captured=_say_capture,
+            path, given, progress, weights=weights, values=values, judged=judged,
+            captured=_say_capture, not_run=_say_alone,
         ) as parts:  # fmt: skip
             yield OpenedParts(parts, progress, None)
+
+
+def _say_alone(why: str) -> None:
+    say_note(f"{why}. The part has the device's values alone")
 
 
 def _say_capture(result: CaptureResult) -> None:
