@@ -14,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from graphstore.errors import InputError
+from importers.archives import refuse_archive, unpack_hint
 
 _HEAD = re.compile(
     r"\[(?P<level>ERROR|WARNING|INFO|DEBUG|EVENT|TRACE)\] ?(?P<module>\w+)\((?P<process>[^)]*)\): ?"
@@ -114,13 +115,14 @@ def read_logs(paths: list[Path]) -> DeviceLog:
 
 def _files(path: Path) -> list[Path]:
     if path.is_file():
+        refuse_archive(path, "a log")
         return [path]
     if not path.is_dir():
         raise InputError("no such log", where=str(path))
     listed = (each for each in path.rglob("*") if each.suffix in _ENDINGS and each.is_file())
     found = sorted(each for each, _ in zip(listed, range(_MOST_FILES), strict=False))
     if not found:
-        raise InputError("there is no log in this folder", where=str(path))
+        raise InputError("there is no log in this folder", where=str(path), hint=unpack_hint(path))
     return found
 
 

@@ -60,6 +60,18 @@ def shown_option(what: str, default: int | None) -> Callable[[_Command], _Comman
     )
 
 
+def output_option(help_text: str) -> Callable[[_Command], _Command]:
+    """``--output-number``: one of an op's outputs."""
+    return click.option(
+        "--output-number",
+        "--output",
+        "output",
+        type=click.IntRange(min=0),
+        metavar="N",
+        help=help_text,
+    )
+
+
 side_option = click.option(
     "--side",
     type=click.Choice([side.value for side in Side]),

@@ -17,6 +17,7 @@ from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.bundle import MANIFEST
 from divergraph.submodel.replay import replay
 from graphstore.errors import DivergraphError, InputError
+from importers.archives import refuse_archive
 
 _MOST_LINES = 20
 
@@ -51,6 +52,7 @@ def check_bundle(folder: Path, *, device: bool = False) -> PartCheck:
 
 def _checked_manifest(folder: Path, place: Path) -> str:
     """What runs the part in *folder*, of which *place* is the real path."""
+    refuse_archive(folder, "the folder of a bundle")
     with os_errors_told("this is no bundle", folder):
         text = (place / MANIFEST).read_bytes()
     try:

@@ -58,6 +58,8 @@ def test_what_was_wanted_is_said(tmp_path, array, divergraph):
         ("convert", "-d", packed, "-out", tmp_path / "out"),
         ("diff", packed, array),
         ("open", packed),
+        ("logs", packed),
+        ("replay", packed),
     ):
         done = divergraph(*words)
         assert (done.code, command in done.err) == (2, True), words

@@ -11,7 +11,7 @@ import numpy as np
 
 from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.options import common, print_answer, print_json
+from divergraph.cli.options import common, output_option, print_answer, print_json
 from divergraph.cli.say import say
 from divergraph.text.numbers import short
 from divergraph.text.words import shape_text
@@ -26,14 +26,7 @@ _ROWS, _BAR = 16, 40
 @click.command("tensor")
 @click.argument("run", metavar="RUN|FILE")
 @click.argument("op", metavar="[OP|TENSOR]", required=False)
-@click.option(
-    "--output-number",
-    "--output",
-    "output",
-    type=click.IntRange(min=0),
-    help="Its output N; default: 0.",
-    metavar="N",
-)
+@output_option("Its output N; default: 0.")
 @click.option(
     "--input-number",
     "--input",

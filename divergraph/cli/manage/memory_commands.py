@@ -11,6 +11,7 @@ from divergraph.cli.options import (
     first_rows,
     limit_option,
     opened_to_read,
+    output_option,
     print_answer,
     print_json,
 )
@@ -56,14 +57,7 @@ def list_notes_command(
 @click.argument("run", type=RUN)
 @click.argument("op")
 @click.argument("text", default="")
-@click.option(
-    "--output-number",
-    "--output",
-    "output",
-    type=click.IntRange(0),
-    metavar="N",
-    help="On this output alone.",
-)
+@output_option("On this output alone.")
 @click.option("--bookmark", is_flag=True, help="To find it again; TEXT may be left away.")
 @common
 def add_note_command(
