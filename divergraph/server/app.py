@@ -155,7 +155,8 @@ def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
         said = f"the folder of its jobs cannot be made: {error.strerror}"
         raise StoreError(said, where=str(state)) from error
     table = JobTable(state / "jobs.sqlite")
-    return JobRunner(table, state / "jobs", store_key(settings.store), settings.limits)
+    key, folder = store_key(settings.store), state / "jobs"
+    return JobRunner(table, folder, key, settings.limits, Roots.of(settings))
 
 
 def _uploads(answering: Answering, settings: ServerSettings, runner: JobRunner) -> UploadRoutes:

@@ -22,7 +22,9 @@ from divergraph.jobs.background.job_files import REQUEST, write_json
 from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.jobs.background.shelf import store_key
 from divergraph.server.app import make_app
+from divergraph.server.jobs.requests import paths_read, request_of
 from divergraph.server.jobs.runner import JobRunner
+from divergraph.server.roots import Roots
 from divergraph.server.settings import Limits, ServerSettings, limits_of
 from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.errors import InputError, StoreError, UnknownNameError
@@ -293,6 +295,21 @@ def test_children_of_what_is_over_are_not_begun(table: JobTable, tmp_path: Path)
     runner = JobRunner(table, tmp_path / "jobs", str(tmp_path / "store"), Limits())
     runner.look()
     assert table.job(child.id).state is QueuedState.STOPPED
+
+
+def test_a_link_that_came_while_a_job_waited_is_not_followed(
+    table: JobTable, tmp_path: Path, settings: ServerSettings
+) -> None:
+    asked = {"run": "g", "device": "a", "inputs": ["x=b", "random:1"], "start": "/op"}
+    wish = request_of("minimize", asked, lambda text: tmp_path / text, "store")
+    assert paths_read("minimize", wish.words) == [tmp_path / "a", tmp_path / "b"]
+    words, roots = import_words(settings), Roots.of(settings)
+    name = table.add("ann", "import", words).id
+    Path(words[-1]).rename(tmp_path / "outside")
+    Path(words[-1]).symlink_to(tmp_path / "outside")
+    JobRunner(table, tmp_path / "jobs", settings.store, Limits(), roots).look()
+    job = table.job(name)
+    assert (job.state, "in none of the server's roots" in job.error) == (QueuedState.LOST, True)
 
 
 def test_what_is_over_for_a_month_is_forgotten_with_its_children(

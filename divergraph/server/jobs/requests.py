@@ -137,6 +137,19 @@ def request_of(
     return JobRequest(command, words, runs, bool(given.get(REPLACE)))
 
 
+def paths_read(command: str, words: Sequence[str]) -> list[Path]:
+    """The files and folders that such a command line reads."""
+    known = JOB_COMMANDS[command]
+    given = command_of(command).make_context(command, list(words[1:])).params
+    found = []
+    for name in (*known.reads, *known.named):
+        value = given.get(name)
+        each = value if isinstance(value, list | tuple) else () if value is None else (value,)
+        texts = (str(one).rpartition("=")[2] if name in known.named else str(one) for one in each)
+        found += [Path(text) for text in texts if name in known.reads or not is_seed(text)]
+    return found
+
+
 def _placed(text: str, place: Callable[[str], Path]) -> str:
     """``NAME=PATH`` with the file that is meant; a seed is none."""
     name, sign, file = text.rpartition("=")

@@ -14,6 +14,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from starlette.exceptions import HTTPException
+
 from divergraph.jobs.background.job_table import JobTable, QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ProgressReader
 from divergraph.jobs.background.shelf import (
@@ -22,7 +24,8 @@ from divergraph.jobs.background.shelf import (
     BackgroundState,
     JobShelf,
 )
-from divergraph.server.jobs.requests import WRITING
+from divergraph.server.jobs.requests import WRITING, paths_read
+from divergraph.server.roots import Roots
 from divergraph.server.settings import Limits
 from graphstore.errors import DivergraphError, InputError
 
@@ -35,17 +38,25 @@ _GRACE = 10.0
 """Seconds a job has to take back what it began."""
 _ATTEMPTS = 3
 """So often is a job begun whose process ends without a word."""
+_ANYWHERE = Roots(None)
 
 
 class JobRunner:
     """Runs the jobs of ``table`` in folders of ``shelf``, as many at once as *limits* allow."""
 
-    def __init__(self, table: JobTable, folder: Path, store: str, limits: Limits) -> None:
+    def __init__(
+        self,
+        table: JobTable,
+        folder: Path,
+        store: str,
+        limits: Limits,
+        roots: Roots = _ANYWHERE,
+    ) -> None:
         self._changed = threading.Event()
         self.table = table
         # what ended is in the table, once seen
         self.shelf = JobShelf(folder, kept=None, on_end=self._changed.set)
-        self._store, self._limits = store, limits
+        self._store, self._limits, self._roots = store, limits, roots
         self._stopping: set[str] = set()
         self._ending = False
         self._thread = threading.Thread(target=self._run, name="jobs", daemon=True)
@@ -127,9 +138,12 @@ class JobRunner:
         if job.command in WRITING:
             folder /= job.id  # what it writes is forgotten with it
         try:
+            if self._roots.folders is not None:  # while it waited, a link may have come
+                self._roots.check(paths_read(job.command, job.words))
             self.shelf.start(job.words, self._store, folder, name=job.id, queue=queue)
-        except (DivergraphError, OSError) as error:
-            said = f"it could not be started: {error}"
+        except (DivergraphError, OSError, HTTPException) as error:
+            told = error.detail if isinstance(error, HTTPException) else error
+            said = f"it could not be started: {told}"
             self.table.change(job.id, QueuedState.LOST, ended=time.time(), error=said)
 
     def _see(self, job: QueuedJob) -> None:
