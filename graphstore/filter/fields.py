@@ -67,7 +67,13 @@ _DESCRIPTION = (
     _field("topo", "", _NUMBER, "position in topological order"),
     _field("fused", "", _NUMBER, "number of originals in the op; 0: inserted"),
     _field("original", "orig originals", _PART, "part of the name of an original op"),
-    _field("attr", "attribute attrs", _PART, "part of an attribute, as pads or pads=[0,0,1,1]"),
+    _field(
+        "attr",
+        "attribute attrs",
+        _PART,
+        "part of an op's attribute, as pads or pads=[0,0,1,1]; its first 4,096 characters are "
+        "looked at, and dtype, shape and layout of its tensors are fields of their own",
+    ),
 )
 
 _STATES = ", ".join(state.value.replace(" ", "_") for state in OpState)

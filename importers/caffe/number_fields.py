@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import re
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -10,23 +11,21 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from importers.proto.messages import caffe_pb2 as pb
 
 _NAME = re.compile(r"[A-Za-z_]")
-_NUMBERS = frozenset(
-    {
-        FieldDescriptor.CPPTYPE_INT32,
-        FieldDescriptor.CPPTYPE_INT64,
-        FieldDescriptor.CPPTYPE_UINT32,
-        FieldDescriptor.CPPTYPE_UINT64,
-        FieldDescriptor.CPPTYPE_FLOAT,
-        FieldDescriptor.CPPTYPE_DOUBLE,
-    }
-)
+_WHOLE = {
+    FieldDescriptor.CPPTYPE_INT32: (-(1 << 31), (1 << 31) - 1),
+    FieldDescriptor.CPPTYPE_INT64: (-(1 << 63), (1 << 63) - 1),
+    FieldDescriptor.CPPTYPE_UINT32: (0, (1 << 32) - 1),
+    FieldDescriptor.CPPTYPE_UINT64: (0, (1 << 64) - 1),
+}
+"""The least and the largest number of each kind of whole ones."""
+_REAL = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
 
 
 class NoNumberError(ValueError):
-    """The word *written* stands for the setting *path*, which is a number."""
+    """The word *written* stands for the setting *path*, which is a number of another kind."""
 
-    def __init__(self, path: str, written: str) -> None:
-        super().__init__(f"{path} has {written!r}, which is no number")
+    def __init__(self, path: str, written: str, wanted: str = "number") -> None:
+        super().__init__(f"{path} has {written!r}, which is no {wanted}")
         self.field, self.written = path.rpartition(".")[2], written
 
 
@@ -36,24 +35,40 @@ def check_name(path: str, written: str) -> None:
     Raises:
         NoNumberError: it is no name either, or the setting is a number.
     """
-    if _NAME.match(written) is None or _is_number(path):
+    if _NAME.match(written) is None or _kind(path) in _WHOLE or _kind(path) in _REAL:
         raise NoNumberError(path, written)
 
 
+def check_number(path: str, written: str, read: float) -> None:
+    """Return if the setting *path* may have the number *read*, which the file has as *written*.
+
+    Raises:
+        NoNumberError: it is a fraction, too large or negative where Caffe takes no such number.
+    """
+    kind = _kind(path)
+    if kind in _REAL and math.isinf(read) and _NAME.match(written.lstrip("-")) is None:
+        raise NoNumberError(path, written, "number of a float's range")
+    if kind is None or kind not in _WHOLE:
+        return
+    least, most = _WHOLE[kind]
+    if type(read) is not int or not least <= read <= most:
+        wanted = f"whole number from {least} to {most}"
+        raise NoNumberError(path, written, wanted)
+
+
 @functools.cache
-def _is_number(path: str) -> bool:
-    return any(_found(kind.DESCRIPTOR, path) for kind in (pb.LayerParameter, pb.V1LayerParameter))
+def _kind(path: str) -> int | None:
+    """What numbers, texts or words the setting *path* takes; None for one of a fork."""
+    kinds = (pb.LayerParameter.DESCRIPTOR, pb.V1LayerParameter.DESCRIPTOR)
+    return next((found for kind in kinds if (found := _found(kind, path)) is not None), None)
 
 
-def _found(layer: Descriptor, path: str) -> bool:
-    """Whether a message of the kind *layer* has such a field, and it is a number."""
+def _found(layer: Descriptor, path: str) -> int | None:
+    """What the field of a message of the kind *layer* takes; None if it has no such field."""
     *around, last = path.split(".")
     kind: Descriptor | None = layer
     for name in around:
         field = None if kind is None else kind.fields_by_name.get(name)
         kind = None if field is None else field.message_type
-    return (
-        kind is not None
-        and last in kind.fields_by_name
-        and (kind.fields_by_name[last].cpp_type in _NUMBERS)
-    )
+    found = None if kind is None else kind.fields_by_name.get(last)
+    return None if found is None else found.cpp_type

@@ -23,7 +23,7 @@ from importers.caffe.net import (
     input_shapes,
     type_of_old,
 )
-from importers.caffe.number_fields import NoNumberError, check_name
+from importers.caffe.number_fields import NoNumberError, check_name, check_number
 from importers.kept import kept_list, kept_text
 from importers.proto.literals import boolean, integer, is_string, real, string
 from importers.proto.text_reader import Buffer, EventKind, TextReader
@@ -177,6 +177,7 @@ def _scalar(path: str, value: Value) -> AttrValue:
             found = read(value)
         except ValueError:
             continue
+        check_number(path, word(value), found)
         if type(found) is not int or -MAX_DIM - 1 <= found <= MAX_DIM:
             return found
     check_name(path, word(value))

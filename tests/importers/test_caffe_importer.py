@@ -303,6 +303,22 @@ def test_a_letter_in_a_number_is_told_where_it_stands(net_of):
     assert (caught.value.line, caught.value.column) == (3, 2)
 
 
+@pytest.mark.parametrize("written", ["-3", "4.", "08", "1e4", "99999999999999999999", "true", "0x"])
+def test_what_caffe_takes_for_no_whole_number_is_told_where_it_stands(net_of, written):
+    text = 'layer { name: "a" type: "Convolution" convolution_param {\n num_output: %s } }'
+    with pytest.raises(ImportFormatError, match="num_output has") as caught:
+        net_of(text % written)
+    assert caught.value.line == 2
+    assert net_of(text % "0x4").ops
+
+
+def test_a_number_too_large_for_a_float_is_none(net_of):
+    text = 'layer { name: "a" type: "X" param {\n lr_mult: %s } }'
+    with pytest.raises(ImportFormatError, match="lr_mult has '1e400', which is no number"):
+        net_of(text % "1e400")
+    assert net_of(text % "inf").ops
+
+
 def failure_of(path) -> ImportFormatError | None:
     try:
         read_graph(path)
