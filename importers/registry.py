@@ -13,7 +13,7 @@ from graphstore.errors import ImportFormatError, InputError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph
 from importers import fusion_result
-from importers.archives import ZIP, archive_name, unpack_hint, unpacking
+from importers.archives import ZIP, archive_name, unpacking
 from importers.contract import (
     ENTRY_POINT_GROUP,
     Confidence,
@@ -21,6 +21,7 @@ from importers.contract import (
     Importer,
     OptionImporter,
 )
+from importers.folder_hints import folder_hint
 from importers.proto.text_reader import outline
 from importers.results.table import ResultKind
 from importers.results.table import kind_of as results_of
@@ -259,5 +260,5 @@ def _unknown_folder(path: Path, reads: str) -> ImportFormatError:
         return ImportFormatError(path, "the folder is empty", hint=reads)
     graphs = [name for name in names if Path(name).suffix in _GRAPH_ENDINGS]
     hint = f"give one file, such as {', '.join(graphs[:3])}" if graphs else ""
-    hint = hint or unpack_hint(path) or reads
+    hint = hint or folder_hint(path) or reads
     return ImportFormatError(path, "no graph of its own in this folder", hint=hint)

@@ -15,15 +15,15 @@ from operator import attrgetter, eq
 from pathlib import Path
 
 from graphstore.errors import InputError
-from importers.archives import unpack_hint
 from importers.dumps.arrays.golden import NPY, golden_ending
 from importers.dumps.arrays.polygraphy import JSON, is_results
 from importers.dumps.arrays.tfdbg import DEVICE
 from importers.dumps.ascend.index import is_device_dump
 from importers.dumps.index import is_inside
-from importers.dumps.msprobe.index import DEBUG, DUMP
+from importers.dumps.msprobe.index import DEBUG, DUMP, sole_process
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
 from importers.dumps.names import MAPPING, OPDEBUG, read_mapping
+from importers.folder_hints import folder_hint
 
 # Two more than the device makes: users may point at a folder around dump_path.
 _LEVELS = 7
@@ -175,6 +175,8 @@ def _told(path: Path, chain: tuple[str, ...]) -> Leaf | None:
         index for index, name in enumerate(chain) if _STEP.fullmatch(name) or _RANK.fullmatch(name)
     )
     model, model_id, step = (*chain[place + 1 :], "", "", "")[:3]
+    if ranks and any(map(sole_process, (path, *path.parents[: len(chain) - 1]))):
+        ranks = ["0"]
     return Leaf(path, "", ranks[-1] if ranks else "", model, model_id, steps[-1] if steps else step)
 
 
@@ -238,7 +240,7 @@ def find_dump_folder(
     leaves = walk(root)
     if not leaves:
         raise InputError(
-            "no dump files in this folder", where=str(root), hint=unpack_hint(root) or _EXPECTED
+            "no dump files in this folder", where=str(root), hint=folder_hint(root) or _EXPECTED
         )
     if leaves[0].path == root:
         return DumpFolder(root, "the folder itself holds dump files", ())

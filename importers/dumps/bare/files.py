@@ -223,13 +223,20 @@ def msprobe_tensors(folder: Path, below: str) -> Iterator[BareTensor]:
     Raises:
         DamagedError: no readable ``dump.json``.
     """
-    from importers.dumps.msprobe.index import DEBUG, DUMP, call_tensors, read_dump_json
+    from importers.dumps.msprobe.index import (
+        DEBUG,
+        DUMP,
+        call_tensors,
+        read_dump_json,
+        sole_process,
+    )
 
+    scope = below.replace(folder.name, "rank0") if sole_process(folder) else below
     path = folder / (DUMP if (folder / DUMP).is_file() else DEBUG)
     for call, entry in read_dump_json(path).items():
         for io, port, found in call_tensors(path, call, entry):
             name = f"{call}.{io}.{port}"
-            identity = Identity(below, "", call, io, port)
+            identity = Identity(scope, "", call, io, port)
             yield found_tensor(f"{below}/{name}" if below else name, path, found, identity)
 
 

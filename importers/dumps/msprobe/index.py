@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -45,6 +46,7 @@ DEBUG = "debug.json"
 
 TENSORS = "dump_tensor_data"
 _NPY = ".npy"
+_PROCESS = re.compile(r"proc\d+")
 _MAX_BYTES = 256 << 20
 _MAX_DEPTH = 32
 _SECTIONS: dict[TensorIO, tuple[str, ...]] = {
@@ -52,6 +54,18 @@ _SECTIONS: dict[TensorIO, tuple[str, ...]] = {
     TensorIO.OUTPUT: ("output",),
 }
 Entry: TypeAlias = Mapping[str, Any]
+
+
+def sole_process(folder: Path) -> bool:
+    """Whether *folder* is the ``proc{pid}`` of the only process of a step, which another run's
+    only process, of another id, stands for."""
+    if not _PROCESS.fullmatch(folder.name):
+        return False
+    try:
+        with os.scandir(folder.parent) as entries:
+            return sum(_PROCESS.fullmatch(entry.name) is not None for entry in entries) == 1
+    except OSError:
+        return False
 
 
 def described_by(names: Collection[str]) -> str:

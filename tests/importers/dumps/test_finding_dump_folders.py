@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphstore.errors import InputError
-from importers.dumps.folder import find_dump_folder, model_names
+from importers.dumps.folder import dump_leaves, find_dump_folder, model_names
 
 GRAPH = "ge_default_20220926160231_61"
 FILE = "Add.a.1.1.1664180560000000"
@@ -132,3 +132,16 @@ def test_links_that_lead_back_do_not_trap_it(tmp_path):
     (tmp_path / "20220926160240" / "up").symlink_to(tmp_path)
     (tmp_path / "self").symlink_to(tmp_path / "self")
     assert find_dump_folder(tmp_path, GRAPH).path == folder
+
+
+def test_the_only_process_of_a_step_is_rank_0_whatever_its_id(tmp_path):
+    dump(tmp_path, "step0", "proc6263", file="dump.json")
+    dump(tmp_path, "step1", "proc17", file="dump.json")
+    dump(tmp_path, "step1", "proc18", file="dump.json")
+    assert [leaf.device for leaf in dump_leaves(tmp_path)] == ["0", "17", "18"]
+
+
+def test_event_logs_of_tfdbg_2_are_named(tmp_path):
+    dump(tmp_path, file="tfdbg_events.1795779167.host.metadata")
+    with pytest.raises(InputError, match="tfdbg v2, which are not read: divergraph capture"):
+        find_dump_folder(tmp_path, None)
