@@ -170,6 +170,7 @@ BROKEN = {
     "no tensor": (field(5, field(1, field(1, b"tag"))), "no tensor"),
     "too few bytes": (event(tensor(ARRAY)[:-4] + b""), "damaged"),
     "strings": (event(field(1, 7) + field(2, b"")), "type string"),
+    "a handle": (event(field(1, 20) + field(2, b"") + field(4, b"where w is")), "type resource"),
     "unknown type": (event(field(1, 99) + field(2, b"")), "unknown type"),
     "unknown rank": (event(field(1, 1) + field(2, field(3, 1))), "unknown rank"),
     "no values": (event(field(1, 1) + field(2, field(2, field(1, 2)))), "no values"),
