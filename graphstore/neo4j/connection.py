@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -16,6 +17,7 @@ from graphstore.cypher.statements import load_statements
 from graphstore.errors import QueryError, StoreError
 from graphstore.neo4j.address import parse_address
 from graphstore.neo4j.in_time import answered_in_time
+from graphstore.neo4j.local_server import running_on
 from graphstore.neo4j.local_server.coming_back import comes_back, heap_of, is_started_again
 from graphstore.neo4j.local_server.managed import is_running
 from graphstore.neo4j.passwords import Password
@@ -47,8 +49,6 @@ CHANGE_SECONDS = 60.0
 """The server ends a change that takes longer: who made it may sleep, and others wait for it."""
 _UNSURE = 3
 """Times a change is done again that may be done already."""
-_QUERY_NAME = "divergraph_query"
-"""The key in a transaction's metadata under which it can be found again."""
 
 _T = TypeVar("_T")
 
@@ -110,14 +110,17 @@ class Connection:
             return answered_in_time(lambda: self.read(cypher, params, limits), limits.timeout)
         if not is_running():
             comes_back(address)
+        begun = time.time()
         try:
             return answered_in_time(
-                lambda: self.read(cypher, params, limits, patience=0.0), limits.timeout
+                lambda: self.read(cypher, params, limits, patience=0.0),
+                limits.timeout,
+                running_on.watch_in_background,
             )
         except StoreError as error:
             if not error.retryable or self._pulse.is_gone:
                 raise
-            if is_started_again(address):
+            if not running_on.was_ended_since(begun) and is_started_again(address):
                 self._met = False
                 raise QueryError(
                     f"the server ended while it answered, out of its memory of {heap}, "
@@ -149,7 +152,7 @@ class Connection:
         stopped, timeout = limits.cancellation or Cancellation(), limits.timeout
         name = secrets.token_hex(8)
 
-        @neo4j.unit_of_work(metadata={_QUERY_NAME: name}, timeout=timeout)
+        @neo4j.unit_of_work(metadata={running_on.QUERY_NAME: name}, timeout=timeout)
         def work(transaction: neo4j.ManagedTransaction) -> QueryResult:
             with self._hopeless(cypher, timeout, stopped):
                 try:
@@ -206,7 +209,9 @@ class Connection:
 
         # Where the server is gone, the query ends with an error of its own.
         with suppress(StoreError), self._errors(), self._session(neo4j.READ_ACCESS) as session:
-            session.run(_STATEMENTS["terminate"], {"key": _QUERY_NAME, "name": name}).consume()
+            session.run(
+                _STATEMENTS["terminate"], {"key": running_on.QUERY_NAME, "name": name}
+            ).consume()
 
     def look(self, work: Callable[[Statement], _T]) -> _T:
         """Do *work*, which only reads, in one transaction; as :meth:`change` otherwise."""

@@ -13,8 +13,13 @@ _GRACE_SECONDS = 1.0
 """So long after its time the server may take to end a query by itself."""
 
 
-def answered_in_time(ask: Callable[[], QueryResult], timeout: float | None) -> QueryResult:
-    """What *ask* gives; a second after its time it is left to itself, in a thread of its own.
+def answered_in_time(
+    ask: Callable[[], QueryResult],
+    timeout: float | None,
+    left: Callable[[], object] = lambda: None,
+) -> QueryResult:
+    """What *ask* gives; a second after its time it is left to itself, in a thread of its own, and
+    *left* is called.
 
     Raises:
         QueryError: its time is over, or *ask* says so.
@@ -35,6 +40,7 @@ def answered_in_time(ask: Callable[[], QueryResult], timeout: float | None) -> Q
     except TimeoutError:
         if answer.done():
             raise
+        left()
         raise QueryError(
             f"the query took longer than {timeout:g} s", hint="narrow it, or raise the time limit"
         ) from None
