@@ -211,7 +211,11 @@ def _tensor(data: mmap.mmap, tensor: FieldSpan) -> EventTensor:
             content = found
         elif found.number > _CONTENT:
             others.setdefault(found.number, []).append(found)
-    if dtype is None or dtype.bits is None or not can_decode(dtype):
+    if dtype is DType.RESOURCE:
+        raise DamagedError(
+            "a handle of type resource, which has no values", Reason.DTYPE_UNSUPPORTED
+        )
+    if dtype is None or dtype.bits is None:
         return EventTensor(dtype, shape, tensor.start, 0)
     expected = stored_bytes(dtype, prod(shape))
     if content is not None and (content.end > content.start or not others):
