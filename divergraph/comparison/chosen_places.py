@@ -114,7 +114,7 @@ def _wanted(
     if missing:
         raise InputError(
             f"no {level} {missing[0]} in this dump",
-            hint=f"there are {', '.join(map(str, there[:12]))}"
+            hint=f"its {level}s: {', '.join(map(str, there[:12]))}"
             + (f" and {len(there) - 12} more" if len(there) > 12 else ""),
         )
     return [*chosen.numbers]

@@ -111,7 +111,10 @@ class _Search:
                     dumps.append(folder)
             if self._is_graph(folder):
                 whole.append(folder)
-            single += [each for each in files if self._is_graph(each)]
+            found = [each for each in files if self._is_graph(each)]
+            nets = any(each.suffix == ".prototxt" for each in found)
+            # a .caffemodel beside a net holds its weights: its own layers are those of training
+            single += [each for each in found if not (nets and each.suffix == ".caffemodel")]
         inner = {each for each in whole if not any(each in other.parents for other in whole)}
         return [*inner, *(each for each in single if each.parent not in inner)], dumps
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from divergraph.api.demo import demo_data
+from importers.proto.messages import caffe_pb2
 
 
 @pytest.fixture
@@ -132,6 +134,21 @@ def test_pairs_of_a_model_and_its_stand_in(divergraph, model):
     assert pair["golden"]["graph"] == str(model)
     assert pair["golden"]["dump"] == str(root / "fp32")
     assert pair["device"]["dump"] == str(root / "fp16")
+
+
+def test_a_caffe_net_s_weights_are_no_net_of_their_own(divergraph, tmp_path):
+    layer = 'layer { name: "r" type: "ReLU" bottom: "x" top: "r" }'
+    (tmp_path / "net.prototxt").write_text(f'name: "n" input: "x" input_dim: 2 {layer}')
+    relu = caffe_pb2.LayerParameter(name="r", type="ReLU", bottom=["x"], top=["r"])
+    kept = relu.SerializeToString()
+    trained = b"\x0a\x01n" + b"\xa2\x06" + bytes([len(kept)]) + kept
+    (tmp_path / "trained.caffemodel").write_bytes(trained)
+    for dump in ("golden", "npu1", "npu2"):
+        (tmp_path / dump).mkdir()
+        np.save(tmp_path / dump / "r.0.1795779790394595.npy", np.ones(2, np.float32))
+    (found,) = divergraph("detect", "--pairs", tmp_path, "--json").json["paths"]
+    assert {Path(pair["golden"]["graph"]).name for pair in found["pairs"]} == {"net.prototxt"}
+    assert [Path(pair["device"]["dump"]).name for pair in found["pairs"]] == ["npu1", "npu2"]
 
 
 def test_where_nothing_fits_and_where_the_time_is_over(divergraph, model):

@@ -63,7 +63,7 @@ def test_places_are_those_of_the_dump(ranks, chosen_ranks, chosen_steps, places)
 
 
 def test_what_is_not_there_is_refused_with_what_is(ranks):
-    with pytest.raises(InputError, match=r"no step 7 .*there are 0, 3"):
+    with pytest.raises(InputError, match=r"no step 7 .*its steps: 0, 3"):
         list(find_places(ranks, ALL, Chosen((0, 7))))
     golden_only = replace(ranks, device_dump=ranks.golden_dump)
     with pytest.raises(InputError, match="neither dump has ranks"):
