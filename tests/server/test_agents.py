@@ -187,3 +187,27 @@ def test_without_the_library_it_says_how_to_install_it(divergraph, monkeypatch):
     ended = divergraph("mcp")
     assert (ended.code, ended.out) == (2, "")
     assert "the MCP library is not installed (pip install 'divergraph[mcp]')" in ended.err
+
+
+def test_what_the_workflow_names_are_commands(divergraph):
+    """But for the two tools whose command it gives."""
+    skill = (HERE.parents[2] / "SKILL.md").read_text(encoding="utf-8")
+    steps = "`".join(skill.split("\n1. ")[1:]).split("An answer with")[0]
+    named = {word for word in steps.split("`")[1::2] if word.isalpha()}
+    tools = named & {
+        "runs",
+        "verdict",
+        "origins",
+        "op",
+        "tensor",
+        "lineage",
+        "trace",
+        "advise",
+        "queries",
+        "query",
+        "ops",
+    }
+    assert len(tools) == 11
+    wrong = {name for name in tools if divergraph(name, "--help").code != 0}
+    assert wrong == {"verdict", "queries"}
+    assert divergraph("export", "--help").code == divergraph("query", "--help").code == 0
