@@ -10,6 +10,7 @@ import logging
 import re
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from divergraph.jobs.work import Batch, OpenBatches, Stopped, Work, run_batch
@@ -86,16 +87,26 @@ class DaskExecutor:
                 hint="docs/how-to/clusters.md has the settings of TLS",
             ) from error
         self._client: Any = client
+        self.workers = max(self._threads(client), 1)
+
+    def _threads(self, client: Any) -> int:
+        """How many threads all workers have, once there are any."""
+        # of a lost scheduler it would tell beside us
+        logging.getLogger("distributed.client").setLevel(logging.CRITICAL)
         try:
             client.wait_for_workers(1, timeout=_PATIENCE_SECONDS)
+            self._check_workers()
+            threads: Mapping[str, int] = client.nthreads()
         except TimeoutError as error:
             client.close()
             raise ClusterError(
-                f"--cluster {address}: no worker has joined the scheduler", hint=_JOIN
+                f"--cluster {self._address}: no worker has joined the scheduler", hint=_JOIN
             ) from error
-        self._check_workers()
-        threads: Mapping[str, int] = self._client.nthreads()
-        self.workers = max(sum(threads.values()), 1)
+        except OSError as error:
+            with suppress(OSError):  # nobody is there to say goodbye to
+                client.close(timeout=1)
+            raise self._gone() from error
+        return sum(threads.values())
 
     def close(self) -> None:
         """Leave the cluster; one of its own is ended."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import dask
@@ -36,6 +37,14 @@ def test_a_scheduler_without_workers(processes):
         DaskExecutor(processes.address)
     assert "dask worker" in told.value.hint
     assert outcome_of_error(told.value) is CLUSTER_TROUBLE
+
+
+@pytest.mark.exhaustive  # Dask itself asks for ten seconds whether it is there
+def test_a_scheduler_that_goes_while_workers_are_waited_for(processes, monkeypatch):
+    monkeypatch.setattr(dask_cluster, "_PATIENCE_SECONDS", 60.0)
+    threading.Timer(2.0, killed, [processes.scheduler]).start()
+    with pytest.raises(ClusterError, match="the scheduler is gone"):
+        DaskExecutor(processes.address)
 
 
 @pytest.mark.parametrize(
