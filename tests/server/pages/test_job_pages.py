@@ -6,6 +6,7 @@ import httpx
 import pytest
 from page_forms import seal_of
 
+from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.server.tokens import UserRole
 
 FORM = {
@@ -40,6 +41,9 @@ def test_a_comparison_is_queued_shown_and_stopped(own: httpx.Client, place) -> N
     assert ">stopped</span>" in page.text
     assert "refresh" not in page.text
     assert "data-events" not in page.text
+    table = JobTable(place / "state" / "jobs.sqlite")
+    table.change(way.rpartition("/")[2], QueuedState.ENDED, exit_code=2)
+    assert ">failed</span>" in own.get(way).text, "that is no matter of colour alone"
 
 
 @pytest.mark.parametrize(
