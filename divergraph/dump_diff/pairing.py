@@ -42,6 +42,7 @@ def pair_by_name(device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> 
     against one is a pair under any names."""
     left = _Left(device, golden)
     left.take(attrgetter("name"))
+    left.take_names()
     for key in _IN_ONE_PLACE:
         left.take(key)
     for key in _ANYWHERE:
@@ -62,6 +63,18 @@ _IN_ONE_PLACE = (attrgetter("identity"), _told("scope", "op", "io", "port", "par
 _ANYWHERE = (_told("type", "op", "io", "port", "part"), _told("op", "io", "port", "part"))
 
 
+def _called(tensor: BareTensor) -> Hashable:
+    """What its model calls a tensor; nothing else has the key of one without a name."""
+    return tensor.model_name or id(tensor)
+
+
+def _called_there(tensor: BareTensor) -> Hashable:
+    return (tensor.identity.scope, tensor.model_name) if tensor.model_name else id(tensor)
+
+
+_AS_IN_THE_MODEL = (_called_there, _called)
+
+
 class _Left:
     """The tensors not yet paired, and the pairs."""
 
@@ -71,14 +84,15 @@ class _Left:
         self._golden = list(golden)
         self._pairs: list[NamedPair] = []
         self._superseded = 0
+        self._apart: set[int] = set()
 
     def take(self, key: _Key, *, single: bool = False) -> None:
         """Pair what has the same *key* on both sides; *single*: only where one each has it."""
         if not self._device or not self._golden:
             return
-        golden = _grouped(self._golden, key)
+        golden = _grouped(self._unnamed(self._golden), key)
         gone: set[int] = set()
-        for found, ours in _grouped(self._device, key).items():
+        for found, ours in _grouped(self._unnamed(self._device), key).items():
             theirs = golden.get(found)
             if theirs is None or (single and (len(ours) > 1 or len(theirs) > 1)):
                 continue
@@ -96,6 +110,20 @@ class _Left:
                 self._pairs.append(NamedPair(name, one, other))
         self._device = [tensor for tensor in self._device if id(tensor) not in gone]
         self._golden = [tensor for tensor in self._golden if id(tensor) not in gone]
+
+    def take_names(self) -> None:
+        """Pair what the model calls the same. Where anything is, what it calls otherwise is no
+        pair: an op may be called as the tensor of another."""
+        before = len(self._pairs)
+        for key in _AS_IN_THE_MODEL:
+            self.take(key, single=key is _called)
+        if len(self._pairs) > before:
+            both = (*self._device, *self._golden)
+            self._apart = {id(tensor) for tensor in both if tensor.model_name}
+
+    def _unnamed(self, tensors: list[BareTensor]) -> Iterable[BareTensor]:
+        """Those whose names in the model do not say which they are."""
+        return (tensor for tensor in tensors if id(tensor) not in self._apart)
 
     def result(self) -> NamePairing:
         """What came of it."""

@@ -276,7 +276,7 @@ def _write_all(
     result = CaptureResult(
         folder, model, executor.name, tensors, written, left_out, nonfinite=tuple(nonfinite)
     )
-    _write_manifest(request, result, inputs)
+    _write_manifest(request, result, inputs, files)
     return result
 
 
@@ -331,7 +331,10 @@ def _digest(path: Path) -> str:
 
 
 def _write_manifest(
-    request: CaptureRequest, result: CaptureResult, inputs: Mapping[str, str]
+    request: CaptureRequest,
+    result: CaptureResult,
+    inputs: Mapping[str, str],
+    files: Mapping[str, str],
 ) -> None:
     shape = {
         "divergraph": __version__,
@@ -341,6 +344,7 @@ def _write_manifest(
         "executor": result.executor,
         "ran": result.model.name,
         "inputs": dict(inputs),
+        "files": dict(files),
         "seed": request.seed,
         "seeds": {
             name: seed

@@ -7,6 +7,7 @@ never turned back: the ops of the graph are written the same way and looked up.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ MAPPING = "mapping.csv"
 CAPTURED = "capture.json"
 """What ``divergraph capture`` says of its dump, in the dump's folder."""
 _MAX_MAPPING = 100 << 20
+_MAX_CAPTURED = 100 << 20
 
 
 def written(name: str) -> str:
@@ -195,3 +197,17 @@ def read_mapping(folder: Path) -> dict[str, str]:
     # Not splitlines: names may hold the rarer marks that it takes for ends of lines.
     pairs = (line.partition(",") for line in text.split("\n"))
     return {short.strip(): full.strip() for short, comma, full in pairs if comma}
+
+
+def captured_names(folder: Path) -> dict[str, str]:
+    """What the model calls the tensors that a capture wrote to *folder*, by file.
+
+    Empty where nothing says so, as in captures of earlier versions: the files' own names, which
+    are those of ops, tell less, but no other tensor.
+    """
+    try:
+        with open_dump(folder / CAPTURED) as (fd, size):
+            said = json.loads(read_at(fd, min(size, _MAX_CAPTURED), 0))
+        return {str(file): str(tensor) for tensor, file in said["files"].items()}
+    except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}

@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
 from divergraph.comparison import CompareRequest, compare
+from divergraph.dump_diff.diff_dumps import DiffRequest, diff_dumps
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from graphstore.errors import InputError
 from graphstore.model import Verdict
@@ -321,3 +322,13 @@ def test_a_golden_dump_with_nan_is_doubted(tmp_path, capsys):
     arguments = ["capture", str(tmp_path / "log.onnx"), "--random", "1", "-o", str(tmp_path / "g")]
     assert run([*arguments, "--range", "-2..-1"]) == 0
     assert "doubt: 2 of 2 tensors have NaN or infinities, the first is y" in capsys.readouterr().err
+
+
+def test_diff_takes_tensors_by_what_the_model_calls_them(tmp_path: Path) -> None:
+    """An op may be called as the tensor of another: files are called after ops."""
+    model = small_net(tmp_path / "net.onnx", "c1", "c0")
+    folder = capture(CaptureRequest(model, tmp_path / "golden", seed=1)).folder
+    files = json.loads((folder / "capture.json").read_text())["files"]
+    np.savez(tmp_path / "dump.npz", **{name: np.load(folder / files[name]) for name in files})
+    found = diff_dumps(DiffRequest(tmp_path / "dump.npz", folder))
+    assert (found.compared, found.over, found.device_only) == (4, 0, ())

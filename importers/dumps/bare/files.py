@@ -129,7 +129,9 @@ def _of_archive(place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
     for member in members:
         identity = Identity(scope, "", plain(member.name), TensorIO.OUTPUT, 0)
         ref = or_damage(partial(member.ref, place.path, form.dtype))
-        yield found_tensor(place.below(f"{stem}/{member.name}"), place.path, ref, identity)
+        named = found_tensor(place.below(f"{stem}/{member.name}"), place.path, ref, identity)
+        named.model_name = member.name
+        yield named
 
 
 def _of_torch(place: FilePlace) -> Iterator[BareTensor]:
@@ -151,7 +153,9 @@ def _of_results(place: FilePlace) -> Iterator[BareTensor]:
         scope = "/".join(filter(None, (place.scope, iteration.scope)))
         identity = Identity(scope, "", plain(name), TensorIO.OUTPUT, 0)
         inside = f"{iteration.called}/{name}" if iteration.scope else name
-        yield found_tensor(place.below(f"{stem}/{inside}"), place.path, found, identity)
+        named = found_tensor(place.below(f"{stem}/{inside}"), place.path, found, identity)
+        named.model_name = name
+        yield named
 
 
 def _of_event(place: FilePlace) -> Iterator[BareTensor]:

@@ -22,7 +22,7 @@ from importers.dumps.bare.files import (
 from importers.dumps.bare.tensor import BareTensor
 from importers.dumps.index import DamagedError, is_inside
 from importers.dumps.msprobe.index import described_by
-from importers.dumps.names import CAPTURED, MAPPING, read_mapping
+from importers.dumps.names import CAPTURED, MAPPING, captured_names, read_mapping
 
 __all__ = ["NO_FORM", "BareDump", "BareTensor", "RawForm", "find_tensors"]
 
@@ -92,6 +92,7 @@ class _Walk:
         names = {entry.name for entry in found}
         if described_by(names) and self._msprobe(folder, below):
             return
+        called = captured_names(folder) if CAPTURED in names else {}
         mapping: dict[str, str] = {}
         if MAPPING in names:
             mapping = read_mapping(folder)
@@ -104,6 +105,8 @@ class _Walk:
                     self.folder(Path(entry.path), inner, depth + 1)
             elif entry.is_file():
                 self._file(entry, _full_name(entry.name, mapping), below)
+                if (model_name := called.get(entry.name)) is not None:
+                    self._dump.tensors[-1].model_name = model_name
 
     def _is_ours(self, entry: os.DirEntry[str]) -> bool:
         return not entry.is_symlink() or is_inside(entry.path, self._home)

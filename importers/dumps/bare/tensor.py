@@ -39,7 +39,8 @@ class Identity:
 @dataclass(slots=True, eq=False)
 class BareTensor:
     """One tensor as found. ``name`` is its file below the folder given, without ending,
-    and the tensor in it; ``place`` is the file. A tensor with a ``reason`` cannot be read,
+    and the tensor in it; ``place`` is the file, ``model_name`` what its model calls it, where
+    something says so: files are called after ops. A tensor with a ``reason`` cannot be read,
     ``damage`` says more.
 
     Of ten thousand ``.npy`` files all but the name is made when asked for, and they are
@@ -56,6 +57,7 @@ class BareTensor:
     """Folder and stem, of which the identity is told."""
     _npy: tuple[int, DType | None] = (0, None)
     """Of a ``.npy`` file its size, and what the user says its elements are."""
+    model_name: str = ""
 
     @property
     def path(self) -> Path:
