@@ -94,6 +94,15 @@ def _kept_from_click() -> Iterator[None]:
         raise OSError(errno.EIO, said, str(Path(__file__).parents[2])) from error
 
 
+def _near(name: str) -> list[str]:
+    """The commands that may be meant by *name*, which is none."""
+    from divergraph.cli.precision_tool.commands import precision_tool_command
+
+    if name in precision_tool_command.commands:
+        return [f"precision-tool {name}"]
+    return difflib.get_close_matches(name, COMMANDS)
+
+
 class _LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
@@ -113,7 +122,7 @@ class _LazyGroup(click.Group):
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = difflib.get_close_matches(args[0], COMMANDS)
+            near = _near(args[0])
             if not near:
                 raise
             words = f"{error.message} Did you mean {' or '.join(near)}?"

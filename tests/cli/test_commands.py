@@ -215,6 +215,7 @@ def test_an_unknown_command_suggests_a_near_one(divergraph):
     ended = divergraph("orgins")
     assert ended.code == 2
     assert "No such command 'orgins'. Did you mean origins" in ended.err
+    assert "Did you mean precision-tool vc?" in divergraph("vc").err
     assert "Did you mean" not in divergraph("xyzzy").err
 
 

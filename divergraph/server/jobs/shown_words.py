@@ -20,6 +20,15 @@ def shown_words(job: QueuedJob, roots: Roots) -> list[str]:
     return shown
 
 
+def subject(job: QueuedJob, roots: Roots) -> str:
+    """The run, graph or file *job* is about: what has no option, or the run made, or its model."""
+    if placed := placed_words(job):
+        return " ".join(map(roots.shown, placed))
+    given = dict(word.split("=", 1) for word in job.words if word.startswith("--") and "=" in word)
+    named = next((given[name] for name in ("--run", "--golden", "--device") if name in given), "")
+    return roots.shown(named)
+
+
 def placed_words(job: QueuedJob) -> tuple[str, ...]:
     """The words that have no option, which stand behind the store."""
     words = job.words

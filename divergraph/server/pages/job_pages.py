@@ -15,7 +15,7 @@ from divergraph.jobs.background.job_table import QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ToldProgress
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.jobs.routes import JobRoutes
-from divergraph.server.jobs.shown_words import shown_words
+from divergraph.server.jobs.shown_words import shown_words, subject
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.root_files import listed_paths
@@ -61,7 +61,11 @@ class JobPages:
         def work(_cancellation: Cancellation) -> Response:
             jobs = self._jobs.table.jobs(most=_SHOWN)
             listed = [
-                (replace(job, error=self._roots.told(job.error)), self._jobs.told(job))
+                (
+                    replace(job, error=self._roots.told(job.error)),
+                    self._jobs.told(job),
+                    subject(job, self._roots),
+                )
                 for job in jobs
             ]
             return self._pages.page(request, "jobs.html", {"jobs": listed})

@@ -34,7 +34,9 @@ def test_a_comparison_is_queued_shown_and_stopped(own: httpx.Client, place) -> N
     assert "<code>--golden-dump=data:golden</code>" in page.text
     assert "<code>--run=again</code>" in page.text
     assert str(place) not in page.text
-    assert f'href="{way}"' in own.get("/jobs").text
+    listed = own.get("/jobs").text
+    assert f'href="{way}"' in listed
+    assert "<td>compare</td><td>again</td>" in listed
     assert own.post(f"{way}/stop", data={"seal": "x"}).status_code == 403
     assert sent(own, f"{way}/stop").headers["location"] == way
     page = own.get(way)
@@ -43,7 +45,9 @@ def test_a_comparison_is_queued_shown_and_stopped(own: httpx.Client, place) -> N
     assert "data-events" not in page.text
     table = JobTable(place / "state" / "jobs.sqlite")
     table.change(way.rpartition("/")[2], QueuedState.ENDED, exit_code=2)
-    assert ">failed</span>" in own.get(way).text, "that is no matter of colour alone"
+    page = own.get(way)
+    assert ">failed</span>" in page.text, "that is no matter of colour alone"
+    assert "compare failed" in page.text.partition("</title>")[0]
 
 
 @pytest.mark.parametrize(
