@@ -18,6 +18,7 @@ _WHOLE = {
     FieldDescriptor.CPPTYPE_UINT64: (0, (1 << 64) - 1),
 }
 """The least and the largest number of each kind of whole ones."""
+_SHOWN = 40
 _REAL = frozenset({FieldDescriptor.CPPTYPE_FLOAT, FieldDescriptor.CPPTYPE_DOUBLE})
 
 
@@ -25,8 +26,10 @@ class NoNumberError(ValueError):
     """The word *written* stands for the setting *path*, which is a number of another kind."""
 
     def __init__(self, path: str, written: str, wanted: str = "number") -> None:
-        super().__init__(f"{path} has {written!r}, which is no {wanted}")
+        short = written if len(written) <= _SHOWN else f"{written[:_SHOWN]}..."
+        super().__init__(f"{path} has {short!r}, which is no {wanted}")
         self.field, self.written = path.rpartition(".")[2], written
+        self.hint = "is a letter there for a digit?" if _NAME.search(written) else ""
 
 
 def check_name(path: str, written: str) -> None:

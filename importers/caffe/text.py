@@ -55,8 +55,8 @@ def read_text(buffer: Buffer, path: Path) -> Net:
                 around.append((event.name, event.value))
                 net_of(around[-1:], [])
         except NoNumberError as error:
-            at, hint = _place(buffer, event.offset, error), "is a letter there for a digit?"
-            raise reader.error(at, f"{event.name.decode()}: {error}", hint) from error
+            at = _place(buffer, event.offset, error)
+            raise reader.error(at, f"{event.name.decode()}: {error}", error.hint) from error
         except ValueError as error:
             raise reader.error(event.offset, f"{event.name.decode()}: {error}") from error
     if not layers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +63,8 @@ def test_pages_are_the_same_on_every_store(client: httpx.Client, tmp_path: Path)
     with served(ServerSettings(url, tokens=tmp_path / "none")) as other:
         for way in WAYS:
             pages = [each.get(way, headers={"Accept": "text/html"}) for each in (client, other)]
-            texts = [page.text for page in pages]
+            # when a graph was imported is all that may differ
+            texts = [re.sub(r"\d\d:\d\d:\d\d", "", page.text) for page in pages]
             assert pages[0].status_code == 200, (way, texts[0])
             seals = [text.partition('name="seal"')[2][:80] for text in texts]
             assert texts[0].replace(seals[0] or " ", "") == texts[1].replace(seals[1] or " ", "")

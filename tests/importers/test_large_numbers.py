@@ -48,11 +48,12 @@ layer {{ name: "d" type: "Input" top: "d" input_param {{ shape {{ dim: {value} }
 """
 FIELDS = {"ge_proto_1_Build.txt": GE_FIELD, "graph.pbtxt": TF_FIELD, "net.prototxt": CAFFE_FIELD}
 NO_NUMBERS = {
-    "9" * 20: "9{20}.* does not fit into 64 bits",
-    "9" * 6000: "a number of 6000 digits",
-    "-" + "9" * 6000: "-9{39}... is no whole number",
-    "BATCH_SIZE": "BATCH_SIZE('|) *(is|, which is) no (whole )?number",
+    "9" * 20: ("9{20}.* does not fit into 64 bits", "'9{20}', which is no whole number from -9"),
+    "9" * 6000: ("a number of 6000 digits", r"'9{40}\.\.\.', which is no whole number from -9"),
+    "-" + "9" * 6000: ("-9{39}... is no whole", r"'-9{39}\.\.\.', which is no whole number from"),
+    "BATCH_SIZE": ("BATCH_SIZE is no whole", r"'BATCH_SIZE', which is no number \(is a letter"),
 }
+"""What is said of each; Caffe's schema tells which field it is and what it takes."""
 
 
 @pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: value[:9])
@@ -60,5 +61,6 @@ NO_NUMBERS = {
 def test_a_field_that_no_number_fits_is_told(tmp_path, name, text, value):
     """Also the placeholder of a template that was not filled in."""
     (tmp_path / name).write_text(text.format(value=value))
-    with pytest.raises(ImportFormatError, match=NO_NUMBERS[value]):
+    with pytest.raises(ImportFormatError, match=NO_NUMBERS[value][name == "net.prototxt"]) as told:
         read_graph(tmp_path / name)
+    assert len(str(told.value)) < 400

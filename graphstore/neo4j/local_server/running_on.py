@@ -27,6 +27,8 @@ QUERY_NAME = "divergraph_query"
 RUN_ON_SECONDS = 30.0
 """So long an ended query may run on: most end within a row, and a new start costs others 10 s."""
 _POLL_SECONDS = 2.0
+_DYING_SECONDS = 3.0
+"""Less than a server needs to start: none ends for another reason so soon after."""
 _STATEMENTS = load_statements("server.neo4j")
 _CODE = "import sys; from graphstore.neo4j.local_server.running_on import watch; "
 _CODE += "watch(float(sys.argv[1]))"
@@ -67,11 +69,11 @@ def watch(seconds: float) -> None:
 
 
 def was_ended_since(moment: float) -> bool:
-    """Whether the server was killed for such a query after *moment*, a time of the epoch: then
-    it was not what others asked that ended it."""
+    """Whether the server was killed for such a query after *moment*, a time of the epoch, or just
+    before: then it was not what others asked that ended it."""
     noted = noted_server()
     try:
-        return noted is not None and _note(noted).stat().st_mtime >= moment
+        return noted is not None and _note(noted).stat().st_mtime >= moment - _DYING_SECONDS
     except FileNotFoundError:
         return False
 
