@@ -273,7 +273,8 @@ class Connection:
         import neo4j
 
         def work(transaction: neo4j.ManagedTransaction) -> None:
-            transaction.run(statement).consume()
+            with self._hopeless():
+                transaction.run(statement).consume()
 
         def asked() -> None:
             with self._errors(), self._session(neo4j.WRITE_ACCESS) as session:
