@@ -129,7 +129,7 @@ class Splitting:
         return Splits(
             judging.splits,
             {group.output: group for group in (*groups, *drawn)},
-            arithmetics.described(precision, quantised=bool(run.quantisers.by_tensor)),
+            arithmetics.described(precision, quantised=run.quantisers.in_integers),
             executor.name,
             tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
             tuple(judging.explaining.findings),

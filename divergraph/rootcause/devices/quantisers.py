@@ -129,6 +129,11 @@ class Quantisers:
     what shows no products, such as bodies and recurrent layers."""
 
     @property
+    def in_integers(self) -> bool:
+        """Whether some of it is held in integers; weights may be held in float16 instead."""
+        return any(each.low < each.high for each in self.by_tensor.values())
+
+    @property
     def only_weights(self) -> bool:
         """Whether weights are all the device quantises, so that all it computes with are floats."""
         others = (self.outputs, self.unseen, self.held, self.makers, self.dynamic_ops)

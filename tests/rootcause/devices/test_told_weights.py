@@ -87,6 +87,7 @@ def test_a_device_that_holds_weights_so_is_healthy(tmp_path: Path, way: str) -> 
     assert not found.suspects
     said = next(each for each in found.run.warnings if "the graph says nothing" in each)
     assert f"{LAYERS} products hold their weights in" in said
+    assert found.run.analysis.arithmetic.quantised == ("float16" not in way)
 
 
 @pytest.mark.parametrize("way", ["by channel", "float16, cut"])
