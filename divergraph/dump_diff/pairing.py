@@ -72,9 +72,6 @@ def _called_there(tensor: BareTensor) -> Hashable:
     return (tensor.identity.scope, tensor.model_name) if tensor.model_name else id(tensor)
 
 
-_AS_IN_THE_MODEL = (_called_there, _called)
-
-
 class _Left:
     """The tensors not yet paired, and the pairs."""
 
@@ -115,8 +112,8 @@ class _Left:
         """Pair what the model calls the same. Where anything is, what it calls otherwise is no
         pair: an op may be called as the tensor of another."""
         before = len(self._pairs)
-        for key in _AS_IN_THE_MODEL:
-            self.take(key, single=key is _called)
+        self.take(_called_there)
+        self.take(_called, single=True)
         if len(self._pairs) > before:
             both = (*self._device, *self._golden)
             self._apart = {id(tensor) for tensor in both if tensor.model_name}

@@ -202,8 +202,8 @@ def read_mapping(folder: Path) -> dict[str, str]:
 def captured_names(folder: Path) -> dict[str, str]:
     """What the model calls the tensors that a capture wrote to *folder*, by file.
 
-    Empty where nothing says so, as in captures of earlier versions: the files' own names, which
-    are those of ops, tell less, but no other tensor.
+    Empty where nothing says so, as in captures of earlier versions: then the files' own names,
+    which are those of ops, are all there is.
     """
     try:
         with open_dump(folder / CAPTURED) as (fd, size):

@@ -330,5 +330,7 @@ def test_diff_takes_tensors_by_what_the_model_calls_them(tmp_path: Path) -> None
     folder = capture(CaptureRequest(model, tmp_path / "golden", seed=1)).folder
     files = json.loads((folder / "capture.json").read_text())["files"]
     np.savez(tmp_path / "dump.npz", **{name: np.load(folder / files[name]) for name in files})
+    told = {"files": files | {"no tensor": "capture.json"}}  # whatever else somebody wrote there
+    (folder / "capture.json").write_text(json.dumps(told))
     found = diff_dumps(DiffRequest(tmp_path / "dump.npz", folder))
     assert (found.compared, found.over, found.device_only) == (4, 0, ())

@@ -6,21 +6,18 @@ made of texts are not counted; the server then ends rather than go on half.
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 
 from graphstore.neo4j.address import Address
 from graphstore.neo4j.local_server.managed import (
     DEFAULT_HEAP,
-    STARTED,
     is_managed,
     is_running,
     noted_server,
     settled,
     status,
 )
+from graphstore.neo4j.local_server.own_process import begin
 
 _END_SECONDS = 3.0
 """So long after its last connection broke a server may take to end."""
@@ -62,12 +59,4 @@ def comes_back(address: Address) -> bool:
 
 def _start_again() -> None:
     """Start it in a process that waits for it, as we do not; of several, one starts it."""
-    starter = subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", _CODE],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    STARTED.append(starter)  # it outlives us; Python would warn about a child nobody waits for
+    begin(_CODE)

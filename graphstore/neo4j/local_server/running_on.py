@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from graphstore.cypher.statements import load_statements
 from graphstore.file_lock import held_lock, is_locked
-from graphstore.neo4j.local_server.managed import STARTED, NotedServer, is_running, noted_server
+from graphstore.neo4j.local_server.managed import NotedServer, is_running, noted_server
 from graphstore.neo4j.local_server.managed import start as start_server
+from graphstore.neo4j.local_server.own_process import begin
 from graphstore.neo4j.local_server.process import read_password
 from graphstore.neo4j.passwords import DEFAULT_USER
 
@@ -34,19 +33,11 @@ _CODE = "import sys; from graphstore.neo4j.local_server.running_on import watch;
 _CODE += "watch(float(sys.argv[1]))"
 
 
-def watch_in_background(seconds: float | None = None) -> None:
+def watch_in_background() -> None:
     """Have a process see to it that a query that was given up does not run on; one is enough."""
     if (lock := _lock()) is None or is_locked(lock):
         return
-    watcher = subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", _CODE, str(seconds or RUN_ON_SECONDS)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    STARTED.append(watcher)  # it outlives us; Python would warn about a child nobody waits for
+    begin(_CODE, str(RUN_ON_SECONDS))
 
 
 def watch(seconds: float) -> None:

@@ -129,9 +129,8 @@ def _of_archive(place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
     for member in members:
         identity = Identity(scope, "", plain(member.name), TensorIO.OUTPUT, 0)
         ref = or_damage(partial(member.ref, place.path, form.dtype))
-        named = found_tensor(place.below(f"{stem}/{member.name}"), place.path, ref, identity)
-        named.model_name = member.name
-        yield named
+        full = place.below(f"{stem}/{member.name}")
+        yield found_tensor(full, place.path, ref, identity, model_name=member.name)
 
 
 def _of_torch(place: FilePlace) -> Iterator[BareTensor]:
@@ -153,9 +152,8 @@ def _of_results(place: FilePlace) -> Iterator[BareTensor]:
         scope = "/".join(filter(None, (place.scope, iteration.scope)))
         identity = Identity(scope, "", plain(name), TensorIO.OUTPUT, 0)
         inside = f"{iteration.called}/{name}" if iteration.scope else name
-        named = found_tensor(place.below(f"{stem}/{inside}"), place.path, found, identity)
-        named.model_name = name
-        yield named
+        full = place.below(f"{stem}/{inside}")
+        yield found_tensor(full, place.path, found, identity, model_name=name)
 
 
 def _of_event(place: FilePlace) -> Iterator[BareTensor]:

@@ -92,7 +92,7 @@ class _Walk:
         names = {entry.name for entry in found}
         if described_by(names) and self._msprobe(folder, below):
             return
-        called = captured_names(folder) if CAPTURED in names else {}
+        model_names = captured_names(folder) if CAPTURED in names else {}
         mapping: dict[str, str] = {}
         if MAPPING in names:
             mapping = read_mapping(folder)
@@ -104,20 +104,21 @@ class _Walk:
                 if depth < _MAX_DEPTH:
                     self.folder(Path(entry.path), inner, depth + 1)
             elif entry.is_file():
-                self._file(entry, _full_name(entry.name, mapping), below)
-                if (model_name := called.get(entry.name)) is not None:
-                    self._dump.tensors[-1].model_name = model_name
+                file, model_name = _full_name(entry.name, mapping), model_names.get(entry.name, "")
+                self._file(entry, file, below, model_name)
 
     def _is_ours(self, entry: os.DirEntry[str]) -> bool:
         return not entry.is_symlink() or is_inside(entry.path, self._home)
 
-    def _file(self, entry: os.DirEntry[str], file: str, below: str) -> None:
+    def _file(self, entry: os.DirEntry[str], file: str, below: str, model_name: str = "") -> None:
         self._files += 1
         if self._files > _MAX_FILES:
             raise InputError(f"more than {_MAX_FILES} files", where=str(self._dump.path))
         if file.endswith(NPY):  # dumps of many thousands of files are of these
             size = _size(entry)
-            self._dump.tensors.append(npy_file(entry.path, file, below, size, self._form))
+            tensor = npy_file(entry.path, file, below, size, self._form)
+            tensor.model_name = model_name
+            self._dump.tensors.append(tensor)
             return
         path = Path(entry.path)
         finder = finder_of(file, path, self._form)

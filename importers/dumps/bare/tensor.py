@@ -105,13 +105,20 @@ class BareTensor:
 
 
 def found_tensor(
-    name: str, path: Path, found: DumpTensorRef | DamagedError, identity: Identity, time: int = 0
+    name: str,
+    path: Path,
+    found: DumpTensorRef | DamagedError,
+    identity: Identity,
+    time: int = 0,
+    model_name: str = "",
 ) -> BareTensor:
-    """The tensor *name* in the file at *path* as it was *found*, at *time* as far as known."""
+    """The tensor *name* in the file at *path* as it was *found*, at *time* and under the
+    *model_name* as far as known."""
     told = (identity, time)
     if isinstance(found, DamagedError):
-        return BareTensor(name, str(path), None, found.reason, found.detail, told)
-    return BareTensor(name, str(found.path), found, _told=told)
+        reason, detail = found.reason, found.detail
+        return BareTensor(name, str(path), None, reason, detail, told, model_name=model_name)
+    return BareTensor(name, str(found.path), found, _told=told, model_name=model_name)
 
 
 def npy_ref(path: str, size: int, raw_type: DType | None = None) -> DumpTensorRef:
