@@ -16,9 +16,6 @@ from graphstore.model import AttrValue
 if TYPE_CHECKING:
     from graphstore.columns.op_columns import OpColumns
 
-LONGEST = 4096
-"""Characters of an attribute that are kept: some are whole tensors."""
-
 _KEPT: WeakKeyDictionary[OpColumns, Coded[tuple[str, ...]]] = WeakKeyDictionary()
 
 
@@ -43,12 +40,12 @@ def attributes_of(ops: OpColumns) -> Coded[tuple[str, ...]]:
 
 def attribute_texts(attrs: Mapping[str, AttrValue]) -> tuple[str, ...]:
     """Each attribute as ``name=value``, as filters hold it against a pattern."""
-    return tuple(f"{name}={_text(value)}"[:LONGEST] for name, value in sorted(attrs.items()))
+    return tuple(f"{name}={_text(value)}" for name, value in sorted(attrs.items()))
 
 
 def _text(value: AttrValue) -> str:
     if isinstance(value, tuple):
-        return "[" + ",".join(map(_text, value[:LONGEST])) + "]"
+        return "[" + ",".join(map(_text, value)) + "]"
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)

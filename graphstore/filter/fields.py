@@ -71,8 +71,8 @@ _DESCRIPTION = (
         "attr",
         "attribute attrs",
         _PART,
-        "part of an op's attribute, as pads or pads=[0,0,1,1]; its first 4,096 characters are "
-        "looked at, and dtype, shape and layout of its tensors are fields of their own",
+        "part of an op's attribute, as pads or pads=[0,0,1,1]; dtype, shape and layout of its "
+        "tensors are fields of their own",
     ),
 )
 
