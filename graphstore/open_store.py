@@ -8,6 +8,8 @@ from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.gc_paused import gc_paused
 
+DEFAULT_STORE = ".divergraph"
+"""The folder of a store that nobody named."""
 _SERVER_SCHEMES = tuple(
     f"{scheme}{security}" for scheme in ("neo4j", "bolt") for security in ("", "+s", "+ssc")
 )
@@ -47,7 +49,7 @@ def open_store(
 
 
 def open_existing(url_or_path: str | Path, hint: str = "compare and import make one") -> GraphStore:
-    """The store at *url_or_path*; a folder must be there.
+    """The store at *url_or_path*; a folder must be there, and not hold other things only.
 
     Reading another would find an empty store, as if the run of which was asked were gone.
 
@@ -55,9 +57,33 @@ def open_existing(url_or_path: str | Path, hint: str = "compare and import make 
         InputError: there is no such folder, or the URL is not of a known kind.
         StoreError: the store cannot be opened.
     """
-    if "://" not in str(url_or_path) and not Path(url_or_path).exists():
-        raise InputError("there is no store", where=str(url_or_path), hint=hint)
+    text = str(url_or_path).removeprefix("file://")
+    if "://" not in text:
+        _check_folder(Path(text), str(url_or_path), hint)
     return open_store(url_or_path)
+
+
+def _check_folder(folder: Path, given: str, hint: str) -> None:
+    if not folder.exists():
+        raise InputError("there is no store", where=given, hint=hint)
+    if _is_other_folder(folder):
+        inside = folder / DEFAULT_STORE
+        near = f"did you mean {inside}?" if inside.is_dir() else hint
+        raise InputError("the folder holds no store", where=given, hint=near)
+
+
+def _is_other_folder(folder: Path) -> bool:
+    """Whether there is something in *folder*, and nothing of it is a store's."""
+    from graphstore.embedded.folders import KINDS, STORE
+
+    try:
+        found = {path.name for path in folder.iterdir()}
+    except OSError:  # a file, or not to be read: opening it says so
+        return False
+    if not found.isdisjoint((STORE, *KINDS)):
+        return False
+    # a store's own drafts are hidden, too
+    return DEFAULT_STORE in found or any(not name.startswith(".") for name in found)
 
 
 def _embedded(root: Path, read_only: bool) -> GraphStore:

@@ -18,6 +18,7 @@ from divergraph.jobs.stage_times import timed
 from divergraph.present.json.shapes import Json, json_text
 from graphstore.contract import GraphStore
 from graphstore.model import GUILTY, SUSPECT, Side
+from graphstore.open_store import DEFAULT_STORE
 
 if TYPE_CHECKING:
     from divergraph.questions.question import Question
@@ -26,7 +27,6 @@ Answer = TypeVar("Answer")
 Row = TypeVar("Row")
 Cut: TypeAlias = Callable[[Answer], tuple[Answer, int]]
 """Shortens an answer, and says how much of it is left out."""
-DEFAULT_STORE = ".divergraph"
 STORE_VARIABLE = "DIVERGRAPH_STORE"
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

@@ -31,15 +31,14 @@ def paint(wire: Connection, place: TargetKeys) -> int:
     wash(wire)
     for label in _OURS:
         _until_done(wire, "mark_internal", label=label)
-    ops = sum(
+    for part in _parts(_last(wire, "last_result", run=place.run)):
         _changed(wire, "paint_ops", run=place.run, **part)
-        for part in _parts(_last(wire, "last_result", run=place.run))
-    )
     for graph in (place.device, place.golden):
         _changed(wire, "show_graph", run=place.run, graph=graph)
         for part in _parts(_last(wire, "last_op", graph=graph)):
             _changed(wire, "show_parts", graph=graph, **part)
-    return ops
+    # an op without a cosine has no colour
+    return sum(_count(wire, band) for band in _BANDS)
 
 
 def wash(wire: Connection) -> None:
@@ -57,6 +56,11 @@ def style() -> str:
 def _last(wire: Connection, statement: str, **keys: object) -> int:
     last = wire.read(_STATEMENTS[statement], keys).rows[0][0]
     return last if isinstance(last, int) else -1
+
+
+def _count(wire: Connection, label: str) -> int:
+    rows = wire.read(_STATEMENTS.filled("count_nodes", label=label), {}).rows
+    return int(str(rows[0][0]))
 
 
 def _parts(last: int) -> Iterator[dict[str, int]]:

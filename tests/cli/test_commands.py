@@ -49,7 +49,7 @@ def test_a_second_run_gets_the_next_name_and_a_taken_name_needs_replace(
     store = tmp_path / "store"
     assert divergraph(*compare_lenet(), "--store", store).code == 1
     assert divergraph(*compare_lenet(), "--store", store, "--json").json["run"] == "run-2"
-    refused = divergraph(*compare_lenet(), "--store", store, "--run", "run-1")
+    refused = divergraph(*compare_lenet(), "--store", store, "--name", "run-1")
     assert refused.code == 2
     assert "--replace" in refused.err
     again = divergraph(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from analysed_runs import analysed_runs
@@ -11,6 +12,7 @@ from divergraph.ask.gate.fingerprints import fingerprint
 from divergraph.ask.origin_answers import origins
 from divergraph.present.run_report import stored_report
 from divergraph.present.sarif_report import sarif_report
+from graphstore.model import Verdict
 from graphstore.open_store import open_store
 
 PATHS = ("--golden", "m", "--golden-dump", "m", "--device", "m", "--device-dump", "m")
@@ -95,6 +97,18 @@ def test_what_cannot_be_done_is_said(gate, tmp_path, words, said):
     done = gate(*(file if word == "FILE" else word for word in words))
     assert (done.code, said in done.err) == (2, True), done.err
     assert file.read_bytes() == kept
+
+
+@pytest.mark.parametrize("how", [["--update"], ["--accept", "fc"]])
+def test_of_an_undecided_run_no_baseline_is_made(divergraph, analysed, tmp_path, how):
+    at, file = tmp_path / "store", tmp_path / "baseline.json"
+    divergraph("gate", "bad", "--baseline", file, "--update", "--store", analysed)
+    kept = file.read_bytes()
+    with open_store(analysed) as before, open_store(at) as store:
+        data = before.run_data("bad")
+        store.save_run(replace(data, run=replace(data.run, verdict=Verdict.UNDECIDED)))
+    done = divergraph("gate", "bad", "--baseline", file, *how, "--store", at)
+    assert (done.code, "bad is undecided" in done.err, file.read_bytes()) == (2, True, kept)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from divergraph.cli.main import run
@@ -76,6 +78,7 @@ def test_a_backup_and_back(divergraph, copied, tmp_path, lenet):
 def test_backups_that_cannot_be(divergraph, copied, tmp_path):
     file = tmp_path / "x"
     refused(divergraph("backup", file, "nobody", "--store", copied), "nobody")
+    (tmp_path / "empty").mkdir()
     refused(divergraph("backup", file, "--store", tmp_path / "empty"), "the store is empty")
     refused(divergraph("backup", tmp_path / "no" / "x", "--store", copied), "no such folder")
     refused(divergraph("backup", tmp_path, "--store", copied), "it is a folder")
@@ -171,9 +174,27 @@ def test_the_url_of_info_is_that_of_the_store(divergraph, copied):
         assert printed["runs"] == len(store.runs())
 
 
-@pytest.mark.parametrize("arguments", [("runs",), ("ops", "x"), ("query", "RETURN 1 AS x")])
-def test_reading_a_store_that_is_not_there_says_so(divergraph, tmp_path, arguments):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "runs",
+        "ops x",
+        "query 'RETURN 1 AS x'",
+        "store info",
+        "store repair",
+        "backup FILE",
+        "copy x --to FILE",
+        "gate x --baseline y",
+    ],
+)
+def test_reading_a_store_that_is_not_there_says_so(divergraph, tmp_path, line):
     """It would look like an empty store, as if its runs were gone."""
+    words = [str(tmp_path / "file") if word == "FILE" else word for word in shlex.split(line)]
     nowhere = tmp_path / "nowhere"
-    refused(divergraph(*arguments, "--store", nowhere), "there is no store", "nowhere", "--store")
-    assert not nowhere.exists()
+    for given in (nowhere, f"file://{nowhere}"):
+        refused(divergraph(*words, "--store", given), "there is no store", "nowhere", "--store")
+    (tmp_path / "model.onnx").touch()
+    refused(divergraph(*words, "--store", tmp_path), "the folder holds no store")
+    (tmp_path / ".divergraph").mkdir()
+    refused(divergraph(*words, "--store", tmp_path), "did you mean", ".divergraph?")
+    assert {path.name for path in tmp_path.iterdir()} == {"model.onnx", ".divergraph"}

@@ -27,7 +27,7 @@ def test_ops_are_coloured_and_parts_found_until_it_is_washed_off(neo4j_store, sa
     before = rows(neo4j_store, "MATCH (n) RETURN count(n), sum(size(labels(n)))")
     graph = neo4j_store.graph("first", Side.DEVICE)
 
-    assert neo4j_store.paint("first") > 0
+    coloured = neo4j_store.paint("first")
     painted = dict(
         rows(
             neo4j_store,
@@ -35,6 +35,7 @@ def test_ops_are_coloured_and_parts_found_until_it_is_washed_off(neo4j_store, sa
             "UNWIND [l IN labels(o) WHERE l STARTS WITH 'Cos_'] AS band RETURN o.name, band",
         )
     )
+    assert coloured == len(painted) > 0
     assert set(painted.values()) <= set(re.findall(r"node[.](Cos_\w+)", style()))
     assert "Cos_NaN" in painted.values()
     assert len(QUERIES) == 3

@@ -101,9 +101,9 @@ def update(store: GraphStore, run: str, path: Path) -> GateAnswer:
 
     Raises:
         UnknownNameError: no such run.
-        InputError: the file cannot be written.
+        InputError: nothing can be said of the run, or the file cannot be written.
     """
-    new = store.run(run)
+    new = _decided(store.run(run))
     made = GateBaseline.of(new, _all(store, new))
     made.write(path)
     return GateAnswer(
@@ -118,9 +118,9 @@ def accept(
 
     Raises:
         UnknownNameError: no such run, or it compared no output of an op.
-        InputError: no such file, or it cannot be written.
+        InputError: nothing can be said of the run, no such file, or it cannot be written.
     """
-    new, old = store.run(run), GateBaseline.read(path)
+    new, old = _decided(store.run(run)), GateBaseline.read(path)
     found = _all(store, new)
     named = {name: [one for one in found if name in (one.op, one.golden.op)] for name in ops}
     for name, outputs in named.items():
@@ -134,6 +134,16 @@ def accept(
     old.accepting(taken.values(), entries).write(path)
     answer = gate(store, run, str(path), times=times)
     return replace(answer, wrote=str(path))
+
+
+def _decided(run: Run) -> Run:
+    """*run*, unless nothing can be said of it: held against that, anything would pass."""
+    if run.verdict is Verdict.UNDECIDED:
+        raise InputError(
+            f"{run.name} is undecided, so it can be no baseline",
+            hint=f"divergraph advise {run.name}",
+        )
+    return run
 
 
 def _all(store: GraphStore, run: Run) -> list[JudgedOutput]:

@@ -9,7 +9,14 @@ import click
 
 from divergraph.cli.across.times_option import times_option
 from divergraph.cli.ask.report_options import report_options, report_places
-from divergraph.cli.options import common, opened, print_json, say_rest, shown_option
+from divergraph.cli.options import (
+    common,
+    opened,
+    opened_to_read,
+    print_json,
+    say_rest,
+    shown_option,
+)
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
@@ -59,7 +66,7 @@ def gate_command(
     The baseline is another run, or a FILE to keep beside the model, which --update writes.
     An op that is newly guilty, or makes --times its former error, does not pass; --accept
     writes it into FILE as right, with your name and the reason. With the paths of `compare`
-    both sides are compared first, and kept as RUN.
+    both sides are compared first, and kept as RUN. Of an undecided run nothing is written.
 
     Exit code 0: it may pass, 1: it may not, 2: bad input, or nothing could be decided.
     """
@@ -72,7 +79,8 @@ def gate_command(
     places = report_places(reports, excel=excel)
     if as_json and places.to_standard_output:
         raise InputError("--json and a report cannot both go to standard output")
-    with opened(store) as found:
+    is_new = golden is not None  # whoever compares may begin a store
+    with (opened if is_new else opened_to_read)(store) as found:
         if not update:  # before the work of comparing
             passing.find_baseline(found, baseline)
         name = _compared(found, run, (golden, golden_dump, device, device_dump))

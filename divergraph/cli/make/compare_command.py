@@ -59,7 +59,9 @@ _number = click.IntRange(min=0)
 @click.option("--steps", metavar="all|0,1,4-7", help="A run for each of these steps.")
 @click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
 @click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
-@click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
+@click.option(
+    "--run", "--name", "name", metavar="NAME", help="Name of the run; default: a fresh one."
+)
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
 @click.option(

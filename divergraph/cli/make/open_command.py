@@ -21,7 +21,7 @@ _path = click.Path(path_type=Path, readable=False)
     help="The device's graph: its edges say where errors start (default: the order of the rows).",
 )
 @click.option("--thresholds", type=_path, metavar="FILE", help="TOML file with other limits.")
-@click.option("--run", metavar="NAME", help="Name of the run; default: run-N.")
+@click.option("--run", "--name", "run", metavar="NAME", help="Name of the run; default: run-N.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @common
 def open_command(

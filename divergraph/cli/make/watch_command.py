@@ -38,6 +38,7 @@ _QUIET = 5.0
 @click.option("--device", required=True, type=_path, metavar="GRAPH|DIR", help="As of compare.")
 @click.option(
     "--run",
+    "--name",
     "name",
     default="watched",
     show_default=True,

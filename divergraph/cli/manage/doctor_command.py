@@ -10,11 +10,12 @@ import click
 from divergraph.ask.doctor import InstallationCheck, checks
 from divergraph.cli.command_table import COMMANDS
 from divergraph.cli.configured import check_commands, settings
-from divergraph.cli.options import DEFAULT_STORE, STORE_VARIABLE, common, print_json
+from divergraph.cli.options import STORE_VARIABLE, common, print_json
 from divergraph.cli.say import say
 from divergraph.files.config_file import ConfigFile, read_config
 from divergraph.present.json.shapes import Json
 from graphstore.errors import ConfigError
+from graphstore.open_store import DEFAULT_STORE
 
 
 @click.command("doctor")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened, opened_to_read, print_json
 from divergraph.cli.say import say, say_beside
 from divergraph.present.json.shapes import Json
 from divergraph.text.words import counted
@@ -64,7 +64,7 @@ def copy_command(
         raise click.UsageError("give the names to copy, or --all")
     if new_name is not None and len(names) != 1:
         raise click.UsageError("--as goes with a single NAME")
-    with opened(store) as source, opened(to) as target:
+    with opened_to_read(store) as source, opened(to) as target:
         target.check_writable()
         if new_name is not None:
             copied = iter(
@@ -95,7 +95,7 @@ def backup_command(file: Path, names: tuple[str, ...], store: str | None, as_jso
     from graphstore.transfer.backup import write_backup
 
     with (
-        opened(store) as opened_store,
+        opened_to_read(store) as opened_store,
         whole_file(file, "backup") as place,
         place.open("wb") as archive,
     ):
@@ -142,7 +142,7 @@ def store_command() -> None:
 @common
 def info_command(store: str | None, as_json: bool) -> None:
     """Say what the store is, what it holds and what is wrong with it."""
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         info = opened_store.info()
     if as_json:
         shape: dict[str, Json] = asdict(info)
@@ -162,7 +162,7 @@ def repair_command(set_aside: bool, store: str | None, as_json: bool) -> int:
     What another process is writing just now stays untouched. Nothing damaged is deleted.
     Exit code 3 if something damaged stays in its place.
     """
-    with opened(store) as opened_store:
+    with opened_to_read(store) as opened_store:
         done = opened_store.repair(set_aside=set_aside)
         damaged = opened_store.check()
     if as_json:

@@ -32,6 +32,9 @@ WITH o MATCH (t:Tensor {op: o.id}) MERGE (o)-[:SHOWS]->(t) RETURN count(*) AS n
 // mark_internal: nodes that only the program reads, some thousand in each transaction.
 MATCH (n:<label>) WHERE NOT n:_Internal WITH n LIMIT $rows SET n:_Internal RETURN count(*) AS n
 
+// count_nodes: how many nodes have a label.
+MATCH (n:<label>) RETURN count(n) AS n
+
 // wash_nodes: nodes lose a label that was painted, some thousand in each transaction.
 MATCH (n:<label>) WITH n LIMIT $rows REMOVE n:<label> RETURN count(*) AS n
 
