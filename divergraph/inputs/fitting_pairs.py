@@ -15,6 +15,7 @@ from graphstore.errors import DivergraphError
 from graphstore.model import GraphKind, ModelGraph
 from importers.dumps.detect import detect_dumps
 from importers.dumps.folder import is_dump_name
+from importers.dumps.names import counted
 from importers.registry import detect
 
 SECONDS = 20.0
@@ -79,9 +80,16 @@ class _Search:
             (device if graph.kind is GraphKind.DEVICE else golden).extend(
                 (side, graph) for side in sides
             )
-        device += golden  # a stand-in for a device, or the same model run by another program
-        pairs = _best(_pairs(golden, device))
-        pairs.sort(key=lambda each: (-each.shared / each.ops, str(each.device.dump)))
+        # A stand-in for a device, or the same model run by another program; a device itself,
+        # where there is one, is what is looked for.
+        pairs = [
+            pair
+            for others in (device, golden)
+            for pair in sorted(
+                _best(_pairs(golden, others)),
+                key=lambda each: (*_fitting(each), counted(str(each.device.dump))),
+            )
+        ]
         if len(pairs) > _PAIRS:
             self._cut = self._cut or f"{len(pairs) - _PAIRS} more fit"
         told = tuple(pairs[:_PAIRS])
@@ -99,8 +107,8 @@ class _Search:
         A folder of a graph (a SavedModel, phases of one graph, a run of msprobe) is taken whole;
         of several in each other, as an importer also looks into folders, the innermost.
         """
-        whole: list[Path] = []
-        single: list[Path] = []
+        whole: dict[Path, set[str]] = {}
+        single: dict[Path, set[str]] = {}
         dumps: list[Path] = []
         for folder, files in self._folders():
             if self._late():
@@ -109,14 +117,24 @@ class _Search:
             with suppress(DivergraphError, OSError):
                 if detect_dumps(folder):
                     dumps.append(folder)
-            if self._is_graph(folder):
-                whole.append(folder)
-            found = [each for each in files if self._is_graph(each)]
+            if formats := self._formats(folder):
+                whole[folder] = formats
+            found = {each: formats for each in files if (formats := self._formats(each))}
             nets = any(each.suffix == ".prototxt" for each in found)
             # a .caffemodel beside a net holds its weights: its own layers are those of training
-            single += [each for each in found if not (nets and each.suffix == ".caffemodel")]
-        inner = {each for each in whole if not any(each in other.parents for other in whole)}
-        return [*inner, *(each for each in single if each.parent not in inner)], dumps
+            single |= {
+                each: formats
+                for each, formats in found.items()
+                if not (nets and each.suffix == ".caffemodel")
+            }
+        inner = [each for each in whole if not any(each in other.parents for other in whole)]
+        for folder in inner:
+            # The original model may lie beside the device's graphs.
+            parts = whole[folder] | ({"ge_onnx"} if "ge_proto_text" in whole[folder] else set())
+            for each in [each for each in single if each.parent == folder]:
+                if single[each] & parts:
+                    del single[each]
+        return [*inner, *single], dumps
 
     def _folders(self) -> Iterator[tuple[Path, list[Path]]]:
         """Each folder with those of its files that may be graphs, the nearest folders first."""
@@ -142,13 +160,14 @@ class _Search:
             waiting = [each for each in waiting if each[1] <= _DEPTH]
             yield folder, files
 
-    def _is_graph(self, path: Path) -> bool:
+    def _formats(self, path: Path) -> set[str]:
+        """What a graph at *path* can be read as; nothing if it is none."""
         if self._late():
-            return False
+            return set()
         try:
-            return bool(detect(path))
+            return {importer.name for importer, _ in detect(path)}
         except (DivergraphError, OSError):
-            return False
+            return set()
 
     def _read(self, paths: Iterable[Path]) -> Iterator[tuple[ModelGraph, Path]]:
         """The graphs at *paths*, the small ones first."""
@@ -195,13 +214,24 @@ def _pairs(
 
 
 def _best(pairs: Iterable[FittingPair]) -> list[FittingPair]:
-    """Each device side with the golden side that fits it best."""
-    best: dict[FittingSide, FittingPair] = {}
+    """Each device dump with the device graph and the golden side that fit it best."""
+    best: dict[Path, FittingPair] = {}
     for pair in pairs:
-        known = best.setdefault(pair.device, pair)
-        if (-pair.shared, _rank(pair.golden)) < (-known.shared, _rank(known.golden)):
-            best[pair.device] = pair
+        dump = pair.device.dump
+        best[dump] = min(best.get(dump, pair), pair, key=_preferred)
     return list(best.values())
+
+
+def _preferred(pair: FittingPair) -> tuple[object, ...]:
+    """The lesser, the better: many ops fit, and both dumps are of one step."""
+    other_step = pair.golden.dump.name != pair.device.dump.name
+    ranks = _rank(pair.golden), _rank(pair.device)
+    return *_fitting(pair), other_step, *ranks
+
+
+def _fitting(pair: FittingPair) -> tuple[float, int]:
+    """The lesser, the more of both graphs and of the device's dump belongs together."""
+    return -pair.shared / pair.ops, -pair.device.tensors
 
 
 def _rank(side: FittingSide) -> tuple[bool, str, str]:

@@ -22,7 +22,7 @@ from importers.dumps.ascend.index import is_device_dump
 from importers.dumps.index import is_inside
 from importers.dumps.msprobe.index import DEBUG, DUMP, sole_process
 from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
-from importers.dumps.names import MAPPING, OPDEBUG, read_mapping
+from importers.dumps.names import MAPPING, OPDEBUG, counted, read_mapping
 from importers.folder_hints import folder_hint
 
 # Two more than the device makes: users may point at a folder around dump_path.
@@ -76,7 +76,7 @@ class _Walk:
             return
         found = False
         if depth < _LEVELS:
-            for name in sorted(level.folders):
+            for name in sorted(level.folders, key=counted):
                 for leaf in self.folders(folder / name, depth + 1):
                     found = True
                     yield leaf

@@ -34,6 +34,14 @@ _MAX_MAPPING = 100 << 20
 _MAX_CAPTURED = 100 << 20
 
 
+_NUMBER = re.compile(r"([0-9]{1,18})")
+
+
+def counted(name: str) -> tuple[str | int, ...]:
+    """A key that sorts names as people count: step 5 before step 10."""
+    return tuple(int(part) if at % 2 else part for at, part in enumerate(_NUMBER.split(name)))
+
+
 def written(name: str) -> str:
     """An op's type or name as it appears in a device dump file's name."""
     return name.translate(_WRITTEN)

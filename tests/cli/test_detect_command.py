@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
+from device_alone import MODEL, write_device
 
 from divergraph.api.demo import demo_data
 from importers.proto.messages import caffe_pb2
@@ -134,6 +137,30 @@ def test_pairs_of_a_model_and_its_stand_in(divergraph, model):
     assert pair["golden"]["graph"] == str(model)
     assert pair["golden"]["dump"] == str(root / "fp32")
     assert pair["device"]["dump"] == str(root / "fp16")
+
+
+def test_pairs_where_all_lies_in_one_folder_in_several_steps(divergraph, tmp_path):
+    (tmp_path / "net.onnx").write_bytes(onnx.parser.parse_model(MODEL).SerializeToString())
+    graph, dump = write_device(tmp_path)
+    graph.with_name("ge_onnx_00001_Build.pbtxt").write_text(
+        'producer_name: "GE" graph { node { name: "relu" op_type: "ge:Relu" output: "relu:0" } }'
+    )
+    x = np.ones((2, 3), np.float32)
+    np.save(dump / "Cast.trans_Cast_0.1.1.1795727148374619.output.0.npy", x)
+    for step in ("5", "10"):
+        shutil.copytree(dump, tmp_path / "npu_steps" / step)
+        (tmp_path / "golden" / step).mkdir(parents=True)
+        for op in ("relu", "neg"):
+            np.save(tmp_path / "golden" / step / f"{op}.0.1795786592000000.npy", x)
+    shutil.rmtree(dump)
+    (found,) = divergraph("detect", "--pairs", tmp_path, "--json").json["paths"]
+    for pair, step in zip(found["pairs"], ("5", "10"), strict=False):
+        assert (pair["device"]["graph"], Path(pair["golden"]["graph"]).name) == (
+            str(tmp_path),
+            "net.onnx",
+        )
+        assert pair["device"]["dump"] == str(tmp_path / "npu_steps" / step)
+        assert pair["golden"]["dump"] == str(tmp_path / "golden" / step)
 
 
 def test_a_caffe_net_s_weights_are_no_net_of_their_own(divergraph, tmp_path):

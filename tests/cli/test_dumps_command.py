@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 MODEL = "ge_default_20220926160231_61"
 
 
@@ -21,6 +23,15 @@ def test_the_table_leaves_out_levels_nothing_has(divergraph, lenet):
     heads, line = done.out.splitlines()
     assert "step" not in heads
     assert line.split() == ["npy", "150", "."]
+
+
+def test_steps_are_listed_as_they_are_counted(divergraph, tmp_path):
+    for step in ("10", "5", "0"):
+        folder = tmp_path / "20261127133632/0/net/1" / step
+        folder.mkdir(parents=True)
+        np.save(folder / "a.0.1795786592000000.npy", np.ones(2))
+    listed = divergraph("dumps", tmp_path, "--json").json["dumps"]
+    assert [dump["step"] for dump in listed] == ["0", "5", "10"]
 
 
 def test_a_folder_without_dumps_is_one_sentence(divergraph, tmp_path):
