@@ -119,8 +119,15 @@ def _int8(model: Path, target: Path, feeds: Mapping[str, Array]) -> None:
             """The sample, then None."""
             return self._left.pop() if self._left else None
 
+    loaded = onnx.load_model(str(model))  # of a path it writes a second model beside the first
+    if any(each.data_type == onnx.TensorProto.FLOAT16 for each in loaded.graph.initializer):
+        # Its result would not load: float32 scales for values in float16.
+        raise ExecutionError(
+            f"{model}: ONNX Runtime quantises models whose weights are float32; these are float16",
+            hint="take the model as it was before it was converted to float16",
+        )
     quantize_static(
-        onnx.load_model(str(model)),  # of a path it writes a second model beside the first
+        loaded,
         str(target),
         OneSample(),
         quant_format=QuantFormat.QDQ,

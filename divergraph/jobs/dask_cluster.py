@@ -7,10 +7,11 @@ files under the same paths. Dask does the batches of a lost worker again elsewhe
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from divergraph.jobs.work import Batch, OpenBatches, Stopped, Work, run_batch
@@ -20,6 +21,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _LOCAL = re.compile(r"local(?::([1-9]\d{0,3}))?")
+_SAFE_PATH = "PYTHONSAFEPATH"
 _AHEAD = 3
 """Batches given out for each worker, so that none waits for the next."""
 _CONNECT_SECONDS = 10
@@ -56,9 +58,14 @@ class DaskExecutor:
                 "the Dask libraries are not installed", hint="pip install 'divergraph[cluster]'"
             ) from error
         self._cluster: Any = None
+        self._after = ExitStack()
         if self._local is not None:
             # A lost batch is told at once: it is tried again here, not by Dask.
             dask.config.set({"distributed.scheduler.allowed-failures": 0})
+            # Its processes, those started again too, import nothing from the working directory,
+            # which may be a folder of strangers' files.
+            self._after.callback(_set_back, os.environ.get(_SAFE_PATH))
+            os.environ[_SAFE_PATH] = "1"
             try:
                 self._cluster = distributed.LocalCluster(  # type: ignore[no-untyped-call]
                     n_workers=int(self._local[1]) if self._local[1] else None,
@@ -70,6 +77,7 @@ class DaskExecutor:
                     scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"},
                 )
             except (OSError, RuntimeError, TimeoutError) as error:
+                self._after.close()
                 raise ClusterError(
                     f"--cluster {address}: its processes cannot be started: {_first_cause(error)}"
                 ) from error
@@ -113,6 +121,7 @@ class DaskExecutor:
         self._client.close()
         if self._cluster is not None:
             self._cluster.close()
+        self._after.close()
 
     def results(
         self, work: Work[T, R], items: Sequence[T], batches: Iterable[Batch], stopped: Stopped
@@ -210,3 +219,11 @@ def _version() -> str:
     from divergraph.version import __version__
 
     return __version__
+
+
+def _set_back(safe_path: str | None) -> None:
+    """Our own environment as it was: commands of users are run in it."""
+    if safe_path is None:
+        os.environ.pop(_SAFE_PATH, None)
+    else:
+        os.environ[_SAFE_PATH] = safe_path

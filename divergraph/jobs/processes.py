@@ -7,7 +7,6 @@ halves, until the item that kills is alone.
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import Any, TypeAlias, TypeVar
 from divergraph.jobs.work import Batch, OpenBatches, Stopped, Work
 from divergraph.jobs.worker import serve
 from graphstore.errors import DivergraphError
+from graphstore.own_python import own_environment, own_python
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -239,8 +239,8 @@ def _started(theirs: Connection[Any, Any]) -> subprocess.Popen[bytes]:
     code = "from divergraph.jobs.worker import main; main()"
     fd = theirs.fileno()
     return subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", code, str(fd)],
+        own_python("-c", code, str(fd)),
         pass_fds=[fd],
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        env=own_environment(),
     )

@@ -16,6 +16,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from graphstore.own_python import own_environment, own_python
+
 _MOST_SAID = 2**16
 
 
@@ -33,11 +35,11 @@ class ChildProcess:
             os.set_blocking(said, False)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-c", f"from {module} import main; main()", *arguments],
+                own_python("-c", f"from {module} import main; main()", *arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=own_environment(),
                 start_new_session=True,  # Ctrl-C is for us: we end it
                 pass_fds=inherited,
             )

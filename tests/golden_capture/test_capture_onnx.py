@@ -80,6 +80,12 @@ def test_a_stand_in_can_be_compared_with_the_original(tmp_path: Path, device: St
     assert (worst > 1e-6) is (device is not StandIn.OPTIMIZED)
 
 
+def test_a_float16_model_is_not_quantised_and_that_is_said(tmp_path: Path) -> None:
+    half = taken(small_net(tmp_path / "net.onnx"), tmp_path / "half", StandIn.FP16)
+    with pytest.raises(InputError, match="weights are float32; these are float16"):
+        taken(half, tmp_path / "device", StandIn.INT8)
+
+
 def test_the_same_model_twice_is_clean(tmp_path: Path) -> None:
     model = small_net(tmp_path / "net.onnx")
     taken(model, tmp_path / "one")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from graphstore.errors import DivergraphError
+from graphstore.own_python import own_environment, own_python
 
 _SECONDS, _PATIENCE = 15.0, 45.0
 """How long it looks, and after how long it is ended if it hangs at one file."""
@@ -83,9 +82,9 @@ class NearbySearch:
             if self.stopped:
                 return Nearby()
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-P", "-m", "divergraph", *words],
+                own_python("-m", "divergraph", *words),
                 cwd=self._folder,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env=own_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

@@ -28,6 +28,7 @@ from graphstore.errors import (
     ImportFormatError,
     InputError,
 )
+from graphstore.own_python import own_environment, own_python
 
 Asked = Callable[[Mapping[str, Any]], object]
 """Answers what the process asks back."""
@@ -86,15 +87,14 @@ class ModelProcess:
             "seconds": place.limits.seconds,
             "parent": os.getpid(),
         }
-        path = os.pathsep.join(filter(None, sys.path))
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
             # A fresh Python: a copy of this one would lack the threads of its libraries.
-            [sys.executable, "-P", "-c", _CODE, json.dumps(told)],
+            own_python("-c", _CODE, json.dumps(told)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
             bufsize=0,
-            env={**os.environ, "PYTHONPATH": path, **dict.fromkeys(_HOMES, self._folder)},
+            env=own_environment(**dict.fromkeys(_HOMES, self._folder)),
             start_new_session=True,  # Ctrl-C is for us: we end it
         )
         assert self._process.stdin is not None

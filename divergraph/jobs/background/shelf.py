@@ -11,7 +11,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +36,7 @@ from divergraph.jobs.background.own_process import VARIABLE
 from divergraph.jobs.background.process_memory import process_memory
 from graphstore.errors import InputError
 from graphstore.file_lock import held_lock, is_locked
+from graphstore.own_python import own_environment, own_python
 from graphstore.private_folder import private_folder
 from graphstore.process_start import process_start
 
@@ -293,14 +293,13 @@ _INTERRUPTED, _JSON = 130, "--json"
 def _started(
     folder: Path, words: tuple[str, ...], directory: Path, lock: int
 ) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(filter(None, sys.path))
     with ExitStack() as files:
         log = files.enter_context((folder / LOG).open("ab"))
         answer = files.enter_context((folder / ANSWER).open("wb")) if _JSON in words else log
         return subprocess.Popen(  # noqa: S603 - our own interpreter
-            [sys.executable, "-P", "-m", "divergraph", *words],
+            own_python("-m", "divergraph", *words),
             cwd=directory,
-            env={**os.environ, "PYTHONPATH": path, VARIABLE: str(folder)},
+            env=own_environment(**{VARIABLE: str(folder)}),
             stdin=subprocess.DEVNULL,
             stdout=answer,
             stderr=log,

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 
 from graphstore.neo4j.local_server.managed import STARTED
+from graphstore.own_python import own_environment, own_python
 
 
 def begin(code: str, *words: str) -> None:
     """Run the Python *code* with *words* as its arguments, in a process of its own."""
     process = subprocess.Popen(  # noqa: S603 - our own interpreter
-        [sys.executable, "-c", code, *words],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        own_python("-c", code, *words),
+        env=own_environment(),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
