@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
+from collections.abc import Container, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from xml.sax.saxutils import escape, quoteattr
 
 from divergraph.graph_formats.side import ShownGraph
-from graphstore.model import Metric, Op
+from graphstore.model import Edge, Metric, Op
 from graphstore.op_row import OpRow
 
 if TYPE_CHECKING:
@@ -16,6 +20,14 @@ if TYPE_CHECKING:
 
 # What XML 1.0 cannot hold, in no way of writing.
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NAMESPACES = (
+    'xmlns="http://graphml.graphdrawing.org/xmlns"'
+    ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
+    ' xsi:schemaLocation="http://graphml.graphdrawing.org/xmlns'
+    ' http://graphml.graphdrawing.org/xmlns/1.0/graphml.xsd"'
+)
+_TYPES = ((bool, "boolean"), (int, "long"), (float, "double"))
+_INDENT = "    "
 
 
 def as_networkx(shown: ShownGraph) -> networkx.MultiDiGraph[str]:
@@ -30,36 +42,89 @@ def as_networkx(shown: ShownGraph) -> networkx.MultiDiGraph[str]:
 
     graph: networkx.MultiDiGraph[str] = nx.MultiDiGraph(name=shown.label)
     for op in shown.graph.ops:
-        row = shown.rows.get(op.id)
-        graph.add_node(op.id, **_declared(op) | ({} if row is None else _measured(row)))
+        graph.add_node(op.id, **_attributes(op, shown))
     for edge in shown.graph.edges():
         if edge.source in graph and edge.target in graph:
-            graph.add_edge(
-                edge.source,
-                edge.target,
-                kind=edge.kind.value,
-                source_port=edge.source_port,
-                target_port=edge.target_port,
-                tensor=edge.tensor,
-            )
+            graph.add_edge(edge.source, edge.target, **_of_edge(edge))
     return graph
 
 
 def write_graphml(shown: ShownGraph, path: Path) -> None:
     """Write :func:`as_networkx` of *shown* as GraphML: tuples become text with commas, and
     what XML cannot hold a replacement character."""
-    import networkx as nx
+    # Not networkx's writer: it holds the document as a tree, 4 GiB for a million edges.
+    keys = _Keys()
+    name = keys.data("graph", {"name": shown.label}, _INDENT)
+    for op in shown.graph.ops:
+        keys.data("node", _attributes(op, shown), _INDENT)
+    for attributes in map(_of_edge, islice(shown.graph.edges(), 1)):
+        keys.data("edge", attributes, _INDENT)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml {_NAMESPACES}>\n")
+        file.writelines(keys.declared())
+        file.write('  <graph edgedefault="directed">\n')
+        file.writelines(_elements(shown, keys))
+        file.write(f"{name}  </graph>\n</graphml>\n")
 
-    graph = as_networkx(shown)
-    plain: networkx.MultiDiGraph[str] = nx.MultiDiGraph(name=_text(shown.label))
+
+def _elements(shown: ShownGraph, keys: _Keys) -> Iterator[str]:
+    """The nodes and edges as XML, one at a time."""
     ids: dict[str, str] = {}
-    for op, attributes in graph.nodes(data=True):
-        ids[op] = _unique(_text(op), plain)
-        plain.add_node(ids[op], **{key: _text(value) for key, value in attributes.items()})
-    for source, target, attributes in graph.edges(data=True):
-        texts = {key: _text(value) for key, value in attributes.items()}
-        plain.add_edge(ids[source], ids[target], **texts)
-    nx.write_graphml(plain, path)
+    taken: set[str] = set()
+    for op in shown.graph.ops:
+        unique = _unique(_text(op.id), taken)
+        taken.add(unique)
+        ids[op.id] = quoteattr(unique)
+        data = keys.data("node", _attributes(op, shown), _INDENT + "  ")
+        yield f"{_INDENT}<node id={ids[op.id]}>\n{data}{_INDENT}</node>\n"
+    parallel: Counter[tuple[str, str]] = Counter()
+    target = ""
+    for edge in shown.graph.edges():
+        if edge.source not in ids or edge.target not in ids:
+            continue
+        if edge.target != target and not shown.graph.subgraphs:
+            parallel.clear()  # without bodies all edges into an op come at once
+        target, ends = edge.target, (edge.source, edge.target)
+        opened = f'<edge source={ids[ends[0]]} target={ids[ends[1]]} id="{parallel[ends]}">'
+        parallel[ends] += 1
+        data = keys.data("edge", _of_edge(edge), _INDENT + "  ")
+        yield f"{_INDENT}{opened}\n{data}{_INDENT}</edge>\n"
+
+
+class _Keys:
+    """The attributes of a GraphML document: a key for each name, type and kind of element."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str, str], str] = {}
+
+    def data(self, scope: str, attributes: Mapping[str, Any], indent: str) -> str:
+        """*attributes* as elements, their keys declared."""
+        lines = []
+        for name, value in attributes.items():
+            of_type = next((word for kind, word in _TYPES if isinstance(value, kind)), "string")
+            key = self._ids.setdefault((name, of_type, scope), f"d{len(self._ids)}")
+            text = escape(str(_text(value)), {"\r": "&#13;"})
+            lines.append(f'{indent}<data key="{key}">{text}</data>\n')
+        return "".join(lines)
+
+    def declared(self) -> Iterator[str]:
+        """The declarations of all keys so far."""
+        for (name, of_type, scope), key in self._ids.items():
+            yield f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{of_type}" />\n'
+
+
+def _attributes(op: Op, shown: ShownGraph) -> dict[str, Any]:
+    row = shown.rows.get(op.id)
+    return _declared(op) | ({} if row is None else _measured(row))
+
+
+def _of_edge(edge: Edge) -> dict[str, Any]:
+    return {
+        "kind": edge.kind.value,
+        "source_port": edge.source_port,
+        "target_port": edge.target_port,
+        "tensor": edge.tensor,
+    }
 
 
 def _declared(op: Op) -> dict[str, Any]:
@@ -100,10 +165,10 @@ def _text(value: Any) -> Any:
     return _NOT_XML.sub("\ufffd", value) if isinstance(value, str) else value
 
 
-def _unique(name: str, graph: networkx.MultiDiGraph[str]) -> str:
+def _unique(name: str, taken: Container[str]) -> str:
     number = 2
     found = name
-    while found in graph:
+    while found in taken:
         found = f"{name}#{number}"
         number += 1
     return found

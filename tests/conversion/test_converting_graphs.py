@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -17,6 +18,8 @@ import pytest
 from graphs_alike import float32s, links, same
 from onnx import TensorProto, helper
 
+from divergraph.graph_formats.graphml import as_networkx, write_graphml
+from divergraph.graph_formats.side import ShownGraph
 from graphstore.model import EdgeKind
 from importers.registry import read_graph
 
@@ -227,6 +230,25 @@ def test_graphml_of_a_file(divergraph, onnx_model, tmp_path):
         op.id: op.type for op in graph.ops
     }
     assert found.number_of_edges() == len(list(graph.edges()))
+
+
+def test_graphml_is_what_networkx_would_write_of_the_same_graph(onnx_model, tmp_path):
+    graph = read_graph(onnx_model)
+    last = replace(graph.ops[-1], inputs=graph.ops[-1].inputs * 2, name="<&'\"> \t\n")
+    shown = ShownGraph(replace(graph, ops=(*graph.ops[:-1], last)), 'a "graph"')
+    write_graphml(shown, tmp_path / "ours.graphml")
+    expected = as_networkx(shown)
+    for _, attributes in expected.nodes(data=True):
+        for name in ("shape", "originals"):
+            sizes = ("?" if size is None else str(size) for size in attributes[name])
+            attributes[name] = ",".join(sizes)
+    nx.write_graphml(expected, tmp_path / "theirs.graphml")
+    ours, theirs = (
+        nx.read_graphml(tmp_path / f"{who}.graphml", force_multigraph=True)
+        for who in ("ours", "theirs")
+    )
+    assert max(key for *_, key in ours.edges(keys=True)) > 0, "one op reads a tensor twice"
+    assert nx.utils.graphs_equal(ours, theirs)
 
 
 def explorer_names(graph: dict) -> dict[str, str]:
