@@ -31,12 +31,13 @@ from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
 from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.metrics.pairs.measurement import Measurement
-from divergraph.metrics.statistics import CHECKSUMS_DIFFER
+from divergraph.metrics.statistics import at_least_a_warning
 from divergraph.rootcause.coarse_golden import with_fair_root_cause
 from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import with_warnings
-from divergraph.thresholds.doubts import undecided, with_doubt
+from divergraph.text.words import counted
+from divergraph.thresholds.doubts import judged_by_checksums, undecided, with_doubt
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
     count,
@@ -49,9 +50,11 @@ from divergraph.verification.witness import with_witness
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import Comparison, Level, Method, Op, Run, TensorIO, TensorRef
+from graphstore.model import Comparison, Method, Op, Run, TensorIO, TensorRef
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.folder import ANY_DUMP, DumpChoice
+
+_MOST_SAID = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +166,7 @@ def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison
         pair.match.golden,
         pair.match.rule,
         metrics=found.metrics,
-        level=None if judgement is None else _at_least_a_warning(judgement.level, found),
+        level=None if judgement is None else at_least_a_warning(judgement.level, found.detail),
         failed=() if judgement is None else judgement.failed,
         reason=found.reason,
         detail=found.detail,
@@ -179,10 +182,12 @@ def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison
     )
 
 
-def _at_least_a_warning(level: Level, found: Measurement) -> Level:
-    """*level*, but of different checksums on equal statistics no pass."""
-    is_other = found.detail.endswith(CHECKSUMS_DIFFER)
-    return Level.WARN if is_other and level is Level.PASS else level
+def _not_deterministic(data: RunData) -> Iterator[str]:
+    """What the findings say of it: of few ops, ``advise`` says it of all."""
+    said = [each.sentence for each in data.findings if each.label == NOT_DETERMINISTIC]
+    yield from said[:_MOST_SAID]
+    if (more := len(said) - _MOST_SAID) > 0:
+        yield f"the same is true of {counted(more, 'more op')} (divergraph advise lists them)"
 
 
 def _check_choice(choice: DumpChoice, decided: frozenset[str]) -> None:
@@ -258,13 +263,12 @@ class _Comparing:
             origins,
         )
         data = replace(data, findings=run_findings(data, arrays))
-        unequal = (each.sentence for each in data.findings if each.label == NOT_DETERMINISTIC)
-        data = with_warnings(data, unequal)
+        data = with_warnings(data, _not_deterministic(data))
         data = _with_choices(self._with_root_cause(data, items, progress), starts)
         pairs = [item for item in items if isinstance(item, Pair)]
         data = observed(data, pairs, self.request.undumped, self.thresholds)
         doubt = same_dump(self.golden_dump, self.device_dump)
-        return undecided(with_doubt(data, doubt)) if doubt else data
+        return undecided(with_doubt(data, doubt)) if doubt else judged_by_checksums(data)
 
     def _again(
         self,

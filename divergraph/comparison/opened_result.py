@@ -11,7 +11,9 @@ from divergraph.consistency.stored_run import run_findings
 from divergraph.inputs.kept_paths import RESULT, with_folder
 from divergraph.inputs.sources import load_graph
 from divergraph.metrics.limits.thresholds import load_thresholds
+from divergraph.metrics.statistics import CHECKSUMS_DIFFER, told_by_statistics
 from divergraph.text.words import counted
+from divergraph.thresholds.doubts import judged_by_checksums
 from divergraph.thresholds.judged_again import judged_again
 from divergraph.thresholds.verdicts import count
 from divergraph.version import __version__
@@ -103,7 +105,8 @@ def open_result(
     golden = _golden_of(rows, path, digest)
     links = tuple(_links(rows, by_name))
     data = judged_again(RunData(run, golden, graph, links, comparisons, states, ()), limits)
-    return replace(data, findings=tuple(run_findings(data, graph_arrays(graph))))
+    data = replace(data, findings=tuple(run_findings(data, graph_arrays(graph))))
+    return judged_by_checksums(data)
 
 
 def _refuse_others(path: Path) -> None:
@@ -198,9 +201,14 @@ def _links(rows: Sequence[ResultRow], ids: dict[str, str]) -> list[LineageLink]:
 
 
 def _comparison(row: ResultRow, op: str) -> Comparison:
+    metrics, detail = row.metrics, row.failure or row.remark
+    if row.statistics is not None and row.originals:
+        alike = row.device_dtype == row.golden_dtype
+        metrics, told = told_by_statistics(*row.statistics, alike=alike)
+        detail = told if metrics is None or not detail else f"{detail}; {told}"
     reason = None
-    if row.metrics is None:
-        reason = Reason.INSERTED if not row.originals else _reason(row.failure)
+    if metrics is None:
+        reason = Reason.INSERTED if not row.originals else _reason(detail)
     golden = TensorRef(row.originals[-1], 0) if row.originals else None
     return Comparison(
         op,
@@ -208,9 +216,9 @@ def _comparison(row: ResultRow, op: str) -> Comparison:
         row.port,
         golden=golden,
         rule=LineageRule.ORIGINAL_NAMES if golden else None,
-        metrics=row.metrics,
+        metrics=metrics,
         reason=reason,
-        detail=row.failure or row.remark,
+        detail=detail,
         shape=row.shape,
         device_dtype=row.device_dtype,
         golden_dtype=row.golden_dtype,
@@ -221,7 +229,7 @@ def _comparison(row: ResultRow, op: str) -> Comparison:
 def _reason(failure: str) -> Reason:
     """The reason in a sentence of the other tool, as far as it is one of ours."""
     said = failure.lower()
-    if said.startswith("statistics only"):
+    if said.startswith("statistics only") or said.endswith(CHECKSUMS_DIFFER):
         return Reason.STATISTICS_ONLY
     if "shape" in said:
         return Reason.SHAPE_MISMATCH

@@ -16,6 +16,7 @@ from divergraph.execute.child.limits import ModelLimits
 from divergraph.execute.contract import Array, checked_feed
 from divergraph.files.os_errors import os_errors_told
 from divergraph.golden_capture.named_inputs import (
+    first_iteration,
     full_name,
     named_value,
     named_values,
@@ -43,7 +44,9 @@ def read_feeds(
     known = {tensor.name: tensor for tensor in inputs}
     found: dict[str, Array] = {}
     remarks: list[str] = []
-    for called, path in files.items():
+    for called, given in files.items():
+        path, chosen = first_iteration(given)
+        remarks += chosen
         if called:
             values, told = _read_one(known, called, path)
         elif names_tensors(path):

@@ -11,7 +11,7 @@ from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DumpTensorRef
-from importers.dumps.arrays.polygraphy import array_refs, is_results
+from importers.dumps.arrays.polygraphy import array_refs, is_results, iteration_of
 from importers.dumps.bare.files import JSON, NO_FORM, FilePlace, bare_kind, finder_of
 from importers.dumps.index import DamagedError, shown
 
@@ -29,6 +29,23 @@ def names_tensors(path: Path) -> bool:
     if path.name.endswith(JSON):
         return is_results(path)
     return bare_kind(path.name) in ("npz", "torch")
+
+
+def first_iteration(path: Path) -> tuple[Path, tuple[str, ...]]:
+    """Of a folder of Polygraphy's ``--save-inputs`` the file to take, and a remark; *path*
+    itself if it is no folder.
+
+    Raises:
+        InputError: a folder that holds no such files.
+    """
+    if not path.is_dir():
+        return path, ()
+    files = sorted(each for each in path.iterdir() if iteration_of(each.name) is not None)
+    if not files:
+        hint = "NAME=FILE for each input, or a file that names its tensors"
+        raise InputError("this is a folder, not the value of an input", where=str(path), hint=hint)
+    others = f"{path.name}: {files[0].name} is taken, one of {len(files)} iterations"
+    return files[0], (others,) if len(files) > 1 else ()
 
 
 def named_value(path: Path, name: str) -> tuple[Array, tuple[str, ...]]:

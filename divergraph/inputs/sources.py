@@ -10,7 +10,7 @@ from pathlib import Path
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from importers.archives import unpack_hint
-from importers.dumps.detect import detect_dumps, list_dumps, scan_dumps
+from importers.dumps.detect import DumpKind, detect_dumps, list_dumps, scan_dumps
 from importers.dumps.folder import (
     ANY_DUMP,
     DumpChoice,
@@ -137,10 +137,12 @@ def load_dumps(
         return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
     _check_folder(path, side)
     is_device = graph.framework is Framework.ASCEND
-    if not is_device and detect_dumps(path):
+    if not is_device and (kinds := {found.kind for found in detect_dumps(path)}):
         index = files.scan(path, graph, choice.step)
         if index.tensors or not _has_dumps_below(path):
-            return _checked(DumpSource(index, path, _said(side, index)), graph, side)
+            chosen = choice.step is not None and DumpKind.POLYGRAPHY in kinds
+            decided = frozenset({"step"} if chosen else ())
+            return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
     found = find_dump_folder(path, graph.name if is_device else None, choice, files.walk)
     index = files.scan(found.path, graph)
     said = _said(side, index)

@@ -27,7 +27,7 @@ from divergraph.metrics.metrics import every_metric
 from divergraph.metrics.sums import EPSILON
 from divergraph.text.words import NOT_KNOWN
 from divergraph.values.array_types import Array
-from graphstore.model import Metric, MetricSet, TensorStatistics
+from graphstore.model import Level, Metric, MetricSet, TensorStatistics
 
 BY_STATISTICS = "by statistics only"
 BY_CHECKSUM = "equal checksums: equal values"
@@ -125,6 +125,37 @@ def compare_statistics(
     if bounds is None and not (x.nonfinite or y.nonfinite):
         raise NoStatisticsError("the two sides have no statistic in common")
     return _metrics(x, y, bounds or _Bounds(math.nan, math.nan, math.nan, math.nan), count or 0)
+
+
+def told_by_statistics(
+    device: TensorStatistics,
+    golden: TensorStatistics,
+    *,
+    alike: bool = True,
+    padded: bool = False,
+) -> tuple[MetricSet | None, str]:
+    """The metrics that two statistics allow, and what they rest on; None and why there are none.
+
+    *alike* says that type and shape are the same, so that checksums count.
+    """
+    same = equal_checksums(device, golden) if alike else None
+    detail = f"{BY_STATISTICS}: errors are lower bounds"
+    if same is False:
+        detail = f"{detail}; {CHECKSUMS_DIFFER}"
+    try:
+        metrics = compare_statistics(device, golden, padded=padded)
+    except NoStatisticsError as error:
+        if not same:
+            return None, CHECKSUMS_DIFFER if same is False else str(error)
+        metrics = no_error(golden.count or 0)
+    if same and not metrics.device_nonfinite:
+        return no_error(metrics.elements), BY_CHECKSUM
+    return metrics, detail
+
+
+def at_least_a_warning(level: Level, detail: str) -> Level:
+    """*level*, but of different checksums on equal statistics no pass."""
+    return Level.WARN if detail.endswith(CHECKSUMS_DIFFER) and level is Level.PASS else level
 
 
 def _with_zeros(side: TensorStatistics, count: int) -> TensorStatistics:

@@ -16,6 +16,7 @@ from divergraph.execute.tensorflow_outside import keep_inside
 from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.bundle import MANIFEST
 from divergraph.submodel.replay import replay
+from divergraph.text.words import counted
 from graphstore.errors import DivergraphError, InputError
 from importers.archives import refuse_archive
 
@@ -53,6 +54,10 @@ def check_bundle(folder: Path, *, device: bool = False) -> PartCheck:
 def _checked_manifest(folder: Path, place: Path) -> str:
     """What runs the part in *folder*, of which *place* is the real path."""
     refuse_archive(folder, "the folder of a bundle")
+    inside = sorted(each.parent.name for each in place.glob(f"*/{MANIFEST}"))
+    if inside and not (place / MANIFEST).exists():
+        what = f"this folder holds {counted(len(inside), 'bundle')} and is none itself"
+        raise InputError(what, where=str(folder), hint=f"replay {folder / inside[-1]}")
     with os_errors_told("this is no bundle", folder):
         text = (place / MANIFEST).read_bytes()
     try:

@@ -60,6 +60,12 @@ class PartGraph(ABC):
     def named(self, name: str) -> list[str]:
         """The ids of the ops called *name*."""
 
+    def makers(self, tensor: str) -> list[str]:
+        """The ids of the ops with an output of this name; all ops are looked at."""
+        ids = self.arrays.ids
+        self.fetch(ids)
+        return [op for op in ids if any(made.name == tensor for made in self.ops[op].outputs)]
+
     @abstractmethod
     def frames(self) -> Iterable[frozenset[str]]:
         """The ops of each outermost loop of TensorFlow's old kind, with what opens and leaves

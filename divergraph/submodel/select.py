@@ -53,7 +53,8 @@ class Selector:
     def between(
         self, starts: Sequence[str], ends: Sequence[str], wish: SelectionRequest = JUST_SO
     ) -> Selection:
-        """All ops on paths from *starts* to *ends* (op ids or, where they are unique, names).
+        """All ops on paths from *starts* to *ends* (op ids or, where they are unique, names of
+        ops or of tensors they make).
 
         Raises:
             InputError: no start or end, or an op the graph does not have.
@@ -200,7 +201,7 @@ class Selector:
     def _id_of(self, name: str) -> str:
         if name in self.ops:
             return name
-        named = self._graph.named(name)
+        named = self._graph.named(name) or self._graph.makers(name)
         if len(named) == 1:
             return named[0]
         if named:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
+from divergraph.metrics.statistics import CHECKSUMS_DIFFER
+from divergraph.text.words import counted
 from graphstore.contract import RunData
 from graphstore.model import Comparison, Guilt, OpState, Origin, Verdict
 
@@ -23,6 +25,21 @@ def undecided(data: RunData) -> RunData:
     if data.run.verdict is Verdict.NOT_COMPARED:
         return data
     return replace(data, run=replace(data.run, verdict=Verdict.UNDECIDED))
+
+
+def judged_by_checksums(data: RunData) -> RunData:
+    """*data*, undecided where tensors are known to differ, nothing says by how much, and no other
+    tensor is over a limit."""
+    differing = [
+        item.op
+        for item in data.comparisons
+        if item.metrics is None and item.detail.endswith(CHECKSUMS_DIFFER)
+    ]
+    if not differing or data.run.verdict is Verdict.DIVERGED:
+        return data
+    many = counted(len(differing), "tensor")
+    doubt = f"checksums differ of {many}, and nothing says by how much (first: {differing[0]})"
+    return undecided(with_doubt(data, doubt))
 
 
 def not_accused(data: RunData, ops: Collection[str]) -> RunData:

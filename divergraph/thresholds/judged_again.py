@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from divergraph.metrics.limits.thresholds import Thresholds
+from divergraph.metrics.statistics import at_least_a_warning
 from divergraph.thresholds.starts import starts_by_limits
 from divergraph.thresholds.verdicts import (
     count,
@@ -55,4 +56,5 @@ def _level(item: Comparison, op: Op | None, thresholds: Thresholds) -> Compariso
         op_type=op.type if op else "",
         name=op.name if op else item.op,
     )
-    return replace(item, level=found.level, failed=found.failed, limit=found.limit)
+    level = at_least_a_warning(found.level, item.detail)
+    return replace(item, level=level, failed=found.failed, limit=found.limit)

@@ -7,12 +7,18 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from graphstore.errors import ImportFormatError
+from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph
 from importers.contract import Confidence
 from importers.dumps.arrays.golden import NPY, golden_ending, scan_golden_listing
 from importers.dumps.arrays.npy import read_npy_header
-from importers.dumps.arrays.polygraphy import JSON, is_results, scan_polygraphy
+from importers.dumps.arrays.polygraphy import (
+    JSON,
+    is_results,
+    iteration_of,
+    read_iterations,
+    scan_polygraphy,
+)
 from importers.dumps.arrays.tfdbg import device_folders, scan_tfdbg
 from importers.dumps.ascend.file import look_at
 from importers.dumps.ascend.index import is_device_dump, scan_device_listing
@@ -106,7 +112,7 @@ def list_dumps(root: Path) -> tuple[FoundDump, ...]:
         InputError: the folder is missing or may not be read.
     """
     if root.is_file():
-        return detect_dumps(root)
+        return tuple(each for found in detect_dumps(root) for each in _iterations_of(found))
     return tuple(
         replace(
             dump,
@@ -114,11 +120,28 @@ def list_dumps(root: Path) -> tuple[FoundDump, ...]:
             rank=leaf.device if leaf.device.isdecimal() else "",
             model=leaf.model,
             model_id=leaf.model_id,
-            step=leaf.step,
+            step=leaf.step or _numbered(iteration_of(dump.path.name)),
         )
         for leaf in dump_leaves(root)
         for dump in detect_dumps(leaf.path)
     )
+
+
+def _iterations_of(found: FoundDump) -> Iterator[FoundDump]:
+    """*found*, a file of results, once for each iteration of its first runner."""
+    try:
+        iterations = read_iterations(found.path) if found.kind is DumpKind.POLYGRAPHY else ()
+    except DamagedError:
+        iterations = ()  # who reads it says what is wrong
+    numbers = [each.number for each in iterations if each.runner == iterations[0].runner]
+    if len(numbers) < 2:
+        yield found
+    for number in numbers if len(numbers) > 1 else ():
+        yield replace(found, step=str(number))
+
+
+def _numbered(number: int | None) -> str:
+    return "" if number is None else str(number)
 
 
 def detect_tensor_file(path: Path) -> FoundDump | None:
@@ -268,15 +291,31 @@ def _whole(path: Path, scan: Callable[[], DumpIndex]) -> DumpIndex:
 
 
 def _results(listing: FolderListing, graph: ModelGraph, step: int | None) -> list[DumpIndex]:
-    """Polygraphy's JSON files in a folder; a damaged one is a problem of its own."""
+    """Polygraphy's JSON files in a folder; a damaged one is a problem of its own.
+
+    Of files that are called by their iterations one is taken: that of *step*, else the first.
+    """
     found: list[DumpIndex] = []
-    for name in listing.files:
+    names = [name for name in listing.files if name.endswith(JSON)]
+    names = [name for name in names if is_results(listing.folder / name)]
+    numbers = {number: name for name in names if (number := iteration_of(name)) is not None}
+    if step is not None and numbers and step not in numbers:
+        there = ", ".join(map(str, sorted(numbers)))
+        raise InputError(f"no iteration {step}, there are {there}", where=str(listing.folder))
+    taken = min(numbers, default=None) if step is None else step
+    for name in names:
         path = listing.folder / name
-        if not name.endswith(JSON) or not is_results(path):
+        number = iteration_of(name)
+        if number != taken and number is not None:
             continue
         try:
-            found.append(scan_polygraphy(path, graph, step))
+            one = scan_polygraphy(path, graph, step if number is None else None)
         except DamagedError as damage:
             problem = DumpProblem(path, None, None, None, damage.reason, damage.detail)
             found.append(DumpIndex(problems=(problem,), files=1))
+            continue
+        if number is not None and len(numbers) > 1:
+            told = f"iteration {number}, one of {len(numbers)} (--step)"
+            one = replace(one, notes=(*one.notes, told))
+        found.append(one)
     return found

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from graphstore.model import DType, Metric, MetricSet, TensorIO
+from graphstore.model import DType, Metric, MetricSet, TensorIO, TensorStatistics
 from importers.number_formats import named_dtype
 from importers.results.table import ResultKind, ResultTable
 
 _NO_ORIGINAL = "*"
 _INDEX = re.compile(r"(?P<op>.*):(?P<io>input|output):(?P<port>\d{1,5})")
-_CALL = re.compile(
-    r"(?P<op>.+?)[._](?P<io>input|output|parameters_grad|parameters)(?:[._](?P<rest>.+))?"
+_CALL = re.compile(r"(?P<op>.+?)[._](?P<io>input|output|parameters)(?:[._](?P<rest>.+))?")
+_GRADIENTS = re.compile(r"(?P<op>.+?\.parameters_grad(?:\.\d+)?)(?:\.(?P<rest>.+))?")
+"""Of a layer's weights; an entry of its own in the dump, and so an op."""
+_LAYER = re.compile(
+    r".+\.(?P<type>[^.]*[^.\d][^.]*)(?:\.\d+)?\.(?P<way>forward|backward|parameters_grad)(?:\.\d+)?"
 )
 _NUMBERS = {
     "CosineSimilarity": Metric.COSINE_SIMILARITY,
@@ -30,17 +34,21 @@ _NUMBERS = {
     "MaxAbsErr": Metric.MAX_ABSOLUTE_ERROR,
     "MaxRelativeErr": Metric.MAX_RELATIVE_ERROR,
 }
-"""The titles of both tools' columns that are ours. msprobe's EucDist is absolute: it is none."""
+"""The titles of both tools' columns that are ours. msprobe's EucDist is absolute: with the golden
+norm and the number of elements it makes two of ours."""
 
 _STATISTICS = ("Max diff", "Min diff", "Mean diff", "L2norm diff", "Result")
 _DEVIATION = re.compile(r"\(\s*(.+?);\s*(.+?)\),\s*\(\s*(.+?);\s*(.+?)\)")
+_CHECKSUMS = (("NPU MD5", "BENCH MD5"), ("NPU CRC32", "BENCH CRC32"))
+_NO_TENSOR = frozenset({"", "N/A", "None", "nan"})
 _NOT_SAID = "the table does not say"
 
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
     """One tensor of a table. ``originals`` are empty for an inserted op; ``failure`` says why there
-    are no metrics; ``remark`` is the table's own verdict."""
+    are no metrics; ``remark`` is the table's own verdict; ``statistics`` are the device's and the
+    golden side's where the table has such and no metrics."""
 
     op: str
     type: str
@@ -54,15 +62,22 @@ class ResultRow:
     overflow: bool | None = None
     failure: str = ""
     remark: str = ""
+    statistics: tuple[TensorStatistics, TensorStatistics] | None = None
 
 
 def result_rows(table: ResultTable) -> Iterator[ResultRow]:
     """The tensors of *table* in its order."""
     read = _msaccucmp if table.kind is ResultKind.MSACCUCMP else _msprobe
+    ports: Counter[tuple[str, TensorIO]] = Counter()
     for line in table.lines:
         row = read(line)
-        if row is not None:
-            yield row
+        if row is None:
+            continue
+        place = (row.op, row.io)
+        if table.kind is ResultKind.MSPROBE and row.port < 0:
+            row = replace(row, port=ports[place])
+        ports[place] = max(ports[place], row.port + 1)
+        yield row
 
 
 def _msaccucmp(line: Mapping[str, str]) -> ResultRow | None:
@@ -91,29 +106,89 @@ def _msaccucmp(line: Mapping[str, str]) -> ResultRow | None:
 
 def _msprobe(line: Mapping[str, str]) -> ResultRow | None:
     name, golden = line.get("NPU Name", ""), line.get("Bench Name", "")
-    told = _CALL.fullmatch(name)
-    if not name or name == "N/A":
+    if name in _NO_TENSOR or _is_no_tensor(line):
         return None
+    op, io, port = _place(name)
     shape = _shape(line.get("NPU Tensor Shape", ""))
     # of statistics alone the table tells errors of maxima and means, which are no metrics
-    metrics = _metrics(line, shape) if "Cosine" in line else None
+    metrics = _metrics({**line, **_distances(line, shape)}, shape) if "Cosine" in line else None
+    statistics = _both_statistics(line, shape) if metrics is None else None
     reached = line.get("Accuracy Reached or Not") or line.get("Result") or ""
-    io = TensorIO.INPUT if told and told["io"] == "input" else TensorIO.OUTPUT
-    other = _CALL.fullmatch(golden)
     return ResultRow(
-        told["op"] if told else name,
-        _call_type(told["op"] if told else name),
+        op,
+        _call_type(op),
         io,
-        _port(told["rest"] if told else None),
-        () if golden in ("", "N/A") else (other["op"] if other else golden,),
+        port,
+        () if golden in _NO_TENSOR else (_place(golden)[0],),
         shape,
         named_dtype(line.get("NPU Tensor Dtype") or line.get("NPU Dtype", "")),
         named_dtype(line.get("Bench Tensor Dtype") or line.get("Bench Dtype", "")),
         metrics,
         None,
-        _failure(line) if metrics is None else "",
+        _failure(line) if metrics is None and statistics is None else "",
         f"msprobe: {reached}" if reached else "",
+        statistics,
     )
+
+
+def _is_no_tensor(line: Mapping[str, str]) -> bool:
+    """Whether the line is about an argument that is no tensor: no type and shape on either side."""
+    told = [line[title] for title in line if title.endswith((" Dtype", "Tensor Shape"))]
+    return len(told) > 3 and _NO_TENSOR.issuperset(told)
+
+
+def _place(name: str) -> tuple[str, TensorIO, int]:
+    """The call that a tensor of this *name* belongs to, and its place there; -1 where the name
+    does not tell it, as of weights (``parameters``, inputs too) and their gradients."""
+    if told := _GRADIENTS.fullmatch(name):
+        return told["op"], TensorIO.OUTPUT, _port(told["rest"])
+    told = _CALL.fullmatch(name)
+    if told is None:
+        return name, TensorIO.OUTPUT, 0
+    io = TensorIO.OUTPUT if told["io"] == "output" else TensorIO.INPUT
+    return told["op"], io, -1 if told["io"] == "parameters" else _port(told["rest"])
+
+
+def _distances(line: Mapping[str, str], shape: tuple[int, ...] | None) -> Mapping[str, str]:
+    """The relative distance and the root mean square that follow from the absolute distance."""
+    distance, norm = _number(line.get("EucDist", "")), _number(line.get("Bench l2norm", ""))
+    if distance is None:
+        return {}
+    found: dict[str, str] = {}
+    if norm:
+        found["RelativeEuclideanDistance"] = repr(distance / norm)
+    if count := math.prod(shape or (0,)):
+        found["RootMeanSquareError"] = repr(distance / math.sqrt(count))
+    return found
+
+
+def _both_statistics(
+    line: Mapping[str, str], shape: tuple[int, ...] | None
+) -> tuple[TensorStatistics, TensorStatistics] | None:
+    """What the line tells of the device's and of the golden tensor by itself; None if nothing."""
+    count = None if shape is None else math.prod(shape)
+    other = _shape(line.get("Bench Tensor Shape", ""))
+    told = [
+        _side(line, "NPU", count),
+        _side(line, "Bench", None if other is None else math.prod(other)),
+    ]
+    for kind, titles in enumerate(_CHECKSUMS):
+        sums = [line.get(title, "") for title in titles]
+        if not _NO_TENSOR.intersection(sums):
+            told = [
+                replace(side, checksum=f"{kind}:{text}")
+                for side, text in zip(told, sums, strict=True)
+            ]
+    if any(side == TensorStatistics(side.count) for side in told):
+        return None
+    return told[0], told[1]
+
+
+def _side(line: Mapping[str, str], who: str, count: int | None) -> TensorStatistics:
+    most, least, mean, norm = (
+        _number(line.get(f"{who} {word}", "")) for word in ("max", "min", "mean", "l2norm")
+    )
+    return TensorStatistics(count, most, least, mean, norm)
 
 
 def _failure(line: Mapping[str, str]) -> str:
@@ -125,16 +200,20 @@ def _failure(line: Mapping[str, str]) -> str:
 
 
 def _call_type(call: str) -> str:
-    """``linear`` of ``Functional.linear.0.forward``: what was called."""
+    """``linear`` of ``Functional.linear.0.forward``: what was called; of a layer its class."""
+    told = _LAYER.fullmatch(call)
+    if told is not None:
+        way = told["way"]
+        return told["type"] if way == "forward" else f"{told['type']}.{way}"
     parts = re.split(r"[._]", call)
     named = [part for part in parts if part and not part.isdecimal()]
     return named[1] if len(named) > 1 else call
 
 
 def _port(rest: str | None) -> int:
-    """The place of a tensor; a weight's gradient is called, not numbered."""
+    """The place of a tensor; -1 of one that is called, not numbered."""
     number = (rest or "0").partition(".")[0]
-    return int(number) if number.isdecimal() and len(number) < 6 else 0
+    return int(number) if number.isdecimal() and len(number) < 6 else -1
 
 
 def _metrics(line: Mapping[str, str], shape: tuple[int, ...] | None) -> MetricSet | None:

@@ -66,3 +66,19 @@ def test_checksums_alone_say_which_tensors_are_equal(tmp_path):
     differing = [item.op for item in run.data.comparisons if item.detail == "checksums differ"]
     assert set(differing) == {"Functional.linear.0.forward", "Functional.softmax.0.forward"}
     assert [each.op for each in run.data.findings] == ["Functional.linear.0.forward"]
+    assert run.verdict is Verdict.UNDECIDED
+    assert "checksums differ of 3 tensors" in run.record.analysis.doubt
+
+
+def test_calls_whose_inputs_are_not_known_are_no_first_behind_another(tmp_path):
+    sides = [dump(tmp_path / name, list(sums)) for name, sums in (("a", "abcde"), ("b", "abcxy"))]
+    for side, number in zip(sides, (7, 8), strict=True):
+        content = json.loads((side / "dump.json").read_text())
+        grad = tensor(number, str(number), "md5", alone=False)
+        content["data"] |= {
+            f"Module.fc{at}.Linear.parameters_grad.0": {"weight": [grad]} for at in range(5)
+        }
+        (side / "dump.json").write_text(json.dumps(content))
+    run = compared(*sides)
+    told = [each.op for each in run.data.findings if each.label == "not_deterministic"]
+    assert told == ["Functional.linear.0.forward"]

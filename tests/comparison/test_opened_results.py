@@ -98,6 +98,64 @@ def test_statistics_alone_are_no_metrics(tmp_path):
     assert found.detail == "statistics only: Max diff 0.5, Result Warning"
 
 
+SHARED = "torch.float32,torch.float32"
+CALL = "Tensor.__matmul__.3.forward.output.0"
+GRAD = "Module.fc.Linear.parameters_grad.0"
+
+
+def opened(tmp_path, *lines):
+    path = tmp_path / "compare_result_1.csv"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return open_result(path)
+
+
+def test_the_distance_of_msprobe_counts_over_the_golden_norm(tmp_path):
+    run = opened(
+        tmp_path,
+        "NPU Name,Bench Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor Shape,Cosine,"
+        "EucDist,MaxAbsErr,Bench l2norm,Result",
+        f'{CALL},{CALL},{SHARED},"[4, 4]","[4, 4]",1.0,3.0,1.5,10.0,pass',
+        f"{CALL[:-8]}input.1,{CALL[:-8]}input.1,N/A,N/A,N/A,N/A,unsupported,unsupported,"
+        "unsupported,None,pass",
+        f'{GRAD}.bias,{GRAD}.bias,{SHARED},"[4]","[4]",1.0,0.0,0.0,1.0,pass',
+        f'{GRAD}.weight,{GRAD}.weight,{SHARED},"[4, 4]","[4, 4]",1.0,0.0,0.0,1.0,pass',
+    )
+    assert [origin.op for origin in run.data.origins] == ["Tensor.__matmul__.3.forward"]
+    first, *others = run.data.comparisons
+    assert first.metrics.value(Metric.RELATIVE_EUCLIDEAN_DISTANCE) == pytest.approx(0.3)
+    assert first.metrics.value(Metric.ROOT_MEAN_SQUARE_ERROR) == pytest.approx(0.75)
+    assert [(item.op, item.port) for item in others] == [(GRAD, 0), (GRAD, 1)]
+    assert run.data.device.op_index()[GRAD].type == "Linear.parameters_grad"
+
+
+def test_statistics_of_both_sides_are_bounds(tmp_path):
+    run = opened(
+        tmp_path,
+        "NPU Name,Bench Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor Shape,Max diff,"
+        "NPU max,NPU min,NPU mean,NPU l2norm,Bench max,Bench min,Bench mean,Bench l2norm,Result",
+        f'{CALL},{CALL},{SHARED},"[4, 4]","[4, 4]",3,13,-1,0,13,10,-1,0,10,pass',
+    )
+    (found,) = run.data.comparisons
+    assert found.metrics.value(Metric.RELATIVE_EUCLIDEAN_DISTANCE) == pytest.approx(0.3)
+    assert "lower bounds" in found.detail
+    assert run.verdict is Verdict.DIVERGED
+
+
+@pytest.mark.parametrize(
+    ("checksum", "verdict"), [("1f", Verdict.CLEAN), ("2f", Verdict.UNDECIDED)]
+)
+def test_checksums_tell_equal_tensors_from_others(tmp_path, checksum, verdict):
+    run = opened(
+        tmp_path,
+        "NPU Name,Bench Name,NPU Dtype,Bench Dtype,NPU Tensor Shape,Bench Tensor Shape,NPU MD5,"
+        "BENCH MD5,Result",
+        f'{GRAD},{GRAD},{SHARED},"[4]","[4]",1f,1f,pass',
+        f'{CALL},{CALL},{SHARED},"[4, 4]","[4, 4]",1f,{checksum},Different',
+    )
+    assert run.verdict is verdict
+    assert ("checksums differ of 1 tensor" in run.record.analysis.doubt) == (checksum == "2f")
+
+
 def test_a_workbook_is_read_as_its_first_sheet(tmp_path):
     rows = [
         line.split(";") for line in ("NPU Name;Bench Name;Cosine", "a.0.output.0;a.0.output.0;0.1")

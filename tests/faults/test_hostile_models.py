@@ -298,6 +298,10 @@ def test_what_is_no_bundle_is_one_sentence(divergraph: Command, tmp_path: Path) 
     for place in (tmp_path, tmp_path / "nowhere"):
         done = divergraph("replay", place)
         assert (done.code, "this is no bundle" in done.err) == (2, True)
+    (tmp_path / "part").mkdir()
+    (tmp_path / "part" / "manifest.json").write_text("{}")
+    done = divergraph("replay", tmp_path)
+    assert (done.code, f"(replay {tmp_path / 'part'})" in done.err) == (2, True)
 
 
 def test_a_bundle_that_takes_all_memory_is_one_sentence(divergraph: Command, bundle: Path) -> None:

@@ -57,6 +57,21 @@ def test_inputs_that_polygraphy_saved_are_those_of_the_first_iteration(captured,
     assert "inputs.0 is taken, one of 2 (divergraph convert" in said
 
 
+def test_of_a_folder_of_iterations_the_first_is_taken(captured, tmp_path):
+    (tmp_path / "saved").mkdir()
+    for k in range(2):
+        file = tmp_path / "saved" / f"{k:010}.json"
+        file.write_text(json.dumps({"a": as_json(A + k), "b": as_json(B)}))
+    value, said = captured(tmp_path / "saved")
+    assert np.array_equal(value, A + B)
+    assert "0000000000.json is taken, one of 2 iterations" in said
+
+
+def test_a_folder_of_no_inputs_is_told(divergraph, model, tmp_path):
+    done = divergraph("capture", model, "-i", tmp_path, "-o", tmp_path / "out")
+    assert (done.code, "this is a folder, not the value of an input" in done.err) == (2, True)
+
+
 def test_an_archive_gives_the_inputs_it_names(captured, tmp_path):
     np.savez_compressed(tmp_path / "all.npz", a=A, b=B, other=B)
     value, said = captured(tmp_path / "all.npz")

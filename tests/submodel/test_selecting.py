@@ -99,6 +99,16 @@ def test_unknown_ops_are_guessed(graph_of):
         Selector(graph_of("conv1 = Conv x"), all_dumped).between(["conv"], ["conv1"])
 
 
+def test_a_tensor_stands_for_the_op_that_makes_it(graph_of):
+    graph = graph_of(DIAMOND)
+    named = [
+        replace(op, outputs=tuple(replace(each, name=f"{op.id}_out") for each in op.outputs))
+        for op in graph.ops
+    ]
+    selector = Selector(replace(graph, ops=tuple(named)), all_dumped)
+    assert selector.between(["b_out"], ["d"]).starts == ("b",)
+
+
 def test_a_fused_op_is_not_cut(graph_of):
     groups = {"fused_bc": ("c", "d", "e")}
     selector = Selector(graph_of(DIAMOND), all_dumped)

@@ -21,14 +21,9 @@ from divergraph.metrics.pairs.small_pairs import (
 )
 from divergraph.metrics.pairs.small_table import PairMeasurements, SmallTable
 from divergraph.metrics.statistics import (
-    BY_CHECKSUM,
-    BY_STATISTICS,
-    CHECKSUMS_DIFFER,
     NoStatisticsError,
-    compare_statistics,
-    equal_checksums,
-    no_error,
     statistics_of,
+    told_by_statistics,
 )
 from divergraph.metrics.sweep import Sweeper
 from divergraph.values.array_types import Array
@@ -225,21 +220,14 @@ def _by_statistics(pair: TensorPair) -> Measurement:
         if isinstance(side, Unread):
             return _unread(pair, side)
     padded = is_blocked(pair.device) and pair.device.statistics is not None
-    same, detail = None, f"{BY_STATISTICS}: errors are lower bounds"
+    alike = (pair.golden.dtype, pair.golden.shape) == (pair.device.dtype, pair.device.shape)
     try:
         golden, device = _statistics(known), _statistics(seen)
-        if (pair.golden.dtype, pair.golden.shape) == (pair.device.dtype, pair.device.shape):
-            same = equal_checksums(device, golden)
-        if same is False:
-            detail = f"{detail}; {CHECKSUMS_DIFFER}"
-        metrics = compare_statistics(device, golden, padded=padded)
     except NoStatisticsError as error:
-        if not same:
-            said = CHECKSUMS_DIFFER if same is False else str(error)
-            return replace(_types(pair), reason=Reason.STATISTICS_ONLY, detail=said)
-        metrics = no_error(golden.count or 0)
-    if same and not metrics.device_nonfinite:
-        metrics, detail = no_error(metrics.elements), BY_CHECKSUM
+        return replace(_types(pair), reason=Reason.STATISTICS_ONLY, detail=str(error))
+    metrics, detail = told_by_statistics(device, golden, alike=alike, padded=padded)
+    if metrics is None:
+        return replace(_types(pair), reason=Reason.STATISTICS_ONLY, detail=detail)
     return replace(
         _types(pair),
         shape=pair.golden.shape,

@@ -1,9 +1,10 @@
 """Results of ``polygraphy run --save-outputs``: every output as base64 inside one JSON file.
 
 ``{"lst": [[runner, [{"outputs": {tensor: array}}, ...iterations]], ...runners]}``; an array
-is ``{"array": base64 of a .npy file}``, possibly inside ``{"values": ...}``. A file of
-inputs, ``[{tensor: array}, ...iterations]``, is read as well. Tensors are named as in the
-ONNX model. The base64 stays in the file, which is mapped.
+is ``{"array": base64 of a .npy file}``, possibly inside ``{"values": ...}``. Files of inputs,
+``[{tensor: array}, ...iterations]`` or one such object, are read as well. Tensors are named as
+in the ONNX model. The base64 stays in the file, which is mapped. A folder given to
+``--save-outputs`` gets a file for each iteration, called by its number.
 """
 
 from __future__ import annotations
@@ -135,6 +136,7 @@ def _bad(what: str, at: int) -> DamagedError:
 JSON = ".json"
 _HEAD = 16_384
 _TIME_OF_RUNNER = re.compile(r"-\d+/\d+/\d+-\d+:\d+:\d+$")
+_ITERATION_FILE = re.compile(r"(\d{10})\.json")
 _MARKS = (b'"polygraphy_class"', b'"lst"', b'"array"')
 
 
@@ -169,6 +171,12 @@ def is_results(path: Path) -> bool:
     return head.lstrip()[:1] in (b"{", b"[") and any(mark in head for mark in _MARKS)
 
 
+def iteration_of(name: str) -> int | None:
+    """Of which iteration a file in a folder of results is, as its *name* says."""
+    match = _ITERATION_FILE.fullmatch(name)
+    return int(match[1]) if match else None
+
+
 def read_iterations(path: Path) -> tuple[Iteration, ...]:
     """All iterations of all runners in one file.
 
@@ -191,6 +199,10 @@ def _iterations(content: Value) -> Iterator[Iteration]:
         for number, arrays in enumerate(content):
             if isinstance(arrays, dict):
                 yield Iteration("", number, _arrays(arrays))
+    if isinstance(content, dict) and "lst" not in content:
+        inputs = _arrays(content)
+        if any(isinstance(place, TextPlace) for place in inputs.values()):
+            yield Iteration("", 0, inputs)
     runners = content.get("lst") if isinstance(content, dict) else None
     for place, runner in enumerate(runners if isinstance(runners, list) else ()):
         if not isinstance(runner, list) or len(runner) != 2 or not isinstance(runner[1], list):

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graphstore.errors import DivergraphError, ImportFormatError
+from graphstore.errors import DivergraphError, ImportFormatError, InputError
 from graphstore.model import DumpFormat, Reason, TensorIO
 from importers.dumps.arrays.polygraphy import TextPlace, read_places
-from importers.dumps.detect import DumpKind, detect_dumps, scan_dumps
+from importers.dumps.detect import DumpKind, detect_dumps, list_dumps, scan_dumps
 from importers.dumps.index import DamagedError
 from importers.dumps.read import read_array
 
@@ -187,3 +187,24 @@ def test_more_dimensions_than_numpy_has_are_one_sentence(tmp_path, graph):
     ref = scan_dumps(path, graph).tensors["conv", OUT, 0]
     with pytest.raises(ImportFormatError, match="cannot be read"):
         read_array(ref)
+
+
+def test_a_folder_of_iterations_is_read_a_step_at_a_time(tmp_path, graph):
+    for number in range(3):
+        array = encoded(np.full(4, number, np.float32))
+        write(tmp_path / f"{number:010}.json", results({"t/conv:0": array}))
+    assert [(found.step, found.path.name[:10]) for found in list_dumps(tmp_path)] == [
+        (str(number), f"{number:010}") for number in range(3)
+    ]
+    for step, first in ((None, 0), (2, 2)):
+        index = scan_dumps(tmp_path, graph, step=step)
+        assert read_array(index.tensors["conv", OUT, 0])[0] == first
+        assert index.notes == (f"iteration {first}, one of 3 (--step)",)
+    with pytest.raises(InputError, match="no iteration 7, there are 0, 1, 2"):
+        scan_dumps(tmp_path, graph, step=7)
+
+
+def test_the_iterations_of_a_file_are_its_steps(tmp_path):
+    array = encoded(np.zeros(2))
+    path = write(tmp_path / "all.json", results({"y": array}, {"y": array}))
+    assert [found.step for found in list_dumps(path)] == ["0", "1"]
