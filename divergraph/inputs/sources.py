@@ -20,6 +20,7 @@ from importers.dumps.folder import (
     model_names,
 )
 from importers.dumps.index import DumpIndex
+from importers.dumps.model_inputs import with_model_inputs
 from importers.ge_proto.importer import candidates, choose_graph
 from importers.msprobe.importer import runs_in
 from importers.registry import read_graph
@@ -145,6 +146,8 @@ def load_dumps(
             return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
     found = find_dump_folder(path, graph.name if is_device else None, choice, files.walk)
     index = files.scan(found.path, graph)
+    if is_device:
+        index = with_model_inputs(index, graph)
     said = _said(side, index)
     if found.path != path:
         said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)

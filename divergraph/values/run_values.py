@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
+from math import prod
 
 from divergraph.values.array_types import Array
 from divergraph.values.kept import KeptArrays
@@ -79,18 +80,19 @@ class RunValues:
         """The model's input as the device was fed it; None if it was not dumped or has another
         shape than golden's."""
         found = self.device_dump.graph_inputs.get(name)
-        golden = self.golden_dump.graph_inputs.get(name)
         if found is None:
             return None
-        if golden is None:
+        golden = self.golden_dump.graph_inputs.get(name)
+        known = self.golden_input(name)
+        if golden is None or known is None:
             key = ("device in", name, _written(found))
             return self._known(key, lambda: read_tensor(found))
-        if golden.shape != found.shape:
+        if known.size != prod(found.original_shape or found.shape or ()):
             return None
         pair = TensorPair(found, golden)
         return self._known(
             ("device in", name, _written(found, golden)),
-            lambda: read_device(pair, golden.shape, lambda: read_golden(pair)),
+            lambda: read_device(pair, known.shape, lambda: known),
         )
 
     def _known(self, key: Hashable, read: Callable[[], Array | Unread]) -> Array | None:

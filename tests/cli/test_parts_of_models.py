@@ -51,6 +51,10 @@ def test_a_part_of_a_model_that_cannot_run_here_has_the_device_s_values(divergra
     assert "on the device's inputs" in (bundle / "README.md").read_text()
     assert divergraph("replay", bundle, "--device").code == 1
     assert "was not dumped" in divergraph("replay", bundle).out
+    assert divergraph(*words, "--start", "relu").code == 0, "x is what relu took"
+    whole = next(each for each in (files / "parts").iterdir() if each != bundle)
+    assert divergraph("replay", whole, "--device").code == 1
+    next((files / "npu").glob("Relu*input.0.npy")).unlink()
     refused = divergraph(*words, "--start", "relu")
     assert (refused.code, "the input x was not dumped" in refused.err) == (2, True), refused.err
     assert "cannot be made here" in divergraph("minimize", "m.onnx", *DEVICE).err

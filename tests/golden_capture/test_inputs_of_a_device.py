@@ -10,6 +10,7 @@ import pytest
 from device_alone import MODEL, write_device
 
 from divergraph.api.capture import capture
+from divergraph.ask.advisor.advisor import advise
 from divergraph.comparison import CompareRequest, compare
 from graphstore.errors import InputError
 from graphstore.model import Verdict
@@ -45,6 +46,39 @@ def test_inputs_that_the_device_preprocesses_are_refused(tmp_path, device):
     np.save(file, np.ones((2, 3), np.uint8))
     with pytest.raises(InputError, match="AIPP"):
         capture(model, tmp_path / "golden", from_device=device)
+
+
+def test_what_the_device_makes_of_its_input_is_what_the_model_is_fed(tmp_path, device):
+    graph, dump = device
+    model = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(MODEL), model)
+    graph.write_text(graph.read_text().replace("trans_Cast_0", "pre").replace('"Cast"', '"Aipp"'))
+    np.save(dump / "Aipp.pre.1.1.1795727148374619.input.0.npy", np.ones((2, 3), np.uint8))
+    capture(model, tmp_path / "golden", from_device=device)
+    (x,) = (tmp_path / "golden").glob("x.0.*.npy")
+    fed = next(dump.glob("Relu*input.0.npy"))
+    assert np.array_equal(np.load(x), np.load(fed).astype(np.float32))
+
+
+@pytest.mark.parametrize("preprocessed", [False, True])
+def test_a_device_that_was_fed_something_else_is_no_op_s_fault(tmp_path, device, preprocessed):
+    """The input of an ONNX model is no op: only what reads it on the device tells."""
+    graph, dump = device
+    model = tmp_path / "m.onnx"
+    onnx.save(onnx.parser.parse_model(MODEL), model)
+    if preprocessed:
+        graph.write_text(graph.read_text().replace('"Cast"', '"Aipp"'))
+    neg = next(dump.glob("Neg*"))
+    np.save(neg, -np.load(neg))
+    np.save(tmp_path / "other.npy", np.full((2, 3), 7, np.float32))
+    capture(model, tmp_path / "golden", inputs={"x": tmp_path / "other.npy"})
+    found = compare(CompareRequest(model, tmp_path / "golden", *device))
+    assert not found.origins
+    (mismatch,) = found.run.analysis.mismatches
+    assert mismatch.tensor == "x"
+    (finding,) = advise(found).findings
+    assert (finding.label, finding.op) == ("input_inconsistent", "x")
+    assert ("AIPP" in finding.sentence) is preprocessed
 
 
 DRAWING = """

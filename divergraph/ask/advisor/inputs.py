@@ -24,6 +24,7 @@ _AIPP = (
     "the device preprocesses it (AIPP): feed golden what the preprocessing makes of it, or "
     "convert the model without AIPP and feed both sides the same"
 )
+_FEED_ALIKE = "feed both sides the same, preprocessed alike, and compare again"
 
 
 def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
@@ -125,7 +126,7 @@ def _about(view: RunView, op: Op | None) -> tuple[str, str]:
         return "the weights or constants", "export both models from one checkpoint"
     if op is not None and RANDOM_TYPES.match(op.type):
         return "the random numbers", "fix the seed, or give both sides the same numbers"
-    return "the data", "feed both sides the same, preprocessed alike, and compare again"
+    return "the data", _FEED_ALIKE
 
 
 def _is_preprocessed(view: RunView, op: Op) -> bool:
@@ -139,15 +140,18 @@ def _is_preprocessed(view: RunView, op: Op) -> bool:
 
 def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:
     for entry in view.data.run.analysis.mismatches:
-        tensor, op = entry.tensor, entry.op
+        # An input that is no op of golden's is brought in by the device's op of its name.
+        tensor, op = entry.tensor, entry.op or entry.tensor
         if not tensor or tensor in named or op in named:
             continue
+        brings = view.ops.get(op)
+        preprocessed = brings is not None and _is_preprocessed(view, brings)
+        remedy = _AIPP if preprocessed else _FEED_ALIKE
         yield Finding(
             FindingKind.ADVICE,
             INPUT_INCONSISTENT,
             f"both sides were fed different values of {tensor}, relative error "
-            f"{entry.error}: feed both sides the same, preprocessed alike, and compare "
-            "again; what follows from it is no op's fault",
+            f"{entry.error:.3g}: {remedy}; what follows from it is no op's fault",
             op if op in view.ops else "",
             TensorIO.OUTPUT,
             -1,
