@@ -29,6 +29,8 @@ _FLOATS = frozenset(
     {DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16, DType.FLOAT8_E4M3FN}
 )
 _FEW = 8
+_NOTHING_BEFORE = 0.6
+"""How sure it is that an op is the first of which nothing before was dumped."""
 _MAKES_CONSTANTS = re.compile(
     r"(Const|Fill|Zeros|Ones|Shape|Size|Rank|Range|Variable|Data|Broadcast|Greater|Less|Equal|"
     r"NotEqual|Logical|IsFinite|IsNan|Sign|Floor|Clip|Dropout|DropOut)"
@@ -61,7 +63,7 @@ def check_consistency(
     there is also a harmless explanation."""
     arrays = graph_arrays(graph)
     progress.stage("looking at values", len(dump.tensors))
-    seen = _Seen(graph, arrays, dict(_outputs(graph, dump, progress)))
+    seen = _Seen(graph, arrays, dump, dict(_outputs(graph, dump, progress)))
     progress.stage("comparing inputs with their producers' outputs")
     inputs = check_inputs(graph, list(arrays.ids), dump)
     repeat = RepeatChecks((), 0, 0)
@@ -124,6 +126,7 @@ class _Seen:
 
     graph: ModelGraph
     arrays: GraphArrays
+    dump: DumpIndex
     values: Mapping[tuple[str, int], Values]
     ops: Mapping[str, Op] = field(init=False)
 
@@ -131,9 +134,37 @@ class _Seen:
         object.__setattr__(self, "ops", self.graph.op_index())
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._first(lambda _op, _port, seen: seen.nonfinite > 0, self._nonfinite)
+        yield from self._births()
         yield from self._first(lambda _op, _port, seen: seen.saturated > 0, self._saturated)
         yield from self._first(self._is_flat, self._flat)
+
+    def _births(self) -> Iterator[Finding]:
+        """Where values that are no numbers appear: in an op that made them of numbers."""
+        others = False
+        for found in self._first(lambda _op, _port, seen: seen.nonfinite > 0, self._nonfinite):
+            if self._took_nonfinite(found.op) or self._holds_nonfinite(found.op):
+                continue
+            if others and self.graph.has_guessed_edges and found.confidence <= _NOTHING_BEFORE:
+                continue  # no statistics join tensors without numbers: it may well be behind them
+            others = True
+            yield found
+
+    def _took_nonfinite(self, op: str) -> bool:
+        """Whether a dumped input of the op is no number, whatever made it."""
+        for port in range(len(self.ops[op].inputs)):
+            ref = self.dump.tensors.get((op, TensorIO.INPUT, port))
+            values = None if ref is None else values_of(ref)
+            if values is not None and values.nonfinite:
+                return True
+        return False
+
+    def _holds_nonfinite(self, op: str) -> bool:
+        """Whether one of the calls inside of a call puts such values out: it is the one."""
+        if not self.graph.has_guessed_edges:
+            return False
+        inside = f"{op}/"
+        shown = (maker for (maker, _), seen in self.values.items() if seen.nonfinite)
+        return any(maker.startswith(inside) for maker in shown)
 
     def _is_flat(self, op: Op, port: int, seen: Values) -> bool:
         dtype = op.outputs[port].dtype if port < len(op.outputs) else None
@@ -166,11 +197,12 @@ class _Seen:
     def _nonfinite(self, op: Op, port: int, seen: Values, after: int, known: bool) -> Finding:
         label, what = (NAN, "NaN") if seen.nans else (INFINITY, "infinity")
         before = "the measured ops before it have none" if known else "nothing before it was dumped"
+        many = f"{seen.nonfinite}" if seen.first >= 0 else f"at least {seen.nonfinite}"
         sentence = (
-            f"{what} appears first in {op.id} ({op.type}): {seen.nonfinite} of {seen.count} values "
+            f"{what} appears first in {op.id} ({op.type}): {many} of {seen.count} values "
             f"of output {port}; {before}"
         )
-        confidence = 0.9 if known else 0.6
+        confidence = 0.9 if known else _NOTHING_BEFORE
         if not seen.nans and _MASKS.match(op.type):
             confidence, sentence = 0.4, f"{sentence}; possibly intended, as in a mask"
         return _finding(label, sentence, op, port, confidence, seen, after)

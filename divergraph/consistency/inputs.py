@@ -70,7 +70,7 @@ def check_inputs(graph: ModelGraph, order: Sequence[str], index: DumpIndex) -> I
     held = skipped = 0
     for op_id in order:
         for port in ports.get(op_id, ()):
-            made = _made_by(ops, index, op_id, port)
+            made = None if graph.has_guessed_edges else _made_by(ops, index, op_id, port)
             dumped = index.tensors[op_id, TensorIO.INPUT, port]
             apart = None if made is None else difference(dumped, made[1], _layout(ops, made[0]))
             if made is None or apart is None:

@@ -100,13 +100,20 @@ def _from_statistics(ref: DumpTensorRef) -> Values | None:
         return None
     low, high = told.minimum, told.maximum
     ends = [abs(end) for end in (low, high) if end is not None and math.isfinite(end)]
+    nans, infinities = told.nans or 0, told.infinities or 0
+    if not nans and not infinities:
+        # Without counts the statistics tell that there is some. Infinities may make the mean NaN,
+        # and a sum may overflow by itself.
+        infinities = int(any(end is not None and math.isinf(end) for end in (low, high)))
+        tells = (low, high) if infinities else (low, high, told.mean)
+        nans = int(any(end is not None and math.isnan(end) for end in tells))
     saturated = ref.dtype is DType.FLOAT16 and max(ends, default=0.0) >= FLOAT16_MAX
     return Values(
         told.count,
         math.nan if low is None else low,
         math.nan if high is None else high,
-        told.nans or 0,
-        told.infinities or 0,
+        nans,
+        infinities,
         int(saturated),
     )
 

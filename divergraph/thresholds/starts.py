@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divergraph.thresholds.verdicts import worst
-from graphstore.model import Comparison, DType, Figures, ModelGraph, Op, SideFigures
+from graphstore.model import Comparison, DType, Figures, ModelGraph, Op, SideFigures, TensorIO
 from graphstore.traverse.algorithms import ancestors, descendants, first_diverging
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.measured_ops import measured_ops, over_ops
@@ -44,10 +44,11 @@ def starts_by_limits(
     explained = owners_around(graph, {item.op for item in comparisons if item.over})
     first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
     ops = graph.op_index()
+    fed = _inputs_over(comparisons) if graph.has_guessed_edges else {}
     origins: set[str] = set()
     choices: dict[str, str] = {}
     for op in first:
-        if op in explained:
+        if op in explained or (origins and graph.has_guessed_edges and fed.get(op, True)):
             continue
         why = _why(ops[op].type, outputs.get(op, ()))
         if why:
@@ -61,6 +62,17 @@ def starts_by_limits(
             kept.add(op)
     in_order = sorted(origins | kept, key=arrays.number.__getitem__)
     return Starts(tuple(in_order), choices, frozenset(kept))
+
+
+def _inputs_over(comparisons: Sequence[Comparison]) -> dict[str, bool]:
+    """Whether a dumped input of an op is over a limit; without the ops that have none. Where edges
+    are guessed from values they break just where values differ: the inputs say what edges cannot.
+    """
+    found: dict[str, bool] = {}
+    for item in comparisons:
+        if item.io is TensorIO.INPUT and item.compared:
+            found[item.op] = found.get(item.op, False) or item.over
+    return found
 
 
 def _why(op_type: str, outputs: Sequence[Comparison]) -> str:

@@ -233,6 +233,11 @@ class ModelGraph:
         """Identity of the graph in a store: name and content."""
         return f"{self.name}@{self.sha256[:12]}"
 
+    @property
+    def has_guessed_edges(self) -> bool:
+        """Whether equal statistics had to say which tensor went where, as the file does not."""
+        return self.format == "msprobe"
+
     def op_index(self) -> dict[str, Op]:
         """Ops by id; build it once and keep it."""
         return {op.id: op for op in self.ops}

@@ -1,0 +1,52 @@
+"""Dumps of msprobe, whose edges are guessed from statistics: where values are no numbers, or other,
+there are none to guess by, and the dumped inputs tell what came in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import divergraph as dg
+from graphstore.model import TensorIO
+
+LAYER = "Module.fc.Linear"
+CALLS = [f"Functional.{name}.0.forward" for name in ("linear", "gelu", "relu", "softmax")]
+INFINITE = {"Max": float("inf"), "Min": float("-inf"), "Mean": float("nan"), "Norm": float("inf")}
+
+
+def told(scale: float) -> dict[str, object]:
+    said = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [8, 16]}
+    return said | {"Max": 2.0 * scale, "Min": -1.5 * scale, "Mean": 0.2 * scale, "Norm": 9 * scale}
+
+
+def dump(folder: Path, first: int, bad: dict[str, object] | None) -> Path:
+    """Four calls in a row and a layer's gradient; from call *first* on all is as *bad* says."""
+    folder.mkdir()
+    made = [told(1.0 + 0.25 * at) for at in range(len(CALLS) + 1)]
+    spoilt = [one | bad if bad and at > first else one for at, one in enumerate(made)]
+    data: dict[str, object] = {
+        call: {"input_args": [spoilt[at]], "input_kwargs": {}, "output": [spoilt[at + 1]]}
+        for at, call in enumerate(CALLS)
+    }
+    data[f"{LAYER}.parameters_grad.0"] = {"weight": [told(7.0) | (bad or {})]}
+    content = {"task": "statistics", "level": "mix", "framework": "pytorch", "data": data}
+    (folder / "dump.json").write_text(json.dumps(content))
+    return folder
+
+
+@pytest.mark.parametrize("bad", [INFINITE, {"Max": 77.0, "Min": 70.0, "Mean": 75.0, "Norm": 850.0}])
+def test_an_op_that_was_fed_the_error_is_no_origin(tmp_path, bad):
+    device, golden = dump(tmp_path / "npu", 1, bad), dump(tmp_path / "gpu", 1, None)
+    run = dg.compare(golden, golden, device, device)
+    assert [origin.op for origin in run.data.origins] == [CALLS[1]]
+
+
+def test_of_values_that_are_no_numbers_the_first_maker_is_named(tmp_path):
+    device = dump(tmp_path / "npu", 1, INFINITE)
+    report = dg.check_consistency(device, device)
+    (found,) = report.findings
+    assert (found.op, found.io, found.label) == (CALLS[1], TensorIO.OUTPUT, "infinity_appears")
+    assert "at least 1 of 128 values" in found.sentence
+    assert report.inputs == 0
