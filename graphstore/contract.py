@@ -25,6 +25,7 @@ from graphstore.model import (
     Run,
     RunStanding,
     Side,
+    TensorRef,
 )
 
 if TYPE_CHECKING:
@@ -201,6 +202,10 @@ class GraphStore(ABC):
     def listed_ops(self, target: str, side: Side = Side.DEVICE) -> Iterator[ListedOps]:
         """All ops in topo order as columns, slice by slice, read as they are taken; one empty
         slice if there are none."""
+
+    @abstractmethod
+    def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:
+        """The outputs of ops that are called *tensor*, in topo order."""
 
     @abstractmethod
     def comparisons(self, run: str, ops: Sequence[str] | None = None) -> list[Comparison]:

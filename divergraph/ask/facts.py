@@ -210,22 +210,12 @@ def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVI
         return same_name[0]
     if same_name:
         raise UnknownNameError("single op", name, near=same_name[:5])
-    makers = _makers(store, target, name, side)
-    if len(makers) == 1 and makers[0][1] == 0:
-        return makers[0][0]
-    told = " and ".join(f"output {port} of {op}" for op, port in makers[:3])
+    makers = store.makers(target, name, side)
+    if len(makers) == 1 and makers[0].port == 0:
+        return makers[0].op
+    told = " and ".join(f"output {maker.port} of {maker.op}" for maker in makers[:3])
     hint = f"it is {told}" if told else _on_the_other_side(store, target, name, side)
     raise UnknownNameError("op", name, near=_near(ids, name), hint=hint)
-
-
-def _makers(store: GraphStore, target: str, tensor: str, side: Side) -> list[tuple[str, int]]:
-    """The ops that make a *tensor* of this name, each with the output it is."""
-    return [
-        (op.id, port)
-        for op in store.graph(target, side).ops
-        for port, output in enumerate(op.outputs)
-        if output.name == tensor
-    ]
 
 
 def _on_the_other_side(store: GraphStore, target: str, name: str, side: Side) -> str:

@@ -196,3 +196,19 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
 
 COMMANDS = {name: command for listed in SECTIONS.values() for name, command in listed.items()}
 """All of them by name."""
+
+OTHER_TOOLS: dict[str, str] = {
+    "ait": "msit",
+    "mscmp_advisor.py": "msaccucmp",
+    "mindstudio": "mindstudio",
+    "msaccucmp": "msaccucmp",
+    "msaccucmp.py": "msaccucmp",
+    "msit": "msit",
+    "msprobe": "msprobe",
+    "polygraphy": "polygraphy",
+    "tfdbg": "tfdbg",
+    **dict.fromkeys(("check", "debug", "inspect", "surgeon"), "polygraphy"),
+    **dict.fromkeys(("acc_check", "graph_visualize", "merge_result", "overflow_check"), "msprobe"),
+    **dict.fromkeys(("file_compare", "overflow"), "msaccucmp"),
+}
+"""Tools that people know, and first words of theirs, with the page that says what they are here."""

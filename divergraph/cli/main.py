@@ -16,7 +16,7 @@ from typing import cast
 
 import click
 
-from divergraph.cli.command_table import COMMANDS, SECTIONS
+from divergraph.cli.command_table import COMMANDS, OTHER_TOOLS, SECTIONS
 from divergraph.cli.error_text import error_text, is_unforeseen
 from divergraph.cli.loudness import with_loudness
 from divergraph.cli.say import say_error, say_usage
@@ -94,13 +94,17 @@ def _kept_from_click() -> Iterator[None]:
         raise OSError(errno.EIO, said, str(Path(__file__).parents[2])) from error
 
 
-def _near(name: str) -> list[str]:
-    """The commands that may be meant by *name*, which is none."""
+def _meant(name: str) -> str:
+    """Which commands may be meant by *name*, which is none; empty if it is like none."""
     from divergraph.cli.precision_tool.commands import precision_tool_command
 
+    if name in OTHER_TOOLS:
+        page = f"docs/coming-from/{OTHER_TOOLS[name]}.md"
+        return f"{page} says what does the same here."
+    near = difflib.get_close_matches(name, COMMANDS)
     if name in precision_tool_command.commands:
-        return [f"precision-tool {name}"]
-    return difflib.get_close_matches(name, COMMANDS)
+        near = [f"precision-tool {name}"]
+    return f"Did you mean {' or '.join(near)}?" if near else ""
 
 
 class _LazyGroup(click.Group):
@@ -122,11 +126,10 @@ class _LazyGroup(click.Group):
         try:
             name, command, rest = super().resolve_command(ctx, args)
         except click.UsageError as error:
-            near = _near(args[0])
-            if not near:
+            meant = _meant(args[0])
+            if not meant:
                 raise
-            words = f"{error.message} Did you mean {' or '.join(near)}?"
-            raise click.UsageError(words, ctx) from error
+            raise click.UsageError(f"{error.message} {meant}", ctx) from error
         if name is not None and command is not None:
             self._with_defaults(ctx, name, command)
         return name, command, rest

@@ -3,6 +3,7 @@ adds how a target is found, how a query is sent, and how rows are written."""
 
 from __future__ import annotations
 
+import re
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,6 +33,7 @@ from graphstore.model import (
     OpState,
     Origin,
     Side,
+    TensorRef,
 )
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
@@ -41,6 +43,7 @@ from graphstore.schema.run_rows import finding_value
 from graphstore.schema.stored_graph import StoredGraph, first_id, graph_info
 from graphstore.traverse.arrays import GraphArrays
 
+_PORT = re.compile("0|[1-9][0-9]{0,8}")
 _TRIES = 3
 """How often reading a whole run is retried if the run is replaced meanwhile."""
 
@@ -164,6 +167,23 @@ class CypherStore(CypherMemory):
 
         partners = None if place.run is None else self._partners(place, side)
         return listed_ops(ask, side, count, partners)
+
+    def makers(self, target: str, tensor: str, side: Side = Side.DEVICE) -> list[TensorRef]:
+        """The outputs of ops that are called *tensor*, in topo order."""
+        place = self._place(target)
+        key, content = place.graph(side)
+        arrays, first = self._arrays_of(place, key, content), first_id(key)
+        op, colon, port = tensor.rpartition(":")
+        follows = bool(colon) and op in arrays.number and _PORT.fullmatch(port) is not None
+        asked = {
+            "first_node": first,
+            "end_node": first + len(arrays.ids),
+            "name": plain_text(tensor),
+            "node": first + arrays.number[op] if follows else -1,
+            "port": int(port) if follows else -1,
+        }
+        rows = self._rows(place, "tensor_makers", asked)
+        return [TensorRef(arrays.ids[row["topo"]], row["port"]) for row in rows]
 
     def _partners(self, place: TargetKeys, side: Side) -> Partners:
         """What the ops of *side* of a run are linked with."""

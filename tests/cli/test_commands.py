@@ -7,6 +7,9 @@ from pathlib import Path
 import networkx as nx
 import pytest
 
+from divergraph.cli.command_table import OTHER_TOOLS
+
+PAGES = Path(__file__).parents[2] / "docs" / "coming-from"
 METRICS = {
     "cosine_similarity",
     "max_absolute_error",
@@ -216,7 +219,13 @@ def test_an_unknown_command_suggests_a_near_one(divergraph):
     assert ended.code == 2
     assert "No such command 'orgins'. Did you mean origins" in ended.err
     assert "Did you mean precision-tool vc?" in divergraph("vc").err
+    assert "docs/coming-from/polygraphy.md says" in divergraph("surgeon", "extract").err
     assert "Did you mean" not in divergraph("xyzzy").err
+
+
+def test_pages_for_people_of_other_tools_exist():
+    for page in OTHER_TOOLS.values():
+        assert (PAGES / f"{page}.md").is_file()
 
 
 def test_import_counts_what_it_read(divergraph, lenet, tmp_path):

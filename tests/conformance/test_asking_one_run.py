@@ -18,7 +18,7 @@ from graphstore.contract import GraphStore
 from graphstore.cypher.queries import list_queries, load
 from graphstore.cypher.traversals import ON_ARRAYS
 from graphstore.errors import QueryError, UnknownNameError
-from graphstore.model import Side, TensorIO
+from graphstore.model import Side, TensorIO, TensorRef
 from graphstore.traverse.topological_order import graph_arrays, topo_order
 
 
@@ -60,6 +60,17 @@ def test_errors_of_outputs_are_those_of_the_comparisons(first: GraphStore) -> No
         (item.op, item.port, item.compared, item.level, item.golden, repr(item.split))
         for item in outputs
     ]
+
+
+@pytest.mark.parametrize("side", Side)
+def test_the_ops_that_make_a_tensor_are_found_by_its_name(first: GraphStore, side: Side) -> None:
+    graph = sample_run("first").device if side is Side.DEVICE else sample_run("first").golden
+    makers: dict[str, list[TensorRef]] = {"nobody's": []}
+    for op in map(graph.op_index().__getitem__, topo_order(graph)):
+        for port, tensor in enumerate(op.outputs):
+            makers.setdefault(tensor.name, []).append(TensorRef(op.id, port))
+    assert len(makers) > 2
+    assert {name: first.makers("first", name, side) for name in makers} == makers
 
 
 def test_arrays_are_those_of_the_graph(first: GraphStore) -> None:
