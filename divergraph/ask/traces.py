@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 
 from divergraph.ask.error_paths.path_gains import with_gains
 from divergraph.ask.error_paths.path_steps import ATTENUATES
 from divergraph.ask.error_paths.paths import error_paths
-from divergraph.ask.facts import Facts, load_facts, resolve_op
+from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
 from divergraph.ask.trace_answers import Trace, TraceSteps
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
-from graphstore.errors import InputError
+from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Level, OpState, Role, Side
 from graphstore.op_row import OpRow
 from graphstore.traverse.algorithms import ancestors, between, propagation, worst_before
@@ -97,13 +99,24 @@ def _narrow(facts: Facts, inside: Bool, op: str, end: int) -> None:
 
 def ops_between(store: GraphStore, target: str, start: str, end: str) -> list[OpRow]:
     """The ops of the device (or only) graph on some path from *start* to *end*, both included, in
-    topo order.
+    topo order; of the golden graph where only that has ops of both names.
 
     Raises:
         UnknownNameError: no such run, graph or op.
     """
-    facts = load_facts(store, target)
-    ends = [facts.arrays.number[resolve_op(store, target, name)] for name in (start, end)]
+    try:
+        return _on_paths(store, target, start, end, Side.DEVICE)
+    except UnknownNameError:
+        if not find_run(store, target):
+            raise
+        with suppress(UnknownNameError):
+            return _on_paths(store, target, start, end, Side.GOLDEN)
+        raise
+
+
+def _on_paths(store: GraphStore, target: str, start: str, end: str, side: Side) -> list[OpRow]:
+    facts = load_facts(store, target, side)
+    ends = [facts.arrays.number[resolve_op(store, target, name, side)] for name in (start, end)]
     return facts.rows.rows(between(facts.arrays, ends[:1], ends[1:]))
 
 

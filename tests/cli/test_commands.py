@@ -136,6 +136,9 @@ def test_origins_trace_lineage_and_between(divergraph, lenet_store):
     ).json
     assert between["ops"][0]["op"] == ORIGIN
     assert between["ops"][-1]["op"] == "LeNet/fc3/MatMul"
+    words = ("LeNet/conv2/Conv2D", "LeNet/conv2/Relu", "--store", lenet_store, "--json")
+    originals = divergraph("between", "fault", *words).json["ops"]
+    assert [row["name"].rpartition("/")[2] for row in originals] == ["Conv2D", "BiasAdd", "Relu"]
 
 
 def test_between_unconnected_ops_is_empty_and_says_so(divergraph, lenet_store):

@@ -81,7 +81,10 @@ def _list_unmatched(
 def between_command(
     run: str, start: str, end: str, limit: int | None, store: str | None, as_json: bool
 ) -> None:
-    """List the ops on any path from START to END, both included, as `ops` does."""
+    """List the ops on any path from START to END, both included, as `ops` does.
+
+    Ops are named as on the device, or both as in the golden model: then its ops are listed.
+    """
     from divergraph.questions.listings import BetweenQuestion
 
     def show(rows: Sequence[OpRow]) -> None:
