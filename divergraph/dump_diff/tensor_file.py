@@ -114,7 +114,7 @@ def _called(path: Path, found: Sequence[BareTensor], name: str) -> BareTensor:
 
 def _inside(path: Path, tensor: BareTensor) -> str:
     """What *tensor* is called inside of its file."""
-    return tensor.name.removeprefix(path.stem).removeprefix(path.name).strip("/.:")
+    return tensor.name.removeprefix(path.name).removeprefix(path.stem).strip("/.:")
 
 
 def _text_name(path: Path, tensor: BareTensor, *, alone: bool) -> str:

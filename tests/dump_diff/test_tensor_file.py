@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from importers.proto.messages import dump_data_pb2
+
 
 def test_an_array_is_described_and_written_as_text(divergraph, tmp_path):
     values = np.array([[0, 1, -7], [np.nan, 2, 3]], np.float32)
@@ -27,6 +29,20 @@ def test_a_device_dump_has_all_its_tensors(divergraph, lenet):
     assert output["shape"] == [2, 1, 14, 14, 16]
     assert output["maximum"] == pytest.approx(1.58301, abs=1e-5)
     assert (len(output["first"]), len(output["worst"])) == (10, 10)
+
+
+def test_the_texts_of_a_device_dump_are_named_after_its_tensors(divergraph, tmp_path):
+    header = dump_data_pb2.DumpData(version=b"2.0", dump_time=1)
+    for tensor in (header.input.add(), header.output.add()):
+        tensor.data_type, tensor.format, tensor.size = 1, 2, 4
+        tensor.shape.dim.append(1)
+    head = header.SerializeToString()
+    path = tmp_path / "Add.add.3.2.1795787222619758"
+    path.write_bytes(len(head).to_bytes(8, "little") + head + bytes(8))
+    assert divergraph("tensor", path, "--txt", tmp_path / "out").code == 0
+    texts = sorted(each.name for each in (tmp_path / "out").iterdir())
+    assert texts == [f"{path.name}.input.0.txt", f"{path.name}.output.0.txt"]
+    assert divergraph("tensor", path, "output.0").code == 0
 
 
 def test_what_a_raw_file_holds_has_to_be_said(divergraph, tmp_path):

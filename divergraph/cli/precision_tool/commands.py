@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +56,15 @@ def _one(given: str | None, name: str | None, what: str) -> str:
 
 @precision_tool_command.command("ac")
 @click.option("-c", "compares", is_flag=True, help="Compare first.")
-@click.option("-l", "limit", type=click.IntRange(min=1), default=_LISTED, metavar="N")
+@click.option(
+    "-l",
+    "limit",
+    type=click.IntRange(min=1),
+    default=_LISTED,
+    show_default=True,
+    metavar="N",
+    help="List N ops at most.",
+)
 @click.pass_obj
 def ac(place: ToolPlace, compares: bool, limit: int) -> int:
     """Check everything: results, fusion, overflows, casts to integers."""
@@ -141,20 +148,34 @@ def ni(
 @click.option("-c", "_converts", is_flag=True, help="As always: write the .txt.")
 @click.pass_obj
 def pt(place: ToolPlace, given: str | None, name: str | None, _converts: bool) -> int:
-    """Show a dump's values, and write them as text beside it."""
+    """Show a dump's values, and write them as text: beside an array."""
     path = place.file(_one(given, name, "file"))
-    folder = path.parent if os.access(path.parent, os.W_OK) else Path()
-    return place.ours("tensor", path, "--txt", folder)
+    return place.ours("tensor", path, "--txt", place.text_folder(path))
 
 
 @precision_tool_command.command("cp")
 @click.argument("left")
 @click.argument("right")
 @click.option("-n", "_named", is_flag=True, help="May stand before the names.")
-@click.option("-p", "count", type=click.IntRange(min=0), default=20, metavar="N")
+@click.option(
+    "-p",
+    "count",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Show the first N bad elements.",
+)
 @click.option("-s", "saves", is_flag=True, help="Write both as text, too.")
-@click.option("-al", "atol", type=float, default=0.001, metavar="A")
-@click.option("-rl", "rtol", type=float, default=0.001, metavar="R")
+@click.option(
+    "-al",
+    "atol",
+    type=float,
+    default=0.001,
+    metavar="A",
+    help="Bad: off by more than A + R * |right|.",
+)
+@click.option("-rl", "rtol", type=float, default=0.001, metavar="R", help="See -al.")
 @click.pass_obj
 def cp(
     place: ToolPlace,
@@ -169,7 +190,7 @@ def cp(
     """Compare two tensors, the device's first."""
     paths = [place.file(left), place.file(right)]
     for path in paths if saves else ():
-        place.ours("tensor", path, "--txt", path.parent)
+        place.ours("tensor", path, "--txt", place.text_folder(path))
     return place.ours("diff", *paths, "-p", count, "-al", atol, "-rl", rtol, keeps=False)
 
 
@@ -192,7 +213,15 @@ def vc(place: ToolPlace, left: str | None, right: str | None, graph: str | None)
 @precision_tool_command.command("vcs")
 @click.option("-f", "file", metavar="FILE", help="An earlier result_*.csv, opened first.")
 @click.option("-c", "cosine", type=float, default=_COSINE, show_default=True, metavar="X")
-@click.option("-l", "limit", type=click.IntRange(min=1), default=_LISTED, metavar="N")
+@click.option(
+    "-l",
+    "limit",
+    type=click.IntRange(min=1),
+    default=_LISTED,
+    show_default=True,
+    metavar="N",
+    help="List N ops at most.",
+)
 @click.pass_obj
 def vcs(place: ToolPlace, file: str | None, cosine: float, limit: int) -> int:
     """List ops whose cosine is not above X, and where the error starts."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +12,12 @@ from divergraph.api.files.data_folder import DEFAULT, DataFolder, data_folder
 from divergraph.cli.options import opened_to_read, store_url
 from divergraph.cli.say import say_beside
 from graphstore.errors import InputError
+from importers.dumps.ascend.index import is_device_dump
 
 _MOST_FOUND = 5
+_DECODED = "decode"
+_ONE_TENSOR = re.compile(r"(?P<dump>.+)\.(?P<io>input|output)(\.(?P<port>\d{1,4}))?\.npy")
+"""One tensor of a device's dump file, as precision_tool has it after decoding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +83,20 @@ class ToolPlace:
             return graph_name if graph_name in graphs else None
         return next(reversed(runs), None)
 
+    @property
+    def decoded(self) -> Path:
+        """Where what a dump file holds is written as files of its own."""
+        return self.data / "temp" / _DECODED / "dump_decode"
+
+    def text_folder(self, path: Path) -> Path:
+        """Where the text of the file at *path* goes: beside it, but not among a device's dumps."""
+        if is_device_dump(path.name, {}):
+            return self.decoded
+        return path.parent if os.access(path.parent, os.W_OK) else Path()
+
     def file(self, name: str) -> Path:
-        """A file by its path, or by its name anywhere in the data folder.
+        """A file by its path, or by its name anywhere in the data folder; one tensor of a device's
+        dump file is written there first.
 
         Raises:
             InputError: there is none, or several.
@@ -87,11 +104,20 @@ class ToolPlace:
         path = Path(name)
         if path.exists() or path.name != name:
             return path
-        found = sorted(self._named(name))
+        found = self._sole(name)
+        part = _ONE_TENSOR.fullmatch(name)
+        if found is None and part is not None:
+            dump = self._sole(part["dump"])
+            if dump is not None:
+                self.ours("convert", "-d", dump, "-out", self.decoded, keeps=False)
+                found = self._sole(f"{part['dump']}.{part['io']}.{part['port'] or 0}.npy")
+        return found or path
+
+    def _sole(self, name: str) -> Path | None:
+        every = sorted(path for path in self.data.rglob("*") if path.name == name)
+        # What was written from a dump twice is one and the same.
+        found = [path for path in every if _DECODED not in path.parts] or every[:1]
         if len(found) > 1:
             shown = ", ".join(map(str, found[:_MOST_FOUND]))
             raise InputError(f"{name} is there several times: {shown}", hint="give its path")
-        return found[0] if found else path
-
-    def _named(self, name: str) -> Iterator[Path]:
-        return (path for path in self.data.rglob("*") if path.name == name)
+        return found[0] if found else None

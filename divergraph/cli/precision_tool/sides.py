@@ -7,6 +7,7 @@ from pathlib import Path
 from divergraph.cli.precision_tool.place import ToolPlace
 from divergraph.cli.say import say_note
 from graphstore.errors import InputError
+from importers.dumps.ascend.index import is_device_dump
 from importers.dumps.names import written
 
 
@@ -59,7 +60,8 @@ def dump_files(place: ToolPlace, name: str | None) -> list[Path]:
         return [Path(name)]
     found = [path for path in sorted(dump.rglob("*")) if path.is_file()]
     exact = [path for path in found if path.name == name]
-    of_op = [path for path in found if f".{written(name)}." in path.name]
+    named = [path for path in found if f".{written(name)}." in path.name]
+    of_op = [path for path in named if is_device_dump(path.name, {})] or named
     if not (exact or of_op):
         raise InputError("no dump file of this op", where=name, hint="`ls -n` finds its name")
     return exact or of_op

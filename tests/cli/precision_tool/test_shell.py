@@ -66,6 +66,22 @@ def test_a_session_as_in_the_guide(shell, data):
     assert "nonsense" not in err
 
 
+def test_one_tensor_of_a_dump_file_is_decoded_by_its_name(divergraph, data):
+    """The names that precision_tool prints; nothing is written among the device's dumps."""
+    (dump,) = (data / "npu").rglob("Conv2D.LeNet_conv2_Conv2DRelu.*")
+    beside = sorted(dump.parent.iterdir())
+    tool = ("precision-tool", "--data", data)
+    decoded = data / "temp" / "decode" / "dump_decode"
+    for name in (f"{dump.name}.output.0.npy", f"{dump.name}.output.npy"):
+        shown = divergraph(*tool, "pt", name)
+        assert (shown.code, f"path   {decoded / dump.name}.output.0.npy" in shown.out) == (0, True)
+    assert (decoded / f"{dump.name}.output.0.npy.txt").is_file()
+    assert divergraph(*tool, "cp", f"{dump.name}.output.0.npy", RELU).code in (1, 2)
+    assert divergraph(*tool, "pt", dump.name).code == 0
+    assert (decoded / f"{dump.name}.txt").is_file()
+    assert sorted(dump.parent.iterdir()) == beside
+
+
 def test_an_earlier_result_is_opened(divergraph, lenet, tmp_path):
     table = lenet / "npu_fault" / "msaccucmp_result.csv"
     at = ("--data", tmp_path, "--store", tmp_path / "store")
