@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +17,13 @@ from divergraph.values.array_types import Array
 from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
 from graphstore.errors import InputError, UnknownNameError
-from graphstore.model import TensorStatistics
+from graphstore.model import TensorIO, TensorStatistics
 from importers.dumps.bare.index import NO_FORM, BareTensor, RawForm, find_tensors
 
 _BLOCK = 1 << 20
 _NAMED = 8
+_DUMPED = re.compile(r"[/.\\ ]")
+"""What names of dump files lose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +74,17 @@ def look_at_file(
     With *text* each is also written there as ``<file>.txt``, which ``numpy.loadtxt`` reads.
 
     Raises:
-        InputError: nothing there, a folder, no file with a tensor that can be read, or none of that
-            name.
+        InputError: nothing there, a folder without a *name*, no file with a tensor that can be
+            read, or none of that name.
     """
-    if path.is_dir():
-        raise InputError(
-            "this is a folder", where=str(path), hint="`divergraph diff` and `dumps` take folders"
-        )
+    if path.is_dir() and name is None:
+        hint = f"`divergraph tensor {path} TENSOR` shows one; `diff` and `dumps` take folders"
+        raise InputError("this is a folder", where=str(path), hint=hint)
     found = find_tensors(path, form).tensors
     if not found:
         raise InputError("there is no tensor in this file", where=str(path))
     if name is not None:
-        found = [_called(path, found, name)]
+        found = _in_folder(found, name) if path.is_dir() else [_called(path, found, name)]
     folder = None if text is None else OutputFolder(text)
     tensors, unread = [], []
     for tensor in found:
@@ -98,6 +100,23 @@ def look_at_file(
         none = "" if len(unread) == 1 else f"none of {len(unread)} tensors can be read; "
         raise InputError(f"{none}{name}: {why}", where=str(path))
     return TensorFile(path, tuple(tensors), tuple(folder.written if folder else ()), tuple(unread))
+
+
+def _in_folder(found: Sequence[BareTensor], name: str) -> list[BareTensor]:
+    """The tensors *name* in a folder: of several steps or devices there may be several."""
+    names: dict[str, list[BareTensor]] = {}
+    for tensor in found:
+        _, _, own = tensor.name.rpartition("/")
+        op, io, port = tensor.identity.key
+        short = (op, f"{op}:{port}", tensor.model_name) if io is TensorIO.OUTPUT else ()
+        for each in {tensor.name, own, f"{op}:{io}:{port}", *short} - {""}:
+            names.setdefault(each, []).append(tensor)
+    wanted = next((each for each in (name, _DUMPED.sub("_", name)) if each in names), None)
+    if wanted is None:
+        near = difflib.get_close_matches(name, names)
+        hint = "" if near else "its op's name, OP:PORT, OP:input:PORT, or its file's"
+        raise UnknownNameError("tensor in this folder", name, near=near, hint=hint)
+    return names[wanted]
 
 
 def _called(path: Path, found: Sequence[BareTensor], name: str) -> BareTensor:

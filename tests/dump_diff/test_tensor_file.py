@@ -78,3 +78,17 @@ def test_an_empty_tensor_and_a_single_number(divergraph, tmp_path):
         found = divergraph("tensor", tmp_path / f"{name}.npy", "--json").json["tensors"][0]
         assert found["maximum"] == (4.5 if name == "one" else None)
         assert len(found["worst"]) == values.size
+
+
+def test_in_a_folder_a_tensor_is_found_by_its_op(divergraph, tmp_path):
+    for step in range(2):
+        (tmp_path / "npu" / f"step{step}").mkdir(parents=True)
+        np.save(
+            tmp_path / "npu" / f"step{step}" / "a_conv.0.1600000000000000.npy", np.full(3, step)
+        )
+    for name in ("a_conv", "a/conv", "a_conv:0"):
+        done = divergraph("tensor", tmp_path / "npu", name, "--json")
+        found = [each["first"][0] for each in done.json["tensors"]]
+        assert found == [0, 1]
+    done = divergraph("tensor", tmp_path / "npu", "relu")
+    assert (done.code, "no tensor in this folder named 'relu'" in done.err) == (2, True)

@@ -23,7 +23,7 @@ def tensor_file(
     """The tensors in a dump or array file: type, shape, statistics, *first* and *top* values.
 
     *dtype* and *shape* say what a raw file holds; *text* is a folder for ``<file>.txt``; *name*
-    chooses one of several tensors.
+    chooses one of several tensors; of a folder it is to be given.
 
     Raises:
         InputError: nothing there, or no file with tensors.

@@ -11,10 +11,11 @@ import numpy as np
 
 from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.options import common, output_option, print_answer, print_json
+from divergraph.cli.options import common, opened_to_read, output_option, print_answer, print_json
 from divergraph.cli.say import say
 from divergraph.text.numbers import short
 from divergraph.text.words import shape_text
+from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.api.answers import ErrorMap
@@ -80,7 +81,8 @@ def tensor_command(
     """Show the values of a device op beside the golden ones: how they differ, and where.
 
     With a dump or array FILE instead of RUN and OP: its types, shapes, maximum, minimum and mean,
-    first and worst values, of all its tensors or of one TENSOR.
+    first and worst values, of all its tensors or of one TENSOR. Of a folder of dumps: of the
+    tensors so called.
 
     Reads the dumps the run was made of. Indices are those of the golden tensor. The axis shown
     is the one along which the errors differ most.
@@ -92,7 +94,8 @@ def tensor_command(
     )
 
     of_file, of_run = (txt, dtype, shape), (output, input_, at, bins)
-    if op is None or (Path(run).is_file() and all(option is None for option in of_run)):
+    plain = all(option is None for option in of_run)
+    if op is None or (plain and (Path(run).is_file() or _is_dump(run, store))):
         if any(option is not None for option in of_run):
             raise click.UsageError("the numbers, --at and --bins need a RUN and an OP")
         _look_at_file(Path(run), op, top, txt, dtype, shape, as_json=as_json)
@@ -112,6 +115,19 @@ def tensor_command(
     else:
         question = TensorQuestion(run, op, output, input_, top)
         print_answer(question, store, _show, as_json=as_json)
+
+
+def _is_dump(name: str, store: str | None) -> bool:
+    """Whether *name* is a folder's and no run's: runs are often called as their folders."""
+    if not Path(name).is_dir():
+        return False
+    from divergraph.ask.facts import find_run
+
+    try:
+        with opened_to_read(store) as opened:
+            return find_run(opened, name) is None
+    except InputError:  # there is no store, and so no run
+        return True
 
 
 def _look_at_file(
