@@ -15,6 +15,7 @@ from typing import Any
 from graphstore.contract import GraphInfo, QueryParameters, QueryResult, RunData, StoreInfo
 from graphstore.cypher.limits import NO_LIMITS, QueryLimits
 from graphstore.cypher.queries import Dialect, NamedQuery
+from graphstore.cypher.returned_names import returned_names
 from graphstore.cypher.store import CypherStore, utc_now
 from graphstore.cypher.targets import LoadedGraph, TargetKeys
 from graphstore.cypher.traversals import longest_path
@@ -156,7 +157,11 @@ class EmbeddedStore(CypherStore):
     ) -> QueryResult:
         processes = self._databases.apart(self._database_of(target))
         answer = processes.ask(cypher, values, limits)
-        return replace(answer, notes=hop_notes(cypher, lambda: self._graph_depths(target)))
+        return replace(
+            answer,
+            columns=returned_names(cypher, answer.columns),
+            notes=hop_notes(cypher, lambda: self._graph_depths(target)),
+        )
 
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None

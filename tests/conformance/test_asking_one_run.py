@@ -14,7 +14,7 @@ from full_run import sample_run
 
 from divergraph.ask.facts import resolve_op
 from divergraph.ask.output_errors import output_errors
-from graphstore.contract import GraphStore
+from graphstore.contract import GraphStore, QueryParameters
 from graphstore.cypher.queries import list_queries, load
 from graphstore.cypher.traversals import ON_ARRAYS
 from graphstore.errors import QueryError, UnknownNameError
@@ -71,6 +71,26 @@ def test_the_ops_that_make_a_tensor_are_found_by_its_name(first: GraphStore, sid
             makers.setdefault(tensor.name, []).append(TensorRef(op.id, port))
     assert len(makers) > 2
     assert {name: first.makers("first", name, side) for name in makers} == makers
+
+
+NAMED_BY_THEIR_TEXT = {
+    "MATCH (o:Op) RETURN count(*)": ("count(*)",),
+    "MATCH (o:Op) RETURN DISTINCT o.type, count( o ) AS n, o.topo % 2 ORDER BY n LIMIT 1": (
+        *("o.type", "n", "o.topo % 2"),
+    ),
+    "MATCH (o:Op) WITH o.name AS `a b`, o.topo AS limit RETURN `a b`, limit, limit + 1 SKIP 1": (
+        *("a b", "limit", "limit + 1"),
+    ),
+    "MATCH (o:Op) WHERE EXISTS { MATCH (o)-[:FEEDS]->(p:Op) } RETURN max(o.topo)": ("max(o.topo)",),
+    "RETURN size([1, 2]) UNION RETURN 3 AS `size([1, 2])`": ("size([1, 2])",),
+    "MATCH (o:Op) RETURN *": ("o",),
+}
+
+
+@pytest.mark.parametrize("cypher", NAMED_BY_THEIR_TEXT)
+def test_columns_are_called_by_what_the_query_wrote(first: GraphStore, cypher: str) -> None:
+    answer = first.query(cypher, QueryParameters(limit=1), "first")
+    assert answer.columns == NAMED_BY_THEIR_TEXT[cypher]
 
 
 def test_arrays_are_those_of_the_graph(first: GraphStore) -> None:
