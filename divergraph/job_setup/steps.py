@@ -19,6 +19,10 @@ def checked_steps(text: str) -> str:
     """
     if _STEPS.fullmatch(text) is None:
         raise InputError(f"{text!r} names no steps", hint="as 0, 0|5|10 or 0|3-5")
+    for part in text.split("|"):
+        first, _, last = part.partition("-")
+        if last and int(last) < int(first):
+            raise InputError(f"the steps {part} end before they begin", hint=f"as {last}-{first}")
     if text.count("|") >= MOST_PARTS:
         raise InputError(f"these are more than {MOST_PARTS} steps and ranges of steps")
     return text

@@ -13,7 +13,7 @@ from divergraph.api.capture import capture
 from divergraph.ask.advisor.advisor import advise
 from divergraph.comparison import CompareRequest, compare
 from graphstore.errors import InputError
-from graphstore.model import Verdict
+from graphstore.model import Reason, Verdict
 
 
 @pytest.fixture
@@ -74,6 +74,8 @@ def test_a_device_that_was_fed_something_else_is_no_op_s_fault(tmp_path, device,
     capture(model, tmp_path / "golden", inputs={"x": tmp_path / "other.npy"})
     found = compare(CompareRequest(model, tmp_path / "golden", *device))
     assert not found.origins
+    given = next(each for each in found.comparisons if each.op == "x")
+    assert (given.reason, "an input of the golden model" in given.detail) == (Reason.NO_TASK, True)
     (mismatch,) = found.run.analysis.mismatches
     assert mismatch.tensor == "x"
     (finding,) = advise(found).findings

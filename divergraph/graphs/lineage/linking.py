@@ -168,6 +168,9 @@ def _output(
     name, origin_port, rule = named
     ref = golden.tensor(name, origin_port)
     if ref is None:
+        if not op.takes and any(each.name == name for each in golden.graph.inputs):
+            said = f"{name} is an input of the golden model; {op.type} runs no task on the device"
+            return Unmatched(Reason.NO_TASK, said)
         if op.original_names is None and rule is LineageRule.SAME_NAME:
             return Unmatched(Reason.UNKNOWN_ORIGINAL, f"the golden graph has no op named {name!r}")
         return Unmatched(

@@ -53,6 +53,8 @@ def test_a_script_that_fails_is_no_comparison(divergraph, tmp_path):
     assert (done.code, "cannot be started" in done.err) == (2, True)
     done = divergraph("npu-dump", *at, "--steps", "first", "true")
     assert (done.code, "names no steps" in done.err) == (2, True)
+    done = divergraph("npu-dump", *at, "--steps", "0|5-2", "true")
+    assert (done.code, "the steps 5-2 end before they begin (as 2-5)" in done.err) == (2, True)
 
 
 def test_the_environment_is_precision_tools(tmp_path):
