@@ -140,6 +140,7 @@ def test_a_graph_is_imported_and_its_end_is_told(
         ({"command": "import", "options": {"path": "data:../../x"}}, 403, "none of the server"),
         ({"command": "compare", "options": {"golden": "other:x"}}, 403, "start with a root"),
         ({"command": "blame", "options": {"run": "nobody"}}, 404, "nobody"),
+        ({"command": "analyse", "options": {"thresholds": "/x.toml"}}, 403, "start with a root"),
         ([], 400, "object"),
     ],
 )

@@ -52,7 +52,7 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
         ("folder", "golden", "golden_dump", "device", "thresholds", "match"),
         ("name", "quiet", "idle", "until_guilty", "method", *_JUDGED),
     ),
-    "analyse": JobCommand((), ("run", *_JUDGED), about=("run",)),
+    "analyse": JobCommand(("thresholds",), ("run", *_JUDGED), about=("run",)),
     "minimize": JobCommand(
         _RUN_HERE,
         ("run", "starts", "ends", "budget", "seconds", "timeout", "flaky", "factor", "seed"),
