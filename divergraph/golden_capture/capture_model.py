@@ -198,7 +198,7 @@ def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> _Fed:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
         others = {name: ends for name, ends in request.ranges.items() if name not in seeds}
         feeds |= random_feeds(rest, MadeUp(request.seed, others))
-    elif (request.shapes or request.ranges) and not seeds:
+    elif (request.ranges or (request.shapes and not files)) and not seeds:
         raise InputError("shapes and ranges are for values that are made up", hint="--random SEED")
     check_fed(inputs, feeds)
     guessed = (

@@ -269,6 +269,6 @@ def _read_raw(path: Path, tensor: Tensor) -> Array:
         raise InputError(
             f"{len(data)} bytes do not fit input {tensor.name!r} ({_described(tensor)})",
             where=str(path),
-            hint="give it as .npy, which carries type and shape",
+            hint="--shape NAME=1,3,224,224, or give it as .npy, which carries type and shape",
         )
     return np.frombuffer(data, dtype).reshape([-1 if n is None else n for n in tensor.shape])

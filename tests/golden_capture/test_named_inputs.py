@@ -102,3 +102,9 @@ def test_shapes_and_ranges_are_taken_as_polygraphy_spells_them(divergraph, model
     value = np.load(file)
     assert value.shape == (3, 4)
     assert value.min() >= 5
+
+
+def test_a_raw_file_takes_the_shape_given_as_atc_spells_it(divergraph, model, tmp_path):
+    A.tofile(tmp_path / "a.bin")
+    words = ("-i", f"a={tmp_path}/a.bin", "-i", "b=random:1", "--shape", "a:3,4;b:4")
+    assert divergraph("capture", model, *words, "-o", tmp_path / "out").code == 0

@@ -202,8 +202,8 @@ def _write_driver(context: click.Context, file: Path | None) -> None:
 
 def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
     found: dict[str, tuple[int, ...]] = {}
-    for text in given:
-        name, sizes = _named(text)
+    for text in (each for several in given for each in several.split(";")):
+        name, sizes = _named(text) if "=" in text or "[" in text else text.rpartition(":")[::2]
         parts = [part.strip() for part in sizes.strip("[]()").replace("x", ",").split(",")]
         parts = [part for part in parts if part]
         if not name or not all(part.isdecimal() and len(part) < 10 for part in parts):

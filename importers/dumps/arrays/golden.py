@@ -165,8 +165,19 @@ class _Scan:
             tensor, time = given
             found = _Found(file, ("", TensorIO.OUTPUT, 0), time, tensor)
             self._inputs.setdefault(tensor.name, []).append(found)
+        elif (taken := self._names.find_taken(stem)) is not None:
+            self._take(file, taken)
         else:
             self._gathered.strange(file.path, file.damage)
+
+    def _take(self, file: _File, taken: Hit) -> None:
+        """Keep an op's input if it is the graph's; what ops made is dumped as their outputs."""
+        inputs = taken.op.inputs
+        ref = inputs[taken.port] if taken.port < len(inputs) else None
+        given = self._names.given(ref.tensor) if ref and ref.producer is None else None
+        if given is not None:
+            found = _Found(file, ("", TensorIO.OUTPUT, 0), taken.timestamp, given)
+            self._inputs.setdefault(given.name, []).append(found)
 
     def _add_converted(self, file: _File, stem: str) -> bool:
         """Take a device dump that was converted to ``.npy``; False if it is none."""

@@ -20,6 +20,7 @@ _AS_WRITTEN = str.maketrans({"/": "_", ":": "."})
 _COARSE = str.maketrans(dict.fromkeys("/.:\\ ", "_"))
 # The value fed to a placeholder, which is then not computed itself.
 _FED = re.compile(r"_arg_(?P<name>.+)_\d+_\d+\.0(?P<rest>\.\d+)?")
+_TAKEN = "input_"
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 # Microseconds since 1970 have 16 digits, seconds 10; no output index has.
 _TIMESTAMP_DIGITS = 10
@@ -118,6 +119,18 @@ class GoldenNames:
         given = (*self._graph.inputs, *(constant.tensor for constant in self._graph.constants))
         fitting = [tensor for tensor in given if coarse(tensor.name) == name]
         return fitting[0] if len(fitting) == 1 else None
+
+    def find_taken(self, stem: str) -> Hit | None:
+        """The op's input which a file named ``input_`` and its op holds, as msprobe's
+        ``offline_dump`` writes them; of others nothing."""
+        if not stem.startswith(_TAKEN):
+            return None
+        hits = self.find(stem.removeprefix(_TAKEN))
+        return hits[0] if len(hits) == 1 else None
+
+    def given(self, name: str) -> Tensor | None:
+        """The graph's input of this *name*."""
+        return next((tensor for tensor in self._graph.inputs if tensor.name == name), None)
 
     def find_input(self, stem: str) -> tuple[Tensor, int] | None:
         """The graph input that is no op which a file named *stem* holds, and its timestamp."""

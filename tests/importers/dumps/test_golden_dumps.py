@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphstore.errors import DivergraphError
-from graphstore.model import DType, Reason, Tensor, TensorIO
+from graphstore.model import DType, InputRef, Op, Reason, Tensor, TensorIO
 from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
@@ -131,6 +131,16 @@ def test_graph_inputs_that_are_no_ops_are_kept_apart(tmp_path, graph_of, op):
     assert set(index.graph_inputs) == {"pixel.values", "mask"}
     assert [path.name for path in index.unmatched] == ["strange.0.npy"]
     assert not index.tensors
+
+
+def test_inputs_of_ops_tell_what_the_graph_was_given(tmp_path, graph_of):
+    taken = (InputRef("pixels"), InputRef("w"))
+    conv = Op("/a/conv", "/a/conv", "Conv", taken, (Tensor("y"),))
+    graph = graph_of(conv, inputs=("pixels",))
+    save(tmp_path, f"_a_conv.0.{STAMP}.npy", *(f"input__a_conv.{n}.{STAMP}.npy" for n in (0, 1)))
+    index = scan_golden_dumps(tmp_path, graph)
+    assert set(index.graph_inputs) == {"pixels"}
+    assert not index.unmatched
 
 
 def test_long_names_are_looked_up_in_the_mapping(tmp_path, graph_of, op):
