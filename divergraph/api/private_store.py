@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import weakref
-from pathlib import Path
 
 from graphstore.contract import GraphStore
+from graphstore.own_folder import OwnFolder
 
 
 def private_store(owner: object) -> GraphStore:
@@ -18,12 +16,12 @@ def private_store(owner: object) -> GraphStore:
     """
     from graphstore.open_store import open_store
 
-    folder = Path(tempfile.mkdtemp(prefix="divergraph-"))
-    store = open_store(folder)
+    folder = OwnFolder("store")
+    store = open_store(folder.path)
     weakref.finalize(owner, _drop, store, folder)
     return store
 
 
-def _drop(store: GraphStore, folder: Path) -> None:
+def _drop(store: GraphStore, folder: OwnFolder) -> None:
     store.close()
-    shutil.rmtree(folder, ignore_errors=True)
+    folder.remove()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from importlib.metadata import entry_points
 from importlib.resources import files
 from pathlib import Path
@@ -15,6 +14,7 @@ from graphstore.cypher.query_file import NamedQuery
 from graphstore.cypher.query_packs import ENTRY_POINT_GROUP, read_pack
 from graphstore.cypher.store import CypherStore
 from graphstore.errors import InputError
+from graphstore.own_folder import OwnFolder
 
 
 def check_queries(pack: AnyPath, store: AnyStore | None = None) -> Rows[QueryFault]:
@@ -27,7 +27,7 @@ def check_queries(pack: AnyPath, store: AnyStore | None = None) -> Rows[QueryFau
         InputError: there is no such pack, or a file of it cannot be read.
     """
     queries = _queries(pack)
-    with tempfile.TemporaryDirectory(prefix="divergraph-") as folder:
+    with OwnFolder("packs") as folder:
         faults = _faults(queries, folder)
     if store is not None:
         faults += _faults(queries, store)

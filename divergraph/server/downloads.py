@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
@@ -27,6 +25,7 @@ from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation
 from graphstore.model import Side
+from graphstore.own_folder import OwnFolder
 
 REPORT_TYPES = {
     ReportKind.CSV: "text/csv",
@@ -121,8 +120,8 @@ class DownloadRoutes:
         named = f"export.{kind}"
 
         def write(file: IO[bytes]) -> None:
-            with tempfile.TemporaryDirectory(prefix="divergraph-export-") as folder:
-                made = Path(folder, named)
+            with OwnFolder("export") as folder:
+                made = folder / named
                 export(self._answering.store, wanted.run, made, Side(wanted.side))
                 with made.open("rb") as written:
                     shutil.copyfileobj(written, file)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -22,6 +21,7 @@ from graphstore.embedded.shared_databases import SHARED, unpack
 from graphstore.embedded.table_writing import write_tables
 from graphstore.embedded.write_process import writing
 from graphstore.errors import StoreError
+from graphstore.own_folder import OwnFolder
 from graphstore.schema.codec import plain_text
 from graphstore.schema.tables import SCHEMA_VERSION
 
@@ -42,7 +42,7 @@ class Scratch:
     def __init__(self, folder: StoreFolder, *, may_write: bool) -> None:
         self._store = folder
         self._may_write = may_write
-        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._temporary: OwnFolder | None = None
 
     # One query reads one database: the engine joins nothing across files. So entries are put
     # together, and a rename is made true in a copy, as the file of an entry never changes.
@@ -90,7 +90,7 @@ class Scratch:
     def close(self) -> None:
         """Remove the folder of this process."""
         if self._temporary is not None:
-            self._temporary.cleanup()
+            self._temporary.remove()
             self._temporary = None
 
     def _made(self, name: str, make: Callable[[Path], None], size: int = 0) -> Entry:
@@ -114,8 +114,8 @@ class Scratch:
             if free > size or not size:
                 return self._store
         if self._temporary is None:
-            self._temporary = tempfile.TemporaryDirectory(prefix="divergraph-")
-        return StoreFolder(Path(self._temporary.name))
+            self._temporary = OwnFolder("scratch")
+        return StoreFolder(Path(self._temporary.path))
 
 
 def _usable(folder: StoreFolder, name: str) -> Entry | None:

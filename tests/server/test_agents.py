@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import subprocess
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -91,6 +93,7 @@ async def _session(store: str, folder: Path) -> Session:
                 name: await client.call_tool(name, given) for name, (given, _) in WRONG.items()
             }
             errors["delete"] = await client.call_tool("delete", {"name": "values"})
+            errors["no such run"] = await client.call_tool(VERDICT, {"run": "x" * 100_000})
             long = await client.call_tool("query", {"cypher": LONG})
     return Session(store, told.instructions or "", tools, answers, errors, long)
 
@@ -131,6 +134,24 @@ def test_a_wrong_call_is_answered_by_a_sentence(session, tool):
     assert answer.is_error
     assert said in answer.content[0].text
     assert "\n" not in answer.content[0].text
+
+
+@needs_mcp
+def test_a_long_name_is_not_said_back_whole(session):
+    said = session.errors["no such run"].content[0].text
+    assert said.startswith("no run named 'xxx")
+    assert len(said) < 3000
+
+
+@needs_mcp
+def test_a_client_that_reads_no_more_is_no_error_of_ours(session):
+    words = [sys.executable, "-m", "divergraph", "mcp", "--store", session.store]
+    asked = b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(words, input=asked, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @needs_mcp

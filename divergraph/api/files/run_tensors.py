@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from divergraph.api.runs.compared_run import ComparedRun
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import Side, TensorIO
+from graphstore.own_folder import OwnFolder
 from importers.dumps.names import written
 
 
@@ -36,8 +36,8 @@ def run_tensors(store: GraphStore, run: str, op: str) -> Iterator[tuple[Path, Pa
     if not ports:
         raise InputError(f"no output of {op_id} was compared", hint="`divergraph op` says why")
     compared = ComparedRun(run, store=store)
-    with TemporaryDirectory(prefix="divergraph-") as folder:
-        sides = {side: Path(folder) / side.value for side in (Side.DEVICE, Side.GOLDEN)}
+    with OwnFolder("tensors") as folder:
+        sides = {side: folder / side.value for side in (Side.DEVICE, Side.GOLDEN)}
         for side, place in sides.items():
             place.mkdir()
             for port in ports:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -19,6 +18,7 @@ from divergraph.rootcause.options import MethodChoice
 from divergraph.submodel.uncompared import parts_with_device_values, uncompared_parts
 from graphstore.contract import GraphStore
 from graphstore.errors import ExecutionError, InputError
+from graphstore.own_folder import OwnFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +90,10 @@ def parts_of_model(
     if not values and run.device is None:
         yield ModelParts.of_parts(uncompared_parts(load_graph(model), None))
         return
-    with tempfile.TemporaryDirectory(prefix="divergraph-") as folder:
+    with OwnFolder("golden") as folder:
         dump = run.golden_dump
         if dump is None:
-            dump = Path(folder, "golden")
+            dump = folder / "golden"
             try:
                 captured(_captured(model, run, dump, weights, progress))
             except (ExecutionError, InputError) as error:

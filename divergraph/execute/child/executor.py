@@ -7,7 +7,6 @@ import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from divergraph.execute.child.asked import AskedSubgraphs
@@ -29,6 +28,7 @@ from divergraph.execute.contract import (
 )
 from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
+from graphstore.own_folder import OwnFolder
 
 _MOST_ENDINGS = 5
 """So often a model may end its process; then it is not opened again."""
@@ -64,9 +64,9 @@ def called_in_child(
         DivergraphError: what it raises, or that it ended its process.
     """
     if not CHILDREN:
-        with TemporaryDirectory(prefix="divergraph-model-") as made:
-            value = function(Path(made), *given)
-            _move(Path(made), into)
+        with OwnFolder("model") as place:
+            value = function(place, *given)
+            _move(place, into)
             return value
     process = take_process(_place(readable, load))
     try:

@@ -20,7 +20,6 @@ from threading import RLock
 from typing import Any, BinaryIO
 
 from divergraph.execute.child.limits import ModelEndedError, ModelLimits, address_space
-from divergraph.execute.child.own_folder import OwnFolder
 from divergraph.execute.child.wire import AnswerError, read_answer, send_command
 from graphstore.errors import (
     DivergraphError,
@@ -28,6 +27,7 @@ from graphstore.errors import (
     ImportFormatError,
     InputError,
 )
+from graphstore.own_folder import OwnFolder
 from graphstore.own_python import own_environment, own_python
 
 Asked = Callable[[Mapping[str, Any]], object]
@@ -76,7 +76,7 @@ class ModelProcess:
         self._loads = place.loads
         self._size = 0
         self._seconds = place.limits.seconds
-        self._own = OwnFolder()
+        self._own = OwnFolder("model")
         self._folder = self._own.path
         self._words: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._ending: ModelEndedError | None = None

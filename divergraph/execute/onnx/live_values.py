@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.execute.onnx.session import is_plain
 from divergraph.files.npy_file import write_npy
+from graphstore.own_folder import OwnFolder
 
 
 class LiveValues:
@@ -21,7 +21,7 @@ class LiveValues:
         self._uses = dict(uses)
         self._held: dict[str, Array] = {}
         self._files: dict[str, Path] = {}
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: OwnFolder | None = None
 
     def keep(self, name: str, value: Array) -> None:
         """Keep *value* if it will be taken."""
@@ -52,7 +52,7 @@ class LiveValues:
         """Remove the scratch files."""
         self._held.clear()
         if self._folder is not None:
-            self._folder.cleanup()
+            self._folder.remove()
 
     def _spill(self) -> None:
         while sum(value.nbytes for value in self._held.values()) > self._memory:
@@ -61,7 +61,7 @@ class LiveValues:
                 return  # texts and the like are never big
             name = max(plain, key=lambda each: self._held[each].nbytes)
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(prefix="divergraph-")
-            path = Path(self._folder.name) / f"{len(self._files)}.npy"
+                self._folder = OwnFolder("values")
+            path = Path(self._folder.path) / f"{len(self._files)}.npy"
             write_npy(path, self._held.pop(name))
             self._files[name] = path

@@ -12,6 +12,7 @@ from graphstore.errors import InputError
 MOST_CHARACTERS = 40_000
 """Some 12 thousand tokens; clients refuse, or ask about, answers twice as long."""
 _MOST_ENTRIES = 512
+_MOST_OF_SENTENCE = 2000
 _NAMED = 6
 _LINE = 10
 """Roughly the characters around an entry: line end, indentation, quotes, comma."""
@@ -32,6 +33,12 @@ def bounded_answer(shape: Mapping[str, Json], most: int = MOST_CHARACTERS) -> tu
         if len(text) > most and not cut.allow_less(kept):
             raise InputError("the answer is too long to be read", hint="ask for less")
     return text, cut.said()
+
+
+def bounded_sentence(text: str) -> str:
+    """*text*, of an error, without its middle if that is as long as what an agent gave."""
+    half = _MOST_OF_SENTENCE // 2
+    return text if len(text) <= _MOST_OF_SENTENCE else f"{text[:half]} ... {text[-half:]}"
 
 
 def _document(shape: Mapping[str, Any]) -> str:

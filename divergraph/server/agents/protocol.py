@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 
 from divergraph.cli.error_text import error_text
 from divergraph.cli.say import say_error
-from divergraph.server.agents.bounded_answer import bounded_answer
+from divergraph.server.agents.bounded_answer import bounded_answer, bounded_sentence
 from divergraph.server.agents.tool_table import TOOLS
 from divergraph.text.printable import printable
 from divergraph.version import __version__
@@ -31,9 +31,19 @@ _LOOK_SECONDS = 0.25
 
 
 def serve(store: GraphStore, instructions: str) -> None:
-    """Answer questions about *store* until the client ends; it is told the *instructions*."""
+    """Answer questions about *store* until the client ends; it is told the *instructions*.
+
+    Raises:
+        BrokenPipeError: the client does not read any more.
+    """
     signal.signal(signal.SIGINT, _stop)
-    anyio.run(_serve, ToolAnswering(store), instructions)
+    try:
+        anyio.run(_serve, ToolAnswering(store), instructions)
+    except ExceptionGroup as group:
+        left, others = group.split(BrokenPipeError)
+        if left is None or others is not None:
+            raise
+        raise BrokenPipeError from group
 
 
 def _stop(_number: int, _frame: object) -> None:
@@ -93,7 +103,7 @@ class ToolAnswering:
 
         answer, error = await self._waited(work)
         if error is not None:
-            return _result(printable(error_text(error)), is_error=True)
+            return _result(bounded_sentence(printable(error_text(error))), is_error=True)
         return _result(*filter(None, answer))
 
     async def _waited(

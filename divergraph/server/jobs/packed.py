@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +9,16 @@ from pathlib import Path
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse
 
+from graphstore.own_folder import OwnFolder
+
 ZIP = "application/zip"
 
 
 def packed(find: Callable[[Path], Path]) -> FileResponse:
     """The folder that *find* names as a ZIP file; it is given a place to make it in, which is
     cleared once the answer is sent."""
-    place = Path(tempfile.mkdtemp(prefix="divergraph-part-"))
+    own = OwnFolder("part")
+    place = Path(own.path)
     try:
         folder = find(place)
         file = place / f"{folder.name}.zip"
@@ -26,7 +27,7 @@ def packed(find: Callable[[Path], Path]) -> FileResponse:
                 if path.is_file():
                     archive.write(path, f"{folder.name}/{path.relative_to(folder)}")
     except BaseException:
-        shutil.rmtree(place, ignore_errors=True)
+        own.remove()
         raise
-    clean = BackgroundTask(shutil.rmtree, place, ignore_errors=True)
+    clean = BackgroundTask(own.remove)
     return FileResponse(file, filename=file.name, media_type=ZIP, background=clean)

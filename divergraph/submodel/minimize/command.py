@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 
-from divergraph.execute.child.own_folder import OwnFolder
 from divergraph.execute.contract import Array
 from divergraph.files.os_errors import os_errors_told
 from divergraph.submodel.bundle import Bundle, BundleRequest, write_bundle
@@ -30,6 +29,7 @@ from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import RunParts
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import OracleAnswer, PartVerdict
+from graphstore.own_folder import OwnFolder
 
 MADE = "made"
 _PASS, _FAIL = 0, 1

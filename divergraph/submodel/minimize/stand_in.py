@@ -6,7 +6,6 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from divergraph.execute.child.own_folder import OwnFolder
 from divergraph.execute.contract import Array
 from divergraph.execute.stand_ins import StandIn, stand_in_outputs
 from divergraph.rootcause.devices.precisions.fp16 import FP16
@@ -19,6 +18,7 @@ from divergraph.submodel.run_parts import RunParts
 from divergraph.submodel.selection import Selection
 from graphstore.errors import InputError
 from graphstore.model import Framework
+from graphstore.own_folder import OwnFolder
 
 _PRECISION = {StandIn.FP16: FP16, StandIn.INT8: INT8, StandIn.OPTIMIZED: FP32}
 
