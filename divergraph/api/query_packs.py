@@ -28,7 +28,7 @@ def check_queries(pack: AnyPath, store: AnyStore | None = None) -> Rows[QueryFau
     """
     queries = _queries(pack)
     with OwnFolder("packs") as folder:
-        faults = _faults(queries, folder)
+        faults = _faults(queries, folder / "store")
     if store is not None:
         faults += _faults(queries, store)
     return Rows(QueryFault, faults)

@@ -20,6 +20,7 @@ from graphstore.model import Guilt, Verdict
 _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 )
+_HOME = "https://github.com/divergraph/divergraph"
 _FINGERPRINT = "divergraphFault/v1"
 
 
@@ -39,6 +40,7 @@ def sarif_report(report: RunReport) -> bytes:
                 "tool": {
                     "driver": {
                         "name": "divergraph",
+                        "informationUri": _HOME,
                         "version": run.version,
                         "rules": [_rule(name) for name in rules],
                     }

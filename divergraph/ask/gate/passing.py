@@ -139,8 +139,9 @@ def accept(
 def _decided(run: Run) -> Run:
     """*run*, unless nothing can be said of it: held against that, anything would pass."""
     if run.verdict is Verdict.UNDECIDED:
+        why = f" ({run.analysis.doubt})" if run.analysis.doubt else ""
         raise InputError(
-            f"{run.name} is undecided, so it can be no baseline",
+            f"{run.name} is undecided{why}, so it can be no baseline",
             hint=f"divergraph advise {run.name}",
         )
     return run

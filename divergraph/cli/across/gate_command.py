@@ -131,7 +131,9 @@ def show_gate(answer: GateAnswer, most: int) -> None:
     if answer.wrote:
         say(f"{answer.wrote}: written; {counted(answer.matched, 'output')} of {name}")
     if not answer.passed and not answer.worse:
-        say(f"{name} may not pass: nothing can be said of it (divergraph advise {name})", bold=True)
+        why = f": {doubt}" if (doubt := answer.run.analysis.doubt) else ""
+        advice = f"(divergraph advise {name})"
+        say(f"{name} may not pass: nothing can be said of it{why} {advice}", bold=True)
     elif answer.worse:
         ops = counted(len(answer.worse), "op")
         say(f"{name} may not pass: {ops} worse than in {answer.baseline}", bold=True)
