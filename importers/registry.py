@@ -23,7 +23,8 @@ from importers.contract import (
 )
 from importers.folder_hints import folder_hint
 from importers.proto.text_reader import outline
-from importers.results.table import ResultKind
+from importers.results.compared_graphs import is_database
+from importers.results.table import ResultKind, is_json_of_graphs
 from importers.results.table import kind_of as results_of
 from importers.source import read_head
 
@@ -51,7 +52,7 @@ _MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"GGUF", 0, "a GGUF file of weights"),
 )
 _FUSION_RESULT = "the compiler's list of fusion passes"
-_COMPARED_GRAPHS = "a comparison of graphs by msprobe (.vis)"
+COMPARED_GRAPHS = "a comparison of graphs by msprobe (.vis.db, .vis)"
 _MAX_JSON_HEADER = 100_000_000  # of safetensors, as its own reader has it
 _SAFETENSORS = re.compile(
     rb'\{\s*(\}|"__metadata__"|"[^"]*"\s*:\s*\{\s*"(dtype|shape|data_offsets)")'
@@ -78,8 +79,7 @@ _HINTS = {
         for kind in ResultKind
     },
     "an .xlsx workbook": "divergraph open FILE makes a run of msprobe's results",
-    "an SQLite database": "of msprobe's .vis.db give the folders it was made of",
-    _COMPARED_GRAPHS: "give the folders with dump.json that it was made of",
+    COMPARED_GRAPHS: "divergraph open FILE makes a run of it",
     "an .npz archive of arrays": "diff compares it; it is no graph",
     "an HTML page": "the download went wrong: it is a web page, fetch the file itself",
     "a Caffe solver": "give the net it names",
@@ -99,6 +99,8 @@ def foreign(path: Path, head: bytes) -> tuple[str, str]:
 
 
 def _foreign_name(path: Path, head: bytes) -> str:
+    if is_database(head):
+        return COMPARED_GRAPHS
     for magic, at, name in _MAGIC:
         if head.startswith(magic, at) and (len(magic) > 2 or b"\x00" in head or magic[0] == 0x80):
             return name
@@ -119,8 +121,8 @@ def _foreign_name(path: Path, head: bytes) -> str:
             return "an HTML page"
         return "an XML page"
     if stripped[:1] in (b"{", b"["):
-        if b'"matched_node_link"' in head and b'"NPU"' in head:
-            return _COMPARED_GRAPHS
+        if is_json_of_graphs(head):
+            return COMPARED_GRAPHS
         passes = fusion_result.detect(path, head).confidence is Confidence.SURE
         return _FUSION_RESULT if passes else "a JSON text"
     if (table := results_of(head)) is not None:

@@ -74,7 +74,8 @@ def result_rows(table: ResultTable) -> Iterator[ResultRow]:
         if row is None:
             continue
         place = (row.op, row.io)
-        if table.kind is ResultKind.MSPROBE and row.port < 0:
+        # no number, or that of the list it is in
+        if table.kind is ResultKind.MSPROBE and row.port < ports[place]:
             row = replace(row, port=ports[place])
         ports[place] = max(ports[place], row.port + 1)
         yield row
@@ -116,7 +117,7 @@ def _msprobe(line: Mapping[str, str]) -> ResultRow | None:
     reached = line.get("Accuracy Reached or Not") or line.get("Result") or ""
     return ResultRow(
         op,
-        _call_type(op),
+        call_type(op),
         io,
         port,
         () if golden in _NO_TENSOR else (_place(golden)[0],),
@@ -132,7 +133,10 @@ def _msprobe(line: Mapping[str, str]) -> ResultRow | None:
 
 
 def _is_no_tensor(line: Mapping[str, str]) -> bool:
-    """Whether the line is about an argument that is no tensor: no type and shape on either side."""
+    """Whether the line is about an argument that is no tensor: no type and shape on either side,
+    or the type of a number."""
+    if (line.get("NPU Tensor Dtype") or line.get("NPU Dtype", "")).startswith("<class"):
+        return True
     told = [line[title] for title in line if title.endswith((" Dtype", "Tensor Shape"))]
     return len(told) > 3 and _NO_TENSOR.issuperset(told)
 
@@ -193,13 +197,13 @@ def _side(line: Mapping[str, str], who: str, count: int | None) -> TensorStatist
 
 def _failure(line: Mapping[str, str]) -> str:
     """Why a line of msprobe has no metrics."""
-    if said := line.get("Err_message"):
+    if said := line.get("Err_message", "").strip("[]\"'"):  # a list of them since 26.0
         return said
     told = [f"{title} {line[title]}" for title in _STATISTICS if line.get(title)]
     return f"statistics only: {', '.join(told)}" if told else "the table holds no metrics of it"
 
 
-def _call_type(call: str) -> str:
+def call_type(call: str) -> str:
     """``linear`` of ``Functional.linear.0.forward``: what was called; of a layer its class."""
     told = _LAYER.fullmatch(call)
     if told is not None:

@@ -9,8 +9,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from graphstore.errors import ImportFormatError
+from graphstore.errors import ImportFormatError, InputError
 from importers.archives import refuse_archive
+from importers.results.compared_graphs import (
+    ComparedGraphs,
+    as_lines,
+    is_database,
+    read_database,
+    read_json,
+)
 from importers.results.xlsx import read_sheet
 from importers.source import read_head, read_whole
 
@@ -35,10 +42,12 @@ _TITLES = {
 @dataclass(frozen=True, slots=True)
 class ResultTable:
     """The lines of a table: what stands under each title. Of two columns of one title the second
-    is called ``TITLE 2``. ``line`` numbers begin at 2."""
+    is called ``TITLE 2``. ``line`` numbers begin at 2. ``graphs`` are what the lines were taken
+    from, if it was no table but compared graphs."""
 
     kind: ResultKind
     lines: tuple[Mapping[str, str], ...]
+    graphs: ComparedGraphs | None = None
 
 
 def kind_of(head: bytes) -> ResultKind | None:
@@ -52,23 +61,41 @@ def kind_of(head: bytes) -> ResultKind | None:
         return None
 
 
-def read_table(path: Path) -> ResultTable:
-    """The table in *path*.
+def is_json_of_graphs(head: bytes) -> bool:
+    """Whether a JSON text that starts with *head* is of graphs compared by msprobe (``.vis``)."""
+    return head.lstrip()[:1] == b"{" and b'"matched_node_link"' in head and b'"NPU"' in head
+
+
+def read_table(path: Path, step: int | None = None, rank: int | None = None) -> ResultTable:
+    """The table in *path*; of a database with several graphs that of *step* and *rank*.
 
     Raises:
         ImportFormatError: it is no such table, or larger than 256 MiB.
+        InputError: *step* or *rank* of what has none, or a database has several.
     """
     refuse_archive(path, "a table of results")
+    head = read_head(path)
+    if is_database(head):
+        return _of_graphs(read_database(path, step, rank))
+    if step is not None or rank is not None:
+        what = "only msprobe's .vis.db has steps and ranks to choose from"
+        raise InputError(what, where=str(path), hint="leave out --step and --rank")
+    if is_json_of_graphs(head):
+        return _of_graphs(read_json(path))
     rows = _rows(path)
     titles = _titled(next(rows, []))
     kind = _kind(titles)
     if kind is None:
         raise ImportFormatError(
             path, "this is no table of results", hint="result_*.csv of msaccucmp or "
-            "compare_result*.csv or .xlsx of msprobe", line=1
+            "compare_result*.csv, .xlsx or .vis.db of msprobe", line=1
         )  # fmt: skip
     lines = tuple(dict(zip(titles, map(str.strip, row), strict=False)) for row in rows if any(row))
     return ResultTable(kind, lines)
+
+
+def _of_graphs(graphs: ComparedGraphs) -> ResultTable:
+    return ResultTable(ResultKind.MSPROBE, tuple(as_lines(graphs)), graphs)
 
 
 def _rows(path: Path) -> Iterator[list[str]]:

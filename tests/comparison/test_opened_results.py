@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 import zipfile
+from contextlib import closing
 
 import pytest
 
@@ -65,11 +68,14 @@ def test_the_graph_of_the_device_says_where_errors_come_from(table, tmp_path):
             ("conv", "Conv2D", 'input: "x:0"'),
             ("dense", "MatMulV2", 'input: "x:0"'),
             ("trans_Cast_1", "Cast", 'input: "conv:0"'),
+            ("unlisted", "Abs", 'input: "conv:0"'),
         )
     )
     graph.write_text(f'graph {{ name: "g"\n{ops}}}\n')
     found = open_result(table, device=graph)
     assert [origin.op for origin in found.data.origins] == ["dense", "trans_Cast_1"]
+    unlisted = next(each for each in found.data.comparisons if each.op == "unlisted")
+    assert "no tensor of it" in unlisted.detail
     graph.write_text('graph { name: "g"\nop { name: "other" type: "Abs" }\n}\n')
     with pytest.raises(InputError, match="no op of the table"):
         open_result(table, device=graph)
@@ -89,9 +95,9 @@ def test_rows_of_msprobe_are_calls(tmp_path):
 def test_statistics_alone_are_no_metrics(tmp_path):
     path = tmp_path / "compare_result_1.csv"
     path.write_text(
-        "NPU Name,Bench Name,NPU Dtype,Max diff,MaxRelativeErr,Result\n"
+        "NPU Name,Bench Name,NPU Dtype,Max diff,MaxRelativeErr,Result,Err_message\n"
         "Functional.relu.0.forward.output.0,Functional.relu.0.forward.output.0,torch.float32,"
-        "0.5,50%,Warning\n"
+        "0.5,50%,Warning,[]\n"
     )
     (found,) = open_result(path).data.comparisons
     assert found.reason is Reason.STATISTICS_ONLY
@@ -196,10 +202,151 @@ def test_limits_can_be_changed_on_a_run_without_its_files(table, tmp_path):
     assert "result_1.csv" in (refused.value.hint or "")
 
 
+TENSOR = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": "[2, 4]", "Max": "1.0"}
+GOOD = TENSOR | {"Cosine": "1.0", "MaxAbsErr": "0.0", "Result": "pass", "Err_message": "[]"}
+BAD = TENSOR | {"Cosine": "0.9", "MaxAbsErr": "0.4", "Result": "error", "Err_message": "[]"}
+NUMBER = {"type": "int", "value": "1", "dtype": "<class int>", "shape": "[]"}
+BLOCK, LINEAR = "Module.b.Block.forward.0", "Functional.linear.0.forward"
+OF_WEIGHTS = "Module.b.Block.parameters_grad"
+COLUMNS = (
+    "node_order node_name up_node precision_index overflow_level matched_node_link input_data "
+    "output_data data_source step rank"
+).split()
+
+
+def node_rows(step: int = 0) -> list[tuple]:
+    """What msprobe writes of one module with one call in it and its weight's gradient."""
+    rows = []
+    for side, out in (("NPU", BAD), ("Bench", TENSOR)):
+        index = 1.0 if side == "NPU" else None
+        given = {
+            f"{LINEAR}.input.0": GOOD if side == "NPU" else TENSOR,
+            f"{LINEAR}.input.1": NUMBER,
+            f"{LINEAR}.input.2.0": GOOD if side == "NPU" else TENSOR,
+            f"{LINEAR}.input.2.1": GOOD if side == "NPU" else TENSOR,
+        }
+        nodes = [
+            (LINEAR, BLOCK, index, given, {f"{LINEAR}.output.0": out}),
+            (BLOCK, "Model", 0, {f"{BLOCK}.parameters.weight": TENSOR}, {f"{BLOCK}.output.0": out}),
+            (
+                OF_WEIGHTS,
+                "Model",
+                None,
+                {f"{OF_WEIGHTS}.weight": TENSOR, f"{OF_WEIGHTS}.bias": TENSOR},
+                {},
+            ),
+            ("Model", "", None, {}, {}),
+        ]
+        for order, (name, around, worst, inputs, outputs) in enumerate(nodes):
+            link = json.dumps(["Model", name])
+            texts = (link, json.dumps(inputs), json.dumps(outputs))
+            rows.append((order, name, around, worst, None, *texts, side, step, 0))
+    return rows
+
+
+def graph_database(path, rows, columns=COLUMNS):
+    with closing(sqlite3.connect(path)) as base:
+        base.execute(f"CREATE TABLE tb_nodes ({', '.join(columns)})")
+        marks = ", ".join("?" * len(columns))
+        base.executemany(f"INSERT INTO tb_nodes VALUES ({marks})", rows)
+        base.commit()
+    return path
+
+
+def test_a_database_of_compared_graphs_is_browsed(tmp_path):
+    path = graph_database(tmp_path / "compare_1.vis.db", node_rows())
+    tmp_path.chmod(0o500)
+    run = open_result(path)
+    tmp_path.chmod(0o700)
+    assert [each.name for each in tmp_path.iterdir()] == [path.name], "nothing is written beside it"
+    assert [origin.op for origin in run.data.origins] == [LINEAR]
+    ops = run.data.device.op_index()
+    assert {op.name: (op.type, op.subgraph) for op in ops.values()} == {
+        LINEAR: ("linear", BLOCK),
+        BLOCK: ("Block", ""),
+        OF_WEIGHTS: (ops[OF_WEIGHTS].type, ""),
+    }
+    assert ops[LINEAR].attrs["precision_index"] == 1.0
+    assert {op.name: op.subgraph for op in run.data.golden.ops}[LINEAR] == BLOCK
+    places = [(each.op, each.io.value, each.port) for each in run.data.comparisons]
+    assert places == [
+        *((LINEAR, "input", 0), (LINEAR, "input", 2), (LINEAR, "input", 3)),
+        (LINEAR, "output", 0),
+        *(
+            (BLOCK, "input", 0),
+            (BLOCK, "output", 0),
+            (OF_WEIGHTS, "output", 0),
+            (OF_WEIGHTS, "output", 1),
+        ),
+    ]
+    assert any(f"marks 2 calls as wrong: {LINEAR}" in said for said in run.data.run.warnings)
+
+
+def test_of_many_steps_one_is_chosen(tmp_path):
+    path = graph_database(tmp_path / "x.vis.db", [*node_rows(0), *node_rows(3)])
+    with pytest.raises(InputError, match="2 graphs are in this database") as refused:
+        open_result(path)
+    assert "--step and --rank: step 0 rank 0, step 3 rank 0" in refused.value.hint
+    assert open_result(path, step=3, rank=0).verdict is Verdict.DIVERGED
+    with pytest.raises(InputError, match="no such step and rank"):
+        open_result(path, step=4)
+
+
+def test_a_graph_alone_has_no_comparison(tmp_path):
+    rows = [row for row in node_rows() if row[COLUMNS.index("data_source")] == "NPU"]
+    run = open_result(graph_database(tmp_path / "build_1.vis.db", rows)).data.run
+    assert any("one graph and no comparison" in said for said in run.warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda data: data[:4096] + bytes(len(data) - 4096), "a damaged database"),
+        (lambda data: data[:5000], "a damaged database"),
+        (lambda data: data.replace(b'{"Model', b'"{Model'), None),
+        (lambda data: data.replace(b'["Model"', b'["Model<'), "is no JSON"),
+        (lambda data: data.replace(b"up_node", b"on_node"), "has no column up_node"),
+        (lambda data: data.replace(b"CREATE TABLE tb_nodes", b"CREATE TABLE xb_nodes"), "damaged"),
+    ],
+)
+def test_damaged_databases_end_in_one_sentence(tmp_path, change, said):
+    path = graph_database(tmp_path / "x.vis.db", node_rows())
+    path.write_bytes(change(path.read_bytes()))
+    if said is None:
+        open_result(path)
+        return
+    with pytest.raises(ImportFormatError, match=said):
+        open_result(path)
+
+
+def test_a_database_that_is_still_written_to_is_refused(tmp_path):
+    path = graph_database(tmp_path / "x.vis.db", node_rows())
+    (tmp_path / "x.vis.db-wal").write_bytes(b"rows")
+    with pytest.raises(ImportFormatError, match=r"still in x\.vis\.db-wal"):
+        open_result(path)
+
+
+def test_the_older_json_of_compared_graphs(tmp_path):
+    sides: dict[str, dict] = {"NPU": {"node": {}}, "Bench": {"node": {}}}
+    for _, name, around, index, _, link, inputs, outputs, side, *_ in reversed(node_rows()):
+        sides[side]["node"][name] = {
+            "upnode": around or "None",
+            "data": {} if index is None else {"precision_index": index},
+            "matched_node_link": json.loads(link),
+            "input_data": json.loads(inputs),
+            "output_data": json.loads(outputs),
+        }
+    path = tmp_path / "compare.vis"
+    path.write_text(json.dumps(sides))
+    run = open_result(path)
+    assert [origin.op for origin in run.data.origins] == [LINEAR]
+    assert next(op.name for op in run.data.device.ops if op.subgraph) == LINEAR
+
+
 @pytest.mark.parametrize(
     ("name", "content", "said"),
     [
-        ("x.vis.db", b"SQLite format 3\0" + bytes(84), "an SQLite database, not a table"),
+        ("x.db", b"SQLite format 3\0" + bytes(84), "an SQLite database, not a table"),
         ("net.prototxt", b'layer { name: "a" type: "ReLU" bottom: "x" top: "y" }', "a graph, not"),
         ("a.npy", b"\x93NUMPY\x01\0", "a numpy array, not a table"),
     ],

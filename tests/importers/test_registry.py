@@ -99,7 +99,7 @@ def test_the_content_tells_the_format_whatever_the_name(tmp_path, kind, ending):
         (b"\x18\x00\x00\x00ORTM\x00", "an ONNX Runtime model"),
         (b'model_checkpoint_path: "model.ckpt-1"\n', "checkpoint"),
         (b'net: "lenet.prototxt"\nbase_lr: 0.01\n', "a Caffe solver"),
-        (b'{"NPU": {"node": {"Add": {"matched_node_link": []}}}, "Bench": {}}', "msprobe (.vis)"),
+        (b'{"NPU": {"node": {"Add": {"matched_node_link": []}}}, "Bench": {}}', "msprobe (.vis"),
         (b"just some words\n", "not a graph in a known format"),
         (b"\x00" * 100, "not a graph in a known format"),
         (b'\x40\0\0\0\0\0\0\0{"version": "2.0", "dump_time": 1}', "not a graph in a known"),

@@ -20,9 +20,12 @@ def open_result(
     store: AnyStore | None = None,
     run: str | None = None,
     replace_it: bool = False,
+    step: int | None = None,
+    rank: int | None = None,
 ) -> ComparedRun:
     """The run that a result table of msaccucmp (``result_*.csv``) or msprobe
-    (``compare_result*.csv`` or ``.xlsx``) tells of; kept in *store* if one is given.
+    (``compare_result*.csv`` or ``.xlsx``, ``.vis.db``, ``.vis``) tells of; kept in *store* if one
+    is given. *step* and *rank* choose among the graphs of a ``.vis.db``.
 
     *device* is the graph of the device's model; without it ops follow each other as the rows do.
     *thresholds* judge the metrics of the table.
@@ -33,14 +36,14 @@ def open_result(
     """
     graph, limits = optional_path(device), optional_path(thresholds)
     if store is None:
-        data = opened_table(Path(table), device=graph, thresholds=limits)
+        data = opened_table(Path(table), device=graph, thresholds=limits, step=step, rank=rank)
         name = run or data.run.name
         return ComparedRun(name, data=replace(data, run=replace(data.run, name=name)))
     kept = opened_for_keeping(store)
     kept.check_writable()
     if run is not None:
         check_name_free(kept, run, replace_it=replace_it)
-    data = opened_table(Path(table), device=graph, thresholds=limits)
+    data = opened_table(Path(table), device=graph, thresholds=limits, step=step, rank=rank)
     if run is None:
         data = saved_under_fresh_name(kept, data)
     else:

@@ -21,6 +21,8 @@ _path = click.Path(path_type=Path, readable=False)
     help="The device's graph: its edges say where errors start (default: the order of the rows).",
 )
 @click.option("--thresholds", type=_path, metavar="FILE", help="TOML file with other limits.")
+@click.option("--step", type=int, metavar="N", help="Of a .vis.db with several steps this one.")
+@click.option("--rank", type=int, metavar="N", help="Of a .vis.db with several ranks this one.")
 @click.option("--run", "--name", "run", metavar="NAME", help="Name of the run; default: run-N.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @common
@@ -28,6 +30,8 @@ def open_command(
     result: Path,
     device: Path | None,
     thresholds: Path | None,
+    step: int | None,
+    rank: int | None,
     run: str | None,
     replace_it: bool,
     store: str | None,
@@ -35,8 +39,8 @@ def open_command(
 ) -> int:
     """Open RESULT, a table of another tool, as a run: browse it, ask it, be advised.
 
-    RESULT is msaccucmp's result_*.csv or msprobe's compare_result*.csv or .xlsx. Exit codes are
-    those of compare.
+    RESULT is msaccucmp's result_*.csv, or msprobe's compare_result*.csv or .xlsx, or .vis.db of
+    its graphs. Exit codes are those of compare.
     """
     from divergraph.api.runs.opened_results import open_result
 
@@ -48,5 +52,7 @@ def open_command(
             store=opened_store,
             run=run,
             replace_it=replace_it,
+            step=step,
+            rank=rank,
         ).data
     return show_kept_run(data, as_json=as_json)
