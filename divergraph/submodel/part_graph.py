@@ -23,6 +23,7 @@ from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays
 
 OpsById = Callable[[Sequence[str]], Mapping[str, Op]]
+OutputsByName = Callable[[str], Sequence[TensorRef]]
 """Called with ids; gives the ops."""
 _FRAMES = frozenset({"Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "LoopCond"})
 """TensorFlow's ops of loops that are no bodies."""
@@ -60,11 +61,9 @@ class PartGraph(ABC):
     def named(self, name: str) -> list[str]:
         """The ids of the ops called *name*."""
 
+    @abstractmethod
     def makers(self, tensor: str) -> list[str]:
-        """The ids of the ops with an output of this name; all ops are looked at."""
-        ids = self.arrays.ids
-        self.fetch(ids)
-        return [op for op in ids if any(made.name == tensor for made in self.ops[op].outputs)]
+        """The ids of the ops with an output of this name."""
 
     @abstractmethod
     def frames(self) -> Iterable[frozenset[str]]:
@@ -128,6 +127,11 @@ class WholeGraph(PartGraph):
         """The ids of the ops called *name*."""
         return [op.id for op in self.header.ops if op.name == name]
 
+    def makers(self, tensor: str) -> list[str]:
+        """The ids of the ops with an output of this name."""
+        made = ((op.id, output.name) for op in self.header.ops for output in op.outputs)
+        return list(dict.fromkeys(op for op, name in made if name == tensor))
+
     def frames(self) -> Iterable[frozenset[str]]:
         """The ops of each outermost loop of TensorFlow's old kind."""
         frames: dict[tuple[str, str], set[str]] = {}
@@ -139,12 +143,13 @@ class WholeGraph(PartGraph):
 
 
 class StoredPartGraph(PartGraph):
-    """A graph without bodies and loops, of which *read* gives single ops."""
+    """A graph without bodies and loops, of which *read* gives single ops, and *outputs_called* the
+    outputs of a name."""
 
-    def __init__(self, columns: GraphColumns, read: OpsById) -> None:
+    def __init__(self, columns: GraphColumns, read: OpsById, outputs_called: OutputsByName) -> None:
         assert is_plain(columns)
         self.header, self.arrays, self.types = columns.header, columns.arrays, columns.types
-        self._columns, self._read = columns, read
+        self._columns, self._read, self._outputs_called = columns, read, outputs_called
         self._known: dict[str, Op] = {}
         self.ops = _ReadOps(self)
         self.arguments, self.bodies = {}, {}
@@ -178,6 +183,10 @@ class StoredPartGraph(PartGraph):
         """The ids of the ops called *name*."""
         named = zip(self.arrays.ids, self._columns.names, strict=True)
         return [op for op, own in named if own == name]
+
+    def makers(self, tensor: str) -> list[str]:
+        """The ids of the ops with an output of this name."""
+        return list(dict.fromkeys(output.op for output in self._outputs_called(tensor)))
 
     def frames(self) -> Iterable[frozenset[str]]:
         """There are none."""

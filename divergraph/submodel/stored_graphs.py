@@ -13,7 +13,7 @@ from divergraph.submodel.run_graphs import LinkedGraphs, no_device
 from divergraph.submodel.select import Selector
 from graphstore.columns.link_columns import LinkColumns
 from graphstore.contract import GraphStore
-from graphstore.model import LineageLink, Op, Side
+from graphstore.model import LineageLink, Op, Side, TensorRef
 from graphstore.traverse.arrays import Int32
 
 T = TypeVar("T")
@@ -53,7 +53,10 @@ class StoredGraphs(LinkedGraphs):
         def read(ops: Sequence[str]) -> Mapping[str, Op]:
             return self._ask(lambda store: store.ops(self._run, ops, side))
 
-        return StoredPartGraph(columns, read)
+        def outputs_called(tensor: str) -> Sequence[TensorRef]:
+            return self._ask(lambda store: store.makers(self._run, tensor, side))
+
+        return StoredPartGraph(columns, read, outputs_called)
 
     @cached_property
     def selector(self) -> Selector:

@@ -91,7 +91,17 @@ def facts(key: TensorRef | str) -> TensorFacts:
 @given(graphs(), st.data())
 def test_the_same_parts_are_chosen(graph, data):
     by_id = graph.op_index()
-    stored = StoredPartGraph(columns_of(graph), lambda ops: {op: by_id[op] for op in ops})
+    columns = columns_of(graph)
+    made = [
+        (output.name, TensorRef(op, port))
+        for op in columns.arrays.ids
+        for port, output in enumerate(by_id[op].outputs)
+    ]
+    stored = StoredPartGraph(
+        columns,
+        lambda ops: {op: by_id[op] for op in ops},
+        lambda tensor: [output for name, output in made if name == tensor],
+    )
     whole = WholeGraph(graph)
     assert stored.constants == whole.constants
     assert stored.arrays.ids == whole.arrays.ids
@@ -108,6 +118,8 @@ def test_the_same_parts_are_chosen(graph, data):
     assert few.taken(starts[0]) == all_of_them.taken(starts[0])
     assert smallest_boundary(few, part, wish) == smallest_boundary(all_of_them, part, wish)
     assert stored.named("other") == sorted(whole.named("other"), key=whole.arrays.number.get)
+    for name, _ in made:
+        assert stored.makers(name) == sorted(whole.makers(name), key=whole.arrays.number.get)
 
 
 @settings(max_examples=40, deadline=None)
