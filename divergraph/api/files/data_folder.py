@@ -7,9 +7,11 @@ from pathlib import Path
 from divergraph.api.arguments import AnyPath
 from divergraph.inputs.data_folder import DEFAULT, DataFolder
 from divergraph.inputs.data_folder import data_folder as found_at
+from divergraph.inputs.kept_paths import kept_path
 from graphstore.errors import InputError
+from graphstore.model import Run
 
-__all__ = ["DEFAULT", "NOTHING_YET", "DataFolder", "data_folder", "found_at"]
+__all__ = ["DEFAULT", "NOTHING_YET", "DataFolder", "data_folder", "found_at", "is_made_of"]
 
 NOTHING_YET = DataFolder(DEFAULT, (), None, None, None, None, ())
 """A folder without any part."""
@@ -29,3 +31,12 @@ def data_folder(path: AnyPath) -> DataFolder:
             what, where=str(folder), hint="it has npu/debug_0/{graph,dump} and tf/{dump,graph}"
         )
     return found
+
+
+def is_made_of(run: Run, folder: Path) -> bool:
+    """Whether the device's side of *run* lies in the data *folder*."""
+    try:
+        device = kept_path(run, "device")
+    except InputError:
+        return False
+    return folder.resolve() in device.resolve().parents

@@ -8,7 +8,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from divergraph.api.files.data_folder import DEFAULT, DataFolder, data_folder
+from divergraph.api.files.data_folder import DEFAULT, DataFolder, data_folder, is_made_of
 from divergraph.cli.options import opened_to_read, store_url
 from divergraph.cli.say import say_beside
 from graphstore.errors import InputError
@@ -75,10 +75,13 @@ class ToolPlace:
         if not Path(store_url(self.store)).exists() and "://" not in store_url(self.store):
             return None
         with opened_to_read(self.store) as store:
-            runs = [run.name for run in store.runs()]
+            made = store.runs()
             graphs = [info.name for info in store.graphs()]
-        if self.run_name in runs:
-            return self.run_name
+        # Other data folders have runs of the same name where a store is shared.
+        of_here = [run.name for run in made if is_made_of(run, self.data)]
+        runs = [run.name for run in made]
+        if of_here:
+            return self.run_name if self.run_name in of_here else of_here[-1]
         if graph_name in graphs or self.folder.device.graph is not None:
             return graph_name if graph_name in graphs else None
         return next(reversed(runs), None)

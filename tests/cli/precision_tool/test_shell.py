@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -80,6 +81,18 @@ def test_one_tensor_of_a_dump_file_is_decoded_by_its_name(divergraph, data):
     assert divergraph(*tool, "pt", dump.name).code == 0
     assert (decoded / f"{dump.name}.txt").is_file()
     assert sorted(dump.parent.iterdir()) == beside
+
+
+def test_another_folder_s_run_of_the_same_name_is_not_meant(divergraph, data, tmp_path):
+    (tmp_path / "other").mkdir()
+    other = tmp_path / "other" / data.name
+    shutil.copytree(data, other)
+    store = ("--store", tmp_path / "store")
+    assert divergraph("precision-tool", "--data", other, *store, "vc").code == 1
+    mine = ("precision-tool", "--data", data, *store)
+    assert "--name precision_data.device" in divergraph(*mine, "ni", FUSED).err
+    assert divergraph(*mine, "--run", "mine", "vc").code == 1
+    assert "> divergraph origins mine\n" in divergraph(*mine, "vcs").err
 
 
 def test_an_earlier_result_is_opened(divergraph, lenet, tmp_path):
