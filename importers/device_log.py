@@ -32,7 +32,8 @@ _EXCEPTION = re.compile(
 _EMPTY = re.compile(
     r"report error module_type|args\(\d+ to|args print|(?:begin|end) to load|dump args data"
 )
-"""Lines around an error that say nothing of it."""
+"""Lines around an error that say nothing of it, but for those that name what failed."""
+_FAULT = re.compile(r"fault kernel", re.IGNORECASE)
 _NAMED = re.compile(
     r"\b(?:origin_op_name|op_name|node_name|kernel[ _]name|node|op|name)\s*[\[=:(]\s*\[?"
     r"(?P<name>[\w./:\-]+)",
@@ -170,6 +171,6 @@ def _kind(text: str, level: str) -> LogKind | None:
         return LogKind.OVERFLOW
     if "Failed to compile Op" in text or (is_error and _COMPILE.search(text) is not None):
         return LogKind.COMPILE
-    if not is_error or _EMPTY.search(text) is not None:
+    if not is_error or (_EMPTY.search(text) is not None and _FAULT.search(text) is None):
         return None
     return LogKind.EXCEPTION if _EXCEPTION.search(text) is not None else LogKind.ERROR

@@ -14,6 +14,7 @@ PLOG = f"""\
 [WARNING] {HEAD} Check: op_name[LeNet/fc4/MatMul], retCode=0x2f, [aicore over flow], task_id=7
 [ERROR] {HEAD} GetError:Stream Synchronize failed, retCode=0x26
 E40021: Failed to compile Op [LeNet/conv1/Relu]. (oppath: [Compile relu.py failed
+[ERROR] {HEAD} PrintCoreInfo:report error module_type=0, fault kernel_name=2_0_11_LeNet_fc5_MatMul
 """
 
 
@@ -34,6 +35,7 @@ def test_messages_are_tied_to_ops_by_name_original_and_kernel(logs, tmp_path):
         "LeNet/conv2/Conv2DRelu": "exception",
         "LeNet/fc4/MatMul": "overflow",
         "LeNet/conv1/Conv2DRelu": "compile",
+        "LeNet/fc5/MatMul": "exception",
     }
     event = found["ops"][0]["events"][0]
     assert (event["task"], event["stream"], event["line"]) == (6, 2, 3)
