@@ -85,6 +85,9 @@ class _Pairing:
             match = self._lineage.input_match(op, position)
             if match is None:
                 match = Unmatched(Reason.NO_ORIGINAL, "the input is fed by no op of the graph")
+            elif isinstance(match, Unmatched) and match.reason is Reason.NO_TASK:
+                # What brings the value in runs no task; what reads it here does.
+                match = Unmatched(Reason.UNKNOWN_ORIGINAL, match.detail)
             yield self._pair(op, TensorIO.INPUT, position, match)
         if not op.outputs:
             yield self._without_output(op)
