@@ -108,13 +108,14 @@ def show_origins(origins: Iterable[Origin], sentences: Mapping[str, str]) -> Non
             say(f"       golden {names}")
 
 
-def show_rows(rows: Collection[OpRow]) -> None:
-    """The op table; names come last, so that long ones move nothing."""
+def show_rows(rows: Collection[OpRow], found: int | None = None) -> None:
+    """The op table, of *found* ops in all; names come last, so that long ones move nothing."""
     columns = _Columns(rows)
     ahead = iter(rows)
     while some := list(islice(ahead, _AT_ONCE)):
         say_each(line for row in some for line in _row_lines(row, columns))
-    say(counted(len(rows), "op"))
+    found = len(rows) if found is None else found
+    say(counted(found, "op") if found == len(rows) else f"{len(rows)} of {counted(found, 'op')}")
 
 
 def _row_lines(row: OpRow, columns: _Columns) -> Iterable[str]:

@@ -71,6 +71,8 @@ def test_a_limit_says_of_what_it_shows_a_part(divergraph, two_runs):
         assert (f"{side}: {count} ops without a counterpart, the first 1" in some.out) == (
             count > 1
         )
+    ops = len(divergraph("ops", *of_run, "--json").json["ops"])
+    assert divergraph("-q", "ops", *of_run, "--limit", 1).out.endswith(f"\n1 of {ops} ops\n")
     for command in ("logs", "fusion", "gate"):
         assert "--limit" in divergraph(command, "--help").out
 

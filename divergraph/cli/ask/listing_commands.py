@@ -95,7 +95,7 @@ def ops_command(
         if as_json:
             say_json_parts(question.json_parts(rows))
         else:
-            show_rows(rows)
+            show_rows(rows, len(numbers))
     say_more(len(numbers) - len(rows))
 
 
