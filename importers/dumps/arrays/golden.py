@@ -21,7 +21,7 @@ from graphstore.model import (
     Tensor,
     TensorIO,
 )
-from importers.dumps.arrays.golden_names import GoldenNames, Hit
+from importers.dumps.arrays.golden_names import GoldenNames, Hit, name_without_time
 from importers.dumps.arrays.npy import NpyHeader, read_npy_header
 from importers.dumps.ascend.file import look_at, tensor_ref
 from importers.dumps.index import (
@@ -146,16 +146,24 @@ class _Scan:
         self._found: dict[TensorKey, list[_Found]] = {}
         self._inputs: dict[str, list[_Found]] = {}
         self._gathered = Gathering()
+        self._fits: dict[tuple[str, object], dict[DumpPlace, str]] = {}
+        """What unclear files fit, by their name without its time, and their kind: of thousands of
+        calls of thousands of ops of one name each file fits all."""
 
     def add(self, file: _File, stem: str) -> None:
         self._gathered.files += 1
         if self._add_converted(file, stem):
             return
+        alike = (name_without_time(stem), _kind(file.header))
+        if alike in self._fits:
+            self._unclear(file, self._fits[alike])
+            return
         hits = self._names.find(stem)
         if len(hits) > 1 and file.header is not None:
             hits = _fitting(hits, file.header) or hits
         if len(hits) > 1:
-            self._ambiguous(file, hits)
+            self._fits[alike] = _names_of(hits)
+            self._unclear(file, self._fits[alike])
         elif hits:
             op, port, time = hits[0].op, hits[0].port, hits[0].timestamp
             key = (op.id, TensorIO.OUTPUT, port)
@@ -197,7 +205,10 @@ class _Scan:
             layout = said or (tensor.layout if tensor else None)
             self._keep(_Found(file, (ops[0].id, io, port), name.timestamp, tensor, layout))
         elif ops:
-            self._ambiguous(file, [Hit(op, port, name.timestamp) for op in ops])
+            alike = (f"{name.op_type}.{name.op_name}", port)
+            if alike not in self._fits:
+                self._fits[alike] = _names_of([Hit(op, port, name.timestamp) for op in ops])
+            self._unclear(file, self._fits[alike])
         else:
             self._gathered.strange(file.path, file.damage)
         return True
@@ -205,11 +216,8 @@ class _Scan:
     def _keep(self, found: _Found) -> None:
         self._found.setdefault(found.key, []).append(found)
 
-    def _ambiguous(self, file: _File, hits: list[Hit]) -> None:
-        fits: dict[DumpPlace, str] = {
-            (hit.op.id, TensorIO.OUTPUT, hit.port): f"{hit.op.name}:{hit.port}" for hit in hits
-        }
-        what = f"the file's name fits {len(hits)} tensors"
+    def _unclear(self, file: _File, fits: dict[DumpPlace, str]) -> None:
+        what = f"the file's name fits {len(fits)} tensors"
         self._gathered.unclear(file.path, what, fits)
 
     def result(self) -> DumpIndex:
@@ -257,6 +265,15 @@ def _quantisation(op: Op, port: int) -> tuple[float | None, int]:
 
 def _output(op: Op, port: int) -> Tensor | None:
     return op.outputs[port] if port < len(op.outputs) else None
+
+
+def _names_of(hits: list[Hit]) -> dict[DumpPlace, str]:
+    return {(hit.op.id, TensorIO.OUTPUT, hit.port): f"{hit.op.name}:{hit.port}" for hit in hits}
+
+
+def _kind(header: NpyHeader | DumpTensorRef | None) -> object:
+    """What :func:`_fitting` looks at."""
+    return None if header is None else (str(header.dtype), header.shape)
 
 
 def _fitting(hits: list[Hit], header: NpyHeader | DumpTensorRef) -> list[Hit]:

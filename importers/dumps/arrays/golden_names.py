@@ -143,6 +143,12 @@ class GoldenNames:
         return None
 
 
+def name_without_time(stem: str) -> str:
+    """A file's name without the time at its end, if it has one."""
+    name, _, last = stem.rpartition(".")
+    return name if is_number(last) and len(last) >= _TIMESTAMP_DIGITS else stem
+
+
 def _readings(stem: str) -> list[_Reading]:
     """All ways to read a name, likeliest first.
 

@@ -10,6 +10,7 @@ import pytest
 from graphstore.errors import DivergraphError
 from graphstore.model import DType, InputRef, Op, Reason, Tensor, TensorIO
 from importers.dumps.arrays.golden import scan_golden_dumps
+from importers.dumps.arrays.golden_names import GoldenNames
 from importers.dumps.detect import scan_dumps
 from importers.dumps.read import read_array
 
@@ -101,6 +102,20 @@ def test_what_nothing_tells_apart_is_a_problem_of_each_op(tmp_path, graph_of, op
         ("a_b", 0, Reason.AMBIGUOUS_DUMP),
     ]
     assert "a/b:0, a_b:0" in index.problems[0].detail
+
+
+def test_an_unclear_name_is_looked_up_once(tmp_path, graph_of, monkeypatch):
+    """4,000 calls of 4,000 ops of one name took 48 CPU s and 2.6 GiB."""
+    asked = []
+    find = GoldenNames.find
+    monkeypatch.setattr(GoldenNames, "find", lambda *given: asked.append(given) or find(*given))
+    graph = graph_of(("a/b", "Add"), ("a_b", "Add"))
+    save(tmp_path, *(f"a_b.0.{STAMP + call}.npy" for call in range(5)))
+    index = scan_golden_dumps(tmp_path, graph)
+    assert len(asked) == 1
+    assert {(found.path.name[-5:], found.op) for found in index.problems} == {
+        (f"{call}.npy", op) for call in range(5) for op in ("a/b", "a_b")
+    }
 
 
 def test_type_and_shape_tell_equal_names_apart(tmp_path, graph_of, op):
