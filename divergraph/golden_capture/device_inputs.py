@@ -35,9 +35,16 @@ def fed_to_device(
         InputError: the dump does not hold one of them, or holds it before a preprocessing.
     """
     graph = load_graph(run.graph, None, "device").graph
-    index = load_dumps(run.dump, graph, "device").index
+    source = load_dumps(run.dump, graph, "device")
+    index = source.index
     found: dict[str, Array] = {}
     notes: list[str] = []
+    if source.others:
+        place = source.path.relative_to(run.dump)
+        notes.append(
+            f"of {source.others + 1} dumps in {run.dump} that in {place} is taken; name its folder "
+            "for another"
+        )
     for tensor in inputs:
         name = _name(tensor)
         ref = index.graph_inputs.get(name)

@@ -59,13 +59,15 @@ class GraphSource:
 class DumpSource:
     """The dumps of one side, resolved against that side's graph.
 
-    ``decided`` names the options (``step``, ...) that chose among several dumps.
+    ``decided`` names the options (``step``, ...) that chose among several dumps; ``others`` is how
+    many more there are.
     """
 
     index: DumpIndex
     path: Path
     notes: tuple[str, ...] = ()
     decided: frozenset[str] = frozenset()
+    others: int = 0
 
 
 def weights_option(weights: Path | None) -> dict[str, str]:
@@ -151,7 +153,7 @@ def load_dumps(
     said = _said(side, index)
     if found.path != path:
         said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)
-    source = DumpSource(index, found.path, said, found.decided)
+    source = DumpSource(index, found.path, said, found.decided, len(found.others))
     return _checked(source, graph, side)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import numpy as np
 import onnx.parser
@@ -34,6 +35,19 @@ def test_a_part_of_a_device_run_without_a_golden_dump(divergraph, files):
     assert np.array_equal(golden, -device.astype(np.float32))
     assert divergraph("replay", bundle).code == 0
     assert divergraph("replay", bundle, "--device").code == 1
+
+
+def test_which_of_several_dumps_is_taken_is_said(divergraph, files):
+    for step in ("0", "1"):
+        shutil.copytree(files / "npu", files / "steps" / step)
+    words = ("submodel", "m.onnx", DEVICE[0], DEVICE[1], "--device-dump", "steps")
+    part = ("--start", "neg", "--end", "neg", "-o", "parts")
+    taken = "of 2 dumps in steps that in 0 is taken; name its folder for another"
+    assert taken in divergraph(*words, *part).err
+    assert divergraph("capture", "m.onnx", "--random", 1, "-o", "golden").code == 0
+    said = divergraph(*words, *part, "--golden-dump", "golden").err
+    assert "step 0 is the first of 2" in said
+    assert "the sides were fed different values of x" in said
 
 
 def test_a_part_of_a_model_that_cannot_run_here_has_the_device_s_values(divergraph, files):

@@ -72,10 +72,12 @@ def parts_of_model(
     judged: bool = False,
     captured: Callable[[CaptureResult], object] = lambda _: None,
     not_run: Callable[[str], object] = lambda _: None,
+    compared: Callable[[str], object] = lambda _: None,
 ) -> Iterator[ModelParts]:
     """The parts of *model*, open while the block runs. Without *values* a part is only chosen, and
     nothing is run; *judged* ones need a device. *captured* is told of a golden dump that was made,
-    *not_run* why there is none: then parts that nobody judges have the values of the device alone.
+    *not_run* why there is none: then parts that nobody judges have the values of the device alone;
+    *compared* is told what the comparison with a golden dump that was given noted.
 
     Raises:
         InputError: a file cannot be used, or nothing says what goes into the model.
@@ -105,14 +107,17 @@ def parts_of_model(
                 return
         if run.device is None or run.device_dump is None:
             source = load_graph(model, dump, "golden", weights_option(weights))
-            found = load_dumps(dump, source.graph, "golden")
-            yield ModelParts.of_parts(uncompared_parts(source, found))
+            golden = load_dumps(dump, source.graph, "golden")
+            yield ModelParts.of_parts(uncompared_parts(source, golden))
             return
         request = CompareRequest(
             model, dump, run.device, run.device_dump, name=model.stem, weights=weights,
             method=MethodChoice.AUTO if values else MethodChoice.THRESHOLDS,
         )  # fmt: skip
-        parts = ModelParts.of(compare(request, progress), _made_of(model, weights, run))
+        found = compare(request, progress)
+        for note in found.run.warnings if run.golden_dump is not None else ():
+            compared(note)
+        parts = ModelParts.of(found, _made_of(model, weights, run))
         parts.open(progress)
         yield parts
 

@@ -118,7 +118,7 @@ def opened_parts(
         assert path is not None
         with parts_of_model(
             path, given, progress, weights=weights, values=values, judged=judged,
-            captured=_say_capture, not_run=_say_alone,
+            captured=_say_capture, not_run=_say_alone, compared=say_note,
         ) as parts:  # fmt: skip
             yield OpenedParts(parts, progress, None)
 
