@@ -79,20 +79,38 @@ class _Pairing:
             if io is TensorIO.INPUT:
                 self._inputs.setdefault(op, []).append(port)
         self._golden_problems = _problems(golden)
+        self._guessed = lineage.golden.graph.has_guessed_edges
 
     def of_op(self, op: Op) -> Iterator[Pair | Comparison]:
         for position in self._inputs.get(op.id, ()):
             match = self._lineage.input_match(op, position)
+            own = self._own_input(op, position) if self._guessed else None
+            if own is not None and not isinstance(match, TensorMatch):
+                match = own[0] or match
             if match is None:
                 match = Unmatched(Reason.NO_ORIGINAL, "the input is fed by no op of the graph")
             elif isinstance(match, Unmatched) and match.reason is Reason.NO_TASK:
                 # What brings the value in runs no task; what reads it here does.
                 match = Unmatched(Reason.UNKNOWN_ORIGINAL, match.detail)
-            yield self._pair(op, TensorIO.INPUT, position, match)
+            yield self._pair(op, TensorIO.INPUT, position, match, None if own is None else own[1])
         if not op.outputs:
             yield self._without_output(op)
         for ref in op.makes:
             yield self._pair(op, TensorIO.OUTPUT, ref.port, self._lineage.outputs[ref])
+
+    def _own_input(self, op: Op, position: int) -> tuple[TensorMatch | None, DumpTensorRef] | None:
+        """The same input of the golden twin, and what makes it. Where edges are guessed, a producer
+        with the same statistics may hold the same values in another order."""
+        made = self._lineage.outputs.get(TensorRef(op.id, 0))
+        twin = self._golden_ops.get(made.golden.op) if isinstance(made, TensorMatch) else None
+        if twin is None or not isinstance(made, TensorMatch):
+            return None
+        dumped = self._golden.tensors.get((twin.id, TensorIO.INPUT, position))
+        if dumped is None:
+            return None
+        ref = twin.inputs[position] if position < len(twin.inputs) else None
+        source = None if ref is None or ref.producer is None else replace(made, golden=ref.producer)
+        return source, dumped
 
     def _without_output(self, op: Op) -> Comparison:
         why = Unmatched(Reason.NO_OUTPUT, f"{op.type} has no output")
@@ -100,11 +118,19 @@ class _Pairing:
             why = Unmatched(Reason.INSERTED, "inserted by the compiler, no original")
         return _not_compared(op, TensorIO.OUTPUT, -1, why, None, None)
 
-    def _pair(self, op: Op, io: TensorIO, port: int, match: Counterpart) -> Pair | Comparison:
+    def _pair(
+        self,
+        op: Op,
+        io: TensorIO,
+        port: int,
+        match: Counterpart,
+        golden: DumpTensorRef | None = None,
+    ) -> Pair | Comparison:
         device = self._device.tensors.get((op.id, io, port))
         if isinstance(match, Unmatched):
             return _not_compared(op, io, port, match, None, device)
-        golden = self._golden.tensors.get((match.golden.op, TensorIO.OUTPUT, match.golden.port))
+        made = match.golden.op, TensorIO.OUTPUT, match.golden.port
+        golden = golden or self._golden.tensors.get(made)
         if device is None or golden is None:
             why = self._no_golden_dump(match.golden)
             if device is None:

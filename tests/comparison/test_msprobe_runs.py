@@ -6,10 +6,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import divergraph as dg
-from graphstore.model import TensorIO
+from graphstore.model import Level, TensorIO
 
 LAYER = "Module.fc.Linear"
 CALLS = [f"Functional.{name}.0.forward" for name in ("linear", "gelu", "relu", "softmax")]
@@ -41,6 +42,35 @@ def test_an_op_that_was_fed_the_error_is_no_origin(tmp_path, bad):
     device, golden = dump(tmp_path / "npu", 1, bad), dump(tmp_path / "gpu", 1, None)
     run = dg.compare(golden, golden, device, device)
     assert [origin.op for origin in run.data.origins] == [CALLS[1]]
+    inputs = {item.op: item for item in run.data.comparisons if item.io is TensorIO.INPUT}
+    assert inputs[CALLS[2]].compared
+    assert [op for op, item in inputs.items() if item.over] == CALLS[2:]
+
+
+def test_an_input_is_held_against_the_same_input_of_the_golden_call(tmp_path):
+    made = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tensors = {"linear.output": made, "matmul.input": made.T.copy(), "matmul.output": made.T @ made}
+    for side in ("npu", "gpu"):
+        folder = tmp_path / side
+        (folder / "dump_tensor_data").mkdir(parents=True)
+        said = {}
+        for name, values in tensors.items():
+            np.save(folder / "dump_tensor_data" / f"{name}.npy", values + (side == "gpu") * 1e-6)
+            said[name] = told(1.0) | {"shape": list(values.shape), "data_name": f"{name}.npy"}
+        data = {
+            "Functional.linear.0.forward": {"input_args": [], "output": [said["linear.output"]]},
+            "Torch.matmul.0.forward": {
+                "input_args": [said["matmul.input"]],
+                "output": [said["matmul.output"]],
+            },
+        }
+        content = {"task": "tensor", "level": "mix", "framework": "pytorch", "data": data}
+        (folder / "dump.json").write_text(json.dumps(content))
+    run = dg.compare(*[tmp_path / side for side in ("gpu", "gpu", "npu", "npu")])
+    (found,) = (item for item in run.data.comparisons if item.io is TensorIO.INPUT)
+    assert found.golden is not None
+    assert found.golden.op == "Functional.linear.0.forward"
+    assert found.level is Level.PASS
 
 
 def test_of_values_that_are_no_numbers_the_first_maker_is_named(tmp_path):

@@ -144,6 +144,8 @@ def _left(outputs: Outputs, matched: Matched) -> Iterator[tuple[TensorRef, Unmat
             why = "no golden tensor has its values, and no original gives them"
             if matched.known(op) is None:
                 why = "no golden tensor has its values, nor is it known what it is computed from"
+            elif matched.device_values.of(ref) is None:
+                why = "none of its values were dumped"
             elif not matched.is_unknown(ref):
                 why = "it is one value all over, which tells nothing"
             yield ref, replace(found, detail=f"{found.detail}; {why}")

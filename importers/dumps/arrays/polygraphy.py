@@ -137,6 +137,8 @@ JSON = ".json"
 _HEAD = 16_384
 _TIME_OF_RUNNER = re.compile(r"-\d+/\d+/\d+-\d+:\d+:\d+$")
 _ITERATION_FILE = re.compile(r"(\d{10})\.json")
+_ACCURACY = re.compile(rb'\s*\{\s*"lst":\s*\[\s*\{')
+"""Results of comparisons (``--save-accuracy-results``): they hold no tensors."""
 _MARKS = (b'"polygraphy_class"', b'"lst"', b'"array"')
 
 
@@ -167,6 +169,8 @@ def is_results(path: Path) -> bool:
         with open_dump(path) as (fd, _):
             head = read_at(fd, _HEAD, 0)
     except DamagedError:
+        return False
+    if _ACCURACY.match(head):
         return False
     return head.lstrip()[:1] in (b"{", b"[") and any(mark in head for mark in _MARKS)
 

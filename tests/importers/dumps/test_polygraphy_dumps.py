@@ -208,3 +208,9 @@ def test_the_iterations_of_a_file_are_its_steps(tmp_path):
     array = encoded(np.zeros(2))
     path = write(tmp_path / "all.json", results({"y": array}, {"y": array}))
     assert [found.step for found in list_dumps(path)] == ["0", "1"]
+
+
+def test_results_of_comparisons_are_no_dump(tmp_path):
+    compared = {"lst": [{"lst": [[["a", "b"], [{"y": {"max_absdiff": 0.1}}]]]}]}
+    path = write(tmp_path / "acc.json", compared | {"polygraphy_class": "AccuracyResults"})
+    assert not detect_dumps(path)
