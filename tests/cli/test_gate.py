@@ -99,8 +99,8 @@ def test_what_cannot_be_done_is_said(gate, tmp_path, words, said):
     assert file.read_bytes() == kept
 
 
-@pytest.mark.parametrize("how", [["--update"], ["--accept", "fc"]])
-def test_of_an_undecided_run_no_baseline_is_made(divergraph, analysed, tmp_path, how):
+@pytest.mark.parametrize("how", [["--update"], ["--accept", "fc"], ["--baseline", "bad"]])
+def test_an_undecided_run_is_no_baseline(divergraph, analysed, tmp_path, how):
     at, file = tmp_path / "store", tmp_path / "baseline.json"
     divergraph("gate", "bad", "--baseline", file, "--update", "--store", analysed)
     kept = file.read_bytes()

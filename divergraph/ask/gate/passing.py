@@ -86,12 +86,12 @@ def find_baseline(store: GraphStore, baseline: str) -> GateBaseline | Run:
     """The file of this name, else the run.
 
     Raises:
-        InputError: there is neither, or the file is no baseline.
+        InputError: there is neither, the file is no baseline, or nothing can be said of the run.
     """
     if Path(baseline).is_file():
         return GateBaseline.read(Path(baseline))
     try:
-        return store.run(baseline)
+        return _decided(store.run(baseline))
     except UnknownNameError:
         return GateBaseline.read(Path(baseline))
 
