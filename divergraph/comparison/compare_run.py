@@ -7,7 +7,12 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from divergraph.comparison.dump_remarks import dump_remarks, statistics_remark, with_overflows
+from divergraph.comparison.dump_remarks import (
+    dump_remarks,
+    problem_remarks,
+    statistics_remark,
+    with_overflows,
+)
 from divergraph.comparison.found_so_far import Tally
 from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.comparison.observed_run import NOTHING_UNDUMPED, Undumped, observed
@@ -327,10 +332,7 @@ class _Comparing:
             for warning in graph.warnings:
                 yield f"{side} graph: {warning}"
         for side, dump in (("golden", self.golden_dump), ("device", self.device_dump)):
-            for problem in dump.index.problems:
-                op = problem.op or ""
-                inside = "" if op.replace("/", "_") in problem.path.name else f" ({op})"
-                yield f"{side} dump: {problem.path.name}{inside}: {problem.detail}"
+            yield from problem_remarks(side, dump.index)
             yield from dump_remarks(side, dump.index)
         yield from statistics_remark(comparisons)
         yield from _entry_mismatches(comparisons, origins)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from divergraph.metrics.statistics import BY_STATISTICS
 from divergraph.text.words import counted
 from graphstore.model import Comparison, TensorIO
-from importers.dumps.index import DumpIndex, OverflowRecord
+from importers.dumps.index import DumpIndex, DumpProblem, OverflowRecord
 
 _LISTED = 5
 
@@ -36,6 +36,23 @@ def _texts(records: Iterable[OverflowRecord]) -> list[str]:
 
 _A_FEW = 3
 """So many files may belong to no op in the dump of any graph."""
+
+
+def problem_remarks(side: str, index: DumpIndex) -> Iterator[str]:
+    """What cannot be used of one side's dump; of more than a few files with the same trouble, how
+    many they are."""
+    by_detail: dict[str, list[DumpProblem]] = {}
+    for problem in index.problems:
+        by_detail.setdefault(problem.detail, []).append(problem)
+    for detail, problems in by_detail.items():
+        if len(problems) > _A_FEW:
+            ops = ", ".join(dict.fromkeys(each.op or each.path.name for each in problems[:_A_FEW]))
+            yield f"{side} dump: {len(problems)} files ({ops}, …): {detail}"
+            continue
+        for problem in problems:
+            op = problem.op or ""
+            inside = "" if op.replace("/", "_") in problem.path.name else f" ({op})"
+            yield f"{side} dump: {problem.path.name}{inside}: {detail}"
 
 
 def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:

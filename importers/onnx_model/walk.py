@@ -98,6 +98,7 @@ class GraphWalk:
         self._ids = UniqueIds()
         self._unnamed: list[str] = []
         self._missing: list[str] = []
+        self._twice: list[str] = []
         self._passed: list[str] = []
         self._bodies = Bodies(_Body(model.graph, _Scope(None)))
         bodies: list[_Body] = []
@@ -120,6 +121,7 @@ class GraphWalk:
             *self._ids.warnings(),
             *told_of(self._unnamed, "{node has|nodes have} no name and {was|were} given one"),
             *told_of(self._missing, "{input is|inputs are} made by no node"),
+            *told_of(self._twice, "{tensor is|tensors are} made by a second node, too"),
             *told_of(self._passed, f"{passed} passed through"),
             *self._functions.warnings(),
         ]
@@ -130,8 +132,9 @@ class GraphWalk:
         nodes = list(zip(self._named(body), body.content.node, strict=True))
         for (_, op), node in nodes:
             for port, output in enumerate(node.output):
-                if output:
-                    body.scope.values.setdefault(output, TensorRef(op, port))
+                made = TensorRef(op, port)
+                if output and body.scope.values.setdefault(output, made) != made:
+                    self._twice.append(output)
         for (name, op), node in nodes:
             self.ops.append(self._op(body, types, name, op, node))
         if not body.name:

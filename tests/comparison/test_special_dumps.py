@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import shutil
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from divergraph.comparison import CompareRequest, compare
+from divergraph.comparison.dump_remarks import problem_remarks
 from graphstore.errors import InputError
-from graphstore.model import DType, DumpTensorRef, Metric, TensorIO
+from graphstore.model import DType, DumpTensorRef, Metric, Reason, TensorIO
 from importers.dumps.ascend.file import read_device_file
 from importers.dumps.folder import DumpChoice
+from importers.dumps.index import DumpIndex, DumpProblem
 from importers.dumps.read import read_array
 from importers.proto.messages import dump_data_pb2 as pb
 
@@ -187,3 +190,17 @@ def test_a_kept_run_tells_the_overflow_in_rows_and_in_the_op(lenet, tmp_path):
     assert detail.explanation.endswith(said)
     assert detail.outputs[0].comparison.overflow is True
     assert rows["LeNet/conv1/Conv2DRelu"].detail == ""
+
+
+@pytest.mark.parametrize(("files", "lines"), [(3, 3), (4, 1)])
+def test_many_files_with_the_same_trouble_take_one_line(files, lines):
+    problems = [
+        DumpProblem(
+            Path(f"c{n}.npy"), f"c{n}", TensorIO.OUTPUT, 0, Reason.UNREADABLE_DUMP, "a pipe"
+        )
+        for n in range(files)
+    ]
+    said = list(problem_remarks("device", DumpIndex(problems=tuple(problems))))
+    assert len(said) == lines
+    assert said[0].endswith(": a pipe")
+    assert lines > 1 or said == ["device dump: 4 files (c0, c1, c2, …): a pipe"]

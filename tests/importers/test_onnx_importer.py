@@ -204,6 +204,12 @@ def test_an_input_nobody_makes_is_told(onnx_graph):
     assert any("passed through: x" in line for line in graph.warnings)
 
 
+def test_a_tensor_two_nodes_make_is_told(onnx_graph):
+    nodes = [node("Abs", "x", "y", "abs"), node("Neg", "x", "y", "neg")]
+    graph = onnx_graph(nodes, [value("x")], [value("y")])
+    assert "1 tensor is made by a second node, too: y" in graph.warnings
+
+
 @pytest.mark.parametrize("cut", [0.1, 0.5, 0.99])
 def test_a_cut_model(tmp_path, cut):
     weights = numpy_helper.from_array(np.ones((50, 50), np.float32), "w")
