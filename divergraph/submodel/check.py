@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from divergraph.execute.child.executor import called_in_child
 from divergraph.execute.child.limits import ModelEndedError
@@ -19,6 +20,10 @@ from divergraph.submodel.replay import replay
 from divergraph.text.words import counted
 from graphstore.errors import DivergraphError, InputError
 from importers.archives import refuse_archive
+from importers.registry import installed, read_graph
+
+if TYPE_CHECKING:
+    from divergraph.execute.translate.tensorflow.factory import TranslatedTensorFlowFactory
 
 _MOST_LINES = 20
 
@@ -95,11 +100,37 @@ def _load_opencv() -> None:
     import cv2  # noqa: F401
 
 
+def _load_tensorflow() -> None:
+    try:
+        tensorflow()
+    except ImportError:
+        _as_onnx().load()
+        installed()  # the importers, too, while their files may still be read
+
+
 _LOADS: Mapping[str, Callable[[], object]] = {
     "onnx": load_onnxruntime,
-    "tf": tensorflow,
+    "tf": _load_tensorflow,
     "caffe": _load_opencv,
 }
+
+
+def _as_onnx() -> TranslatedTensorFlowFactory:
+    from divergraph.execute.translate.tensorflow.factory import TranslatedTensorFlowFactory
+
+    return TranslatedTensorFlowFactory()
+
+
+def _run_as_onnx(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
+    """A part of a TensorFlow model where TensorFlow is not: as `capture` runs it."""
+    path = replay.HERE / manifest["files"][0]
+    wanted = [tensor["called"] for tensor in manifest["outputs"]]
+    executor = _as_onnx().open_with(path, read_graph(path), {})
+    try:
+        made = dict(executor.run(feeds, wanted))
+    finally:
+        executor.close()
+    return [made[name] for name in wanted]
 
 
 def _replayed(_: Path, bundle: Path, side: str) -> list[Any]:
@@ -109,6 +140,8 @@ def _replayed(_: Path, bundle: Path, side: str) -> list[Any]:
         if refused:
             return [2, [refused]]
         replay.HERE = bundle
+        if find_spec("tensorflow") is None:
+            replay.RUNNERS["tf"] = _run_as_onnx
         return list(replay.replayed(side))
     except (DivergraphError, MemoryError, EOFError):
         raise

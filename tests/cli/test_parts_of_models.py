@@ -37,6 +37,24 @@ def test_a_part_of_a_device_run_without_a_golden_dump(divergraph, files):
     assert divergraph("replay", bundle, "--device").code == 1
 
 
+def test_a_part_of_a_tensorflow_model_runs_again_whether_tensorflow_is_there_or_not(
+    divergraph, files
+):
+    kind = 'attr { key: "T" value { type: DT_FLOAT } }'
+    (files / "m.pbtxt").write_text(
+        'node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } '
+        'attr { key: "shape" value { shape { dim { size: 2 } dim { size: 3 } } } } }\n'
+        f'node {{ name: "relu" op: "Relu" input: "x" {kind} }}\n'
+        f'node {{ name: "neg" op: "Neg" input: "relu" {kind} }}\n'
+    )
+    words = ("--start", "neg", "--end", "neg", "-o", "parts", "--check")
+    done = divergraph("submodel", "m.pbtxt", *DEVICE, *words)
+    assert (done.code, "run again, the part gives the golden outputs" in done.out) == (0, True)
+    (bundle,) = (files / "parts").iterdir()
+    assert divergraph("replay", bundle).code == 0
+    assert divergraph("replay", bundle, "--device").code == 1
+
+
 def test_which_of_several_dumps_is_taken_is_said(divergraph, files):
     for step in ("0", "1"):
         shutil.copytree(files / "npu", files / "steps" / step)
