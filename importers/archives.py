@@ -78,9 +78,9 @@ def unpack_hint(path: Path) -> str:
     """What to do first with *path*, an archive or a folder with one; empty for others."""
     try:
         found = _packed(path)
-        if found is None:
-            return ""
-        return f"unpack it first: {unpacking(found, read_head(found))}"
+        if len(found) > 1:
+            return f"unpack them first: {_unpacking_all(path, found)}"
+        return f"unpack it first: {unpacking(found[0], read_head(found[0]))}" if found else ""
     except (ImportFormatError, OSError):
         return ""  # what is wrong with it is said by who reads it
 
@@ -97,12 +97,46 @@ def refuse_archive(path: Path, wanted: str) -> None:
         raise InputError(what, where=str(path), hint=hint)
 
 
-def _packed(path: Path) -> Path | None:
-    """*path*, or the first file in it, if that is an archive."""
-    if path.is_dir():
-        listed = islice(path.iterdir(), _MOST_FILES)
-        return next((each for each in sorted(listed) if each.is_file() and _is_packed(each)), None)
-    return path if path.is_file() and _is_packed(path) else None
+def packed_note(folder: Path) -> str:
+    """How many of the files in *folder* are archives, which nobody reads; empty for none."""
+    try:
+        found = _packed(folder) if folder.is_dir() else []
+        if not found:
+            return ""
+        count = sum(1 for each in folder.iterdir() if each.is_file())
+        are = "is an archive" if len(found) == 1 else "are archives"
+        files = "1 file" if count == 1 else f"{count} files"
+        return f"{len(found)} of {files} {are}, not read ({unpack_hint(folder)})"
+    except (ImportFormatError, OSError):
+        return ""  # what is wrong with it is said by who reads it
+
+
+def _packed(path: Path) -> list[Path]:
+    """*path*, or the files in it that are called as its first archive is, and not unpacked yet."""
+    if not path.is_dir():
+        return [path] if path.is_file() and _is_packed(path) else []
+    there = {each.name for each in path.iterdir()}
+    archives = [name for name in there if name.lower().endswith(_ENDINGS)]
+    named = sorted(
+        path / name for name in archives if not there & {Path(name).stem, _stem(name)} - {name}
+    )
+    tried = islice((each for each in named if each.is_file()), _MOST_FILES)
+    first = next((each for each in tried if _is_packed(each)), None)
+    if first is None:
+        return []
+    return [each for each in named if each.suffix == first.suffix and each.is_file()]
+
+
+def _unpacking_all(folder: Path, archives: list[Path]) -> str:
+    """The command that unpacks *archives*, which lie in *folder* and are alike."""
+    head = read_head(archives[0])
+    name = archive_name(head)
+    kind = next((kind for kind in _KINDS if kind.name == name), None)
+    if kind is None or _holds_tar(archives[0], head, kind):
+        return f"{unpacking(archives[0], head)}, and so on"
+    # not a pattern of the shell's: thousands of names are too long a command
+    pattern = shlex.quote(f"*{archives[0].suffix}")
+    return f"find {shlex.quote(str(folder))} -name {pattern} -exec {kind.program} {{}} +"
 
 
 def _is_packed(path: Path) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import ModelGraph
+from importers.archives import packed_note
 from importers.contract import Confidence
 from importers.dumps.arrays.golden import NPY, golden_ending, scan_golden_listing
 from importers.dumps.arrays.npy import read_npy_header
@@ -125,6 +126,13 @@ def list_dumps(root: Path) -> tuple[FoundDump, ...]:
         for leaf in dump_leaves(root)
         for dump in detect_dumps(leaf.path)
     )
+
+
+def packed_notes(dumps: Iterable[FoundDump]) -> Iterator[tuple[Path, str]]:
+    """The folders of *dumps* with archives beside the files that are read, and what to do."""
+    for place in dict.fromkeys(dump.path for dump in dumps):
+        if note := packed_note(place):
+            yield place, note
 
 
 def _iterations_of(found: FoundDump) -> Iterator[FoundDump]:
@@ -280,7 +288,9 @@ def scan_dumps(path: Path, graph: ModelGraph, *, step: int | None = None) -> Dum
     if any(golden_ending(name) for name in (*listing.files, *listing.others)):
         parts.append(scan_golden_listing(listing, graph))
     parts += _results(listing, graph, step)
-    return parts[0] if len(parts) == 1 else merged(parts)
+    index = parts[0] if len(parts) == 1 else merged(parts)
+    note = packed_note(path)
+    return replace(index, notes=(*index.notes, note)) if note else index
 
 
 def _whole(path: Path, scan: Callable[[], DumpIndex]) -> DumpIndex:

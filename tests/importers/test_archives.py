@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from graphstore.errors import InputError
-from importers.archives import refuse_archive, unpack_hint
+from graphstore.model import Framework, GraphKind, ModelGraph
+from importers.archives import packed_note, refuse_archive, unpack_hint
+from importers.dumps.detect import scan_dumps
 from importers.registry import read_graph
 
 NEEDED = {"w:xz": "xz", "w:bz2": "bzip2", "w:gz": "gzip", "w": "tar"}
@@ -84,3 +86,22 @@ def test_raw_values_that_begin_like_an_archive_are_none(tmp_path):
     raw.write_bytes(b"\x1f\x8b\x08\0" + bytes(12))
     refuse_archive(raw, "raw values")
     assert unpack_hint(raw) == ""
+
+
+def test_archives_among_dumps_are_told_of_until_they_are_unpacked(tmp_path, array, divergraph):
+    folder = tmp_path / "a dump"
+    folder.mkdir()
+    for number in range(5):
+        shutil.copy(array, folder / f"op{number}.0.170000000000000{number}.npy")
+    for packed in list(folder.iterdir())[:2]:
+        subprocess.run([shutil.which("gzip"), packed], check=True)
+    note = packed_note(folder)
+    assert note.startswith("2 of 5 files are archives, not read (unpack them first: find ")
+    for words in (("dumps", folder), ("detect", folder), ("diff", folder, folder)):
+        done = divergraph(*words)
+        assert note in done.out + done.err, words
+    graph = ModelGraph("g", GraphKind.ORIGINAL, Framework.ONNX, "onnx", ())
+    assert note in scan_dumps(folder, graph).notes, "what compare says"
+    subprocess.run(["/bin/sh", "-c", note.partition("first: ")[2][:-1]], check=True)
+    assert len(list(folder.glob("*.npy"))) == 5
+    assert packed_note(folder) == ""

@@ -124,6 +124,8 @@ def _laid_out(found: DataFolder) -> Iterator[str]:
 
 
 def _lines(found: Findings) -> Iterator[str]:
+    from importers.dumps.detect import packed_notes  # loads readers
+
     if found.problem:
         yield " ".join(found.problem.split())
     if found.data_folder is not None:
@@ -138,5 +140,6 @@ def _lines(found: Findings) -> Iterator[str]:
         sure = _SURE[dump.confidence]
         files = counted(dump.files, "file") if dump.files else "a folder"
         yield f"{dump.path}: dump, {dump.kind}, {files}{where} ({sure}: {dump.reason})"
+    yield from (f"{place}: {note}" for place, note in packed_notes(found.dumps))
     if found.passed_over:
         yield f"{found.path}: {counted(found.passed_over, 'more file')} not looked into"

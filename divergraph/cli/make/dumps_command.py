@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from divergraph.cli.options import limit_option, print_json, say_more
-from divergraph.cli.say import say
+from divergraph.cli.say import say, say_note
 from divergraph.present.json.found import dump_json
 from divergraph.present.json.shapes import Json
 
@@ -25,6 +25,7 @@ def dumps_command(path: Path, limit: int | None, as_json: bool) -> None:
     --model-id and --step choose among several.
     """
     from divergraph.api.detect import list_dumps, no_dumps
+    from importers.dumps.detect import packed_notes
 
     found = list_dumps(path)
     if not found:
@@ -36,6 +37,8 @@ def dumps_command(path: Path, limit: int | None, as_json: bool) -> None:
     else:
         _show(rows, path)
     say_more(len(found) - len(rows))
+    for place, note in packed_notes(found):
+        say_note(f"{place}: {note}")
 
 
 def _show(rows: list[dict[str, Json]], root: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphstore.errors import InputError
-from importers.archives import refuse_archive
+from importers.archives import packed_note, refuse_archive
 from importers.dumps.bare.files import (
     NO_FORM,
     NPY,
@@ -89,6 +89,8 @@ class _Walk:
                 ) from error
             self._dump.notes.append(f"{folder} cannot be read: {error.strerror}")
             return
+        if note := packed_note(folder):
+            self._dump.notes.append(note)
         names = {entry.name for entry in found}
         if described_by(names) and self._msprobe(folder, below):
             return
