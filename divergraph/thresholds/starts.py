@@ -82,6 +82,7 @@ def _why(op_type: str, outputs: Sequence[Comparison]) -> str:
         if item.over:
             built_in = item.limit.startswith(_BUILT_IN)
             said = chose_otherwise(op_type, item, outputs) if built_in else ""
+            said = said or (_cancelled(op_type, item, outputs) if built_in else "")
             if not said:
                 return ""
     return said
@@ -147,6 +148,8 @@ _SATURATES = re.compile(r".*(Tanh|Sigmoid|Erf|Softsign)(?!.*(Grad|Backward))")
 _TWO_ENDS = 0.9
 """Share of the largest possible variance, (high - mean) (mean - low) by Bhatia and Davis, from
 which nearly all values are at one of the two ends."""
+_UNITS = {DType.BFLOAT16: 2.0**-8, DType.FLOAT16: 2.0**-11, DType.FLOAT32: 2.0**-24}
+"""Half the distance from 1 to the next number."""
 _FEW = 0.005
 _AT_LEAST = 2
 _NOT_TINY = 64
@@ -177,6 +180,28 @@ def chose_otherwise(op_type: str, item: Comparison, outputs: Sequence[Comparison
     if _SATURATES.match(op_type) and _all_at_two_ends(figures.golden):
         return f"{amount} differ where all others are at either end, as when a value is near zero"
     return ""
+
+
+def _cancelled(op_type: str, item: Comparison, outputs: Sequence[Comparison]) -> str:
+    """Why the difference of a weight's gradient can be rounding alone, in words: softmax does not
+    see the bias of keys, so its gradient is a sum in which nothing but rounding is left."""
+    units = [_UNITS.get(dtype) for dtype in (item.device_dtype, item.golden_dtype) if dtype]
+    if not op_type.endswith(".parameters_grad") or item.metrics is None or None in units:
+        return ""
+    largest = max(map(_golden_size, outputs), default=0.0)
+    if not item.metrics.max_absolute_error <= max(filter(None, units), default=0.0) * largest:
+        return ""
+    return (
+        "off by no more than one rounding of the layer's other gradients, as sums that cancel are"
+    )
+
+
+def _golden_size(item: Comparison) -> float:
+    """The largest golden value by size; of statistics three standard deviations: few are more."""
+    if item.figures is not None:
+        return max(abs(item.figures.golden.low), abs(item.figures.golden.high))
+    deviation = item.metrics.standard_deviation[3] if item.metrics is not None else 0.0
+    return 3 * deviation if deviation > 0.0 else 0.0
 
 
 def _all_at_two_ends(side: SideFigures) -> bool:

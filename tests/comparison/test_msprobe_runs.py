@@ -80,3 +80,18 @@ def test_of_values_that_are_no_numbers_the_first_maker_is_named(tmp_path):
     assert (found.op, found.io, found.label) == (CALLS[1], TensorIO.OUTPUT, "infinity_appears")
     assert "at least 1 of 128 values" in found.sentence
     assert report.inputs == 0
+
+
+@pytest.mark.parametrize(("noise", "origins"), [(1e-9, []), (1e-6, [f"{LAYER}.parameters_grad.0"])])
+def test_a_gradient_that_cancels_is_no_origin_for_its_rounding(tmp_path, noise, origins):
+    weight = {"Max": 0.05, "Min": -0.05, "Mean": 0.0, "Norm": 0.2}
+    for side, size in (("npu", noise), ("gpu", noise / 100)):
+        bias = {"Max": size, "Min": -size, "Mean": 0.0, "Norm": 3 * size}
+        data = {
+            f"{LAYER}.parameters_grad.0": {"bias": [told(1) | bias], "weight": [told(1) | weight]}
+        }
+        content = {"task": "statistics", "level": "mix", "framework": "pytorch", "data": data}
+        (tmp_path / side).mkdir()
+        (tmp_path / side / "dump.json").write_text(json.dumps(content))
+    run = dg.compare(*[tmp_path / side for side in ("gpu", "gpu", "npu", "npu")])
+    assert [origin.op for origin in run.data.origins] == origins
