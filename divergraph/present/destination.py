@@ -32,6 +32,14 @@ class ReportKind(StrEnum):
     SARIF = "sarif"
 
 
+REPORT_ENDINGS: Mapping[str, ReportKind] = {
+    ".csv": ReportKind.CSV,
+    ".html": ReportKind.HTML,
+    ".xml": ReportKind.JUNIT,
+    ".md": ReportKind.MARKDOWN,
+    ".parquet": ReportKind.PARQUET,
+    ".sarif": ReportKind.SARIF,
+}
 _NAMES = {
     ReportKind.CSV: "CSV report",
     ReportKind.HTML: "HTML report",

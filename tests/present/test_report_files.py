@@ -18,6 +18,7 @@ from layered_run import analysed_run
 
 from divergraph.ask.memory.notes import add_note
 from divergraph.cli.main import run
+from divergraph.present.destination import REPORT_ENDINGS
 from divergraph.present.html.report import html_report
 from divergraph.present.junit_report import junit_report
 from divergraph.present.markdown_report import markdown_report
@@ -53,6 +54,10 @@ def test_all_at_once_and_a_list_of_them(demo_store, tmp_path, capsys):
     assert [f"--{each['kind']}" for each in said["files"]] == options[::2]
     assert all((tmp_path / each["kind"]).stat().st_size > 500 for each in said["files"])
     assert len(list(tmp_path.iterdir())) == 6
+    named = [part for end in REPORT_ENDINGS for part in ("-o", str(tmp_path / f"r{end.upper()}"))]
+    assert run(["report", "fault", "--store", str(demo_store), "--json", *named]) == 0
+    again = json.loads(capsys.readouterr().out)["files"]
+    assert [each["kind"] for each in again] == list(REPORT_ENDINGS.values())
 
 
 @pytest.mark.parametrize(
@@ -65,6 +70,8 @@ def test_all_at_once_and_a_list_of_them(demo_store, tmp_path, capsys):
         (["--html", "{}/page.html", "--excel"], "give --csv"),
         (["--markdown", "-", "--json"], "--json prints"),
         (["--json"], "at least one file"),
+        (["-o", "{}/page.txt"], "no report ends in '.txt' (one of .csv, .html"),
+        (["-o", "{}/a.html", "--html", "{}/b.html"], "two places for one html report"),
     ],
 )
 def test_bad_places_are_one_line_and_leave_nothing(demo_store, tmp_path, capsys, options, said):

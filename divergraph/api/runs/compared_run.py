@@ -248,16 +248,20 @@ class ComparedRun(RunAnswers):
         Raises:
             InputError: no kind has this ending, or the file cannot be written.
         """
-        from divergraph.present.destination import ReportKind, ReportPlaces
+        from divergraph.present.destination import (
+            REPORT_ENDINGS,
+            ReportKind,
+            ReportPlaces,
+        )
 
         place = Path(path)
-        chosen = kind or _REPORTS.get(place.suffix.lower(), "")
+        chosen = kind or REPORT_ENDINGS.get(place.suffix.lower(), "")
         if chosen not in list(ReportKind):
             raise InputError(
                 f"no report is called {chosen or place.suffix!r}",
                 where=str(place),
                 hint=f"kind= one of {', '.join(ReportKind)}, or a file ending in "
-                f"{', '.join(_REPORTS)}",
+                f"{', '.join(REPORT_ENDINGS)}",
             )
         places = ReportPlaces({ReportKind(chosen): place})
         places.check()
@@ -281,9 +285,3 @@ class ComparedRun(RunAnswers):
         from divergraph.present.run_report import stored_report
 
         return stored_report(self._asked(), self._name, self._data)
-
-
-_REPORTS = {
-    ".csv": "csv", ".html": "html", ".xml": "junit", ".md": "markdown", ".parquet": "parquet",
-    ".sarif": "sarif",
-}  # fmt: skip

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.ask.report_options import report_options, report_places
+from divergraph.cli.ask.report_options import REPORT_PATH, by_ending, report_options, report_places
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside
@@ -16,10 +16,24 @@ from graphstore.errors import InputError
 
 @click.command("report")
 @click.argument("run", type=RUN)
+@click.option(
+    "-o",
+    "--output",
+    "outputs",
+    multiple=True,
+    type=REPORT_PATH,
+    metavar="FILE",
+    help="Write what its ending says: .csv, .html, .xml (JUnit), .md, .parquet or .sarif.",
+)
 @report_options
 @common
 def report_command(
-    run: str, excel: bool, store: str | None, as_json: bool, **paths: Path | None
+    run: str,
+    outputs: tuple[Path, ...],
+    excel: bool,
+    store: str | None,
+    as_json: bool,
+    **paths: Path | None,
 ) -> None:
     """Write down what a RUN shows, for people, CI servers and other programs.
 
@@ -28,7 +42,7 @@ def report_command(
     from divergraph.present.destination import ReportKind, ReportPlaces
     from divergraph.present.run_report import stored_report
 
-    places = report_places(paths, excel=excel)
+    places = report_places(by_ending(paths, outputs), excel=excel)
     if not places.paths and not as_json:
         places = ReportPlaces({ReportKind.MARKDOWN: Path("-")})
     if as_json and (places.to_standard_output or not places.paths):

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from graphstore.errors import InputError
+
 if TYPE_CHECKING:
     from divergraph.present.destination import ReportPlaces
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-_path = click.Path(path_type=Path, readable=False, allow_dash=True)
+REPORT_PATH = click.Path(path_type=Path, readable=False, allow_dash=True)
 
 _KINDS = (
     ("csv", "Write all tensors as CSV, in msaccucmp's columns."),
@@ -30,9 +32,32 @@ def report_options(command: _Command) -> _Command:
         "--excel", is_flag=True, help="Begin the CSV with the mark by which Excel knows UTF-8."
     )(command)
     for name, said in reversed(_KINDS):
-        option = click.option(f"--{name}", f"{name}_path", type=_path, metavar="FILE", help=said)
+        option = click.option(
+            f"--{name}", f"{name}_path", type=REPORT_PATH, metavar="FILE", help=said
+        )
         command = option(command)
     return command
+
+
+def by_ending(paths: Mapping[str, Path | None], files: Sequence[Path]) -> dict[str, Path | None]:
+    """*paths*, and *files* as reports of the kind that their ending says; ``-`` is Markdown.
+
+    Raises:
+        InputError: no report ends so, or two would be of one kind.
+    """
+    from divergraph.present.destination import REPORT_ENDINGS, ReportKind
+
+    found = dict(paths)
+    for file in files:
+        ending = file.suffix.lower()
+        kind = ReportKind.MARKDOWN if str(file) == "-" else REPORT_ENDINGS.get(ending)
+        if kind is None:
+            hint = f"one of {', '.join(REPORT_ENDINGS)}, or --html FILE and the like"
+            raise InputError(f"no report ends in {ending!r}", where=str(file), hint=hint)
+        if found.get(f"{kind}_path") is not None:
+            raise InputError(f"two places for one {kind} report", where=str(file))
+        found[f"{kind}_path"] = file
+    return found
 
 
 def report_places(paths: Mapping[str, Path | None], *, excel: bool) -> ReportPlaces:
