@@ -83,6 +83,35 @@ def test_a_device_that_was_fed_something_else_is_no_op_s_fault(tmp_path, device,
     assert ("AIPP" in finding.sentence) is preprocessed
 
 
+KIND = 'attr { key: "T" value { type: DT_FLOAT } }'
+FED = (
+    'node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } } '
+    'attr { key: "shape" value { shape { dim { size: 2 } dim { size: 3 } } } } }\n'
+    f'node {{ name: "relu" op: "Relu" input: "x" {KIND} }}\n'
+    f'node {{ name: "neg" op: "Neg" input: "relu" {KIND} }}\n'
+)
+
+
+@pytest.mark.parametrize("between", ["Cast", "Aipp"])
+def test_an_input_that_is_an_op_of_golden_s_is_told_once(tmp_path, device, between):
+    graph, dump = device
+    model = tmp_path / "m.pbtxt"
+    model.write_text(FED)
+    empty = f'"{between}" attr {{ key: "_datadump_original_op_names" value {{ list {{}} }} }}'
+    graph.write_text(graph.read_text().replace('"Cast"', empty))
+    neg = next(dump.glob("Neg*"))
+    np.save(neg, -np.load(neg))
+    fed = np.load(next(dump.glob("Relu*input.0.npy")))
+    np.save(dump / f"{between}.trans_Cast_0.1.1.1795727148374619.output.0.npy", fed)
+    np.save(tmp_path / "other.npy", np.full((2, 3), 7, np.float32))
+    capture(model, tmp_path / "golden", inputs={"x": tmp_path / "other.npy"})
+    found = compare(CompareRequest(model, tmp_path / "golden", *device))
+    assert not found.origins
+    (finding,) = advise(found).findings
+    assert finding.label == "input_inconsistent"
+    assert ("AIPP" in finding.sentence) is (between == "Aipp")
+
+
 DRAWING = """
 node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
   attr { key: "shape" value { shape { dim { size: 2 } } } } }

@@ -13,7 +13,9 @@ from graphstore.model import Comparison, Finding, FindingKind, Op, TensorIO
 INPUT_INCONSISTENT = "input_inconsistent"
 
 _WEIGHTS = re.compile(r"(Const|Variable|RefData|VarHandleOp|ReadVariableOp|Parameter)")
-_KEEPS_VALUES = re.compile(r"(TransData|Trans_TransData|Cast|Identity|Reshape|ReFormat|Squeeze)")
+_KEEPS_VALUES = re.compile(
+    r"(Aipp|TransData|Trans_TransData|Cast|Identity|Reshape|ReFormat|Squeeze)"
+)
 _GIVES = re.compile(
     r"(Data|AnnData|AippData|RefData|IteratorGetNext|IteratorV2|GetNext|DequeueQueue|"
     r"Placeholder|PlaceholderWithDefault|Input|Parameter|QueueDequeue.*)$"
@@ -142,8 +144,10 @@ def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:
     for entry in view.data.run.analysis.mismatches:
         # An input that is no op of golden's is brought in by the device's op of its name.
         tensor, op = entry.tensor, entry.op or entry.tensor
-        if not tensor or tensor in named or op in named:
+        source = tensor.removesuffix(":0")  # the same seen again, behind a Cast
+        if not tensor or source in named or op in named:
             continue
+        named.add(source)
         brings = view.ops.get(op)
         preprocessed = brings is not None and _is_preprocessed(view, brings)
         remedy = _AIPP if preprocessed else _FEED_ALIKE

@@ -28,7 +28,9 @@ _VALUE_KEEPING = frozenset(
     {"Cast", "Convert", "Reorder", "TransData", "QuantizeLinear", "DequantizeLinear"}
 )
 """Inserted ops of these types change only the element type and layout of their first input."""
-_SAME_AXES = _VALUE_KEEPING | {"Identity"}
+_ON_DEVICE = _VALUE_KEEPING | {"Aipp"}
+"""The same on a device: what it makes of an image is what the original model is fed."""
+_SAME_AXES = _ON_DEVICE | {"Identity"}
 PASSING_ON = _VALUE_KEEPING | RESHAPING
 """Ops that, inserted between framework graphs, hold their first input's values in their order."""
 
@@ -68,7 +70,7 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
     index = GoldenTensors.of(golden)
     keeping = PASSING_ON  # device layouts may change the order of axes, these do not
     if device.framework is Framework.ASCEND:
-        keeping = _VALUE_KEEPING
+        keeping = _ON_DEVICE
         links, outputs = link_by_attributes(index, device)
     else:
         links, outputs = link_by_tensor_names(index, device)
