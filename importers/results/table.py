@@ -18,7 +18,7 @@ from importers.results.compared_graphs import (
     read_database,
     read_json,
 )
-from importers.results.xlsx import read_sheet
+from importers.results.xlsx import read_sheets
 from importers.source import read_head, read_whole
 
 MAX_BYTES = 256 << 20
@@ -100,7 +100,9 @@ def _of_graphs(graphs: ComparedGraphs) -> ResultTable:
 
 def _rows(path: Path) -> Iterator[list[str]]:
     if read_head(path)[:4] == _ZIP:
-        yield from read_sheet(path)
+        # notes may stand on a sheet before the results
+        of_results = (rows for rows in read_sheets(path) if rows and _kind(_titled(rows[0])))
+        yield from next(of_results, [])
         return
     data = read_whole(path)
     if len(data) > MAX_BYTES:

@@ -162,7 +162,7 @@ def test_checksums_tell_equal_tensors_from_others(tmp_path, checksum, verdict):
     assert ("checksums differ of 1 tensor" in run.record.analysis.doubt) == (checksum == "2f")
 
 
-def test_a_workbook_is_read_as_its_first_sheet(tmp_path):
+def test_a_workbook_is_read_as_its_first_sheet_of_results(tmp_path):
     rows = [
         line.split(";") for line in ("NPU Name;Bench Name;Cosine", "a.0.output.0;a.0.output.0;0.1")
     ]
@@ -177,9 +177,12 @@ def test_a_workbook_is_read_as_its_first_sheet(tmp_path):
     )
     path = tmp_path / "compare_result.xlsx"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as book:
-        book.writestr(
-            "xl/worksheets/sheet1.xml", f"<worksheet><sheetData>{cells}</sheetData></worksheet>"
-        )
+        rich = cells.replace("<t>NPU Name</t>", "<r><t>NPU </t></r><r><t>Name</t></r>")
+        for number, content in enumerate(('<row><c t="str"><v>notes</v></c></row>', rich), 1):
+            book.writestr(
+                f"xl/worksheets/sheet{number}.xml",
+                f"<worksheet><sheetData>{content}</sheetData></worksheet>",
+            )
     assert open_result(path).verdict is Verdict.DIVERGED
     with zipfile.ZipFile(path, "w") as book:
         book.writestr("xl/worksheets/sheet1.xml", '<!DOCTYPE a [<!ENTITY b "c">]><worksheet/>')
