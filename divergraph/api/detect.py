@@ -9,7 +9,7 @@ from divergraph.api.rows import Rows
 from divergraph.inputs import fitting_pairs as pairs
 from divergraph.inputs.detection import Findings, Formats, find_out
 from graphstore.errors import InputError
-from importers.dumps.detect import DUMPS_READ, FoundDump
+from importers.dumps.detect import DUMPS_READ, FoundDump, detect_bare_files
 from importers.dumps.detect import list_dumps as listed
 from importers.folder_hints import folder_hint
 from importers.registry import installed
@@ -53,7 +53,9 @@ def list_dumps(path: AnyPath) -> Rows[FoundDump]:
 
 def no_dumps(path: Path) -> InputError:
     """What to say where none are."""
-    hint = folder_hint(path) or "docs/reference/dumps.md lists every kind"
+    bare = detect_bare_files(path) if path.is_dir() else ()
+    told = bare[0].reason if bare else "docs/reference/dumps.md lists every kind"
+    hint = folder_hint(path) or told
     return InputError("no dump files here or below", where=str(path), hint=hint)
 
 

@@ -39,3 +39,9 @@ def test_a_folder_without_dumps_is_one_sentence(divergraph, tmp_path):
     assert done.code == 2
     assert "no dump files here or below" in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_of_files_that_only_diff_reads_it_is_said(divergraph, tmp_path):
+    np.savez(tmp_path / "values.npz", a=np.ones(3))
+    done = divergraph("dumps", tmp_path)
+    assert (done.code, "values.npz holds a tensor; diff reads it" in done.err) == (2, True)
