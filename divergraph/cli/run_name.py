@@ -26,3 +26,11 @@ class _RunName(StringParamType):
 
 RUN = _RunName()
 """The name of a run, or of an imported graph."""
+
+
+def _run_option(token: str) -> str:
+    return "run" if token == "name" else token
+
+
+NAME_IS_RUN = {"token_normalize_func": _run_option}
+"""Settings of a command that makes a run: ``--name``, as of ``import``, is its ``--run``, too."""

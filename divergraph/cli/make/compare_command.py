@@ -16,6 +16,7 @@ from divergraph.cli.options import (
     root_cause_options,
     store_url,
 )
+from divergraph.cli.run_name import NAME_IS_RUN
 from divergraph.cli.say import say_beside, say_doubt, say_error, say_note, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
@@ -27,7 +28,7 @@ _path = click.Path(path_type=Path, readable=False)  # the readers say it in one 
 _number = click.IntRange(min=0)
 
 
-@click.command("compare")
+@click.command("compare", context_settings=NAME_IS_RUN)
 @click.option("--golden", required=True, type=_path, metavar="GRAPH", help="The original model.")
 @click.option(
     "--golden-dump",
@@ -59,9 +60,7 @@ _number = click.IntRange(min=0)
 @click.option("--steps", metavar="all|0,1,4-7", help="A run for each of these steps.")
 @click.option("--model-id", type=_number, metavar="N", help="The model id to take, of several.")
 @click.option("--time", metavar="TIME", help="The dump time to take, of several (YYYYMMDDHHMMSS).")
-@click.option(
-    "--run", "--name", "name", metavar="NAME", help="Name of the run; default: a fresh one."
-)
+@click.option("--run", "name", metavar="NAME", help="Name of the run; default: a fresh one.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @click.option("--thresholds", type=_path, metavar="FILE", help="Limits as a TOML file.")
 @click.option(

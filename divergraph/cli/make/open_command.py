@@ -8,11 +8,12 @@ import click
 
 from divergraph.cli.make.kept_run import show_kept_run
 from divergraph.cli.options import common, opened
+from divergraph.cli.run_name import NAME_IS_RUN
 
 _path = click.Path(path_type=Path, readable=False)
 
 
-@click.command("open")
+@click.command("open", context_settings=NAME_IS_RUN)
 @click.argument("result", type=_path)
 @click.option(
     "--device",
@@ -23,7 +24,7 @@ _path = click.Path(path_type=Path, readable=False)
 @click.option("--thresholds", type=_path, metavar="FILE", help="TOML file with other limits.")
 @click.option("--step", type=int, metavar="N", help="Of a .vis.db with several steps this one.")
 @click.option("--rank", type=int, metavar="N", help="Of a .vis.db with several ranks this one.")
-@click.option("--run", "--name", "run", metavar="NAME", help="Name of the run; default: run-N.")
+@click.option("--run", metavar="NAME", help="Name of the run; default: run-N.")
 @click.option("--replace", "replace_it", is_flag=True, help="Overwrite a run of that name.")
 @common
 def open_command(

@@ -18,6 +18,7 @@ from divergraph.cli.options import (
     root_cause_options,
     store_url,
 )
+from divergraph.cli.run_name import NAME_IS_RUN
 from divergraph.cli.say import ring, say, say_beside, say_error, say_note, tell_kept
 from divergraph.present.json.shapes import Json
 from divergraph.text.words import counted
@@ -31,14 +32,13 @@ _seconds = FiniteRange(0, 1e6, min_open=True)
 _QUIET = 5.0
 
 
-@click.command("watch")
+@click.command("watch", context_settings=NAME_IS_RUN)
 @click.argument("folder", type=_path, metavar="DIR")
 @click.option("--golden", required=True, type=_path, metavar="GRAPH", help="The original model.")
 @click.option("--golden-dump", required=True, type=_path, metavar="DIR", help="Its dump.")
 @click.option("--device", required=True, type=_path, metavar="GRAPH|DIR", help="As of compare.")
 @click.option(
     "--run",
-    "--name",
     "name",
     default="watched",
     show_default=True,
