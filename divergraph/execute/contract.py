@@ -187,6 +187,11 @@ class Quantising(Protocol):
         ...
 
 
+OP_TYPE = "op_type"
+"""The attribute by which :class:`Alterable` makes an op one of another type, which takes the same
+operands; attributes that this type lacks are dropped."""
+
+
 @runtime_checkable
 class Alterable(Protocol):
     """An executor that can run an op with other attributes than those of the file."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divergraph.execute.contract import Array, BodyChange
+from divergraph.execute.contract import OP_TYPE, Array, BodyChange
 from divergraph.execute.onnx.files import bodies, set_outputs
 from divergraph.execute.onnx.quantised import EXACT
 from divergraph.execute.onnx.session import OnnxSession, run_session
@@ -198,20 +198,37 @@ def _number(name: str, value: float, kind: type[np.generic] = np.float32) -> Nod
     return helper.make_node("Constant", [], [name], value=tensor)
 
 
-def alter(graph: GraphProto, tensor: str, attrs: Mapping[str, AttrValue]) -> bool:
+def alter(model: ModelProto, tensor: str, attrs: Mapping[str, AttrValue]) -> bool:
     """Give the node that makes *tensor* in an exploded model of one piece other attributes.
 
-    False if there is no such node.
+    False if there is no such node, or the type it is to be of is none.
     """
     from onnx import helper
 
     called = tensor_name(0, tensor)
-    for node in graph.node:
-        if called not in node.output:
-            continue
-        kept = [each for each in node.attribute if each.name not in attrs]
-        del node.attribute[:]
-        node.attribute.extend(kept)
-        node.attribute.extend(helper.make_attribute(key, value) for key, value in attrs.items())
-        return True
-    return False
+    node = next((each for each in model.graph.node if called in each.output), None)
+    if node is None:
+        return False
+    node.op_type = str(attrs.get(OP_TYPE, node.op_type))
+    known = _attributes(model, node) if OP_TYPE in attrs else {each.name for each in node.attribute}
+    if known is None:
+        return False
+    kept = [each for each in node.attribute if each.name in known and each.name not in attrs]
+    given = {key: value for key, value in attrs.items() if key != OP_TYPE}
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    node.attribute.extend(helper.make_attribute(key, value) for key, value in given.items())
+    return True
+
+
+def _attributes(model: ModelProto, node: NodeProto) -> Collection[str] | None:
+    """The attributes that a node of its type may have in *model*; None where there is no such
+    type."""
+    from onnx import defs
+
+    versions = {each.domain: each.version for each in model.opset_import}
+    try:
+        found = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+    except defs.SchemaError:
+        return None
+    return list(found.attributes)

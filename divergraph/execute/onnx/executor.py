@@ -58,7 +58,7 @@ from graphstore.errors import ExecutionError
 from graphstore.model import AttrValue, Framework, ModelGraph, Tensor
 
 if TYPE_CHECKING:
-    from onnx import GraphProto, ModelProto
+    from onnx import ModelProto
 
 # Of ONNX Runtime's element types, those numpy lacks and float32 holds.
 _NARROW = frozenset(
@@ -214,26 +214,26 @@ class OnnxRuntimeExecutor:
         attrs: Mapping[str, AttrValue],
     ) -> Mapping[str, Array] | None:
         """The piece alone, the node that makes *tensor* changed."""
-        return self._run_changed(piece, values, lambda graph: alter(graph, tensor, attrs))
+        return self._run_changed(piece, values, lambda model: alter(model, tensor, attrs))
 
     def run_with_body(
         self, piece: RunnableSubgraph, values: Mapping[str, Array], change: BodyChange
     ) -> Mapping[str, Array] | None:
         """The piece alone, an op of a body changed."""
-        return self._run_changed(piece, values, lambda graph: change_body(graph, change))
+        return self._run_changed(piece, values, lambda model: change_body(model.graph, change))
 
     def _run_changed(
         self,
         piece: RunnableSubgraph,
         values: Mapping[str, Array],
-        changed: Callable[[GraphProto], bool],
+        changed: Callable[[ModelProto], bool],
     ) -> Mapping[str, Array] | None:
-        """What the piece makes after its graph was changed; None if it cannot be, or fails then."""
+        """What the piece makes after its model was changed; None if it cannot be, or fails then."""
         try:
             part = slice_of(self._source, piece)
             given = self._as_declared(values)
             model, feeds = explode(self._source, [part], [given], self._narrow)
-            if not changed(model.graph):
+            if not changed(model):
                 return None
             names = [output.name for output in model.graph.output]
             made = run_session(self._session(model), names, feeds)

@@ -11,6 +11,7 @@ import numpy as np
 
 from divergraph.execute.contract import (
     DEFAULT_MEMORY,
+    OP_TYPE,
     AdditiveRun,
     Array,
     QuantisedRead,
@@ -150,7 +151,9 @@ class TranslatedExecutor:
         maker = self._program.makers.get(tensor)
         if maker is None:
             return None
-        changed = replace(maker, attrs={**maker.attrs, **attrs})
+        others = {key: value for key, value in attrs.items() if key != OP_TYPE}
+        kind = str(attrs.get(OP_TYPE, maker.type))
+        changed = replace(maker, type=kind, attrs={**maker.attrs, **others})
         try:
             part = slice_of(self._program, piece)
             ops = tuple(changed if op is maker else op for op in part.ops)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from divergraph.execute.contract import (
+    OP_TYPE,
     Additive,
     Alterable,
     QuantisedRead,
@@ -234,9 +235,15 @@ def test_an_op_runs_with_other_attributes() -> None:
     piece = RunnableSubgraph("m", ("x:0",), ("MatMul:0",))
     found = executor.run_altered(piece, {"x:0": X[:, :1].T}, "MatMul:0", {"transpose_a": True})
     refused = executor.run_altered(piece, {"x:0": X}, "MatMul:0", {"transpose_b": True})
+    last = RunnableSubgraph("r", ("BiasAdd:0",), ("y:0",))
+    other = executor.run_altered(last, {"BiasAdd:0": X}, "y:0", {OP_TYPE: "Neg"})
+    none = executor.run_altered(last, {"BiasAdd:0": X}, "y:0", {OP_TYPE: "NoSuchOp"})
     executor.close()
     assert found is None  # 1 x 2 transposed does not fit 3 x 4
     assert refused is None
+    assert other is not None
+    np.testing.assert_array_equal(other["y:0"], -X)
+    assert none is None
 
 
 ASKING = """

@@ -83,6 +83,31 @@ def test_another_choice_of_an_attribute_is_named(tmp_path: Path, kind: str) -> N
     assert f"with {name} {changed[name]} in place of" in found.sentence
 
 
+WINDOW = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}
+TYPES: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "pool": ("MaxPool", "AveragePool", {**WINDOW, "storage_order": 0}, WINDOW),
+    "pool, pads counted": ("MaxPool", "AveragePool", WINDOW, {**WINDOW, "count_include_pad": 1}),
+    "pool of all": ("GlobalAveragePool", "GlobalMaxPool", {}, {}),
+    "sum of squares": ("ReduceL2", "ReduceSumSquare", {"keepdims": 0}, {"keepdims": 0}),
+    "end": ("ArgMax", "ArgMin", {"axis": 3}, {"axis": 3}),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_another_type_of_op_is_named(tmp_path: Path, kind: str) -> None:
+    """As where a compiler takes the kernel of a like op."""
+    right, wrong, attrs, others = TYPES[kind]
+    operands = {"axes": np.array([1, 3])} if right.startswith("Reduce") else {}
+    shape = [2, 4, 9, 9]
+    golden = ran(tmp_path / "right", node(right, operands, **attrs), operands, shape)
+    device = ran(tmp_path / "wrong", node(wrong, operands, **others), operands, shape)
+
+    found = cause(tmp_path, golden, device)
+
+    assert found.label == "wrong_operation"
+    assert f"exactly what {right} op gives computed as {wrong}" in found.sentence
+
+
 def test_a_factor_next_to_nothing_is_a_missing_operand(tmp_path: Path) -> None:
     """Rounding of the device makes a beta of 1e-6 fit best, of all that are tried."""
     draw = np.random.default_rng(9)

@@ -7,6 +7,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
+from divergraph.execute.contract import OP_TYPE
 from divergraph.rootcause.causes.evidence import (
     Array,
     Cause,
@@ -83,7 +84,21 @@ def trials(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     for types, make in _TRIALS:
         if op.type in types:
             yield from make(op, axes)
+    yield from _other_types(op)
     yield from _choices(op)
+
+
+def _other_types(op: Op) -> Iterator[Trial[AttrValue]]:
+    """Types that take the same operands and attributes: a kernel that was registered for another
+    op gives what that gives."""
+    for alike in _ALIKE:
+        for other in alike if op.type in alike else ():
+            if other == op.type:
+                continue
+            choices = _CHOICES.get(other, {}).items()
+            settings = [{name: value} for name, values in choices for value in values] or [{}]
+            for setting in settings:
+                yield Trial("wrong_operation", f"computed as {other}", {OP_TYPE: other, **setting})
 
 
 def _axis(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
@@ -221,6 +236,7 @@ _SCATTERING: Mapping[str, tuple[AttrValue, ...]] = {
 }
 _CHOICES: Mapping[str, Mapping[str, tuple[AttrValue, ...]]] = {
     "AveragePool": {"count_include_pad": (0, 1)},
+    "Pooling": {"pooling_param.pool": ("MAX", "AVE")},
     "Gelu": {"approximate": ("none", "tanh")},
     "Resize": _RESIZING,
     "Upsample": _RESIZING,
@@ -264,6 +280,20 @@ _REDUCING = frozenset(
         "LogSumExp",
     )
 )
+_ALIKE: tuple[tuple[str, ...], ...] = (
+    ("MaxPool", "AveragePool"),
+    ("GlobalMaxPool", "GlobalAveragePool"),
+    tuple(sorted(_REDUCING)),
+    ("ArgMax", "ArgMin"),
+    ("And", "Or", "Xor"),
+    ("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"),
+    # TensorFlow's
+    ("MaxPool", "AvgPool"),
+    ("Max", "Mean", "Min", "Prod", "Sum"),
+    ("LogicalAnd", "LogicalOr"),
+    ("Equal", "Greater", "GreaterEqual", "Less", "LessEqual", "NotEqual"),
+)
+"""Types of ops that differ in nothing but what they compute."""
 _PADDED = frozenset(("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "ConvInteger"))
 _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial[AttrValue]]]], ...] = (
     (frozenset(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization")), _axis),
