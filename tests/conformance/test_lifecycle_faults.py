@@ -169,7 +169,7 @@ def answer_of(process: subprocess.Popen[str]) -> str:
         ("rename", 1),
         ("delete", 2),
         pytest.param("copy", 4, marks=pytest.mark.slow),
-        pytest.param("restored", 8, marks=pytest.mark.slow),
+        pytest.param("restored", 8, marks=pytest.mark.exhaustive),
     ],
 )
 def test_killed_at_any_step_there_is_the_old_or_the_new(

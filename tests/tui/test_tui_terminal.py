@@ -68,6 +68,7 @@ def different(lines, others) -> list[tuple[int, str, str]]:
     ]
 
 
+@pytest.mark.exhaustive
 def test_little_is_written_and_the_screen_is_as_when_all_is_written_anew(started, whole_store):
     """At 120x40: a new screen 40 kB, a move of the cursor with its details 15 kB, without 4 kB."""
 

@@ -50,9 +50,12 @@ def _lost_channel(value):
     ("op", "fault"),
     [
         (CONV, _lost_channel),
-        ("recognition/w_mean/MatMuladd", lambda value: value * 1.02),
+        pytest.param(
+            *("recognition/w_mean/MatMuladd", lambda value: value * 1.02),
+            marks=pytest.mark.exhaustive,
+        ),
         ("trans_TransData_17", lambda value: np.roll(value, 1, axis=0)),
-        ("generation/output", lambda value: value + 0.1),
+        pytest.param("generation/output", lambda value: value + 0.1, marks=pytest.mark.exhaustive),
         (LEAKING, lambda value: np.where(value < np.median(value), 0.8 * value, value)),
     ],
 )

@@ -101,7 +101,7 @@ def test_an_earlier_result_is_opened(divergraph, lenet, tmp_path):
     done = divergraph("precision-tool", *at, "vcs", "-f", table, "-l", 2)
     assert done.code == 1
     assert "> divergraph ops msaccucmp_result --where 'cos<=0.98' --limit 2" in done.err
-    assert "2 ops\n" in done.out
+    assert "2 of 50 ops\n" in done.out
     gone = divergraph("precision-tool", *at, "vcs", "-f", "gone.csv")
     assert (gone.code, "gone.csv" in gone.err) == (2, True)
 
