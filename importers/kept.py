@@ -10,6 +10,9 @@ from graphstore.model import AttrValue, DType, Shape
 MAX_TEXT = 4096
 """Characters of a text attribute that are kept."""
 
+_LONGEST_NAME = 300
+"""Characters of a name in a note."""
+
 MAX_ITEMS = 1024
 """Elements of a list attribute that are kept; longer ones are tables or weights."""
 
@@ -51,8 +54,15 @@ def tensor_text(dtype: DType | None, shape: Shape | None) -> str:
 
 def some(names: Sequence[str], shown: int = 3) -> str:
     """The first few of *names*, and how many more there are."""
-    listed = ", ".join(names[:shown])
+    listed = ", ".join(map(_named, names[:shown]))
     return listed if len(names) <= shown else f"{listed} and {len(names) - shown} more"
+
+
+def _named(name: str) -> str:
+    """*name*, or both ends of one that would fill a screen."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[: _LONGEST_NAME // 2]}... ({len(name)} characters) {name[-20:]}"
 
 
 _CHOICE = re.compile(r"\{(.*?)\|(.*?)\}")
