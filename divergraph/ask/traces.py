@@ -11,6 +11,7 @@ from divergraph.ask.error_paths.path_steps import ATTENUATES
 from divergraph.ask.error_paths.paths import error_paths
 from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
 from divergraph.ask.trace_answers import Trace, TraceSteps
+from divergraph.submodel.boundary import SHAPE_TELLERS
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError, UnknownNameError
@@ -121,7 +122,8 @@ def _on_paths(store: GraphStore, target: str, start: str, end: str, side: Side) 
 
 
 def _healed(facts: Facts, below: Int32, inside: Int32) -> Int32:
-    """The ops *below* that are well though all that feeds them *inside* carries the error."""
+    """The ops *below* that are well though all that feeds them *inside* carries the error, and
+    whose results depend on its values."""
     if facts.run is None:
         return below[:0]
     ops, carries = facts.rows, _carries(facts.rows)
@@ -131,7 +133,8 @@ def _healed(facts: Facts, below: Int32, inside: Int32) -> Int32:
     all_carry = worst_before(facts.arrays, ops.has_metrics, without) == 0
     # a clean role may still mean a larger error than before, where precision explains much
     lessened = (ops.judged < 0) | ~(ops.gain >= ATTENUATES)
-    well = ops.has_metrics & ~carries & lessened & all_carry
+    takes_values = ~ops.types.where(SHAPE_TELLERS.__contains__)
+    well = ops.has_metrics & ~carries & lessened & all_carry & takes_values
     healed: Int32 = below[well[below]]
     return healed
 

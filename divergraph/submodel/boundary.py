@@ -30,7 +30,8 @@ _NO_TENSOR = frozenset(
 """ONNX ops whose results are not tensors."""
 _FEW = 10_000
 """For fewer ops it is faster to look at each than at columns of all."""
-_SHAPE_TELLERS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+SHAPE_TELLERS = frozenset({"Shape", "ShapeN", "Size", "Rank"})
+"""Ops whose results do not depend on values."""
 
 
 class Boundaries:
@@ -143,7 +144,7 @@ class Boundaries:
         while waiting:
             op = waiting.pop()
             kind = self._graph.type(op)
-            if kind in _SHAPE_TELLERS:
+            if kind in SHAPE_TELLERS:
                 continue
             if is_another_each_run(kind):
                 return False

@@ -111,11 +111,12 @@ def test_filters_work_on_rows_of_both_sides(store):
 
 
 def onnx_chain(path, count):
-    """x -> Relu_0 -> Relu_1 -> ... as a model file."""
+    """x -> Relu_0 -> Relu_1 -> ... as a model file, and a Shape of the first result."""
     nodes = [
         helper.make_node("Relu", [f"t{number}"], [f"t{number + 1}"], name=f"relu_{number}")
         for number in range(count)
     ]
+    nodes.append(helper.make_node("Shape", ["t1"], ["s"], name="shape"))
     value = [
         helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in ("t0", f"t{count}")
     ]
@@ -160,8 +161,9 @@ def test_the_error_is_seen_through_unmeasured_ops(tmp_path):
 
 
 def test_an_error_that_heals_and_returns_has_two_origins(tmp_path):
-    device = {"relu_0": WRONG, "relu_1": RIGHT, "relu_3": WRONG, "relu_5": WRONG}
-    opened, data = run_chain(tmp_path, device)
+    device = {"relu_0": WRONG, "relu_1": RIGHT, "relu_3": WRONG, "relu_5": WRONG, "shape": [4]}
+    right = {f"relu_{number}": RIGHT for number in range(6)}
+    opened, data = run_chain(tmp_path, device, {**right, "shape": [4]})
     assert [origin.op for origin in data.origins] == ["relu_0", "relu_3"]
     assert trace(opened, "chain", "relu_0").healed == ("relu_1",)
 
