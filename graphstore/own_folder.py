@@ -32,7 +32,7 @@ class OwnFolder:
 
     def __init__(self, use: str) -> None:
         remove_left()
-        self.path = tempfile.mkdtemp(prefix=f"{_PREFIX}{use}-")
+        self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{use}-"))
         held = -1
         if sys.platform != "win32":  # which opens no folders: nobody removes it unasked there
             held = os.open(self.path, os.O_RDONLY)
@@ -41,7 +41,7 @@ class OwnFolder:
         self._end = weakref.finalize(self, _remove, self.path, held, os.getpid())
 
     def __enter__(self) -> Path:
-        return Path(self.path)
+        return self.path
 
     def __exit__(self, *_: object) -> None:
         self.remove()
@@ -51,7 +51,7 @@ class OwnFolder:
         self._end()
 
 
-def _remove(path: str, held: int, maker: int) -> None:
+def _remove(path: Path, held: int, maker: int) -> None:
     if os.getpid() != maker:  # a process forked from it ends
         return
     shutil.rmtree(path, ignore_errors=True)

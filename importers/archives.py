@@ -77,10 +77,7 @@ def unpacking(path: Path, head: bytes) -> str:
 def unpack_hint(path: Path) -> str:
     """What to do first with *path*, an archive or a folder with one; empty for others."""
     try:
-        found = _packed(path)
-        if len(found) > 1:
-            return f"unpack them first: {_unpacking_all(path, found)}"
-        return f"unpack it first: {unpacking(found[0], read_head(found[0]))}" if found else ""
+        return _hint(path, _packed(path))
     except (ImportFormatError, OSError):
         return ""  # what is wrong with it is said by who reads it
 
@@ -106,9 +103,16 @@ def packed_note(folder: Path) -> str:
         count = sum(1 for each in folder.iterdir() if each.is_file())
         are = "is an archive" if len(found) == 1 else "are archives"
         files = "1 file" if count == 1 else f"{count} files"
-        return f"{len(found)} of {files} {are}, not read ({unpack_hint(folder)})"
+        return f"{len(found)} of {files} {are}, not read ({_hint(folder, found)})"
     except (ImportFormatError, OSError):
         return ""  # what is wrong with it is said by who reads it
+
+
+def _hint(path: Path, found: list[Path]) -> str:
+    """What to do first with *path*, in which the archives *found* are, or which is one."""
+    if len(found) > 1:
+        return f"unpack them first: {_unpacking_all(path, found)}"
+    return f"unpack it first: {unpacking(found[0], read_head(found[0]))}" if found else ""
 
 
 def _packed(path: Path) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from pathlib import Path
 
 from graphstore.contract import GraphStore
 from graphstore.own_folder import OwnFolder
@@ -18,7 +17,7 @@ def private_store(owner: object) -> GraphStore:
     from graphstore.open_store import open_store
 
     folder = OwnFolder("store")
-    store = open_store(Path(folder.path, "store"))  # stores lock their own folder
+    store = open_store(folder.path / "store")  # stores lock their own folder
     weakref.finalize(owner, _drop, store, folder)
     return store
 

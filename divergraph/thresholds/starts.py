@@ -7,7 +7,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divergraph.thresholds.verdicts import worst
-from graphstore.model import Comparison, DType, Figures, ModelGraph, Op, SideFigures, TensorIO
+from graphstore.model import (
+    UNIT_ROUNDOFF,
+    Comparison,
+    DType,
+    Figures,
+    ModelGraph,
+    Op,
+    SideFigures,
+    TensorIO,
+)
 from graphstore.traverse.algorithms import ancestors, descendants, first_diverging
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.measured_ops import measured_ops, over_ops
@@ -148,8 +157,6 @@ _SATURATES = re.compile(r".*(Tanh|Sigmoid|Erf|Softsign)(?!.*(Grad|Backward))")
 _TWO_ENDS = 0.9
 """Share of the largest possible variance, (high - mean) (mean - low) by Bhatia and Davis, from
 which nearly all values are at one of the two ends."""
-_UNITS = {DType.BFLOAT16: 2.0**-8, DType.FLOAT16: 2.0**-11, DType.FLOAT32: 2.0**-24}
-"""Half the distance from 1 to the next number."""
 _FEW = 0.005
 _AT_LEAST = 2
 _NOT_TINY = 64
@@ -185,7 +192,7 @@ def chose_otherwise(op_type: str, item: Comparison, outputs: Sequence[Comparison
 def _cancelled(op_type: str, item: Comparison, outputs: Sequence[Comparison]) -> str:
     """Why the difference of a weight's gradient can be rounding alone, in words: softmax does not
     see the bias of keys, so its gradient is a sum in which nothing but rounding is left."""
-    units = [_UNITS.get(dtype) for dtype in (item.device_dtype, item.golden_dtype) if dtype]
+    units = [UNIT_ROUNDOFF.get(dtype) for dtype in (item.device_dtype, item.golden_dtype) if dtype]
     if not op_type.endswith(".parameters_grad") or item.metrics is None or None in units:
         return ""
     largest = max(map(_golden_size, outputs), default=0.0)

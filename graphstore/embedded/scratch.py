@@ -115,7 +115,7 @@ class Scratch:
                 return self._store
         if self._temporary is None:
             self._temporary = OwnFolder("scratch")
-        return StoreFolder(Path(self._temporary.path, "store"))
+        return StoreFolder(self._temporary.path / "store")
 
 
 def _usable(folder: StoreFolder, name: str) -> Entry | None:

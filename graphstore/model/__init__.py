@@ -29,7 +29,7 @@ from graphstore.model.comparison import (
     Run,
     Verdict,
 )
-from graphstore.model.dtypes import DType
+from graphstore.model.dtypes import UNIT_ROUNDOFF, DType
 from graphstore.model.dumps import (
     DumpFormat,
     DumpTensorRef,
@@ -85,6 +85,7 @@ __all__ = [
     "SPLIT_ORDERS",
     "SUSPECT",
     "UNCLASSIFIED",
+    "UNIT_ROUNDOFF",
     "Adjustment",
     "AttrValue",
     "Baseline",

@@ -7,6 +7,7 @@ past the importers sees a number. Names follow numpy where numpy has the type.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
 
 import numpy as np
@@ -74,6 +75,13 @@ class DType(StrEnum):
         name = _NUMPY.get(self)
         return None if name is None else np.dtype(name)
 
+
+UNIT_ROUNDOFF: Mapping[DType, float] = {
+    DType.FLOAT16: 2.0**-11,
+    DType.BFLOAT16: 2.0**-8,
+    DType.FLOAT32: 2.0**-24,
+}
+"""Half the distance from 1 to the next number: the largest relative error of one rounding."""
 
 # Every name says its bits but these two, and those of what has no fixed size.
 _BITS: dict[DType, int] = {

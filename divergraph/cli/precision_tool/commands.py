@@ -47,6 +47,17 @@ def _name(command: _Command) -> _Command:
     return click.argument("given", required=False, metavar="[NAME]")(option(command))
 
 
+_listed_option = click.option(
+    "-l",
+    "limit",
+    type=click.IntRange(min=1),
+    default=_LISTED,
+    show_default=True,
+    metavar="N",
+    help="List N ops at most.",
+)
+
+
 def _one(given: str | None, name: str | None, what: str) -> str:
     found = given or name
     if found is None:
@@ -56,15 +67,7 @@ def _one(given: str | None, name: str | None, what: str) -> str:
 
 @precision_tool_command.command("ac")
 @click.option("-c", "compares", is_flag=True, help="Compare first.")
-@click.option(
-    "-l",
-    "limit",
-    type=click.IntRange(min=1),
-    default=_LISTED,
-    show_default=True,
-    metavar="N",
-    help="List N ops at most.",
-)
+@_listed_option
 @click.pass_obj
 def ac(place: ToolPlace, compares: bool, limit: int) -> int:
     """Check everything: results, fusion, overflows, casts to integers."""
@@ -213,15 +216,7 @@ def vc(place: ToolPlace, left: str | None, right: str | None, graph: str | None)
 @precision_tool_command.command("vcs")
 @click.option("-f", "file", metavar="FILE", help="An earlier result_*.csv, opened first.")
 @click.option("-c", "cosine", type=float, default=_COSINE, show_default=True, metavar="X")
-@click.option(
-    "-l",
-    "limit",
-    type=click.IntRange(min=1),
-    default=_LISTED,
-    show_default=True,
-    metavar="N",
-    help="List N ops at most.",
-)
+@_listed_option
 @click.pass_obj
 def vcs(place: ToolPlace, file: str | None, cosine: float, limit: int) -> int:
     """List ops whose cosine is not above X, and where the error starts."""

@@ -77,7 +77,7 @@ class ModelProcess:
         self._size = 0
         self._seconds = place.limits.seconds
         self._own = OwnFolder("model")
-        self._folder = self._own.path
+        self._folder = str(self._own.path)
         self._words: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._ending: ModelEndedError | None = None
         told = {
@@ -106,7 +106,7 @@ class ModelProcess:
     @property
     def folder(self) -> Path:
         """The one folder the process may write to."""
-        return Path(self._folder)
+        return self._own.path
 
     @property
     def ended(self) -> bool:

@@ -62,6 +62,6 @@ class LiveValues:
             name = max(plain, key=lambda each: self._held[each].nbytes)
             if self._folder is None:
                 self._folder = OwnFolder("values")
-            path = Path(self._folder.path) / f"{len(self._files)}.npy"
+            path = self._folder.path / f"{len(self._files)}.npy"
             write_npy(path, self._held.pop(name))
             self._files[name] = path

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from divergraph.execute.contract import BodyChange
-from graphstore.model import AttrValue, DType, Evidence, EvidenceValue, Op
+from graphstore.model import UNIT_ROUNDOFF, AttrValue, DType, Evidence, EvidenceValue, Op
 
 T = TypeVar("T")
 Array: TypeAlias = npt.NDArray[Any]
@@ -25,7 +25,6 @@ Reweigh: TypeAlias = Callable[[Sequence[Mapping[str, Array]]], "Sequence[Array |
 WORKING_SIZE = 1 << 21
 """Elements a rule computes with; larger tensors are sampled. Bounds cost."""
 
-_UNITS = {DType.FLOAT16: 2.0**-11, DType.BFLOAT16: 2.0**-8, DType.FLOAT32: 2.0**-24}
 _CHANNELS_SECOND = frozenset(
     (
         *("Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization", "MaxPool"),
@@ -233,7 +232,7 @@ class SampledTensors:
     @property
     def unit(self) -> float:
         """The relative rounding error of the device's element type."""
-        return _UNITS.get(self.case.dtype, 0.0) if self.case.dtype else 0.0
+        return UNIT_ROUNDOFF.get(self.case.dtype, 0.0) if self.case.dtype else 0.0
 
     @cached_property
     def tolerance(self) -> Floats:

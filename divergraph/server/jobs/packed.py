@@ -18,10 +18,9 @@ def packed(find: Callable[[Path], Path]) -> FileResponse:
     """The folder that *find* names as a ZIP file; it is given a place to make it in, which is
     cleared once the answer is sent."""
     own = OwnFolder("part")
-    place = Path(own.path)
     try:
-        folder = find(place)
-        file = place / f"{folder.name}.zip"
+        folder = find(own.path)
+        file = own.path / f"{folder.name}.zip"
         with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
             for path in sorted(folder.rglob("*")):
                 if path.is_file():

@@ -91,14 +91,12 @@ def trials(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
 def _other_types(op: Op) -> Iterator[Trial[AttrValue]]:
     """Types that take the same operands and attributes: a kernel that was registered for another
     op gives what that gives."""
-    for alike in _ALIKE:
-        for other in alike if op.type in alike else ():
-            if other == op.type:
-                continue
-            choices = _CHOICES.get(other, {}).items()
-            settings = [{name: value} for name, values in choices for value in values] or [{}]
-            for setting in settings:
-                yield Trial("wrong_operation", f"computed as {other}", {OP_TYPE: other, **setting})
+    alike = (other for types in _ALIKE if op.type in types for other in types)
+    for other in dict.fromkeys(each for each in alike if each != op.type):
+        choices = _CHOICES.get(other, {}).items()
+        settings = [{name: value} for name, values in choices for value in values] or [{}]
+        for setting in settings:
+            yield Trial("wrong_operation", f"computed as {other}", {OP_TYPE: other, **setting})
 
 
 def _axis(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
