@@ -33,6 +33,8 @@ NAME_TAKEN = Outcome(2, "the name is taken", 409)
 NOT_FOUND = Outcome(2, "not found", 404)
 NOTHING_COMPARED = Outcome(2, "nothing could be compared")
 UNDECIDED = Outcome(2, "no answer can be right")
+INPUTS_DIFFER = Outcome(2, "the sides were fed different inputs")
+LAYOUTS_DIFFER = Outcome(2, "the sides split the job differently")
 TROUBLE = Outcome(3, "internal trouble", 500)
 STORE_TROUBLE = Outcome(3, "the store cannot be used", 503)
 CLUSTER_TROUBLE = Outcome(3, "the cluster cannot be used", 503)
@@ -54,12 +56,16 @@ _ERRORS: tuple[tuple[type[BaseException], Outcome], ...] = (
 )
 
 _VERDICTS = {
-    Verdict.CLEAN: FINE,
-    Verdict.NOISE: FINE,
     Verdict.DIVERGED: DIVERGED,
+    Verdict.INPUTS_DIFFER: INPUTS_DIFFER,
+    Verdict.LAYOUTS_DIFFER: LAYOUTS_DIFFER,
     Verdict.UNDECIDED: UNDECIDED,
+    Verdict.WITHIN_ROUNDING: FINE,
+    Verdict.CLEAN: FINE,
     Verdict.NOT_COMPARED: NOTHING_COMPARED,
 }
+WORST_FIRST = tuple(_VERDICTS)
+"""Verdicts in the order in which lists show runs and many runs are summed up."""
 
 
 def outcome_of_error(error: BaseException) -> Outcome:

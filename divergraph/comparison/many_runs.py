@@ -25,6 +25,7 @@ from divergraph.jobs.journal import Journal
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.jobs.queue_executor import QueueExecutor, own_queue
 from divergraph.metrics.pairs.many_pairs import Workers
+from divergraph.outcomes import WORST_FIRST
 from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError, NameTakenError
@@ -33,13 +34,6 @@ from importers.dumps.detect import FoundDump
 
 _TOGETHER = 512
 """Places that are kept together: until they are, their runs are in the journal."""
-_WORST = (
-    Verdict.DIVERGED,
-    Verdict.UNDECIDED,
-    Verdict.NOISE,
-    Verdict.CLEAN,
-    Verdict.NOT_COMPARED,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,7 @@ class ManyRuns:
     def verdict(self) -> Verdict:
         """The worst of all places."""
         found = {each.run.verdict for each in self.runs if each.run is not None}
-        return next((verdict for verdict in _WORST if verdict in found), Verdict.NOT_COMPARED)
+        return next((verdict for verdict in WORST_FIRST if verdict in found), Verdict.NOT_COMPARED)
 
     @property
     def first(self) -> RankStep | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from divergraph.ask.origin_answers import OriginAnswer
+from divergraph.outcomes import outcome_of_verdict
 from divergraph.present.json.shapes import worst_first
 from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
@@ -20,24 +21,20 @@ from divergraph.text.words import (
     observed_text,
     verdict_text,
 )
-from graphstore.model import Method, Metric, Note, Verdict
+from graphstore.model import Method, Metric, Note
 
 _ORIGINS, _SUSPECTS, _WORST = 10, 5, 5
-_MARKS = {
-    Verdict.CLEAN: "✅",
-    Verdict.NOISE: "✅",
-    Verdict.DIVERGED: "❌",
-    Verdict.UNDECIDED: "⚠️",
-    Verdict.NOT_COMPARED: "⚠️",
-}
+_MARKS = {0: "✅", 1: "❌"}
+"""By exit code."""
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~@&])")
 
 
 def markdown_report(report: RunReport) -> str:
     """Verdict, counts, where the error starts, the worst tensors, what was not compared."""
     run, counts = report.run, report.run.counts
+    mark = _MARKS.get(outcome_of_verdict(run.verdict).exit_code, "⚠️")
     parts = [
-        f"### {_MARKS[run.verdict]} {_plain(run.name)}: {verdict_text(run)}",
+        f"### {mark} {_plain(run.name)}: {verdict_text(run)}",
         f"{counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
         f"{counts.compared} compared, **{counts.over} over a limit**, "
         f"{not_compared_text(run)}.",

@@ -147,13 +147,13 @@ def _past_a_level(item: Comparison) -> OpState:
 def verdict(
     counts: Counts, origins: Sequence[Origin], comparisons: Iterable[Comparison]
 ) -> Verdict:
-    """DIVERGED if some op is guilty, else NOISE if a level is warn or fail, else CLEAN."""
+    """DIVERGED if some op is guilty, else WITHIN_ROUNDING if a level is past, else CLEAN."""
     if counts.compared == 0:
         return Verdict.NOT_COMPARED
     if origins:
         return Verdict.DIVERGED
     noisy = any(item.level in (Level.WARN, Level.FAIL) for item in comparisons)
-    return Verdict.NOISE if noisy else Verdict.CLEAN
+    return Verdict.WITHIN_ROUNDING if noisy else Verdict.CLEAN
 
 
 def _suspicion(item: Comparison) -> float:

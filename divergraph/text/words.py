@@ -38,11 +38,11 @@ REASON_WORDS = {
     Reason.STATISTICS_ONLY: "statistics that cannot be compared",
 }
 
-_VERDICTS = {
-    Verdict.CLEAN: "clean: every compared tensor is within its limits",
-    Verdict.NOISE: "noise: small differences, and no op at which an error starts",
-    Verdict.DIVERGED: "diverged",
-    Verdict.UNDECIDED: "undecided",
+_MEANINGS = {
+    Verdict.CLEAN: "every compared tensor is within its limits",
+    Verdict.WITHIN_ROUNDING: "small differences, and no op at which an error starts",
+    Verdict.INPUTS_DIFFER: "the sides were fed different inputs",
+    Verdict.LAYOUTS_DIFFER: "the sides split the job differently over their ranks",
     Verdict.NOT_COMPARED: "nothing could be compared",
 }
 
@@ -69,11 +69,17 @@ def undefined(metrics: MetricSet, metric: Metric) -> bool:
     return finite and value is not None and math.isnan(value)
 
 
+def verdict_word(verdict: Verdict) -> str:
+    """``within rounding``: the word of a verdict in a sentence, a list or a badge."""
+    return verdict.value.replace("_", " ")
+
+
 def verdict_text(run: Run) -> str:
     """The verdict of *run*, and what it means where the word does not say it."""
-    text = _VERDICTS[run.verdict]
-    if run.method is Method.ROOT_CAUSE and run.verdict is Verdict.NOISE:
-        text = "noise: no op makes more error than its precision explains"
+    meaning = _MEANINGS.get(run.verdict, "")
+    if run.method is Method.ROOT_CAUSE and run.verdict is Verdict.WITHIN_ROUNDING:
+        meaning = "no op makes more error than its precision explains"
+    text = ": ".join(filter(None, (verdict_word(run.verdict), meaning)))
     if doubt := run.analysis.doubt:
         text = f"{text}: {doubt}" if run.verdict is Verdict.UNDECIDED else f"{doubt}. Then {text}"
     reserve = reserve_text(run)
@@ -108,7 +114,7 @@ def reserve_text(run: Run) -> str:
     was, than not. Empty where nothing does."""
     counts, inside = run.counts, run.analysis.inside
     judged, all_told = counts.compared + inside, counts.tensors - run.analysis.beside
-    if run.verdict not in (Verdict.CLEAN, Verdict.NOISE) or 2 * judged >= all_told:
+    if run.verdict not in (Verdict.CLEAN, Verdict.WITHIN_ROUNDING) or 2 * judged >= all_told:
         return ""
     done = "judged" if inside else "compared"
     return f"only {judged} of {counted(all_told, 'tensor')} could be {done}"

@@ -145,11 +145,11 @@ def count(ops: int, comparisons: Sequence[Comparison]) -> Counts:
 def verdict(
     counts: Counts, origins: Sequence[Origin], comparisons: Iterable[Comparison]
 ) -> Verdict:
-    """DIVERGED with an origin, NOISE with warnings only, CLEAN, or NOT_COMPARED."""
+    """DIVERGED with an origin, WITHIN_ROUNDING with warnings only, CLEAN, or NOT_COMPARED."""
     if counts.compared == 0:
         return Verdict.NOT_COMPARED
     if origins:
         return Verdict.DIVERGED
     if any(item.level in (Level.WARN, Level.FAIL) for item in comparisons):
-        return Verdict.NOISE
+        return Verdict.WITHIN_ROUNDING
     return Verdict.CLEAN

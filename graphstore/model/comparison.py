@@ -121,11 +121,21 @@ class Verdict(StrEnum):
     """The verdict on a run."""
 
     CLEAN = "clean"
-    NOISE = "noise"
+    WITHIN_ROUNDING = "within_rounding"
+    """Tensors are over a limit or near it, and no op makes more error than rounding explains."""
     DIVERGED = "diverged"
     UNDECIDED = "undecided"
     """No answer can be right; ``analysis.doubt`` says why, and what to do."""
+    INPUTS_DIFFER = "inputs_differ"
+    """The sides were fed different inputs; ``analysis.mismatches`` lists them."""
+    LAYOUTS_DIFFER = "layouts_differ"
+    """The sides split the job differently over their ranks, so their tensors are different ones."""
     NOT_COMPARED = "not_compared"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Verdict | None:
+        """Runs kept before 0.2 call WITHIN_ROUNDING ``noise``."""
+        return cls.WITHIN_ROUNDING if value == "noise" else None
 
 
 class Method(StrEnum):

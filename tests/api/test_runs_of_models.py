@@ -140,7 +140,7 @@ def test_ranks_and_steps_give_a_run_each(tmp_path):
         found = dg.compare_many(*paths, store=store, ranks="all", name="all", method="thresholds")
         assert list(store) == ["all.rank0", "all.rank1"]
         assert found.first is not None
-        assert (found.first.rank, store["all.rank0"].verdict.value) == (1, "noise")
+        assert (found.first.rank, store["all.rank0"].verdict.value) == (1, "within_rounding")
         again = dg.compare_many(*paths, store=store, ranks=[1], replace=True, name="all")
         assert [run.place.rank for run in again.runs] == [1]
         with pytest.raises(dg.errors.InputError, match="no rank 7"):

@@ -193,7 +193,7 @@ def whole_runs(draw: st.DrawFn) -> RunData:
         golden.id,
         device.id,
         "2026-01-01T00:00:00Z",
-        Verdict.NOISE,
+        Verdict.WITHIN_ROUNDING,
         Method.THRESHOLDS,
         Counts(1, 2, 3, 4, 5),
         {"x": math.inf},

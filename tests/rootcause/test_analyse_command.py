@@ -59,7 +59,7 @@ def test_again_with_other_limits_nothing_of_the_first_judgement_is_left(kept):
     assert not lenient.origins
     assert not lenient.suspects
     assert not lenient.findings
-    assert lenient.run.verdict is Verdict.NOISE
+    assert lenient.run.verdict is Verdict.WITHIN_ROUNDING
 
 
 def test_a_model_that_changed_is_refused(kept):

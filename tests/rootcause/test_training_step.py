@@ -25,7 +25,7 @@ def request(lenet: Path, side: str, method: MethodChoice = MethodChoice.AUTO) ->
 class TestTheStepOfLeNet:
     def test_rounding_is_no_origin_though_a_gradient_is_far_off(self, lenet: Path) -> None:
         data = compare(request(lenet, "npu_clean"))
-        assert data.run.verdict is Verdict.NOISE
+        assert data.run.verdict is Verdict.WITHIN_ROUNDING
         assert not data.origins
         assert not data.suspects
         assert worst_error(data) > 0.05

@@ -107,7 +107,7 @@ def test_an_origin_lists_the_compared_tensor_first_and_all_originals():
     [
         ([], Verdict.NOT_COMPARED),
         ([Level.PASS, Level.PASS], Verdict.CLEAN),
-        ([Level.PASS, Level.WARN], Verdict.NOISE),
+        ([Level.PASS, Level.WARN], Verdict.WITHIN_ROUNDING),
         ([Level.PASS, Level.FAIL], Verdict.DIVERGED),
     ],
 )

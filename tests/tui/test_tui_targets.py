@@ -35,7 +35,7 @@ async def test_several_runs_are_offered_newest_first(make_app, several_store, se
         assert names == ["clean", "14", "bert [v2]"]
         await pilot.press("j", "enter")
         await settled(pilot)
-        assert "DIVERGES" in text_of(app)
+        assert "DIVERGED" in text_of(app)
         await pilot.press("0", "k", "enter")
         await settled(pilot)
         assert "No origin; the largest deviations" in text_of(app)

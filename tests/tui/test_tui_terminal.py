@@ -141,7 +141,7 @@ def test_nothing_but_the_framework_speaks_to_the_terminal(started, tmp_path):
 def test_it_can_be_resized_at_any_moment(started, whole_store, size):
     shown = started(whole_store, "whole", (120, 40))
     shown.resize(size)
-    shown.until_shown("DIVERGES")
+    shown.until_shown("DIVERGED")
     for view, other in zip(VIEWS, [size, (120, 40)] * 4, strict=True):
         shown.press(view)
         shown.resize(other)
@@ -169,7 +169,7 @@ WAYS_OUT = [
 def test_every_view_can_be_left(started, whole_store, leave, view):
     """At once, while the view still asks the store."""
     shown = started(whole_store, "whole", (80, 24))
-    shown.until_shown("DIVERGES")
+    shown.until_shown("DIVERGED")
     shown.press(view)
     if view == "7":
         shown.settle()

@@ -92,12 +92,12 @@ def test_the_metrics_name_the_rule_that_decided_and_not_limits_of_others(limit, 
 @pytest.mark.parametrize(
     ("room", "said"),
     [
-        (80, "DIVERGES  first at ◆ net/卷积/Conv  topo 64/164"),
-        (47, "DIVERGES  first at ◆ net/卷积/Conv  topo 64/164"),
-        (46, "DIVERGES  first at ◆ net/卷积/Conv  topo 64"),
-        (43, "DIVERGES  first at ◆ net/卷积/Conv  topo 64"),
-        (42, "DIVERGES  first at ◆ net/卷积/Conv"),
-        (31, "DIVERGES  first at ◆ …卷积/Conv"),
+        (80, "DIVERGED  first at ◆ net/卷积/Conv  topo 64/164"),
+        (47, "DIVERGED  first at ◆ net/卷积/Conv  topo 64/164"),
+        (46, "DIVERGED  first at ◆ net/卷积/Conv  topo 64"),
+        (43, "DIVERGED  first at ◆ net/卷积/Conv  topo 64"),
+        (42, "DIVERGED  first at ◆ net/卷积/Conv"),
+        (31, "DIVERGED  first at ◆ …卷积/Conv"),
     ],
 )
 def test_the_name_of_the_origin_is_shortened_last(room, said):

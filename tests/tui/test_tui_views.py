@@ -28,7 +28,7 @@ async def test_the_only_run_opens_in_the_overview(browse):
     async with browse as b:
         assert isinstance(b.app.screen, OverviewScreen)
         shown = text_of(b.app)
-        assert "DIVERGES  first at ◆ model/layer_2/Softmax  topo 13/36" in shown
+        assert "DIVERGED  first at ◆ model/layer_2/Softmax  topo 13/36" in shown
         assert "2 origins, 16 inherit" in shown
         assert "30 tensors of 36  19 over the limit" in shown
         assert "inserted by the compiler" in shown

@@ -10,8 +10,8 @@ from textual.content import Content
 from divergraph.ask import Overview
 from divergraph.ask.sentences import limits_text, mismatch_sentence
 from divergraph.text.printable import printable
-from divergraph.text.words import observed_text, reserve_text
-from graphstore.model import Method, Metric, OpState, Verdict
+from divergraph.text.words import observed_text, reserve_text, verdict_word
+from graphstore.model import Method, Metric, OpState
 from tui.render.hanging import hung
 from tui.style import theme
 from tui.style import words as wording
@@ -21,13 +21,6 @@ from tui.widgets.cells import cut_to, fit, width_of
 _LABEL = 10
 _SAID = 4
 """Lines of the sentence about an origin."""
-_VERDICT_STYLES = {
-    Verdict.CLEAN: "$state-clean bold",
-    Verdict.NOISE: "$state-clean bold",
-    Verdict.DIVERGED: "$state-origin bold",
-    Verdict.UNDECIDED: "$state-unknown bold",
-    Verdict.NOT_COMPARED: "$state-unknown bold",
-}
 
 
 def verdict(
@@ -91,8 +84,8 @@ def _said(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[
 def headline(overview: Overview, glyphs: Glyphs, width: int) -> Content:
     """The verdict and the first origin, whose name is the last that gives way to *width*."""
     run = overview.run
-    words = f"{wording.verdict_mark(run.verdict, glyphs)} {wording.VERDICT_WORDS[run.verdict]}"
-    head = (words, _VERDICT_STYLES[run.verdict])
+    words = f"{wording.verdict_mark(run.verdict, glyphs)} {verdict_word(run.verdict).upper()}"
+    head = (words, f"$state-{wording.verdict_style(run.verdict)} bold")
     if not overview.origin_rows:
         reserve = reserve_text(run)
         return Content.assemble(head, (f"  {reserve}" if reserve else "", theme.QUIET))

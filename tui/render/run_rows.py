@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from graphstore.model import Standing, Verdict
+from divergraph.outcomes import WORST_FIRST
+from divergraph.text.words import verdict_word
+from graphstore.model import Standing
 from tui.style import words as wording
 from tui.style.glyphs import Glyphs
 from tui.widgets.cells import width_of
@@ -17,15 +19,7 @@ if TYPE_CHECKING:
     from graphstore.contract import GraphInfo
     from graphstore.model import Run, RunStanding
 
-_VERDICT_STYLES = {
-    Verdict.CLEAN: "clean",
-    Verdict.NOISE: "clean",
-    Verdict.DIVERGED: "origin",
-    Verdict.UNDECIDED: "unknown",
-    Verdict.NOT_COMPARED: "unknown",
-}
 _STANDING_STYLES = {Standing.WORSE: "origin", Standing.BETTER: "clean"}
-_WORST_FIRST = [Verdict.DIVERGED, Verdict.UNDECIDED, Verdict.NOISE, Verdict.CLEAN]
 
 
 @dataclass(frozen=True)
@@ -76,10 +70,9 @@ def run_entry(run: Run, glyphs: Glyphs) -> RunEntry:
     """The entry of a run."""
     mark = wording.verdict_mark(run.verdict, glyphs)
     counts, what = run.counts, run.device.rpartition("@")[0] or run.device
-    rank = _WORST_FIRST.index(run.verdict) if run.verdict in _WORST_FIRST else len(_WORST_FIRST)
     cells = (
         Cell(run.name),
-        Cell(f"{mark} {wording.VERDICT_WORDS[run.verdict].lower()}", _VERDICT_STYLES[run.verdict]),
+        Cell(f"{mark} {verdict_word(run.verdict)}", wording.verdict_style(run.verdict)),
         Cell(wording.thousands(counts.ops)),
         Cell(wording.thousands(counts.compared)),
         Cell(wording.thousands(counts.over)),
@@ -88,7 +81,7 @@ def run_entry(run: Run, glyphs: Glyphs) -> RunEntry:
     )
     keys = {
         "name": run.name.casefold(),
-        "verdict": rank,
+        "verdict": WORST_FIRST.index(run.verdict),
         "ops": counts.ops,
         "compared": counts.compared,
         "over": counts.over,

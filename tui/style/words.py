@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from divergraph.outcomes import outcome_of_verdict
 from divergraph.text.numbers import odd_word
 from divergraph.text.words import REASON_WORDS, UNDEFINED, known, undefined
 from graphstore.model import (
@@ -47,14 +48,6 @@ REASON_SHORT = {
     Reason.DTYPE_UNSUPPORTED: "dtype",
     Reason.UNREADABLE_DUMP: "damaged",
     Reason.STATISTICS_ONLY: "statistics",
-}
-
-VERDICT_WORDS = {
-    Verdict.CLEAN: "CLEAN",
-    Verdict.NOISE: "NOISE",
-    Verdict.DIVERGED: "DIVERGES",
-    Verdict.UNDECIDED: "UNDECIDED",
-    Verdict.NOT_COMPARED: "NOTHING COMPARED",
 }
 
 RULE_WORDS = {
@@ -111,11 +104,18 @@ _WITH_DECIMAL, _IN_FULL = 999.5, 99999.5
 GUILT_STYLES = {Guilt.NONE: "", Guilt.SUSPECT: "drifting", Guilt.GUILTY: "origin"}
 
 
+_ENDING_STYLES = {0: "clean", 1: "origin"}
+
+
+def verdict_style(verdict: Verdict) -> str:
+    """The cell style of a verdict, by the exit code it gives."""
+    return _ENDING_STYLES.get(outcome_of_verdict(verdict).exit_code, "unknown")
+
+
 def verdict_mark(verdict: Verdict, glyphs: Glyphs) -> str:
     """The mark of a verdict."""
-    if verdict is Verdict.DIVERGED:
-        return glyphs.bad
-    return glyphs.good if verdict in (Verdict.CLEAN, Verdict.NOISE) else glyphs.unknown
+    marks = {"clean": glyphs.good, "origin": glyphs.bad, "unknown": glyphs.unknown}
+    return marks[verdict_style(verdict)]
 
 
 def cosine(value: float | None, glyphs: Glyphs) -> str:

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.ask.memory.baselines import standing_text
+from divergraph.outcomes import WORST_FIRST
 from divergraph.questions.listings import Entries, EntriesQuestion
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.pages.rendering import Pages
@@ -22,16 +23,9 @@ from graphstore.model import Run, Verdict
 
 ROWS = 50
 _MOST = 1 << 31
-_BAD_FIRST = (
-    Verdict.DIVERGED,
-    Verdict.UNDECIDED,
-    Verdict.NOT_COMPARED,
-    Verdict.NOISE,
-    Verdict.CLEAN,
-)
 _KEYS: Mapping[str, Callable[[Run], Any]] = {
     "name": lambda run: run.name,
-    "verdict": lambda run: _BAD_FIRST.index(run.verdict),
+    "verdict": lambda run: WORST_FIRST.index(run.verdict),
     "ops": lambda run: -run.counts.ops,
     "compared": lambda run: -run.counts.compared,
     "over": lambda run: -run.counts.over,
