@@ -12,6 +12,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.choices.judging import REASON, TIES, Names, names_of
 from divergraph.rootcause.devices.floors import floor_of, least_floor
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -92,6 +93,9 @@ def expect(
     found = Judgement(estimate)
     # Masks are excluded before anything is measured: one -3e38 would be the whole norm.
     _ask(found, context, Stage.PLACES)
+    names = names_of(context, found.estimate)
+    if names is not None:
+        return _of_names(found, names)
     found.estimate = replace(found.estimate, floor=_emulated_floor(context, found.estimate))
     emulated = found.estimate.floor
     _ask(found, context, Stage.KNOWN)
@@ -104,6 +108,16 @@ def expect(
     _ask(found, context, Stage.HIDDEN)
     if suspicion_of(found.estimate)[2] > context.options.guilty:
         _ask(found, context, Stage.LAST)
+    return found
+
+
+def _of_names(found: Judgement, names: Names) -> Judgement:
+    """The judgement of names, of which no tolerance for numbers is asked."""
+    if names.ties:
+        numbers = {"ties": float(names.ties), "wrong": float(names.wrong)}
+        found.adjustments.append(Adjustment(TIES, Effect.EXCLUDE, REASON, 0.0, 0.0, numbers))
+    found.estimate = names.estimate
+    found.worst = suspicion_of(names.estimate)[2]
     return found
 
 

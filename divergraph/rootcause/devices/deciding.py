@@ -36,7 +36,7 @@ from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.model import TensorRef
 
-_MOVING = frozenset(
+MOVING = frozenset(
     (
         *("Reshape", "Transpose", "Squeeze", "Unsqueeze", "ExpandDims", "Flatten", "Identity"),
         *("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Gather", "GatherV2", "GatherND"),
@@ -63,7 +63,7 @@ class Deciding:
         computed = [
             ref
             for ref in self.run.compared
-            if self._type(ref) not in _MOVING and ref not in handed_on
+            if self._type(ref) not in MOVING and ref not in handed_on
         ]
         for ref in computed or self.run.compared:
             value = values.device(ref)
