@@ -16,14 +16,16 @@ from divergraph.present.json.shapes import worst_first
 from divergraph.text.words import (
     REASON_WORDS,
     STATE_MARKS,
+    answers_text,
     counted,
+    excuse_text,
     not_compared_text,
     note_text,
     observed_text,
     shape_text,
     verdict_text,
 )
-from graphstore.contract import GraphInfo
+from graphstore.contract import GraphInfo, RunData
 from graphstore.model import (
     Comparison,
     LineageLink,
@@ -40,8 +42,10 @@ _AT_ONCE = 4096
 _TYPE = 20  # longer types move the names of their own rows only
 
 
-def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparison]) -> None:
-    """The verdict of a run: counts, origins, worst tensors, what was not compared."""
+def show_run(data: RunData) -> None:
+    """The verdict of a run and its two answers: counts, origins or suspects, worst tensors, what
+    was not compared."""
+    run, origins, comparisons = data.run, data.origins, data.comparisons
     counts = run.counts
     say(f"{run.name}: {verdict_text(run)}", bold=True)
     say(
@@ -49,6 +53,8 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
         f"{counts.compared} compared, "
         f"{counts.over} over a limit, {not_compared_text(run)}"
     )
+    for name, answer in answers_text(run).items():
+        say(f"  {name}: {answer}")
     if told := observed_text(run):
         say(f"  observed: {told}")
     if run.method is Method.THRESHOLDS and run.analysis.note:
@@ -56,13 +62,22 @@ def show_run(run: Run, origins: Sequence[Origin], comparisons: Sequence[Comparis
     if origins:
         say()
         show_origins(origins, _sentences(run, origins, comparisons))
+    elif data.suspects:
+        say()
+        say("suspect: more error than rounding explains, but it may be chance")
+        shown = data.suspects[:_SHOWN]
+        _show_accused(shown, _sentences(run, shown, comparisons))
+        if len(data.suspects) > _SHOWN:
+            say(f"     and {len(data.suspects) - _SHOWN} more (divergraph origins {run.name})")
     bad = worst_first(comparisons)[:_SHOWN]
     if bad:
         say()
         say("worst tensors")
         for item in bad:
             level = item.level.value if item.level is not None else ""
-            say(f"  {metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}")
+            excuse = excuse_text(item)
+            why = f"  ({excuse})" if excuse else ""
+            say(f"  {metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}{why}")
     groups = reason_groups(comparisons)
     if groups:
         say()
@@ -96,6 +111,10 @@ def show_origins(origins: Iterable[Origin], sentences: Mapping[str, str]) -> Non
         say("no origin: no op at which an error starts")
         return
     say("the error starts at")
+    _show_accused(items, sentences)
+
+
+def _show_accused(items: Iterable[Origin], sentences: Mapping[str, str]) -> None:
     for origin in items:
         say(
             f"  {origin.rank:2} # {origin.op}  ({origin.type}, output {origin.output})  "

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from divergraph.jobs.progress import Progress
 from divergraph.metrics.limits.thresholds import load_thresholds
+from divergraph.results.conclusion import concluded
 from divergraph.rootcause.coarse_golden import with_fair_root_cause
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.stored import dumps_written_since, sources_of, with_warnings
@@ -38,8 +39,8 @@ def analysed_again(
         inputs = {**data.run.inputs, "thresholds": str(thresholds)}
         data = replace(data, run=replace(data.run, inputs=inputs))
         if by_limits:
-            return data
+            return concluded(data)
     sources = sources_of(data, progress, options.memory)
     data = with_warnings(data, dumps_written_since(data.run, sources.pairs))
     found = with_fair_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
-    return with_witness(found, sources, options)
+    return concluded(with_witness(found, sources, options), sources.pairs)

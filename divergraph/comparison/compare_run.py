@@ -37,6 +37,7 @@ from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
 from divergraph.metrics.pairs.measurement import Measurement
 from divergraph.metrics.statistics import at_least_a_warning
+from divergraph.results.conclusion import concluded
 from divergraph.rootcause.coarse_golden import with_fair_root_cause
 from divergraph.rootcause.options import DEFAULT_OPTIONS, MethodChoice, RootCauseOptions
 from divergraph.rootcause.run_inputs import RunSources
@@ -273,7 +274,8 @@ class _Comparing:
         pairs = [item for item in items if isinstance(item, Pair)]
         data = observed(data, pairs, self.request.undumped, self.thresholds)
         doubt = same_dump(self.golden_dump, self.device_dump)
-        return undecided(with_doubt(data, doubt)) if doubt else judged_by_checksums(data)
+        data = undecided(with_doubt(data, doubt)) if doubt else judged_by_checksums(data)
+        return concluded(data, pairs)
 
     def _again(
         self,

@@ -12,6 +12,7 @@ from divergraph.inputs.kept_paths import RESULT, with_folder
 from divergraph.inputs.sources import load_graph
 from divergraph.metrics.limits.thresholds import load_thresholds
 from divergraph.metrics.statistics import CHECKSUMS_DIFFER, told_by_statistics
+from divergraph.results.conclusion import concluded
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import judged_by_checksums
 from divergraph.thresholds.judged_again import judged_again
@@ -117,7 +118,7 @@ def open_result(
     links = tuple(_links(rows, by_name))
     data = judged_again(RunData(run, golden, graph, links, comparisons, states, ()), limits)
     data = replace(data, findings=tuple(run_findings(data, graph_arrays(graph))))
-    return judged_by_checksums(data)
+    return concluded(judged_by_checksums(data))
 
 
 def _refuse_others(path: Path) -> None:

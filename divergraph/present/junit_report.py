@@ -10,11 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
+from divergraph.outcomes import outcome_of_verdict
 from divergraph.present.report_words import reason_text, tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
 from divergraph.text.printable import printable
-from divergraph.text.words import REASON_WORDS, counted, known, observed_text, verdict_text
+from divergraph.text.words import (
+    REASON_WORDS,
+    answers_text,
+    counted,
+    known,
+    observed_text,
+    verdict_text,
+)
 from divergraph.thresholds.verdicts import worst
 from graphstore.model import Comparison, Metric, OpState, TensorIO, Verdict
 from graphstore.op_row import OpRow
@@ -55,6 +63,8 @@ def _properties(report: RunReport, inherited: int) -> Mapping[str, str]:
     run = report.run
     return {
         "verdict": run.verdict.value,
+        "result": run.result.state.value,
+        "blame": run.blame.on.value,
         "method": run.method.value,
         "golden": report.golden_name,
         "device": report.device_name,
@@ -85,7 +95,7 @@ def _cases(
         tensors.setdefault(item.op, []).append(item)
     sentences = {one.origin.op: one.sentence for one in report.answer.origins}
     tally = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    if report.run.verdict in (Verdict.NOT_COMPARED, Verdict.UNDECIDED):
+    if outcome_of_verdict(report.run.verdict).exit_code not in (0, 1):
         case = _case(suite, "divergraph", report.run.name)
         Xml.SubElement(
             case,
@@ -173,6 +183,7 @@ def _summary(report: RunReport) -> list[str]:
         f"{counts.compared} compared, {counts.over} over a limit, "
         f"{counts.not_compared} not compared",
     ]
+    lines += [f"{name}: {answer}" for name, answer in answers_text(run).items()]
     if told := observed_text(run):
         lines.append(f"observed: {told}")
     lines += [f"{one.origin.rank}. {one.sentence}" for one in report.answer.origins]

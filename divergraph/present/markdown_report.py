@@ -14,6 +14,7 @@ from divergraph.text.numbers import short
 from divergraph.text.printable import printable
 from divergraph.text.words import (
     REASON_WORDS,
+    answers_text,
     counted,
     known,
     not_compared_text,
@@ -38,6 +39,7 @@ def markdown_report(report: RunReport) -> str:
         f"{counted(counts.ops, 'op')}, {counted(counts.tensors, 'tensor')}: "
         f"{counts.compared} compared, **{counts.over} over a limit**, "
         f"{not_compared_text(run)}.",
+        *(f"**{name.capitalize()}**: {_plain(text)}" for name, text in answers_text(run).items()),
         *([f"Observed: {_plain(told)}."] if (told := observed_text(run)) else []),
         *_origins(report),
         *_suspects(report.answer.suspects),

@@ -12,10 +12,11 @@ from typing import Any
 
 from divergraph.ask.gate.fingerprints import UNEXPLAINED, cause_of, fingerprint
 from divergraph.ask.origin_answers import OriginAnswer
+from divergraph.outcomes import outcome_of_verdict
 from divergraph.present.run_report import RunReport
 from divergraph.text.printable import printable
-from divergraph.text.words import verdict_text
-from graphstore.model import Guilt, Verdict
+from divergraph.text.words import answers_text, verdict_text
+from graphstore.model import Guilt, Run, Verdict
 
 _SCHEMA = (
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -46,16 +47,28 @@ def sarif_report(report: RunReport) -> bytes:
                     }
                 },
                 "results": [_result(report, one, rules.index(cause_of(one))) for one in shown],
-                "invocations": [{"executionSuccessful": run.verdict is not Verdict.NOT_COMPARED}],
+                "invocations": [_invocation(run)],
                 "properties": {
                     "run": printable(run.name),
                     "verdict": run.verdict.value,
                     "said": printable(verdict_text(run)),
+                    **{name: printable(text) for name, text in answers_text(run).items()},
                 },
             }
         ],
     }
     return json.dumps(document, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def _invocation(run: Run) -> Mapping[str, Any]:
+    """How the comparison ended. Where it gave no answer, a notification says why: a run without
+    results would look like one without faults."""
+    ending = outcome_of_verdict(run.verdict)
+    found: dict[str, Any] = {"executionSuccessful": run.verdict is not Verdict.NOT_COMPARED}
+    if ending.exit_code not in (0, 1):
+        message = {"text": printable(verdict_text(run))}
+        found["toolExecutionNotifications"] = [{"level": "error", "message": message}]
+    return found
 
 
 def _rule(cause: str) -> Mapping[str, Any]:

@@ -32,6 +32,7 @@ from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.devices.operand_precision import remark
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps, without_exact_kernels
+from divergraph.rootcause.end_to_end import rounded_from_the_inputs
 from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.graph_inputs import entry_mismatches
 from divergraph.rootcause.groups.group_reruns import OpVerdict
@@ -138,6 +139,14 @@ class Splitting:
             tuple(each for each in remarks if each),
             tuple(judging.reckonings.values()),
         )
+
+    def rounded(
+        self, groups: Mapping[TensorRef, Group], wanted: Sequence[TensorRef]
+    ) -> Mapping[TensorRef, Array] | str:
+        """Outputs as rounding in every op gives them; see :mod:`.end_to_end`."""
+        assert self._decided is not None, "the whole run comes first"
+        arithmetics, _ = self._decided
+        return rounded_from_the_inputs(self.run, groups, arithmetics, wanted)
 
     def without(self, outputs: Collection[TensorRef], known: Splits) -> Splits:
         """The splits of what is not as *known* where *outputs* have no dump: as :meth:`split` finds

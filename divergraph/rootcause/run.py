@@ -8,8 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from divergraph.execute.contract import Array
 from divergraph.execute.installed import open_executor
 from divergraph.jobs.progress import Progress
+from divergraph.results.conclusion import with_result
 from divergraph.rootcause import calibration
 from divergraph.rootcause.core import Splitting, split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
@@ -20,6 +22,7 @@ from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
+from divergraph.rootcause.values import is_numeric
 from divergraph.rootcause.verdicts import (
     as_origins,
     ops_over,
@@ -31,10 +34,12 @@ from divergraph.rootcause.verdicts import (
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import undecided, with_doubt
 from divergraph.thresholds.starts import owners_around
+from divergraph.values.run_values import RunValues
 from graphstore.contract import RunData
 from graphstore.errors import ExecutionError
 from graphstore.model import (
     UNCLASSIFIED,
+    Blamed,
     Comparison,
     ErrorSplit,
     FindingKind,
@@ -43,6 +48,8 @@ from graphstore.model import (
     Reason,
     Reckoning,
     RunAnalysis,
+    RunBlame,
+    RunResult,
     TensorIO,
     TensorRef,
 )
@@ -87,10 +94,30 @@ def with_root_cause(
             splitting.without,
             lambda each: split_run(each, executor, options, progress),
         )
-    if choice is MethodChoice.AUTO and not any(_told(each) for each in splits.by_output.values()):
+        if any(_told(each) for each in splits.by_output.values()):
+            values = splitting.run.values
+            return with_result(
+                judged(data, splits, options),
+                lambda ref: _pair(values, ref),
+                lambda wanted: splitting.rounded(splits.groups, wanted),
+            )
+    if choice is MethodChoice.AUTO:
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
         return _by_thresholds(data, f"no original op could be run on the device's values: {first}")
     return judged(data, splits, options)
+
+
+def _pair(values: RunValues, ref: TensorRef) -> tuple[Array, Array] | None:
+    """The values of a device output and of its golden tensor; None unless both are numbers."""
+    if ref not in values.shapes:
+        return None
+    device, pair = values.device(ref), values.pairs[ref]
+    golden = values.golden(TensorRef(pair.golden.op, pair.golden.port))
+    if device is None or golden is None or device.size != golden.size:
+        return None
+    if not (is_numeric(device) and is_numeric(golden)):
+        return None
+    return device.reshape(golden.shape), golden
 
 
 def _told(split: ErrorSplit) -> bool:
@@ -139,6 +166,8 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
             )
         ),
         analysis=replace(_analysis(splits, options), inside=inside, beside=beside),
+        result=RunResult(),
+        blame=RunBlame(),
     )
     found = replace(
         data,
@@ -150,7 +179,10 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
         findings=(*others, *findings),
     )
     said = everywhere(splits, by_output)
-    return undecided(with_doubt(found, said)) if said else found
+    if not said:
+        return found
+    found = undecided(with_doubt(found, said))
+    return replace(found, run=replace(found.run, blame=RunBlame(Blamed.ARITHMETIC, said)))
 
 
 def everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> str:

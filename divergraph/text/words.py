@@ -3,9 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from graphstore.model import Method, Metric, MetricSet, Note, OpState, Reason, Run, Verdict
+from graphstore.model import (
+    Blamed,
+    Comparison,
+    Guilt,
+    Method,
+    Metric,
+    MetricSet,
+    Note,
+    OpState,
+    Reason,
+    ResultState,
+    Run,
+    Verdict,
+)
 
 STATE_MARKS = {
     OpState.ORIGIN: "#",
@@ -84,6 +97,46 @@ def verdict_text(run: Run) -> str:
         text = f"{text}: {doubt}" if run.verdict is Verdict.UNDECIDED else f"{doubt}. Then {text}"
     reserve = reserve_text(run)
     return f"{text}; but {reserve}, nothing is known of the others" if reserve else text
+
+
+_RESULTS = {
+    ResultState.RIGHT: "right",
+    ResultState.DAMAGED: "damaged",
+    ResultState.NOT_KNOWN: "not known",
+}
+_BLAMED = {
+    Blamed.OPS: "",
+    Blamed.INPUTS: "the inputs",
+    Blamed.LAYOUT: "the layout of the job",
+    Blamed.ARITHMETIC: "the device's arithmetic as a whole",
+    Blamed.NOBODY: "nobody",
+    Blamed.NOT_KNOWN: "not known",
+}
+
+
+def answers_text(run: Run) -> Mapping[str, str]:
+    """The two answers beside the verdict in words, by name: ``result`` and ``blame``. Nothing for
+    runs kept before there were any."""
+    if not run.blame.because:
+        return {}
+    result = f"{_RESULTS[run.result.state]}: {run.result.because}"
+    # The reason of a verdict is not told twice.
+    reason = "" if run.blame.because == run.analysis.doubt else run.blame.because
+    blame = ": ".join(filter(None, (_BLAMED[run.blame.on], reason)))
+    return {"result": result, "blame": blame}
+
+
+def excuse_text(item: Comparison) -> str:
+    """Why an output over a limit is no fault of its op; "" for one that needs or has no excuse."""
+    split = item.split
+    if not item.over or split is None or split.guilt is Guilt.GUILTY:
+        return ""
+    if split.failure:
+        return f"not judged: {split.failure}"
+    if split.introduced is None or split.floor is None:
+        return ""
+    said = f"its op adds {split.introduced:.2g}, rounding explains {split.floor:.2g}"
+    return f"suspect: {said}" if split.guilt is Guilt.SUSPECT else f"no fault of its op: {said}"
 
 
 def observed_text(run: Run) -> str:

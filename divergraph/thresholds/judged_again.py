@@ -15,7 +15,7 @@ from divergraph.thresholds.verdicts import (
     verdict,
 )
 from graphstore.contract import RunData
-from graphstore.model import Comparison, Method, Op
+from graphstore.model import Comparison, Method, Op, RunBlame, RunResult
 from graphstore.traverse.topological_order import graph_arrays
 
 
@@ -34,6 +34,8 @@ def judged_again(data: RunData, thresholds: Thresholds) -> RunData:
         method=Method.THRESHOLDS,
         counts=counts,
         thresholds=thresholds.as_mapping(),
+        result=RunResult(),
+        blame=RunBlame(),
     )
     return replace(
         data,

@@ -29,6 +29,13 @@ from graphstore.model.comparison import (
     Run,
     Verdict,
 )
+from graphstore.model.conclusion import (
+    Blamed,
+    DamagedOutput,
+    ResultState,
+    RunBlame,
+    RunResult,
+)
 from graphstore.model.dtypes import UNIT_ROUNDOFF, DType
 from graphstore.model.dumps import (
     DumpFormat,
@@ -89,10 +96,12 @@ __all__ = [
     "Adjustment",
     "AttrValue",
     "Baseline",
+    "Blamed",
     "Comparison",
     "Constant",
     "Counts",
     "DType",
+    "DamagedOutput",
     "DeviceArithmetic",
     "DumpFormat",
     "DumpTensorRef",
@@ -131,9 +140,12 @@ __all__ = [
     "Reckoning",
     "RegroupedOp",
     "Reorder",
+    "ResultState",
     "Role",
     "Run",
     "RunAnalysis",
+    "RunBlame",
+    "RunResult",
     "RunStanding",
     "Shape",
     "Side",

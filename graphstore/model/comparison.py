@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from graphstore.model.analysis import RunAnalysis
+from graphstore.model.conclusion import RunBlame, RunResult
 from graphstore.model.dtypes import DType
 from graphstore.model.dumps import TensorIO
 from graphstore.model.figures import Figures
@@ -227,7 +228,8 @@ class Counts:
 class Run:
     """A finished comparison. ``golden`` and ``device`` are graph ids; ``created`` is
     an ISO 8601 UTC time; ``inputs`` keeps the paths and options it was made with.
-    ``analysis`` is what the analyses say of the run as a whole."""
+    ``analysis`` is what the analyses say of the run as a whole. ``result`` and ``blame`` are the
+    two answers that the verdict sums up: are the model's outputs damaged, and who did it?"""
 
     name: str
     golden: str
@@ -241,3 +243,5 @@ class Run:
     warnings: tuple[str, ...] = ()
     version: str = ""
     analysis: RunAnalysis = field(default_factory=RunAnalysis)
+    result: RunResult = field(default_factory=RunResult)
+    blame: RunBlame = field(default_factory=RunBlame)

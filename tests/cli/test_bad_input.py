@@ -252,7 +252,7 @@ def test_nothing_comparable_exits_2_and_keeps_nothing(
     assert ended.json["run"] is None
     assert ended.json["counts"]["compared"] == 0
     said = divergraph(*arguments, "--store", store, "--run", "mine")
-    assert said.out.startswith("mine: nothing could be compared")
+    assert said.out.startswith("mine: not compared: nothing could be compared")
     assert not store.exists()
 
 

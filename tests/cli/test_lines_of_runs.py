@@ -39,7 +39,7 @@ def answer_of(data: RunData, *origins: OriginAnswer) -> OriginsAnswer:
 
 def test_of_many_tensors_the_five_worst_are_shown(printed):
     data = made_run("14")
-    lines = printed(show_run, data.run, data.origins, data.comparisons)
+    lines = printed(show_run, data)
     head = lines.index("worst tensors")
     shown = lines[head + 1 : lines.index("", head)]
     assert [line.split()[-1].removesuffix(":0") for line in shown] == [

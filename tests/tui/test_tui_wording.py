@@ -5,7 +5,7 @@ import math
 import pytest
 
 from divergraph.text.words import REASON_WORDS, shape_text
-from graphstore.model import LineageRule, Metric, OpState, Reason, Verdict
+from graphstore.model import LineageRule, Metric, OpState, Reason
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import ASCII, UNICODE
@@ -16,7 +16,6 @@ from tui.style.glyphs import ASCII, UNICODE
     [
         (REASON_WORDS, Reason),
         (wording.REASON_SHORT, Reason),
-        (wording.VERDICT_WORDS, Verdict),
         (wording.RULE_WORDS, LineageRule),
         (wording.METRIC_WORDS, Metric),
         (theme.STATE_STYLES, OpState),

@@ -10,7 +10,7 @@ from textual.content import Content
 from divergraph.ask import Overview
 from divergraph.ask.sentences import limits_text, mismatch_sentence
 from divergraph.text.printable import printable
-from divergraph.text.words import observed_text, reserve_text, verdict_word
+from divergraph.text.words import answers_text, observed_text, reserve_text, verdict_word
 from graphstore.model import Method, Metric, OpState
 from tui.render.hanging import hung
 from tui.style import theme
@@ -47,6 +47,8 @@ def verdict(
     originals = f"  ({overview.matched_originals} of {overview.golden_ops} originals)"
     if overview.is_whole:
         lines += [Content(""), _line("matched", matched, (originals, theme.QUIET))]
+    for name, answer in answers_text(run).items():
+        lines += hung(fit(name, _LABEL, ""), answer, width, theme.HEADING)[:_SAID]
     lines.append(_line("compared", *_compared(overview)))
     if told := observed_text(run):
         lines.append(_line("observed", told))

@@ -12,7 +12,7 @@ from divergraph.api.private_store import private_store
 from divergraph.api.progress import ProgressOption, telling
 from divergraph.api.rows import Rows
 from divergraph.text.printable import printable
-from divergraph.text.words import counted, verdict_text
+from divergraph.text.words import answers_text, counted, verdict_text
 from graphstore.filter import OpFilter
 from graphstore.model import (
     Comparison,
@@ -21,6 +21,8 @@ from graphstore.model import (
     LineageLink,
     Reckoning,
     RunAnalysis,
+    RunBlame,
+    RunResult,
     Side,
     Verdict,
 )
@@ -83,8 +85,18 @@ class RunAnswers:
 
     @property
     def verdict(self) -> Verdict:
-        """``clean``, ``noise``, ``diverged`` or ``not_compared``."""
+        """The verdict; :attr:`result` and :attr:`blamed` are the two answers it sums up."""
         return self.record.verdict
+
+    @property
+    def result(self) -> RunResult:
+        """Whether the model's outputs, or parts of them, are damaged, and how."""
+        return self.record.result
+
+    @property
+    def blamed(self) -> RunBlame:
+        """Who is to blame: ops, inputs, layout, the device's arithmetic, nobody, or not known."""
+        return self.record.blame
 
     @property
     def counts(self) -> Counts:
@@ -318,6 +330,7 @@ class RunAnswers:
         run, counts = self.record, self.counts
         facts: Mapping[str, str] = {
             "verdict": verdict_text(run),
+            **answers_text(run),
             "ops": str(counts.ops),
             "tensors": f"{counts.tensors}: {counts.compared} compared, {counts.over} over a limit",
             "starts at": ", ".join(one.origin.op for one in self.origins[:_SHOWN]),

@@ -194,7 +194,7 @@ def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) 
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types, stored=kept))
     elif not quiet:  # else standard output holds a report
-        show_run(data.run, data.origins, data.comparisons)
+        show_run(data)
     if kept:
         tell_kept(data.run.name)
         say_beside(f"kept as {data.run.name} in {store}")

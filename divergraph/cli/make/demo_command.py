@@ -44,7 +44,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
         "stand-in for an NPU in which one fused op adds its bias to half of the channels only."
     )
     say()
-    show_run(data.run, data.origins, data.comparisons)
+    show_run(data)
     if roles is not None:
         say()
         say(f"what ops do to the error: {role_counts(roles)}")

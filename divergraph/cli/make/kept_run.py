@@ -19,5 +19,5 @@ def show_kept_run(data: RunData, *, as_json: bool) -> int:
         types = {op.id: op.type for op in data.device.ops}
         print_json(run_json(data.run, data.origins, data.comparisons, types))
     else:
-        show_run(data.run, data.origins, data.comparisons)
+        show_run(data)
     return outcome_of_verdict(data.run.verdict).exit_code

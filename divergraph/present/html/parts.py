@@ -22,6 +22,7 @@ from divergraph.text.numbers import short
 from divergraph.text.printable import printable
 from divergraph.text.words import (
     REASON_WORDS,
+    answers_text,
     counted,
     known,
     note_text,
@@ -62,11 +63,18 @@ def head(run: Run, device: str, golden: str) -> str:
         f'<header class="{run.verdict.value}"><p class="brand">Divergraph</p>'
         f"<h1>{shown(run.name)}</h1>"
         f'<p class="verdict">{shown(verdict_text(run))}</p>'
-        f"{_observed(run)}"
+        f"{_answers(run)}{_observed(run)}"
         f'<p class="sides"><span>device</span> {shown(device)} '
         f"<span>golden</span> {shown(golden)} "
         f"<span>compared</span> <time>{shown(created)}</time> UTC</p>"
         f'<ul class="counts">{cards}</ul></header>'
+    )
+
+
+def _answers(run: Run) -> str:
+    return "".join(
+        f'<p class="sides"><span>{name}</span> {shown(answer)}</p>'
+        for name, answer in answers_text(run).items()
     )
 
 

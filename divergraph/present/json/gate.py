@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from divergraph.ask.gate.passing import GateAnswer
 from divergraph.present.json.propagation import change_json
-from divergraph.present.json.shapes import Json
+from divergraph.present.json.shapes import Json, verdict_json
 
 
 def gate_json(answer: GateAnswer) -> dict[str, Json]:
     """What ``gate --json`` prints."""
     return {
         "run": answer.run.name,
-        "verdict": answer.run.verdict.value,
+        **verdict_json(answer.run),
         "baseline": answer.baseline,
         "passed": answer.passed,
         "matched": answer.matched,

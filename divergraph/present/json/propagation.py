@@ -20,6 +20,7 @@ from divergraph.present.json.shapes import (
     record_json,
     row_json,
     split_json,
+    verdict_json,
 )
 from graphstore.model import ErrorSplit, Finding, Guilt, Note, Reckoning, Role, Run, TensorIO
 from graphstore.op_row import OpRow
@@ -29,7 +30,7 @@ def origins_json(answer: OriginsAnswer, *, explain: bool = False) -> dict[str, J
     """What ``origins --json`` prints; *explain* adds how suspicions were reckoned."""
     found: dict[str, Json] = {
         "run": answer.run.name,
-        "verdict": answer.run.verdict.value,
+        **verdict_json(answer.run),
         "origins": [_noted_json(one) for one in answer.origins],
         "suspects": [_noted_json(one) for one in answer.suspects],
         **analysis_json(answer.run),

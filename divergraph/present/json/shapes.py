@@ -205,7 +205,7 @@ def run_json(
     items = list(comparisons)
     return {
         "run": run.name if stored else None,
-        "verdict": run.verdict.value,
+        **verdict_json(run),
         "doubt": run.analysis.doubt or None,
         "observed": _observed_json(run),
         "reserve": reserve_text(run) or None,
@@ -220,6 +220,15 @@ def run_json(
     }
 
 
+def verdict_json(run: Run) -> dict[str, Json]:
+    """The verdict and the two answers it sums up, as every document about a run has them."""
+    return {
+        "verdict": run.verdict.value,
+        "result": record_json(run.result),
+        "blame": record_json(run.blame),
+    }
+
+
 def _observed_json(run: Run) -> Json:
     found = run.analysis.observed
     if found is None:
@@ -231,7 +240,7 @@ def run_summary_json(run: Run) -> dict[str, Json]:
     """One entry of ``runs``."""
     return {
         "run": run.name,
-        "verdict": run.verdict.value,
+        **verdict_json(run),
         "method": run.method.value,
         "created": run.created,
         "golden": run.golden,
