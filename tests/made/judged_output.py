@@ -74,11 +74,12 @@ def context(
     options: RootCauseOptions | None = None,
     integers: bool = False,
     fed: bool = True,
+    kind: str = "Any",
 ) -> OpContext:
-    """What is known of an output of a group of so many *ops*."""
+    """What is known of an output of a group of so many *ops* of a *kind*."""
     output = TensorRef("op", 0)
     names = (*(f"op{number}" for number in range(ops - 1)), "op")
-    nodes = tuple(Op(name, name, "Any") for name in names)
+    nodes = tuple(Op(name, name, kind) for name in names)
     golden = OpGraph(ModelGraph("g", GraphKind.ORIGINAL, Framework.ONNX, "onnx", nodes))
     floors = Emulated(NoExecutor(), golden, precision, 1 << 20)
     kernels = frozenset({"QLinearConv"}) if integers else frozenset()

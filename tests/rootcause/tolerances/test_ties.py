@@ -1,4 +1,4 @@
-"""Integers that were made of floats may be off by one next to a tie."""
+"""Quantised floats may be a step off next to a tie."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from divergraph.rootcause.devices.precisions.fp32 import FP32
 from graphstore.model import Guilt
 
 STEPS = np.rint(V * 40).astype(np.int32)
-FED = context(FP32, given={"x": V})
+FED = context(FP32, given={"x": V}, kind="QuantizeLinear")
 
 
 def off_by_one(count: int) -> np.ndarray:
@@ -37,6 +37,8 @@ def test_a_flipped_bit_is_no_tie() -> None:
 
 
 def test_integers_of_integers_are_exact() -> None:
-    found, split = judged(off_by_one(1), STEPS, STEPS, known=context(FP32, given={"i": STEPS}))
+    found, split = judged(
+        off_by_one(1), STEPS, STEPS, known=context(FP32, given={"i": STEPS}, kind="QuantizeLinear")
+    )
     assert acted(found, "ties") is None
     assert split.guilt is Guilt.GUILTY

@@ -1,4 +1,4 @@
-"""Integers made of floats: a value next to a tie goes either way."""
+"""Floats made integers on a scale: a value next to a tie goes either way."""
 
 from __future__ import annotations
 
