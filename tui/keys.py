@@ -7,7 +7,7 @@ table in the settings file gives an id other keys.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from textual.binding import Binding, BindingType
@@ -252,6 +252,18 @@ def bindings(*scopes: KeyScope) -> list[BindingType]:
         for key in TABLE
         if key.scope in scopes
     ]
+
+
+def without_letters(*scopes: KeyScope) -> list[BindingType]:
+    """The bindings of *scopes* but for single letters, for a view in which one types: there a
+    letter is text, wherever the focus is."""
+    found: list[BindingType] = []
+    for binding in bindings(*scopes):
+        assert isinstance(binding, Binding)
+        keys = [key for key in binding.key.split(",") if not (len(key) == 1 and key.isalpha())]
+        if keys:
+            found.append(replace(binding, key=",".join(keys)))
+    return found
 
 
 def remapped(keymap: dict[str, str]) -> tuple[Key, ...]:

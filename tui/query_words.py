@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from graphstore.contract import QueryParameters
 from graphstore.errors import InputError
-from graphstore.schema.tables import NODES, RELS
+from graphstore.schema.tables import NODES, RELS, Column
 
 _KEYWORDS = (
     "OPTIONAL MATCH WHERE WITH RETURN DISTINCT ORDER BY DESC LIMIT SKIP AS AND OR NOT IN IS NULL "
@@ -23,6 +23,19 @@ _WORD = re.compile(r"[$\w]*$")
 
 
 _USUAL = QueryParameters()
+
+
+def schema_lines() -> list[tuple[str, str]]:
+    """What a question can be about: each label with its properties, then each relationship with the
+    labels it goes from and to."""
+    lines = [(f"(:{node.label})", _names(node.columns)) for node in NODES]
+    return lines + [
+        (f"(:{rel.source})-[:{rel.type}]->(:{rel.target})", _names(rel.columns)) for rel in RELS
+    ]
+
+
+def _names(columns: Iterable[Column]) -> str:
+    return " ".join(column.name for column in columns)
 
 
 @dataclass(frozen=True, slots=True)

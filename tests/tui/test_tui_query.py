@@ -6,6 +6,7 @@ import csv
 
 import pytest
 from browsing import op_under_cursor, said, shown_ops, text_of
+from textual.widgets import Static
 
 from graphstore.errors import InputError
 from tui.query_files import QueryFiles
@@ -14,6 +15,7 @@ from tui.screens.ops import OpsScreen
 from tui.screens.windows.overlays import TextOverlay
 from tui.widgets.cypher_editor import CypherEditor
 from tui.widgets.row_list import RowList
+from tui.widgets.text_pane import TextPane
 
 WORST = "model/layer_2/Softmax"
 
@@ -51,6 +53,7 @@ async def test_a_named_query_of_the_list(browse):
         await b.press("7")
         known = b.app.screen.query_one("#known", RowList)
         names = [known.source.row(n)[0].text for n in range(len(known.source))]
+        known.focus()
         known.cursor = names.index("ops_by_type")
         await b.press("enter")
         assert ["Softmax", "6"] in [row[:2] for row in answer(b.app)]
@@ -190,6 +193,7 @@ async def test_a_query_of_a_pack_is_listed_and_asked(browse, tmp_path, monkeypat
         await b.press("7")
         known = b.app.screen.query_one("#known", RowList)
         rows = [[cell.text for cell in known.source.row(n)] for n in range(len(known.source))]
+        known.focus()
         known.cursor = rows.index(["counted", tmp_path.name])
         await b.press("enter")
         assert len(answer(b.app)) == 1
@@ -197,3 +201,22 @@ async def test_a_query_of_a_pack_is_listed_and_asked(browse, tmp_path, monkeypat
         known.focus()
         await b.press("enter")
         assert str(tmp_path)[:40] in text_of(b.app), "it names the file that is none"
+
+
+async def test_letters_are_text_wherever_the_focus_is(browse):
+    async with browse as b:
+        theme = b.app.theme
+        await b.press("7", "M", "A", "T")
+        b.app.screen.query_one("#answer", RowList).focus()
+        await b.press("q", "T", "W")
+        assert b.app.screen.query_one(CypherEditor).text == "MATqTW"
+        assert (b.app.theme, said(b.app)) == (theme, "")
+
+
+async def test_the_schema_stands_beside_the_editor_where_there_is_room(make_app, made_store):
+    app = make_app(made_store)
+    async with app.run_test(size=(200, 40)) as pilot:
+        await pilot.press("7")
+        await pilot.pause(1)
+        shown = app.screen.query_one("#schema", TextPane).query_one(Static).render()
+        assert "(:Op)-[:FUSES]->(:Op)" in str(shown)

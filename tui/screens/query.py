@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from textual import on, work
 from textual.app import ComposeResult
 from textual.containers import Container, Horizontal
 from textual.content import Content
+from textual.events import Key
 from textual.message import Message
 from textual.widgets import Input
 
@@ -17,12 +19,13 @@ from graphstore.cypher.queries import NamedQuery, list_queries, own_queries
 from graphstore.cypher.user_question import CypherQuestion
 from graphstore.errors import DivergraphError, InputError, QueryError
 from tui.address import ScreenAddress
-from tui.keys import KeyScope, bindings
+from tui.keys import KeyScope, bindings, without_letters
 from tui.query_files import QueryFiles
 from tui.query_words import (
     completions,
     longest_start,
     parse_settings,
+    schema_lines,
     settings_text,
     word_before,
 )
@@ -36,6 +39,7 @@ from tui.widgets.lines import KeyLine, StatusLine
 from tui.widgets.plain_input import PlainInput
 from tui.widgets.row_list import RowList
 from tui.widgets.rows import Cell, FixedRows
+from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
     from graphstore.contract import QueryResult
@@ -43,22 +47,23 @@ if TYPE_CHECKING:
 _BUILT_IN, _OWN = "built in", "mine"
 
 
-class QueryScreen(AnswerActions):
-    """The text, its parameters, the known queries, and the answer."""
+class QueryScreen(AnswerActions, inherit_bindings=False):
+    """The text, its parameters, the known queries, and the answer.
+
+    A letter that no list takes is text, and goes to the editor.
+    """
 
     VIEW = "query"
     CRUMB = "Query"
     SCOPES = (KeyScope.ANSWER, KeyScope.LIST, KeyScope.EVERYWHERE)
-    BINDINGS = bindings(KeyScope.ANSWER)
+    BINDINGS = [*bindings(KeyScope.ANSWER), *without_letters(KeyScope.EVERYWHERE)]  # noqa: RUF012
     SHOWN_KEYS = (
         "answer.ask",
         "answer.edit",
         "list.open",
         "answer.filter",
         "answer.export",
-        "yank",
         "commands",
-        "quit",
         "help",
     )
 
@@ -103,6 +108,7 @@ class QueryScreen(AnswerActions):
                     placeholder="parameters: name=value --limit 1000 --timeout 30",
                 )
             yield RowList(FixedRows(()), glyphs, id="known")
+            yield TextPane("What there is", id="schema")
         yield RowList(FixedRows(()), glyphs, id="answer", empty="f5 asks")
         yield StatusLine(id="status")
 
@@ -115,7 +121,18 @@ class QueryScreen(AnswerActions):
         self.query_one("#answer", RowList).name_pane("Answer")
         self.query_one("#settings", PlainInput).cursor_blink = False
         self._list_known()
-        self.query_one("#known", RowList).focus()
+        self.query_one("#schema", TextPane).show(_schema)
+        self.query_one(CypherEditor).focus()
+
+    def on_key(self, event: Key) -> None:
+        """Type a letter into the editor that the focused list has no use for."""
+        letter = event.character or ""
+        free = letter.isalpha() and event.key not in self.active_bindings
+        if free and isinstance(self.focused, RowList):
+            editor = self.query_one(CypherEditor)
+            editor.focus()
+            editor.insert(letter)
+            event.stop()
 
     def _list_known(self) -> None:
         own = self.files.own()
@@ -317,6 +334,15 @@ class QueryScreen(AnswerActions):
     def _say(self, text: str, style: str) -> None:
         shown = Content.styled(f" {printable(text)}", style)
         self.query_one("#status", StatusLine).show(shown.truncate)
+
+
+def _schema(width: int) -> Content:
+    """The schema as a text of *width* cells."""
+    lines: list[Content] = []
+    for what, properties in schema_lines():
+        lines.append(Content.styled(what, theme.LINKED))
+        lines += [Content(f"  {line}") for line in textwrap.wrap(properties, max(12, width - 2))]
+    return Content("\n").join(lines)
 
 
 _EXAMPLES = {"factor": "2", "number": "20", "count": "20"}

@@ -60,6 +60,13 @@ class StartScreen(JobStarter):
             super().__init__()
             self.search, self.nearby, self.trouble = search, nearby, trouble
 
+    class Stored(Message):
+        """Whether the store holds a run or a graph."""
+
+        def __init__(self, *, anything: bool) -> None:
+            super().__init__()
+            self.anything = anything
+
     def __init__(self) -> None:
         super().__init__()
         self._pairs: tuple[NearbyPair, ...] = ()
@@ -106,14 +113,23 @@ class StartScreen(JobStarter):
         """Look below the folder, the first time."""
         session = self.owner.session
         self.query_one(TitleLine).show(["divergraph", self.CRUMB], session.store_name)
-        self._welcome(empty=not session.target)
+        self._ask_what_is_stored()
         self.filled()
         if not self._looked:
             self._looked = True
             self._look_below()
 
-    def _welcome(self, *, empty: bool) -> None:
-        said = "Nothing is stored here yet." if empty else "Begin something new."
+    @work(thread=True, exclusive=True, group="stored", exit_on_error=False)
+    def _ask_what_is_stored(self) -> None:
+        session = self.owner.session
+        self.answer(lambda: self._tell(anything=any(session.targets())))
+
+    def _tell(self, *, anything: bool) -> None:
+        self.post_message(self.Stored(anything=anything))
+
+    @on(Stored)
+    def _welcome(self, event: Stored) -> None:
+        said = "Begin something new." if event.anything else "Nothing is stored here yet."
         self.query_one("#welcome", Static).update(Content.styled(f" {said}", theme.HEADING))
 
     def load(self, address: ScreenAddress) -> None:

@@ -211,13 +211,14 @@ class RowList(Titled, ScrollView, can_focus=True):
 
     def action_sort(self) -> None:
         """Ask for the rows in the order of the chosen column."""
-        column = self.source.columns[self.column]
-        if column.sortable:
-            self.post_message(self.SortAsked(self, column.id, reverse=False))
+        columns = self.source.columns  # none while the list is empty or still loading
+        if self.column < len(columns) and columns[self.column].sortable:
+            self.post_message(self.SortAsked(self, columns[self.column].id, reverse=False))
 
     def action_reverse(self) -> None:
         """Ask for the rows in the opposite order."""
-        self.post_message(self.SortAsked(self, self.sorted_by, reverse=True))
+        if any(column.id == self.sorted_by for column in self.source.columns):
+            self.post_message(self.SortAsked(self, self.sorted_by, reverse=True))
 
     def on_mouse_scroll_down(self) -> None:
         """Stay where the user scrolled to."""
