@@ -151,7 +151,7 @@ def made_run(count: int) -> RunData:
     measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
     first = [arrays.ids[number] for number in first_diverging(arrays, measured, over).tolist()]
     outputs = verdicts.outputs_by_op(comparisons)
-    origins = verdicts.describe_origins(first, device.op_index(), outputs, links)
+    origins = verdicts.describe_origins(first, device.op_index(), comparisons, links)
     counts = verdicts.count(count, comparisons)
     run = Run(
         name=NAME,

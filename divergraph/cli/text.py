@@ -90,9 +90,10 @@ def show_run(data: RunData) -> None:
 def _sentences(
     run: Run, origins: Iterable[Origin], comparisons: Iterable[Comparison]
 ) -> dict[str, str]:
-    """What each origin does, in words, where the errors were split."""
+    """What each origin does, in words: where the errors were split, or calls show the cause."""
+    origins = list(origins)
     if run.method is not Method.ROOT_CAUSE:
-        return {}
+        return {origin.op: f"cause: {origin.cause}" for origin in origins if origin.cause}
     starts = {(origin.op, origin.output): origin for origin in origins}
     precision = str(run.analysis.arithmetic)
     said = {}

@@ -18,6 +18,7 @@ from divergraph.comparison.graphs_once import GraphsOnce
 from divergraph.comparison.observed_run import NOTHING_UNDUMPED, Undumped, observed
 from divergraph.consistency.repeat import NOT_DETERMINISTIC
 from divergraph.consistency.stored_run import run_findings
+from divergraph.graphs.arrivals import arriving
 from divergraph.graphs.lineage import Lineage
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.matching.in_place import overwritten
@@ -44,6 +45,7 @@ from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import with_warnings
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import judged_by_checksums, undecided, with_doubt
+from divergraph.thresholds.recorded.layouts import without_parts
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
     count,
@@ -56,7 +58,7 @@ from divergraph.verification.witness import with_witness
 from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-from graphstore.model import Comparison, Method, Op, Run, TensorIO, TensorRef
+from graphstore.model import Comparison, Method, Op, Run, TensorIO, TensorRef, Verdict
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.folder import ANY_DUMP, DumpChoice
 
@@ -169,7 +171,7 @@ def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison
         pair.op.id,
         pair.io,
         pair.port,
-        pair.match.golden,
+        None if pair.outside else pair.match.golden,
         pair.match.rule,
         metrics=found.metrics,
         level=None if judgement is None else at_least_a_warning(judgement.level, found.detail),
@@ -234,24 +236,35 @@ class _Comparing:
         order = device_order(self.device.graph, list(arrays.ids))
         items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
         compared = compare_all(items, self.thresholds, progress, self.request.workers)
-        found = overwritten(lineage, self.device.graph, compared, self.device_dump.index)
+        found = {}
+        if lineage.recorded:
+            compared += self._arriving(lineage, compared, progress)
+        else:
+            found = overwritten(lineage, self.device.graph, compared, self.device_dump.index)
         if found:
             lineage = replace(lineage, outputs={**lineage.outputs, **found})
             items, compared = self._again(order, lineage, compared, found, progress)
         comparisons = with_overflows(compared, self.device_dump.index)
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
-        starts = starts_by_limits(arrays, self.device.graph, comparisons, outputs)
+        starts = starts_by_limits(
+            arrays, self.device.graph, comparisons, outputs, self.golden.graph, lineage.links
+        )
+        if starts.recorded.verdict is Verdict.LAYOUTS_DIFFER:
+            comparisons = without_parts(comparisons)
+            outputs = outputs_by_op(comparisons)
         origin_ids = starts.origins
         ops = self.device.graph.op_index()
-        origins = describe_origins(origin_ids, ops, outputs, lineage.links)
+        origins = describe_origins(
+            origin_ids, ops, comparisons, lineage.links, starts.recorded.causes
+        )
         counts = count(len(order), comparisons)
         run = Run(
             name=self.request.name,
             golden=self.golden.graph.id,
             device=self.device.graph.id,
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
-            verdict=verdict(counts, origins, comparisons),
+            verdict=starts.recorded.verdict or verdict(counts, origins, comparisons),
             method=Method.THRESHOLDS,
             counts=counts,
             thresholds=self.thresholds.as_mapping(),
@@ -268,7 +281,8 @@ class _Comparing:
             op_states(arrays.ids, outputs, frozenset(origin_ids)),
             origins,
         )
-        data = replace(data, findings=run_findings(data, arrays))
+        data = with_doubt(data, starts.recorded.doubt)
+        data = replace(data, findings=(*starts.recorded.findings, *run_findings(data, arrays)))
         data = with_warnings(data, _not_deterministic(data))
         data = _with_choices(self._with_root_cause(data, items, progress), starts)
         pairs = [item for item in items if isinstance(item, Pair)]
@@ -276,6 +290,21 @@ class _Comparing:
         doubt = same_dump(self.golden_dump, self.device_dump)
         data = undecided(with_doubt(data, doubt)) if doubt else judged_by_checksums(data)
         return concluded(data, pairs)
+
+    def _arriving(
+        self, lineage: Lineage, compared: Sequence[Comparison], progress: Progress
+    ) -> list[Comparison]:
+        """What other ranks bring to collective calls whose outputs are off."""
+        pairs = list(arriving(lineage, self.device.graph, compared))
+        if not pairs:
+            return []
+        found = compare_all(
+            [pair for pair, _ in pairs], self.thresholds, progress, self.request.workers
+        )
+        return [
+            replace(item, detail=": ".join(filter(None, (words, item.detail))))
+            for item, (_, words) in zip(found, pairs, strict=True)
+        ]
 
     def _again(
         self,
@@ -337,7 +366,8 @@ class _Comparing:
             yield from problem_remarks(side, dump.index)
             yield from dump_remarks(side, dump.index)
         yield from statistics_remark(comparisons)
-        yield from _entry_mismatches(comparisons, origins)
+        if not self.device.graph.has_guessed_edges:  # there the cause of an origin says so
+            yield from _entry_mismatches(comparisons, origins)
 
 
 def _is_one_of(item: Pair | Comparison, outputs: Collection[TensorRef]) -> bool:
@@ -347,7 +377,7 @@ def _is_one_of(item: Pair | Comparison, outputs: Collection[TensorRef]) -> bool:
 
 def _with_choices(data: RunData, starts: Starts) -> RunData:
     """*data* with a word on ops that are no origins although they are over, if limits decide."""
-    if data.run.method is not Method.THRESHOLDS or not starts.choices:
+    if data.run.method is not Method.THRESHOLDS:
         return data
     notes = [f"no origin: {note}" for note in starts.notes(data.device.op_index())]
     return replace(data, run=replace(data.run, warnings=(*data.run.warnings, *notes)))

@@ -4,6 +4,7 @@ it are only counted."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from divergraph.consistency.first_ops import finding, first_ops
 from divergraph.consistency.inputs import InputChecks, check_inputs
 from divergraph.consistency.repeat import RepeatChecks, check_repeat
-from divergraph.consistency.values import Values, values_of
+from divergraph.consistency.values import FLOAT16_MAX, Values, values_of
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from graphstore.model import DType, EvidenceValue, Finding, ModelGraph, Op, TensorIO
 from graphstore.traverse.arrays import GraphArrays
@@ -142,21 +143,32 @@ class _Seen:
         """Where values that are no numbers appear: in an op that made them of numbers."""
         others = False
         for found in self._first(lambda _op, _port, seen: seen.nonfinite > 0, self._nonfinite):
-            if self._took_nonfinite(found.op) or self._holds_nonfinite(found.op):
+            if self._is_told(found.op, math.inf) or self._holds_nonfinite(found.op):
+                continue
+            if self._took(found.op, lambda values: values.nonfinite > 0):
                 continue
             if others and self.graph.has_guessed_edges and found.confidence <= _NOTHING_BEFORE:
                 continue  # no statistics join tensors without numbers: it may well be behind them
             others = True
             yield found
 
-    def _took_nonfinite(self, op: str) -> bool:
-        """Whether a dumped input of the op is no number, whatever made it."""
+    def _took(self, op: str, shows: Callable[[Values], bool]) -> bool:
+        """Whether a dumped input of the op *shows* it, whatever made it."""
         for port in range(len(self.ops[op].inputs)):
             ref = self.dump.tensors.get((op, TensorIO.INPUT, port))
             values = None if ref is None else values_of(ref)
-            if values is not None and values.nonfinite:
+            if values is not None and shows(values):
                 return True
         return False
+
+    def _is_told(self, op: str, size: float) -> bool:
+        """Whether an argument of a recorded call is a number of *size* or none: it is to make such
+        values, as the fill value of a mask is."""
+        arguments = self.ops[op].attrs.values() if self.graph.has_guessed_edges else ()
+        return any(
+            isinstance(value, float) and (math.isnan(value) or abs(value) >= size)
+            for value in arguments
+        )
 
     def _holds_nonfinite(self, op: str) -> bool:
         """Whether one of the calls inside of a call puts such values out: it is the one."""
@@ -207,7 +219,14 @@ class _Seen:
             confidence, sentence = 0.4, f"{sentence}; possibly intended, as in a mask"
         return _finding(label, sentence, op, port, confidence, seen, after)
 
-    def _saturated(self, op: Op, port: int, seen: Values, after: int, _known: bool) -> Finding:
+    def _saturated(
+        self, op: Op, port: int, seen: Values, after: int, _known: bool
+    ) -> Finding | None:
+        if self.graph.has_guessed_edges and (
+            self._is_told(op.id, FLOAT16_MAX)
+            or self._took(op.id, lambda values: values.saturated > 0)
+        ):
+            return None
         sentence = (
             f"{op.id} ({op.type}) reaches the largest float16, 65504, in {seen.saturated} of "
             f"{seen.count} values of output {port}: the true values are likely larger"

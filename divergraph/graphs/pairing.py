@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,6 +33,7 @@ _QUANTISED = frozenset(
 )
 _REAL = frozenset({DType.FLOAT16, DType.FLOAT32, DType.FLOAT64, DType.BFLOAT16})
 
+_IN_A_LIST = re.compile(r"\.\d+\.\d+$")
 _NO_DUMP = frozenset({Reason.NO_DEVICE_DUMP, Reason.NO_GOLDEN_DUMP})
 _Key = tuple[str, TensorIO, int]
 
@@ -48,6 +50,8 @@ class Pair:
     golden: DumpTensorRef
     origin_layout: str | None
     golden_layout: str | None
+    outside: bool = False
+    """An input no op of golden makes: weights, data, or what an unrecorded op made."""
 
     @property
     def tensors(self) -> TensorPair:
@@ -79,38 +83,45 @@ class _Pairing:
             if io is TensorIO.INPUT:
                 self._inputs.setdefault(op, []).append(port)
         self._golden_problems = _problems(golden)
-        self._guessed = lineage.golden.graph.has_guessed_edges
+        guessed = lineage.golden.graph.has_guessed_edges
+        self._links = {link.device: link for link in lineage.links} if guessed else {}
 
     def of_op(self, op: Op) -> Iterator[Pair | Comparison]:
         for position in self._inputs.get(op.id, ()):
+            if own := self._own_input(op, position):
+                yield self._pair(op, TensorIO.INPUT, position, *own)
+                continue
             match = self._lineage.input_match(op, position)
-            own = self._own_input(op, position) if self._guessed else None
-            if own is not None and not isinstance(match, TensorMatch):
-                match = own[0] or match
             if match is None:
                 match = Unmatched(Reason.NO_ORIGINAL, "the input is fed by no op of the graph")
             elif isinstance(match, Unmatched) and match.reason is Reason.NO_TASK:
                 # What brings the value in runs no task; what reads it here does.
                 match = Unmatched(Reason.UNKNOWN_ORIGINAL, match.detail)
-            yield self._pair(op, TensorIO.INPUT, position, match, None if own is None else own[1])
+            yield self._pair(op, TensorIO.INPUT, position, match)
         if not op.outputs:
             yield self._without_output(op)
         for ref in op.makes:
             yield self._pair(op, TensorIO.OUTPUT, ref.port, self._lineage.outputs[ref])
 
-    def _own_input(self, op: Op, position: int) -> tuple[TensorMatch | None, DumpTensorRef] | None:
-        """The same input of the golden twin, and what makes it. Where edges are guessed, a producer
-        with the same statistics may hold the same values in another order."""
-        made = self._lineage.outputs.get(TensorRef(op.id, 0))
-        twin = self._golden_ops.get(made.golden.op) if isinstance(made, TensorMatch) else None
-        if twin is None or not isinstance(made, TensorMatch):
+    def _own_input(
+        self, op: Op, position: int
+    ) -> tuple[TensorMatch, DumpTensorRef | None, bool] | None:
+        """The same input of the golden twin: what makes it, its dump, and whether nothing makes it.
+        Where edges are guessed, a producer with the same statistics may hold the same values in
+        another order. None if there is no twin, or edges are known."""
+        link = self._links.get(op.id)
+        twin = None if link is None else self._golden_ops.get(link.original)
+        if twin is None or link is None:
             return None
-        dumped = self._golden.tensors.get((twin.id, TensorIO.INPUT, position))
-        if dumped is None:
+        place = _same_argument(op, position, twin)
+        if place is None:
             return None
-        ref = twin.inputs[position] if position < len(twin.inputs) else None
-        source = None if ref is None or ref.producer is None else replace(made, golden=ref.producer)
-        return source, dumped
+        dumped = self._golden.tensors.get((twin.id, TensorIO.INPUT, place))
+        ref = twin.inputs[place] if place < len(twin.inputs) else None
+        made = None if ref is None else ref.producer
+        source = made or TensorRef(twin.id, 0)
+        match = TensorMatch(TensorRef(op.id, position), source, link.rule, link.confidence)
+        return match, dumped, made is None
 
     def _without_output(self, op: Op) -> Comparison:
         why = Unmatched(Reason.NO_OUTPUT, f"{op.type} has no output")
@@ -125,13 +136,20 @@ class _Pairing:
         port: int,
         match: Counterpart,
         golden: DumpTensorRef | None = None,
+        outside: bool = False,
     ) -> Pair | Comparison:
         device = self._device.tensors.get((op.id, io, port))
         if isinstance(match, Unmatched):
             return _not_compared(op, io, port, match, None, device)
         made = match.golden.op, TensorIO.OUTPUT, match.golden.port
-        golden = golden or self._golden.tensors.get(made)
+        if golden is None and not outside:
+            golden = self._golden.tensors.get(made)
         if device is None or golden is None:
+            if outside:
+                said = f"{match.golden.op} has no such input in golden"
+                return _not_compared(
+                    op, io, port, Unmatched(Reason.NO_GOLDEN_DUMP, said), None, device
+                )
             why = self._no_golden_dump(match.golden)
             if device is None:
                 why = self._no_device_dump(op, io, port)
@@ -152,6 +170,7 @@ class _Pairing:
             golden,
             None if origin is None else origin.layout,
             self._golden_layout(match.golden),
+            outside,
         )
 
     def _tensor(self, op: Op, io: TensorIO, port: int) -> Tensor | None:
@@ -183,6 +202,20 @@ class _Pairing:
         key = (golden.op, TensorIO.OUTPUT, golden.port)
         problem = self._golden_problems.get(key) or self._golden_problems.get(golden.op)
         return problem or Unmatched(Reason.NO_GOLDEN_DUMP, f"no golden dump of {golden}")
+
+
+def _same_argument(op: Op, position: int, twin: Op) -> int | None:
+    """The place among the inputs of *twin* of what is input *position* of *op*: by the parameter's
+    or the argument's name, as either side may lack one, else the same place. None in a list of
+    another length, where no name tells."""
+    own = op.inputs[position] if position < len(op.inputs) else None
+    if own is not None and own.tensor.startswith(f"{op.name}."):
+        suffix = own.tensor.removeprefix(op.name)
+        is_listed = bool(_IN_A_LIST.search(suffix)) and len(op.inputs) != len(twin.inputs)
+        for place, ref in enumerate(twin.inputs):
+            if ref is not None and ref.tensor == twin.name + suffix:
+                return None if is_listed else place
+    return position if len(op.inputs) == len(twin.inputs) else None
 
 
 def _problems(index: DumpIndex) -> dict[_Key | str, Unmatched]:

@@ -120,9 +120,13 @@ def compare_statistics(
             )
         golden = _with_zeros(golden, device.count)
     x, y = _Side.of(device), _Side.of(golden)
+    if x.nonfinite and _same_nonfinite(device, golden):
+        x, y = replace(x, nonfinite=0), replace(y, nonfinite=0)
     count = golden.count if golden.count is not None else device.count
     bounds = _bounds(x, y, count)
     if bounds is None and not (x.nonfinite or y.nonfinite):
+        if _Side.of(golden).nonfinite:
+            raise NoStatisticsError("both sides hold the same infinities or NaN, which say nothing")
         raise NoStatisticsError("the two sides have no statistic in common")
     return _metrics(x, y, bounds or _Bounds(math.nan, math.nan, math.nan, math.nan), count or 0)
 
@@ -148,7 +152,7 @@ def told_by_statistics(
         if not same:
             return None, CHECKSUMS_DIFFER if same is False else str(error)
         metrics = no_error(golden.count or 0)
-    if same and not metrics.device_nonfinite:
+    if same:  # whatever the statistics say: -inf of a mask makes a mean that is no number
         return no_error(metrics.elements), BY_CHECKSUM
     return metrics, detail
 
@@ -204,6 +208,28 @@ class _Side:
             math.nan if math.isnan(maximum + minimum) else max(abs(maximum), abs(minimum)),
             told or int(seen),
         )
+
+
+def _same_nonfinite(device: TensorStatistics, golden: TensorStatistics) -> bool:
+    """Whether what is no number is the same on both sides, as after the -inf of a mask: how the
+    numbers beside it differ is then not known from these statistics, so they show no difference."""
+    told = [
+        (side.maximum, side.minimum, side.mean, side.norm, side.nans, side.infinities)
+        for side in (device, golden)
+    ]
+    return all(
+        one == other or (_is_nan(one) and _is_nan(other))
+        for one, other in zip(*told, strict=True)
+        if not (_is_number(one) and _is_number(other))
+    )
+
+
+def _is_nan(value: float | None) -> bool:
+    return value is not None and math.isnan(value)
+
+
+def _is_number(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
 
 
 def _deviation(mean: float, norm: float, count: int | None) -> float:

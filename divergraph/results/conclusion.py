@@ -156,6 +156,9 @@ def concluded(data: RunData, pairs: Sequence[Pair] = ()) -> RunData:
     A damaged result that neither an op nor rounding explains is no good verdict: the run is
     undecided then.
     """
+    if data.run.verdict is Verdict.LAYOUTS_DIFFER:
+        said = "parts of a job cannot be held against those of a job that is split otherwise"
+        data = replace(data, run=replace(data.run, result=RunResult(because=said)))
     if not data.run.result.because:
         by_output = {TensorRef(p.op.id, p.port): p for p in pairs if p.io is TensorIO.OUTPUT}
         data = with_result(

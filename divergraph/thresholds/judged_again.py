@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from divergraph.metrics.limits.thresholds import Thresholds
 from divergraph.metrics.statistics import at_least_a_warning
+from divergraph.thresholds.doubts import with_doubt
 from divergraph.thresholds.starts import starts_by_limits
 from divergraph.thresholds.verdicts import (
     count,
@@ -15,7 +16,7 @@ from divergraph.thresholds.verdicts import (
     verdict,
 )
 from graphstore.contract import RunData
-from graphstore.model import Comparison, Method, Op, RunBlame, RunResult
+from graphstore.model import Comparison, Method, Op, RunBlame, RunResult, Verdict
 from graphstore.traverse.topological_order import graph_arrays
 
 
@@ -25,19 +26,22 @@ def judged_again(data: RunData, thresholds: Thresholds) -> RunData:
     comparisons = tuple(_level(item, ops.get(item.op), thresholds) for item in data.comparisons)
     arrays = graph_arrays(data.device)
     outputs = outputs_by_op(comparisons)
-    starts = starts_by_limits(arrays, data.device, comparisons, outputs)
-    origins = describe_origins(starts.origins, ops, outputs, data.links)
+    starts = starts_by_limits(arrays, data.device, comparisons, outputs, data.golden, data.links)
+    said = starts.recorded.verdict
+    if data.run.verdict is Verdict.LAYOUTS_DIFFER:
+        said = data.run.verdict  # no limit changes that, and the other ranks may not be here
+    origins = describe_origins(starts.origins, ops, comparisons, data.links, starts.recorded.causes)
     counts = count(data.run.counts.ops, comparisons)
     run = replace(
         data.run,
-        verdict=verdict(counts, origins, comparisons),
+        verdict=said or verdict(counts, origins, comparisons),
         method=Method.THRESHOLDS,
         counts=counts,
         thresholds=thresholds.as_mapping(),
         result=RunResult(),
         blame=RunBlame(),
     )
-    return replace(
+    found = replace(
         data,
         run=run,
         comparisons=comparisons,
@@ -45,6 +49,7 @@ def judged_again(data: RunData, thresholds: Thresholds) -> RunData:
         origins=origins,
         suspects=(),
     )
+    return with_doubt(found, starts.recorded.doubt)
 
 
 def _level(item: Comparison, op: Op | None, thresholds: Thresholds) -> Comparison:

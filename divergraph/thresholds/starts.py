@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from divergraph.thresholds.recorded.call_pairs import CallPairs
+from divergraph.thresholds.recorded.judgement import RecordedJudgement, judge_calls
 from divergraph.thresholds.verdicts import worst
 from graphstore.model import (
     UNIT_ROUNDOFF,
     Comparison,
     DType,
     Figures,
+    LineageLink,
     ModelGraph,
     Op,
     SideFigures,
@@ -30,16 +33,21 @@ _BUILT_IN = "default"
 class Starts:
     """``origins`` in execution order. ``choices`` are ops that would be origins if they had not
     chosen between nearly equal values, with the explanation; ``grown`` are origins after such an
-    op, where the error exceeds what a few different choices explain."""
+    op, where the error exceeds what a few different choices explain. ``recorded`` says more of two
+    recorded runs."""
 
     origins: tuple[str, ...] = ()
     choices: Mapping[str, str] = field(default_factory=dict)
     grown: frozenset[str] = frozenset()
+    recorded: RecordedJudgement = field(default_factory=RecordedJudgement)
+    is_recorded: bool = False
 
     def notes(self, ops: Mapping[str, Op]) -> Iterator[str]:
         """The choices as sentences."""
         for op, why in self.choices.items():
             yield f"{op} ({ops[op].type}): {why}"
+        if self.recorded.note:
+            yield self.recorded.note
 
 
 def starts_by_limits(
@@ -47,8 +55,13 @@ def starts_by_limits(
     graph: ModelGraph,
     comparisons: Sequence[Comparison],
     outputs: Mapping[str, Sequence[Comparison]],
+    golden: ModelGraph | None = None,
+    links: Iterable[LineageLink] = (),
 ) -> Starts:
-    """The ops that are over a limit while none of their nearest measured ancestors is."""
+    """The ops that are over a limit while none of their nearest measured ancestors is. Of two
+    recorded runs, *golden* with *links*, the calls that make more error than they read."""
+    if golden is not None and golden.has_guessed_edges and graph.has_guessed_edges:
+        return _of_calls(CallPairs(graph, golden, links, comparisons))
     measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
     explained = owners_around(graph, {item.op for item in comparisons if item.over})
     first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
@@ -71,6 +84,18 @@ def starts_by_limits(
             kept.add(op)
     in_order = sorted(origins | kept, key=arrays.number.__getitem__)
     return Starts(tuple(in_order), choices, frozenset(kept))
+
+
+def _of_calls(pairs: CallPairs) -> Starts:
+    choices: dict[str, str] = {}
+
+    def excuse(op: str) -> str:
+        if why := _why(pairs.ops[op].type, pairs.outputs.get(op, ())):
+            choices[op] = why
+        return why
+
+    found = judge_calls(pairs, excuse)
+    return Starts(tuple(found.causes), choices, recorded=found, is_recorded=True)
 
 
 def _inputs_over(comparisons: Sequence[Comparison]) -> dict[str, bool]:

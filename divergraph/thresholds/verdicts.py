@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
+from divergraph.metrics.statistics import BY_STATISTICS
 from graphstore.model import (
     Comparison,
     Counts,
@@ -96,18 +98,27 @@ def _state(op: str, outputs: Sequence[Comparison], origins: frozenset[str]) -> O
 def describe_origins(
     origin_ids: Sequence[str],
     ops: Mapping[str, Op],
-    outputs: Mapping[str, Sequence[Comparison]],
+    comparisons: Iterable[Comparison],
     links: Iterable[LineageLink],
+    causes: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Origin, ...]:
-    """The origins in the order given, with their worst output and their originals."""
+    """The origins in the order given, with their worst output, their originals and *causes*.
+
+    An op of which no output was compared shows its worst input.
+    """
     wanted = set(origin_ids)
+    tensors: dict[str, list[Comparison]] = {}
+    for one in comparisons:
+        if one.op in wanted and one.compared:
+            tensors.setdefault(one.op, []).append(one)
     originals: dict[str, list[str]] = {}
     for link in links:
         if link.device in wanted:
             originals.setdefault(link.device, []).append(link.original)
     found: list[Origin] = []
     for rank, op_id in enumerate(origin_ids, start=1):
-        item = worst(one for one in outputs[op_id] if one.over)
+        made = [one for one in tensors[op_id] if one.io is TensorIO.OUTPUT]
+        item = worst(made or tensors[op_id])
         assert item is not None
         assert item.metrics is not None
         golden = [item.golden] if item.golden is not None else []
@@ -124,6 +135,7 @@ def describe_origins(
                 tuple(golden),
                 item.metrics,
                 item.level or Level.FAIL,
+                cause=causes.get(op_id) or None,
             )
         )
     return tuple(found)
@@ -145,11 +157,23 @@ def count(ops: int, comparisons: Sequence[Comparison]) -> Counts:
 def verdict(
     counts: Counts, origins: Sequence[Origin], comparisons: Iterable[Comparison]
 ) -> Verdict:
-    """DIVERGED with an origin, WITHIN_ROUNDING with warnings only, CLEAN, or NOT_COMPARED."""
+    """DIVERGED with an origin, WITHIN_ROUNDING with warnings only, CLEAN, or NOT_COMPARED.
+
+    Statistics that differ are no proof of anything clean: the errors are at least what they tell.
+    """
     if counts.compared == 0:
         return Verdict.NOT_COMPARED
     if origins:
         return Verdict.DIVERGED
-    if any(item.level in (Level.WARN, Level.FAIL) for item in comparisons):
+    if any(item.level in (Level.WARN, Level.FAIL) or _may_differ(item) for item in comparisons):
         return Verdict.WITHIN_ROUNDING
     return Verdict.CLEAN
+
+
+def _may_differ(item: Comparison) -> bool:
+    """Whether statistics alone were compared, and differ."""
+    return (
+        item.metrics is not None
+        and BY_STATISTICS in item.detail
+        and item.metrics.max_absolute_error > 0.0
+    )

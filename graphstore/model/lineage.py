@@ -37,6 +37,8 @@ class LineageRule(StrEnum):
     """The original op, run on the device's own inputs, gives the device's output."""
     SAME_STRUCTURE = "same_structure"
     """The only op of this type on these inputs on both sides."""
+    SAME_PLACE = "same_place"
+    """Of two recorded runs: the call at the same place in the order of calls."""
 
 
 @dataclass(frozen=True, slots=True)

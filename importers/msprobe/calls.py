@@ -133,7 +133,9 @@ def _tensors(part: Any, name: str, attrs: dict[str, AttrValue]) -> list[CallTens
         if isinstance(value, dict) and "dtype" in value and isinstance(value.get("shape"), list):
             found.append(_tensor(path, value))
         else:
-            said = value.get("value") if isinstance(value, dict) else value
+            said = value
+            if isinstance(value, dict):  # of a group of processes the ranks
+                said = value.get("value", value.get("group_ranks"))
             kept = _kept(said)
             if kept is not None and len(attrs) < MAX_ITEMS:
                 attrs[path.removeprefix(before)] = kept

@@ -97,7 +97,7 @@ def test_an_origin_lists_the_compared_tensor_first_and_all_originals():
         LineageLink("fused", name, LineageRule.ORIGINAL_NAMES) for name in ("conv", "bias", "relu")
     ]
     ops = {"fused": Op("fused", "fused", "Conv2D")}
-    (origin,) = describe_origins(["fused"], ops, outputs_by_op([item]), links)
+    (origin,) = describe_origins(["fused"], ops, [item], links)
     assert (origin.rank, origin.op, origin.type, origin.output) == (1, "fused", "Conv2D", 0)
     assert origin.golden == (TensorRef("relu", 0), TensorRef("conv", -1), TensorRef("bias", -1))
 
@@ -115,7 +115,7 @@ def test_the_verdict_sums_up(levels, expected):
     items = [compared(f"op{number}", level) for number, level in enumerate(levels)]
     bad = [item.op for item in items if item.over]
     ops = {item.op: Op(item.op, item.op, "T") for item in items}
-    origins = describe_origins(bad, ops, outputs_by_op(items), [])
+    origins = describe_origins(bad, ops, items, [])
     assert verdict(count(len(items), items), origins, items) is expected
 
 

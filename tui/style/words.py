@@ -64,6 +64,7 @@ RULE_WORDS = {
     LineageRule.SAME_VALUES_REORDERED: "same values, other order",
     LineageRule.RE_EXECUTED: "by re-running the original",
     LineageRule.SAME_STRUCTURE: "same structure",
+    LineageRule.SAME_PLACE: "same place",
 }
 
 METRIC_WORDS = {

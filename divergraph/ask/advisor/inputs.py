@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from divergraph.ask.advisor.view import RunView
 from divergraph.consistency.repeat import RANDOM_TYPES
+from divergraph.thresholds.recorded.culprits import DATA, WEIGHT
 from graphstore.model import Comparison, Finding, FindingKind, Op, TensorIO
 
 INPUT_INCONSISTENT = "input_inconsistent"
@@ -33,6 +34,9 @@ def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
     """One finding for each input of the network that is over a limit: outputs of ops that give
     data, copies of these, dumped inputs that come from them, and what the root-cause analysis found
     at the graph's inputs."""
+    if view.starts.is_recorded:
+        yield from _read_by_calls(view)
+        return
     named: set[str] = set()
     for item in view.data.comparisons:
         if not item.over or item.metrics is None:
@@ -43,6 +47,26 @@ def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
         named.add(source)
         yield _finding(view, source, item)
     yield from _entries(view, named)
+
+
+def _read_by_calls(view: RunView) -> Iterator[Finding]:
+    """Weights and data of a recorded run: only what no golden call can have made is an input."""
+    remedies = {WEIGHT: "load both from one checkpoint", DATA: ""}
+    for each in view.starts.recorded.findings:
+        if each.label not in remedies:
+            continue
+        remedy = remedies[each.label]
+        said = f"{each.op}: {each.sentence}" if remedy else each.sentence
+        yield Finding(
+            FindingKind.ADVICE,
+            INPUT_INCONSISTENT,
+            f"{said}{': ' if remedy else ''}{remedy}; what follows from it is no op's fault",
+            each.op,
+            each.io,
+            each.port,
+            each.confidence,
+            {"index": view.indices.get(each.op), "input": each.op},
+        )
 
 
 def _source(view: RunView, item: Comparison) -> str | None:

@@ -59,7 +59,14 @@ class RunView:
     def starts(self) -> Starts:
         """Where errors over a limit start."""
         comparisons = self.data.comparisons
-        return starts_by_limits(self.arrays, self.data.device, comparisons, self.outputs)
+        return starts_by_limits(
+            self.arrays,
+            self.data.device,
+            comparisons,
+            self.outputs,
+            self.data.golden,
+            self.data.links,
+        )
 
     @cached_property
     def indices(self) -> Mapping[str, int]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from divergraph.graphs.lineage.fusion_groups import MULTI_OP, fusion_key
 from divergraph.graphs.lineage.golden_tensors import Counterpart, GoldenTensors, Outputs, Unmatched
+from divergraph.graphs.lineage.recorded_calls import link_recorded_calls
 from divergraph.graphs.lineage.tensor_names import RESHAPING, link_by_tensor_names, link_ops
 from graphstore.model import (
     Framework,
@@ -47,6 +48,8 @@ class Lineage:
     outputs: Outputs
     golden: GoldenTensors
     device_ops: Mapping[str, Op]
+    recorded: bool = False
+    """Both are recorded runs, and calls were linked to calls."""
 
     def input_match(self, op: Op, position: int) -> Counterpart | None:
         """The golden tensor that input *position* of a device op should equal.
@@ -65,9 +68,12 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
     """Link every op and output of *device* to *golden*.
 
     Ascend graphs carry the links in attributes; between other graphs the tensor names
-    that survive optimisation and fusion are the evidence.
+    that survive optimisation and fusion are the evidence; calls of recorded runs are aligned.
     """
     index = GoldenTensors.of(golden)
+    calls = link_recorded_calls(golden, device)
+    if calls is not None:
+        return Lineage(tuple(calls[0]), calls[1], index, device.op_index(), recorded=True)
     keeping = PASSING_ON  # device layouts may change the order of axes, these do not
     if device.framework is Framework.ASCEND:
         keeping = _ON_DEVICE

@@ -50,8 +50,10 @@ def match_more(
 ) -> Lineage:
     """*lineage* with counterparts for outputs that had none, where the evidence is strong enough.
     Otherwise the output stays unmatched, with the best guess in its detail."""
-    if device.framework is Framework.ASCEND:
-        return _pinned_only(lineage, sources.pins)  # its attributes gave everything else
+    if device.framework is Framework.ASCEND or lineage.recorded:
+        return _pinned_only(
+            lineage, sources.pins
+        )  # attributes, or the order of calls, gave everything else
     kept = sources.memory // 4  # the rest is for re-running ops
     values = (DumpedValues(each, kept) for each in (sources.device_dump, sources.golden_dump))
     matched = Matched(lineage, device, sources.pins, *values)

@@ -20,6 +20,7 @@ from graphstore.model import (
     DumpFormat,
     DumpTensorRef,
     ModelGraph,
+    Op,
     TensorIO,
     TensorStatistics,
 )
@@ -100,6 +101,26 @@ def read_dump_json(path: Path) -> dict[str, Entry]:
     }
 
 
+def read_call(path: Path, name: str) -> Entry | None:
+    """One call of a ``dump.json``, of which no other is read; None if it is not there.
+
+    Raises:
+        DamagedError: no such file, or no JSON there.
+    """
+    with open_dump(path) as (fd, size):
+        if size > _MAX_BYTES:
+            raise _bad(f"{size} bytes, more than {_MAX_BYTES}", 0)
+        text = read_at(fd, size, 0).decode(errors="replace")
+    place = re.search(rf"{re.escape(json.dumps(name))}\s*:\s*(?=\{{)", text)
+    if place is None:
+        return None
+    try:
+        entry, _ = json.JSONDecoder().raw_decode(text, place.end())
+    except (ValueError, RecursionError) as error:
+        raise _bad(json_fault(error), place.end()) from None
+    return entry if isinstance(entry, dict) else None
+
+
 def tensors_of(entry: Entry, io: TensorIO) -> Iterator[Entry]:
     """The tensors of one call's inputs or outputs in order; what is no tensor is left
     out and does not count. The gradients of parameters are outputs."""
@@ -136,6 +157,19 @@ def _keyed(op: str, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
             yield (op, io, port), leaf
 
 
+def _weights(op: Op, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
+    """The parameters of a module's call: the graph has them as inputs, after the call's own."""
+    parameters = entry.get("parameters")
+    if not isinstance(parameters, dict):
+        return
+    begin = f"{op.name}.parameters."
+    for port, ref in enumerate(op.inputs):
+        if ref is not None and ref.tensor.startswith(begin):
+            leaf = parameters.get(ref.tensor.removeprefix(begin))
+            if isinstance(leaf, dict) and "dtype" in leaf:
+                yield (op.id, TensorIO.INPUT, port), leaf
+
+
 def _tensor_ref(
     path: Path, key: TensorKey, leaf: Entry
 ) -> tuple[DumpTensorRef | None, list[tuple[Path, DamagedError]]]:
@@ -168,11 +202,12 @@ def scan_msprobe(folder: Path, graph: ModelGraph) -> DumpIndex:
     """
     path = folder / (DUMP if (folder / DUMP).is_file() else DEBUG)
     entries = read_dump_json(path)
-    ops = {op.name: op.id for op in reversed(graph.ops)} | {op.id: op.id for op in graph.ops}
+    ops = {op.name: op for op in reversed(graph.ops)} | {op.id: op for op in graph.ops}
     gathered = Gathering()
     gathered.files = len(entries)
     for name, entry in entries.items():
-        for key, leaf in _keyed(ops[name], entry) if name in ops else ():
+        op = ops.get(name)
+        for key, leaf in () if op is None else (*_keyed(op.id, entry), *_weights(op, entry)):
             ref, damages = _tensor_ref(path, key, leaf)
             if ref is not None:
                 gathered.tensors[key] = ref

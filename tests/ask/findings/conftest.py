@@ -121,7 +121,7 @@ def run_of() -> Callable[..., RunData]:
         comparisons = tuple(_compared(ops[name], *pairs[name], limits) for name in pairs)
         outputs = outputs_by_op(comparisons)
         first = starts_by_limits(arrays, graph, comparisons, outputs).origins
-        origins = describe_origins(first, ops, outputs, ())
+        origins = describe_origins(first, ops, comparisons, ())
         counts = count(len(ops), comparisons)
         found = verdict(counts, origins, comparisons)
         run = Run("r", graph.id, graph.id, "", found, Method.THRESHOLDS, counts, {}, **of)

@@ -1,0 +1,212 @@
+"""Which call of one recorded run is which call of another.
+
+Calls of a kind are numbered as they come, so that one call more or less gives all behind it other
+names. Modules are told by their paths. The functions a module calls are aligned in the order of
+their calls, by kind, shapes and stack; what calls behind them, ways back and gradients of
+parameters belong to, their way there tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from divergraph.graphs.lineage.golden_tensors import Counterpart, Unmatched
+from divergraph.graphs.lineage.sequences import aligned
+from graphstore.model import (
+    LineageLink,
+    LineageRule,
+    ModelGraph,
+    Op,
+    Reason,
+    TensorMatch,
+    TensorRef,
+)
+from importers.msprobe.calls import CallName
+
+_MODULES = ("Module", "Cell")
+_WRAPPER = "module"  # DistributedDataParallel and the like call what they wrap so
+_FEWEST = 0.5
+"""Share of the device's calls that must have a twin: runs of other frameworks have other calls, and
+values tell more of them."""
+
+
+def link_recorded_calls(
+    golden: ModelGraph, device: ModelGraph
+) -> tuple[list[LineageLink], dict[TensorRef, Counterpart]] | None:
+    """Links of every call of *device* with a twin, and the golden tensor of every output.
+
+    None if either is no recorded run, or most calls have no twin.
+    """
+    if not (golden.has_guessed_edges and device.has_guessed_edges and device.ops):
+        return None
+    pairing = _Pairing(golden, device)
+    pairing.run()
+    if len(pairing.twins) < _FEWEST * min(len(device.ops), len(golden.ops)):
+        return None
+    links: list[LineageLink] = []
+    outputs: dict[TensorRef, Counterpart] = {}
+    for op in device.ops:
+        twin = pairing.twins.get(op.id)
+        if twin is None:
+            for ref in op.makes:
+                why = f"golden has no call at the place of {op.name}"
+                outputs[ref] = Unmatched(Reason.UNMATCHED, why)
+            continue
+        rule = LineageRule.SAME_NAME if twin.name == op.name else LineageRule.SAME_PLACE
+        port = 0 if op.outputs and twin.outputs else None
+        links.append(LineageLink(op.id, twin.id, rule, port, port))
+        for ref in op.makes:
+            if ref.port < len(twin.outputs):
+                outputs[ref] = TensorMatch(ref, TensorRef(twin.id, ref.port), rule)
+            else:
+                why = f"{twin.name} gives {len(twin.outputs)} tensors"
+                outputs[ref] = Unmatched(Reason.UNMATCHED, why)
+    return links, outputs
+
+
+def plain_name(name: str) -> str:
+    """*name* of a call of a module without the wrappers around the model."""
+    parts = name.split(".")
+    if parts[0] in _MODULES:
+        while len(parts) > 2 and parts[1] == _WRAPPER:
+            del parts[1]
+    return ".".join(parts)
+
+
+@dataclass
+class _Pairing:
+    golden: ModelGraph
+    device: ModelGraph
+    twins: dict[str, Op] = field(default_factory=dict)
+    taken: set[str] = field(default_factory=set)
+
+    def run(self) -> None:
+        """Find all twins."""
+        named = {plain_name(op.name): op for op in reversed(self.golden.ops)}
+        for op in self.device.ops:
+            twin = named.get(plain_name(op.name))
+            if twin is not None and _is_module(op) and twin.type == op.type:
+                self._take(op, twin)
+        for device, golden in self._bodies():
+            self._align(device, golden)
+        self._align(_there(self.device.ops), _there(self.golden.ops))
+        self._backwards()
+        # of what is left, a way back may have no way there, as where it was left out of the dump
+        self._align(
+            [op for op in self.device.ops if not _is_module(op)],
+            [op for op in self.golden.ops if not _is_module(op)],
+        )
+        self._rest()
+
+    def _take(self, op: Op, twin: Op) -> None:
+        if op.id not in self.twins and twin.id not in self.taken:
+            self.twins[op.id] = twin
+            self.taken.add(twin.id)
+
+    def _bodies(self) -> Iterator[tuple[list[Op], list[Op]]]:
+        """The functions that the same module calls on both sides."""
+        device, golden = (_by_body(graph) for graph in (self.device, self.golden))
+        for body, ops in device.items():
+            if body in golden:
+                yield ops, golden[body]
+
+    def _align(self, device: Sequence[Op], golden: Sequence[Op]) -> None:
+        """Pair what has the same place in both sequences: first what is alike in all that is
+        known, then what is between."""
+        for key in _KEYS:
+            ours = [op for op in device if op.id not in self.twins]
+            theirs = [op for op in golden if op.id not in self.taken]
+            if not ours or not theirs:
+                return
+            for x, y in list(self._between(ours, theirs, device, golden, key)):
+                self._take(x, y)
+
+    def _between(
+        self,
+        ours: Sequence[Op],
+        theirs: Sequence[Op],
+        device: Sequence[Op],
+        golden: Sequence[Op],
+        key: Callable[[Op], Hashable],
+    ) -> Iterator[tuple[Op, Op]]:
+        """The pairs in the gaps that the pairs so far leave."""
+        numbers = {op.id: number for number, op in enumerate(golden)}
+        gaps: dict[int, tuple[list[Op], list[Op]]] = {}
+        wanted, left = {op.id for op in ours}, {op.id for op in theirs}
+        last = -1
+        place: dict[int, int] = {}
+        for op in device:
+            twin = self.twins.get(op.id)
+            if twin is not None and numbers.get(twin.id, -1) > last:
+                last = numbers[twin.id]
+            elif op.id in wanted:
+                gaps.setdefault(last, ([], []))[0].append(op)
+            place[last] = last
+        last = -1
+        for number, op in enumerate(golden):
+            if op.id not in left:
+                last = number if number in place else last
+            elif last in gaps:
+                gaps[last][1].append(op)
+        for some, others in gaps.values():
+            for x, y in aligned([key(op) for op in some], [key(op) for op in others]):
+                yield some[x], others[y]
+
+    def _backwards(self) -> None:
+        """A way back is the one of its way there."""
+        device, golden = ({op.name: op for op in graph.ops} for graph in (self.device, self.golden))
+        for op in self.device.ops:
+            before = CallName.of(op.name).before
+            there = device.get(before[0]) if before else None
+            twin = self.twins.get(there.id) if there is not None else None
+            if twin is None or op.id in self.twins:
+                continue
+            name = CallName.of(op.name)
+            head, _, tail = twin.name.rpartition("forward")
+            found = golden.get(f"{head}{name.way}{tail}")
+            if found is not None:
+                self._take(op, found)
+
+    def _rest(self) -> None:
+        """Calls of one kind and shape that have changed places."""
+        for key in _KEYS[:2]:
+            left: dict[Hashable, list[Op]] = {}
+            for op in self.golden.ops:
+                if op.id not in self.taken:
+                    left.setdefault((op.subgraph, key(op)), []).append(op)
+            for op in self.device.ops:
+                others = left.get((op.subgraph, key(op)))
+                if op.id not in self.twins and others and not _is_module(op):
+                    self._take(op, others.pop(0))
+
+
+def _is_module(op: Op) -> bool:
+    return op.name.partition(".")[0] in _MODULES
+
+
+def _there(ops: Iterable[Op]) -> list[Op]:
+    return [op for op in ops if not _is_module(op) and not CallName.of(op.name).before]
+
+
+def _by_body(graph: ModelGraph) -> dict[str, list[Op]]:
+    found: dict[str, list[Op]] = {}
+    for op in _there(graph.ops):
+        found.setdefault(plain_name(op.subgraph), []).append(op)
+    return found
+
+
+def _shapes(op: Op) -> Hashable:
+    return op.type, len(op.inputs), tuple(tensor.shape for tensor in op.outputs)
+
+
+def _all(op: Op) -> Hashable:
+    stack = op.attrs.get("stack")
+    return (*_shapes(op), stack) if isinstance(stack, str) else _shapes(op)  # type: ignore[misc]
+
+
+def _kind(op: Op) -> Hashable:
+    return op.type
+
+
+_KEYS: tuple[Callable[[Op], Hashable], ...] = (_all, _shapes, _kind)

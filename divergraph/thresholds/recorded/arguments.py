@@ -1,0 +1,59 @@
+"""Arguments of calls that are no tensors, beside those of the golden call."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from graphstore.model import AttrValue, Op
+
+_ARGUMENT = "input."
+_OF_THE_MACHINE = re.compile(r"\.(device|group|generator|async_op|out|layout|memory_format)(\.|$)")
+_NO_VALUE = re.compile(r"(torch\.|mindspore\.)?(b?float|complex)\d*|.*\b(npu|cuda|cpu|gpu)(:\d+)?$")
+"""Element types of real numbers and places of tensors: another precision is no other argument."""
+_ROUNDED = 2.0**-8
+"""Numbers nearer than this may be what a tensor of 16 bits held."""
+
+
+def unlike_arguments(device: Op, golden: Op) -> str:
+    """``eps 0.01, golden 1e-06``: the arguments that differ, empty if none does."""
+    ours, theirs = _arguments(device), _arguments(golden)
+    return "; ".join(
+        f"{_name(key)} {_text(ours.get(key))}, golden {_text(theirs.get(key))}"
+        for key in sorted({*ours, *theirs})
+        if not _same(ours.get(key), theirs.get(key))
+    )
+
+
+def _arguments(op: Op) -> dict[str, AttrValue]:
+    return {
+        key: value
+        for key, value in op.attrs.items()
+        if key.startswith(_ARGUMENT) and not _OF_THE_MACHINE.search(key)
+    }
+
+
+def _same(one: AttrValue | None, other: AttrValue | None) -> bool:
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other or bool(_NO_VALUE.fullmatch(one) and _NO_VALUE.fullmatch(other))
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return _same_number(float(one), float(other))
+    return one == other
+
+
+def _same_number(one: float, other: float) -> bool:
+    if one == other or (math.isnan(one) and math.isnan(other)):
+        return True
+    return abs(one - other) <= _ROUNDED * min(abs(one), abs(other))
+
+
+def _name(key: str) -> str:
+    """``eps`` of a keyword, ``argument 1 is`` of a place."""
+    name = key.removeprefix(_ARGUMENT)
+    return f"argument {name} is" if name.replace(".", "").isdecimal() else name
+
+
+def _text(value: AttrValue | None) -> str:
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)

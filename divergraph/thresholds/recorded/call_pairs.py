@@ -1,0 +1,120 @@
+"""The calls of two recorded runs side by side, with what was compared of each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+from graphstore.model import (
+    Comparison,
+    LineageLink,
+    ModelGraph,
+    Op,
+    Tensor,
+    TensorIO,
+)
+from importers.msprobe.calls import CallName
+
+
+class CallPairs:
+    """*device* and *golden*, recorded runs, with the *links* between their calls."""
+
+    def __init__(
+        self,
+        device: ModelGraph,
+        golden: ModelGraph,
+        links: Iterable[LineageLink],
+        comparisons: Sequence[Comparison],
+    ) -> None:
+        self.device, self.golden = device, golden
+        self.comparisons = comparisons
+        self.ops, self.golden_ops = device.op_index(), golden.op_index()
+        self.twins: dict[str, str] = {link.device: link.original for link in links}
+        self.device_twins = {golden: device for device, golden in self.twins.items()}
+        self.inputs: dict[str, list[Comparison]] = {}
+        self.outputs: dict[str, list[Comparison]] = {}
+        for item in comparisons:
+            kept = self.inputs if item.io is TensorIO.INPUT else self.outputs
+            kept.setdefault(item.op, []).append(item)
+        self._named = {op.name: op.id for op in device.ops}
+
+    def twin(self, op: str) -> Op | None:
+        """The golden call of device call *op*."""
+        return self.golden_ops.get(self.twins.get(op, ""))
+
+    def before(self, op: Op) -> Iterator[str]:
+        """The calls that left *op*, a way back, what it needs: its way there."""
+        yield from (
+            self._named[name] for name in CallName.of(op.name).before if name in self._named
+        )
+
+    @cached_property
+    def missing(self) -> list[Op]:
+        """The golden calls without a device call, in order."""
+        return [op for op in self.golden.ops if op.id not in self.device_twins]
+
+    @cached_property
+    def extra(self) -> list[Op]:
+        """The device calls without a golden call, in order. What is computed again in place of
+        being kept is none."""
+        return [
+            op
+            for op in self.device.ops
+            if op.id not in self.twins and op.attrs.get("is_recompute") is not True
+        ]
+
+    @cached_property
+    def moved(self) -> list[Op]:
+        """The device calls that golden calls in another order within the same module."""
+        numbers = {op.id: number for number, op in enumerate(self.golden.ops)}
+        latest: dict[str, int] = {}
+        found = []
+        for op in self.device.ops:
+            twin = self.twins.get(op.id)
+            if twin is None or CallName.of(op.name).before:
+                continue
+            if numbers[twin] < latest.get(op.subgraph, -1):
+                found.append(op)
+            latest[op.subgraph] = max(latest.get(op.subgraph, -1), numbers[twin])
+        return found
+
+    @cached_property
+    def given(self) -> Mapping[str, Tensor]:
+        """What device calls read that none made, by the name of the first place."""
+        return {tensor.name: tensor for tensor in self.device.inputs}
+
+    @cached_property
+    def golden_given(self) -> Mapping[str, Tensor]:
+        """The same of golden."""
+        return {tensor.name: tensor for tensor in self.golden.inputs}
+
+    @cached_property
+    def weights(self) -> frozenset[str]:
+        """The names of parameters, as inputs of device calls have them."""
+        return frozenset(constant.tensor.name for constant in self.device.constants)
+
+    def is_weight(self, item: Comparison) -> bool:
+        """Whether an input is a parameter of a module."""
+        name = self.input_name(item)
+        return name in self.weights
+
+    def input_name(self, item: Comparison) -> str:
+        """The name of the tensor an input reads."""
+        op = self.ops[item.op]
+        ref = op.inputs[item.port] if item.port < len(op.inputs) else None
+        return "" if ref is None else ref.tensor
+
+    @cached_property
+    def owners(self) -> Mapping[str, str]:
+        """The call in whose body a call is, by id."""
+        bodies = {body.name: body.owner for body in self.device.subgraphs}
+        return {op.id: bodies.get(op.subgraph, "") for op in self.device.ops}
+
+    def around(self, op: str) -> Iterator[str]:
+        """The calls that *op* is inside of, from within."""
+        seen = {op}
+        owner = self.owners.get(op, "")
+        while owner and owner not in seen:
+            seen.add(owner)
+            yield owner
+            owner = self.owners.get(owner, "")

@@ -1,0 +1,348 @@
+"""The calls of a recorded run at which an error starts.
+
+Nothing is run again. A call is judged by its own dumped inputs and outputs: in healthy runs a call
+makes the error of its inputs at most some five times as large, whatever its kind, also where
+errors have grown far over a limit, as gradients do after an update. So what is over a limit and
+many times its inputs' error starts there. What is over a limit and is not has come with the inputs.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from divergraph.metrics.statistics import BY_CHECKSUM
+from divergraph.text.words import counted
+from divergraph.thresholds.recorded.arguments import unlike_arguments
+from divergraph.thresholds.recorded.call_pairs import CallPairs
+from divergraph.thresholds.recorded.errors import NONE, Error, error_of, is_bound, is_unequal, most
+from graphstore.model import Comparison, DType, Finding, FindingKind, Level, Op, TensorIO
+
+JUMP = 8.0
+"""Healthy steps of a GPT in bfloat16 (two seeds, two steps, all calls) reach 4.7, at the first
+block, behind one rounding; the least of 22 faults that are over a limit is 9.3."""
+_CONTROL = 2.0
+"""Calls of a kind may be worse by nature: those of the run that are fine tell."""
+_SHIFTED = 3.0
+"""What an argument that differs must do for it to be the cause."""
+_TWICE = 2.0
+"""Times one rounding: more is none."""
+_EXACT = 4 * 2.0**-8
+"""A weight of which no element is off by more, relative to a quarter of the largest, is golden's,
+rounded to bfloat16."""
+_WEIGHTS = 0.5
+"""Share of the weights that must be golden's, rounded, for another one to be a fault: after updates
+all of them differ."""
+
+ARGUMENT, WEIGHT, INPUT = "argument_differs", "weight_differs", "input_differs"
+DATA = "data_differs"
+MISSING, EXTRA, MOVED = "call_missing", "call_extra", "call_moved"
+_WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL})
+
+
+@dataclass
+class Culprits:
+    """``causes`` by device call, in the order of the calls; a call without a known one has "".
+    ``data`` says which input of the job differs, "" if none does, ``arrived`` through which call an
+    error comes from another rank. ``unexplained`` calls are over a
+    limit, and what was compared of them cannot tell whether they are to blame."""
+
+    causes: dict[str, str] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    data: str = ""
+    arrived: str = ""
+    largest: float = 0.0
+    unexplained: list[str] = field(default_factory=list)
+
+
+def culprits(pairs: CallPairs, excuse: Callable[[str], str]) -> Culprits:
+    """The calls the error starts at. *excuse* says why a call over a limit is no fault, or ""."""
+    return _Search(pairs, excuse).run()
+
+
+class _Search:
+    def __init__(self, pairs: CallPairs, excuse: Callable[[str], str]) -> None:
+        self._pairs, self._excuse = pairs, excuse
+        self._errors = {id(item): error_of(item) for item in pairs.comparisons}
+        self._found = Culprits()
+        self._explained: set[str] = set()
+        self._said: set[str] = set()
+        self._alike: set[tuple[str, str, str]] = set()
+        self._seen_over = False
+        self._so_far = NONE
+        self._is_first = self._is_forward = True
+        self._limits = self._control_group()
+        self._bad_weights = self._unlike_weights()
+
+    def run(self) -> Culprits:
+        """Judge the calls in their order."""
+        for op in self._pairs.device.ops:
+            if op.id in self._pairs.twins:
+                self._judge(op)
+            if self._found.data:
+                self._found.causes.clear()
+                break
+        return self._found
+
+    # what a call was fed
+
+    def _fed(self, op: Op, *, weights: bool = True) -> tuple[Error, bool]:
+        """The error of all that *op* read, and whether all of it is known."""
+        items = list(self._pairs.inputs.get(op.id, ()))
+        if not weights:
+            items = [item for item in items if not self._pairs.is_weight(item)]
+        for before in self._pairs.before(op):
+            items += [*self._pairs.inputs.get(before, ()), *self._pairs.outputs.get(before, ())]
+        told = [self._errors[id(item)] for item in items]
+        known = [error for error in told if error is not None]
+        return most(known), bool(known) and len(known) == len(told)
+
+    def _made(self, op: str) -> list[Comparison]:
+        return [item for item in self._pairs.outputs.get(op, ()) if item.compared]
+
+    def _times(self, item: Comparison, before: Error) -> float:
+        error = self._errors[id(item)]
+        return 0.0 if error is None else error.over(before, item.failed)
+
+    def _control_group(self) -> Mapping[str, float]:
+        """By kind of call the limit that its calls of this run set, which are within theirs."""
+        limits: dict[str, float] = {}
+        for op in self._pairs.device.ops:
+            before, known = self._fed(op)
+            made = self._made(op.id)
+            if known and made and all(item.level is Level.PASS for item in made):
+                times = max(self._times(item, before) for item in made)
+                limits[op.type] = max(limits.get(op.type, JUMP), _CONTROL * times)
+        return limits
+
+    # one call
+
+    def _judge(self, op: Op) -> None:
+        made = self._made(op.id)
+        for item in self._pairs.inputs.get(op.id, ()):
+            if item.port < len(op.inputs):  # others are of other ranks
+                self._judge_input(op, item)
+        off = [item for item in made if item.level in (Level.WARN, Level.FAIL)]
+        if op.id not in self._found.causes and op.id not in self._explained:
+            label, said = self._shifted(op, made)
+            if said:
+                self._blame(op, label, said)
+            elif made and self._of_equal_inputs(op, made):
+                self._blame(op, *self._structure(op, inside=True))
+            elif off:
+                self._judge_output(op, off)
+        if any(item.over for item in made):
+            self._seen_over = True
+        if off or op.id in self._found.causes:
+            self._explained.update(self._pairs.around(op.id))
+        self._so_far = most((self._so_far, *filter(None, (self._errors[id(i)] for i in made))))
+        self._is_first = self._is_first and not made
+        self._is_forward = self._is_forward and op.attrs.get("direction") in (None, "forward")
+
+    def _shifted(self, op: Op, made: Sequence[Comparison]) -> tuple[str, str]:
+        """The argument or the weight that differs, where what the call makes shows it."""
+        twin = self._pairs.twin(op.id)
+        if twin is None or not made:
+            return "", ""
+        before, _ = self._fed(op, weights=False)
+        if max(self._times(item, before) for item in made) < _SHIFTED:
+            return "", ""
+        if said := unlike_arguments(op, twin):
+            return ARGUMENT, said
+        for item in self._pairs.inputs.get(op.id, ()) if self._is_forward else ():
+            name, error = self._pairs.input_name(item), self._errors[id(item)]
+            if name in self._bad_weights and error is not None:
+                self._bad_weights.discard(name)  # others that read it are not to blame
+                weight = name.partition(".parameters.")[2]
+                return WEIGHT, f"its {weight} differs from golden's ({_much(item, error)})"
+        return "", ""
+
+    def _judge_output(self, op: Op, off: Sequence[Comparison]) -> None:
+        before, known = self._fed(op)
+        if not known and not self._seen_over:
+            before, known = self._so_far, True
+        if any(map(is_bound, off)):  # of less than the errors, so larger ones may stand before it
+            if self._found.causes:
+                return
+            before, known = most((before, self._so_far)), known and not self._seen_over
+        times, limit = (
+            max(self._times(item, before) for item in off),
+            self._limits.get(op.type, JUMP),
+        )
+        if known and times >= limit:
+            if not self._excuse(op.id):
+                self._blame(op, *self._structure(op, inside=True))
+        elif known and not any(item.over and is_bound(item) for item in off):
+            self._found.largest = max(self._found.largest, times)
+            self._brought(op, off)
+        elif not self._found.causes and any(item.over for item in off):
+            self._found.unexplained.append(op.id)
+
+    def _brought(self, op: Op, off: Sequence[Comparison]) -> None:
+        """Note where another rank brings an error to a collective call that this rank does not."""
+        read = self._pairs.inputs.get(op.id, ())
+        own = [item for item in read if item.port < len(op.inputs)]
+        others = [item for item in read if item.port >= len(op.inputs)]
+        before = most(filter(None, (self._errors[id(item)] for item in own)))
+        if others and max(self._times(item, before) for item in off) >= JUMP:
+            worst = max(others, key=lambda item: self._errors[id(item)] or NONE)
+            self._found.arrived = self._found.arrived or (
+                f"the error arrives through {op.name}: {worst.detail.partition(':')[0]} is off "
+                f"({_much(worst, self._errors[id(worst)] or NONE)}); look at that rank"
+            )
+
+    def _of_equal_inputs(self, op: Op, made: Sequence[Comparison]) -> bool:
+        """Whether checksums prove that *op* makes another output, by more than rounding, of what is
+        the same on both sides."""
+        read = self._pairs.inputs.get(op.id, ())
+        return (
+            bool(read)
+            and all(item.detail == BY_CHECKSUM for item in read)
+            and max(self._times(item, NONE) for item in made) > _TWICE
+            and any(map(is_unequal, made))
+        )
+
+    # one input
+
+    def _judge_input(self, op: Op, item: Comparison) -> None:
+        error = self._errors[id(item)]
+        if error is None:
+            return
+        if self._pairs.is_weight(item):
+            return  # judged by what the call makes of it
+        if item.golden is None and item.device_dtype in _WHOLE:
+            if item.over and not self._seen_over and not self._found.causes:
+                self._feeds(op, item, error, "which no recorded call made")
+        elif item.level in (Level.WARN, Level.FAIL) and op.id not in self._explained:
+            self._judge_arrival(op, item, error)
+            self._seen_over |= item.over
+
+    def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
+        """An input off by more than what made it is: a call between was left out, or is another."""
+        source, known = self._source(item)
+        if (not known and self._seen_over) or (is_bound(item) and self._found.causes):
+            return
+        if not item.over and not self._is_felt(op, item):
+            return
+        before = source if known else self._so_far
+        if error.over(before, item.failed) < JUMP:
+            return
+        if not known and self._is_first:
+            self._feeds(op, item, error, "the first that is read")
+            return
+        label, said = self._structure(op, inside=False)
+        if said and said in self._said:
+            return  # another that reads what is missing
+        made = "what was recorded before it is not" if known else "no recorded call made it"
+        said = said or (
+            f"its input {item.port} is off already ({_much(item, error)}), and {made}: a weight, "
+            "or an unrecorded op (a view, a cast, an index), differs"
+        )
+        self._blame(op, label or INPUT, said)
+
+    def _feeds(self, op: Op, item: Comparison, error: Error, which: str) -> None:
+        self._found.data = (
+            f"input {item.port} of {op.name}, {which}, differs from golden's "
+            f"({_much(item, error)}): feed both sides the same data, in the same order"
+        )
+        found = Finding(
+            FindingKind.CAUSE, DATA, self._found.data, op.id, TensorIO.INPUT, item.port, 0.9
+        )
+        self._found.findings = [found]
+
+    def _is_felt(self, op: Op, item: Comparison) -> bool:
+        """Whether what *op* makes is off, too, by more than its other inputs are."""
+        others = [each for each in self._pairs.inputs.get(op.id, ()) if each is not item]
+        before = most(filter(None, (self._errors[id(each)] for each in others)))
+        made = [each for each in self._made(op.id) if each.level is not Level.PASS]
+        return bool(others) and any(self._times(each, before) >= _SHIFTED for each in made)
+
+    def _source(self, item: Comparison) -> tuple[Error, bool]:
+        """The error of what made the input, through golden calls the device lacks."""
+        golden = item.golden
+        seen: set[str] = set()
+        waiting = [] if golden is None else [golden]
+        found: list[Error] = []
+        while waiting:
+            ref = waiting.pop()
+            device = self._pairs.device_twins.get(ref.op)
+            if device is not None:
+                errors = [
+                    error
+                    for made in self._pairs.outputs.get(device, ())
+                    if made.port == ref.port and (error := self._errors[id(made)]) is not None
+                ]
+                found += errors
+            elif ref.op not in seen:
+                seen.add(ref.op)
+                waiting += self._pairs.golden_ops[ref.op].takes
+        return most(found), bool(found)
+
+    # causes
+
+    def _structure(self, op: Op, *, inside: bool) -> tuple[str, str]:
+        """What the device calls otherwise near *op*: within it, or before it where it is called."""
+        pairs = self._pairs
+        missing = [each for each in pairs.missing if self._is_near(each, op, inside=inside)]
+        kinds = {(each.type, each.subgraph) for each in missing}
+        missing = [each for each in pairs.missing if (each.type, each.subgraph) in kinds]
+        bodies = {op.name} if inside else {op.subgraph}
+        extra = [each for each in pairs.extra if each.subgraph in bodies]
+        moved = [each for each in pairs.moved if each.subgraph in bodies]
+        if missing:
+            return MISSING, f"golden calls {_listed(missing)}, which the device does not"
+        if extra:
+            return EXTRA, f"the device calls {_listed(extra)}, which golden does not"
+        if moved:
+            return MOVED, f"{_listed(moved)} ran in another order than golden's"
+        return "", ""
+
+    def _is_near(self, missing: Op, op: Op, *, inside: bool) -> bool:
+        twin = self._pairs.twin(op.id)
+        if twin is None:
+            return False
+        if inside:
+            return missing.subgraph == twin.name
+        takes = {ref.op for ref in twin.takes}
+        return missing.id in takes or missing.subgraph == twin.subgraph
+
+    def _blame(self, op: Op, label: str, said: str) -> None:
+        if said and (label, op.type, said) in self._alike:
+            return  # the optimizer's beta, say, is an argument of a call for each parameter
+        self._alike.add((label, op.type, said))
+        self._said.add(said)
+        self._found.causes[op.id] = said
+        if said:
+            self._found.findings.append(
+                Finding(FindingKind.CAUSE, label, said, op.id, TensorIO.OUTPUT, 0, 0.9)
+            )
+
+    # weights
+
+    def _unlike_weights(self) -> set[str]:
+        errors: dict[str, Error] = {}
+        for item in self._weight_items():
+            error = self._errors[id(item)]
+            if error is not None:
+                errors.setdefault(self._pairs.input_name(item), error)
+        unlike = {name for name, error in errors.items() if error.worst > _EXACT}
+        return unlike if len(unlike) <= (1 - _WEIGHTS) * len(errors) else set()
+
+    def _weight_items(self) -> Iterator[Comparison]:
+        for items in self._pairs.inputs.values():
+            yield from (item for item in items if self._pairs.is_weight(item))
+
+
+def _listed(ops: Sequence[Op]) -> str:
+    kinds = {op.type for op in ops}
+    if len(ops) == 1:
+        return ops[0].name
+    if len(kinds) == 1:
+        return f"{ops[0].name} and {counted(len(ops) - 1, 'more call')} of {ops[0].type}"
+    return f"{ops[0].name} and {counted(len(ops) - 1, 'more call')}"
+
+
+def _much(item: Comparison, error: Error) -> str:
+    least = "at least " if is_bound(item) else ""
+    return "not finite" if math.isinf(error.distance) else f"relative {least}{error.distance:.2g}"

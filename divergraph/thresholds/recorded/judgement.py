@@ -1,0 +1,57 @@
+"""What two recorded runs say together: their layouts first, then the data, then calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from divergraph.text.words import counted
+from divergraph.thresholds.recorded.call_pairs import CallPairs
+from divergraph.thresholds.recorded.culprits import culprits
+from divergraph.thresholds.recorded.layouts import layout_difference
+from graphstore.model import Finding, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedJudgement:
+    """``causes`` has the calls an error starts at, in their order, and why ("" where that is not
+    known). ``verdict`` is set where it follows from no origin, and ``doubt`` says why. ``note``
+    says why what is over a limit is nobody's fault."""
+
+    causes: dict[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    verdict: Verdict | None = None
+    doubt: str = ""
+    note: str = ""
+
+
+def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudgement:
+    """Judge two recorded runs. *excuse* says why a call over a limit is no fault, or ""."""
+    said = layout_difference(pairs)
+    if said:
+        return RecordedJudgement(verdict=Verdict.LAYOUTS_DIFFER, doubt=said)
+    found = culprits(pairs, excuse)
+    findings = tuple(found.findings)
+    if found.data:
+        return RecordedJudgement(findings=findings, verdict=Verdict.INPUTS_DIFFER, doubt=found.data)
+    if found.causes:
+        return RecordedJudgement(found.causes, findings)
+    if found.arrived:
+        doubt = found.arrived
+        return RecordedJudgement(findings=findings, verdict=Verdict.INPUTS_DIFFER, doubt=doubt)
+    if found.unexplained:
+        doubt = (
+            f"{counted(len(found.unexplained), 'call')} over a limit, and what was compared cannot "
+            f"tell whether the error starts there (first: {found.unexplained[0]}): dump values of "
+            "the calls before it"
+        )
+        return RecordedJudgement(findings=findings, verdict=Verdict.UNDECIDED, doubt=doubt)
+    over = sum(item.over for item in pairs.comparisons)
+    note = ""
+    if over:
+        note = (
+            f"{counted(over, 'tensor')} over a limit, but no call makes more than "
+            f"{max(found.largest, 1.0):.1f} times the error of what it reads: rounding that has "
+            "grown from call to call"
+        )
+    return RecordedJudgement(findings=findings, note=note)
