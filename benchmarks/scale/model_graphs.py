@@ -16,6 +16,7 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 import numpy as np
 
@@ -347,25 +348,23 @@ def _spread(
 def _metric_sets(errors: list[float], rng: np.random.Generator) -> list[MetricSet]:
     error = np.asarray(errors)
     noise = 1 + rng.random((13, len(error)))
-    columns = [
-        (1 - error * error / 2).tolist(),
-        *((error * noise[row]).tolist() for row in range(4, 6)),
-        error.tolist(),
-        (error * noise[6] / 100).tolist(),
-    ]
+    columns: dict[str, Any] = {
+        "cosine_similarity": 1 - error * error / 2,
+        "max_absolute_error": error * noise[4],
+        "accumulated_relative_error": error * noise[5],
+        "relative_euclidean_distance": error,
+        "kullback_leibler_divergence": error * noise[6] / 100,
+        "mean_absolute_error": error * noise[7],
+        "root_mean_square_error": error * noise[8],
+        "max_relative_error": error * noise[9],
+        "mean_relative_error": error * noise[10],
+        "elements": rng.integers(1, 1000, len(error)) * 1024,
+    }
+    rows = zip(*(column.tolist() for column in columns.values()), strict=True)
     spread = zip(*(noise[row].tolist() for row in range(4)), strict=True)
-    rest = [(error * noise[row]).tolist() for row in range(7, 11)]
-    cosine, largest, accumulated, relative, divergence = columns
-    elements = (rng.integers(1, 1000, len(error)) * 1024).tolist()
-    none: dict[Metric, str] = {}
     return [
-        MetricSet(*head, *tail, count, 0, 0, 0, none)  # type: ignore[call-arg]
-        for head, tail, count in zip(
-            zip(cosine, largest, accumulated, relative, divergence, spread, strict=True),
-            zip(*rest, strict=True),
-            elements,
-            strict=True,
-        )
+        MetricSet(**dict(zip(columns, row, strict=True)), standard_deviation=deviation)
+        for row, deviation in zip(rows, spread, strict=True)
     ]
 
 

@@ -25,6 +25,7 @@ from divergraph.golden_capture.named_inputs import (
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import Tensor
 from importers.archives import refuse_archive
+from importers.dumps.arrays.npy import load_any_npy
 
 _SEED = re.compile(r"random:(\d{1,18})")
 
@@ -226,7 +227,7 @@ def _whole(ends: tuple[float, float], dtype: np.dtype[Any], tensor: Tensor) -> t
 def _read_npy(path: Path) -> Array:
     try:
         with os_errors_told("", path):
-            value = np.load(path, allow_pickle=False)
+            value = load_any_npy(path)
     except (ValueError, EOFError) as error:
         raise ImportFormatError(path, f"not a readable .npy file: {error}") from error
     if not isinstance(value, np.ndarray):

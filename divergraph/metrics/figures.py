@@ -34,18 +34,18 @@ def figures_of(
         golden = _own_side(own.golden, sums.golden_zeros)
         snr, psnr, distance = _own_ratios(own, golden, sums.elements)
     return Figures(
-        device,
-        golden,
-        atol,
-        rtol,
-        sums.equal,
-        second.bad,
-        second.first_bad,
-        -1 if worst is None else worst.place,
-        math.nan if worst is None else worst.device,
-        math.nan if worst is None else worst.golden,
-        snr,
-        psnr,
+        device=device,
+        golden=golden,
+        atol=atol,
+        rtol=rtol,
+        equal=sums.equal,
+        bad=second.bad,
+        first_bad=second.first_bad,
+        worst=-1 if worst is None else worst.place,
+        worst_device=math.nan if worst is None else worst.device,
+        worst_golden=math.nan if worst is None else worst.golden,
+        snr=snr,
+        psnr=psnr,
         cosine_distance=distance,
         where_bad=where_bad,
     )
@@ -54,7 +54,20 @@ def figures_of(
 def figures_of_empty(atol: float, rtol: float) -> Figures:
     """The figures of two tensors without elements."""
     nan, none = math.nan, SideFigures(math.nan, math.nan, math.nan, math.nan)
-    return Figures(none, none, atol, rtol, 0, 0, -1, -1, nan, nan, math.inf, math.inf)
+    return Figures(
+        device=none,
+        golden=none,
+        atol=atol,
+        rtol=rtol,
+        equal=0,
+        bad=0,
+        first_bad=-1,
+        worst=-1,
+        worst_device=nan,
+        worst_golden=nan,
+        snr=math.inf,
+        psnr=math.inf,
+    )
 
 
 def _side(side: SideSums, count: int, zeros: int) -> SideFigures:

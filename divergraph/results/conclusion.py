@@ -125,8 +125,8 @@ def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
     if not outputs:
         return RunResult(because="no output of the model was compared, nor what it is made of")
     if not damaged:
-        words = "the output" if outputs == 1 else f"all {outputs} outputs"
-        return RunResult(ResultState.RIGHT, f"{words} and their parts are within their limits")
+        words = "the output and its parts are" if outputs == 1 else f"all {outputs} outputs are"
+        return RunResult(ResultState.RIGHT, f"{words} within their limits")
     shown = "; ".join(damage_text(each) for each in damaged[:_NAMED])
     more = f"; and {counted(len(damaged) - _NAMED, 'more')}" if len(damaged) > _NAMED else ""
     return RunResult(ResultState.DAMAGED, shown + more, tuple(damaged))

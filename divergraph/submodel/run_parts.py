@@ -23,6 +23,7 @@ from graphstore.contract import RunData
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, DumpTensorRef, ModelGraph, Reason, Side, TensorIO, TensorRef
 from importers.dumps.arrays.golden_names import GoldenNames
+from importers.dumps.arrays.npy import load_any_npy
 from importers.dumps.index import DumpIndex
 
 
@@ -172,7 +173,7 @@ class TextValues:
         """
         path = self._paths[key]
         try:
-            return np.asarray(np.load(path, allow_pickle=False))
+            return np.asarray(load_any_npy(path))
         except (OSError, ValueError, EOFError) as error:
             raise ImportFormatError(path, f"this cannot be read: {error}") from error
 

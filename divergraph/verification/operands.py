@@ -14,6 +14,7 @@ from divergraph.values.tensor_pair import is_blocked
 from divergraph.values.unread import Unread
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, DumpTensorRef, ModelGraph, Op, Tensor, TensorIO
+from importers.dumps.arrays.npy import load_any_npy
 from importers.dumps.index import DumpIndex
 from importers.om.constants import OfflineWeights
 
@@ -133,7 +134,7 @@ class DumpedOperands:
         if path is None:
             return None
         try:
-            array: Array = np.load(path, allow_pickle=False)
+            array: Array = load_any_npy(path)
         except (OSError, ValueError) as error:
             raise InputError("no array can be read", where=str(path)) from error
         return array

@@ -39,7 +39,18 @@ from graphstore.model import (
 )
 from importers.dumps.index import DumpIndex
 
-_EQUAL = MetricSet(1.0, 0.0, 0.0, 0.0, 0.0, (0.0, 0.0, 0.0, 0.0), 0.0, 0.0, 0.0, 0.0)
+_EQUAL = MetricSet(
+    cosine_similarity=1.0,
+    max_absolute_error=0.0,
+    accumulated_relative_error=0.0,
+    relative_euclidean_distance=0.0,
+    kullback_leibler_divergence=0.0,
+    standard_deviation=(0.0, 0.0, 0.0, 0.0),
+    mean_absolute_error=0.0,
+    root_mean_square_error=0.0,
+    max_relative_error=0.0,
+    mean_relative_error=0.0,
+)
 
 
 class OwnValues(RunValues):

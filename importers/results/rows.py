@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from graphstore.model import DType, Metric, MetricSet, TensorIO, TensorStatistics
 from importers.number_formats import named_dtype
@@ -235,18 +236,14 @@ def _metrics(line: Mapping[str, str], shape: tuple[int, ...] | None) -> MetricSe
     missing = [metric for metric in Metric if metric not in told]
     if deviation is not None:
         missing.remove(Metric.STANDARD_DEVIATION)
-    of = {metric: told.get(metric, math.nan) for metric in Metric}
+    numbers: dict[str, Any] = {
+        metric.value: told.get(metric, math.nan)
+        for metric in Metric
+        if metric is not Metric.STANDARD_DEVIATION
+    }
     return MetricSet(
-        of[Metric.COSINE_SIMILARITY],
-        of[Metric.MAX_ABSOLUTE_ERROR],
-        of[Metric.ACCUMULATED_RELATIVE_ERROR],
-        of[Metric.RELATIVE_EUCLIDEAN_DISTANCE],
-        of[Metric.KULLBACK_LEIBLER_DIVERGENCE],
-        (spread[0], spread[1], spread[2], spread[3]),
-        of[Metric.MEAN_ABSOLUTE_ERROR],
-        of[Metric.ROOT_MEAN_SQUARE_ERROR],
-        of[Metric.MAX_RELATIVE_ERROR],
-        of[Metric.MEAN_RELATIVE_ERROR],
+        **numbers,
+        standard_deviation=(spread[0], spread[1], spread[2], spread[3]),
         elements=math.prod(shape) if shape is not None else 0,
         notes=dict.fromkeys(missing, _NOT_SAID),
     )

@@ -108,3 +108,16 @@ def test_a_raw_file_takes_the_shape_given_as_atc_spells_it(divergraph, model, tm
     A.tofile(tmp_path / "a.bin")
     words = ("-i", f"a={tmp_path}/a.bin", "-i", "b=random:1", "--shape", "a:3,4;b:4")
     assert divergraph("capture", model, *words, "-o", tmp_path / "out").code == 0
+
+
+def test_a_file_that_claims_more_than_it_holds_takes_no_memory(divergraph, model, tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, A)
+    data = path.read_bytes()
+    end = 10 + int.from_bytes(data[8:10], "little")
+    header = data[10:end].replace(b"(3, 4)", b"(1099511627776, 4)").rstrip()
+    path.write_bytes(data[:10] + header.ljust(end - 11) + b"\n" + data[end:])
+    ended = divergraph("capture", model, "-i", f"a={path}", "--random", "1", "-o", tmp_path / "out")
+    assert ended.code == 2
+    assert "a.npy" in ended.err
+    assert "internal" not in ended.err

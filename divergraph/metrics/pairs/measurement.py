@@ -88,7 +88,7 @@ def _metrics(value: list[Any] | None) -> MetricSet | None:
     metrics[_DEVIATION] = first, second, third, fourth
     said = metrics[_NOTES]
     metrics[_NOTES] = {Metric(name): str(text) for name, text in said.items()} if said else {}
-    return MetricSet(*metrics)
+    return MetricSet(**dict(zip(_METRICS, metrics, strict=True)))
 
 
 def _figures(value: list[Any] | None) -> Figures | None:
@@ -97,4 +97,4 @@ def _figures(value: list[Any] | None) -> Figures | None:
     figures = list(value)
     for place in _SIDE_PLACES:
         figures[place] = SideFigures(*figures[place])
-    return Figures(*figures)
+    return Figures(**dict(zip(_FIGURES, figures, strict=True)))

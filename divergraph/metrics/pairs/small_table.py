@@ -8,9 +8,9 @@ bit; and they are pickled in a tenth of the time that objects take.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,57 +57,48 @@ class SumColumns(NamedTuple):
         return SumColumns._make((device, golden, *(column[rows] for column in self[2:])))
 
 
+Columns: TypeAlias = Mapping[str, NDArray[Any]]
+"""A value for each row, by the name of the field it is of."""
+
+
 @dataclass(frozen=True, slots=True)
 class SmallTable:
-    """The finished rows; ``numbers`` are the numbers of their pairs."""
+    """The finished rows; ``numbers`` are the numbers of their pairs.
+
+    ``metrics``, ``device``, ``golden`` and ``figures`` have the fields of :class:`MetricSet`, of
+    either :class:`SideFigures` and of :class:`Figures` that differ from row to row.
+    """
 
     numbers: list[int]
     elements: int
     rtol: float
-    reals: Float64
-    counts: Int64
+    metrics: Columns
+    device: Columns
+    golden: Columns
+    figures: Columns
 
     def __iter__(self) -> Iterator[tuple[MetricSet, Figures]]:
         """The metrics and figures of each row."""
-        elements, rtol = self.elements, self.rtol
-        reals, counts = (zip(*each.tolist(), strict=True) for each in (self.reals, self.counts))
-        for (  # in the order in which they are made below
-            (cosine, worst, relative, distance, divergence, *rest),
-            (device_zeros, golden_zeros, equal, place),
-        ) in zip(reals, counts, strict=True):
-            mean_x, std_x, mean_y, std_y, mean_error, root, worst_relative, mean_relative = rest[:8]
-            low_x, high_x, low_y, high_y, atol, worst_x, worst_y, snr, psnr, by_cosine = rest[8:]
+        parts = map(_rows, (self.metrics, self.device, self.golden, self.figures))
+        for metrics, device, golden, figures in zip(*parts, strict=True):
+            deviation = device["mean"], device["std"], golden["mean"], golden["std"]
             yield (
-                MetricSet(
-                    cosine,
-                    worst,
-                    relative,
-                    distance,
-                    divergence,
-                    (mean_x, std_x, mean_y, std_y),
-                    mean_error,
-                    root,
-                    worst_relative,
-                    mean_relative,
-                    elements,
-                ),
+                MetricSet(**metrics, standard_deviation=deviation, elements=self.elements),
                 Figures(
-                    SideFigures(low_x, high_x, mean_x, std_x, device_zeros),
-                    SideFigures(low_y, high_y, mean_y, std_y, golden_zeros),
-                    atol,
-                    rtol,
-                    equal,
-                    0,
-                    -1,
-                    place,
-                    worst_x,
-                    worst_y,
-                    snr,
-                    psnr,
-                    None,
-                    by_cosine,
+                    device=SideFigures(**device),
+                    golden=SideFigures(**golden),
+                    rtol=self.rtol,
+                    bad=0,
+                    first_bad=-1,
+                    **figures,
                 ),
             )
+
+
+def _rows(columns: Columns) -> Iterator[dict[str, Any]]:
+    names = tuple(columns)
+    for values in zip(*(column.tolist() for column in columns.values()), strict=True):
+        yield dict(zip(names, values, strict=True))
 
 
 @dataclass(eq=False, slots=True)
@@ -150,39 +141,54 @@ def finished(
 ) -> SmallTable:
     """The table of rows that :func:`are_done`. *second* has the rows of the first three
     fields of :class:`divergraph.metrics.sums.SecondSums`."""
-    x, y = columns.device, columns.golden
-    counts = np.array([x.zeros, y.zeros, columns.equal, columns.place])
-    reals = np.array(
-        [
-            *_metrics(columns, _divergence(second), elements),
-            x.low,
-            x.high,
-            y.low,
-            y.high,
-            _tolerances(columns, elements, want),
-            columns.worst_device,
-            columns.worst_golden,
-            *_ratios(columns, elements),
-        ]
+    square, noise = columns.golden.square, columns.square_error
+    x, y = np.sqrt(columns.device.square), np.sqrt(square)
+    divergence = _divergence(second)
+    width = columns.golden.high.astype(np.float64) - columns.golden.low
+    close = (noise - (x - y) * (x - y)) / x / y / 2.0
+    far = 1.0 - columns.product / x / y
+    return SmallTable(
+        numbers,
+        elements,
+        want.rtol,
+        metrics={
+            "cosine_similarity": np.clip(columns.product / x / y, -1.0, 1.0),
+            "max_absolute_error": columns.worst,
+            "accumulated_relative_error": columns.relative,
+            "relative_euclidean_distance": np.sqrt(noise / square),
+            "kullback_leibler_divergence": np.where(np.abs(divergence) < EPSILON, 0.0, divergence),
+            "mean_absolute_error": columns.absolute / elements,
+            "root_mean_square_error": np.sqrt(noise / elements),
+            "max_relative_error": columns.worst_relative,
+            "mean_relative_error": columns.relative / elements,
+        },
+        device=_side(columns.device, elements),
+        golden=_side(columns.golden, elements),
+        figures={
+            "atol": _tolerances(columns, elements, want),
+            "equal": columns.equal,
+            "worst": columns.place,
+            "worst_device": columns.worst_device,
+            "worst_golden": columns.worst_golden,
+            "snr": _decibels(square, noise),
+            "psnr": _decibels(width * width * elements, noise),
+            "cosine_distance": np.clip(np.where(noise <= x * y, close, far), 0.0, 2.0),
+        },
     )
-    return SmallTable(numbers, elements, want.rtol, reals, counts)
 
 
-def _metrics(columns: SumColumns, divergence: Float64, elements: int) -> Iterator[Float64]:
-    """In the order of the fields of :class:`MetricSet`."""
-    x, y = columns.device, columns.golden
-    yield np.clip(columns.product / np.sqrt(x.square) / np.sqrt(y.square), -1.0, 1.0)
-    yield columns.worst
-    yield columns.relative
-    yield np.sqrt(columns.square_error / y.square)
-    yield np.where(np.abs(divergence) < EPSILON, 0.0, divergence)
-    for side in (x, y):
-        yield side.total / elements
-        yield np.sqrt(np.maximum(side.spread, 0.0) / elements)
-    yield columns.absolute / elements
-    yield np.sqrt(columns.square_error / elements)
-    yield columns.worst_relative
-    yield columns.relative / elements
+def _side(side: SideColumns, elements: int) -> Columns:
+    return {
+        "low": side.low,
+        "high": side.high,
+        "mean": side.total / elements,
+        "std": np.sqrt(np.maximum(side.spread, 0.0) / elements),
+        "zeros": side.zeros,
+    }
+
+
+def _decibels(signal: Float64, noise: Float64) -> Float64:
+    return np.where(noise == 0.0, math.inf, DECIBELS * (_log2(signal) - _log2(noise)))
 
 
 def _divergence(second: Float64) -> Float64:
@@ -191,19 +197,6 @@ def _divergence(second: Float64) -> Float64:
     logs = np.array([math.log(value) for value in (device / golden).tolist()])
     found: Float64 = weighted / device - logs
     return found
-
-
-def _ratios(columns: SumColumns, elements: int) -> Iterator[Float64]:
-    """Signal to noise, peak signal to noise, and the cosine's distance."""
-    square, noise = columns.golden.square, columns.square_error
-    width = columns.golden.high.astype(np.float64) - columns.golden.low
-    level = _log2(noise)
-    for signal in (square, width * width * elements):
-        yield np.where(noise == 0.0, math.inf, DECIBELS * (_log2(signal) - level))
-    x, y = np.sqrt(columns.device.square), np.sqrt(square)
-    close = (noise - (x - y) * (x - y)) / x / y / 2.0
-    far = 1.0 - columns.product / x / y
-    yield np.clip(np.where(noise <= x * y, close, far), 0.0, 2.0)
 
 
 def _log2(values: Float64) -> Float64:

@@ -30,6 +30,7 @@ from divergraph.submodel.run_parts import RunParts
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import OracleAnswer, PartVerdict
 from graphstore.own_folder import OwnFolder
+from importers.dumps.arrays.npy import load_any_npy
 
 MADE = "made"
 _PASS, _FAIL = 0, 1
@@ -198,7 +199,7 @@ def _made(bundle: Bundle) -> Mapping[str, Array]:
         name = Path(str(entry["golden"])).name.removesuffix(".golden.npy") + ".npy"
         path = bundle.path / MADE / name
         try:
-            value = np.load(path, allow_pickle=False)
+            value = load_any_npy(path)
         except FileNotFoundError:
             raise NoValueError(f"the program wrote no {MADE}/{name}") from None
         except (OSError, ValueError, EOFError, ImportFormatError) as error:

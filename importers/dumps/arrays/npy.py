@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.format import descr_to_dtype
@@ -104,6 +104,20 @@ class NpyHeader:
             return f"{size} raw bytes each ({self.dtype.str}), of which nobody says the type"
         word = _OTHER_KINDS.get(self.dtype.kind)
         return f"{word} ({self.dtype.str})" if word else f"of numpy type {self.dtype.str}"
+
+
+def load_any_npy(path: Path) -> Any:
+    """What numpy itself makes of a file a user gave: an array of any type, text too, or the archive
+    an ``.npz`` is.
+
+    The file is mapped first, so a header that claims more than the file has is refused before
+    memory is asked for.
+
+    Raises:
+        OSError, ValueError, EOFError: it cannot be read, is no such file, or is cut.
+    """
+    mapped = np.load(path, mmap_mode="r", allow_pickle=False)
+    return np.array(mapped) if isinstance(mapped, np.ndarray) else mapped
 
 
 def read_npy_header(fd: int, size: int) -> NpyHeader:
