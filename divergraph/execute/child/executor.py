@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from divergraph.execute.child.asked import AskedSubgraphs
-from divergraph.execute.child.limits import ModelEndedError, ModelLimits, shared_folders
+from divergraph.execute.child.limits import (
+    BrokenExecutorError,
+    ModelEndedError,
+    ModelLimits,
+    shared_folders,
+)
 from divergraph.execute.child.process import CHILDREN, ModelProcess, Place, give_back, take_process
 from divergraph.execute.contract import (
     DEFAULT_MEMORY,
@@ -207,15 +212,34 @@ class ChildExecutor:
         *,
         memory: int = DEFAULT_MEMORY,
     ) -> Iterator[SubgraphResult]:
-        """Run each piece; of those during which the process ended each is run once more alone."""
+        """Run each piece; of those during which the process ended, or the executor failed, each is
+        run once more alone, so that one op's trouble is the trouble of its piece only."""
         asked = AskedSubgraphs(subgraphs, values)
         while True:
             try:
                 yield from self._results(asked, memory)
             except ModelEndedError as error:
                 yield from self._alone(asked, error, memory)
+            except BrokenExecutorError as error:
+                yield from self._apart(asked, error, memory)
             else:
                 return
+
+    def _apart(
+        self, asked: AskedSubgraphs, error: BrokenExecutorError, memory: int
+    ) -> Iterator[SubgraphResult]:
+        """Each piece that was taken and has no result, alone; the process goes on."""
+        left = asked.taken_again()
+        if not left:
+            raise error  # no piece's trouble: it would come again for ever
+        for piece in left:
+            if len(left) == 1:
+                yield SubgraphResult(piece.key, {}, str(error))
+                continue
+            try:
+                yield from self._results(AskedSubgraphs([piece], asked.values_of), memory)
+            except BrokenExecutorError as own:
+                yield SubgraphResult(piece.key, {}, str(own))
 
     def _alone(
         self, asked: AskedSubgraphs, error: ModelEndedError, memory: int

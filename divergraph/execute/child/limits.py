@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from graphstore.errors import ExecutionError, InputError
+from graphstore.errors import DivergraphError, ExecutionError, InputError
 
 MEMORY_VARIABLE = "DIVERGRAPH_MODEL_MEMORY"
 SECONDS_VARIABLE = "DIVERGRAPH_MODEL_SECONDS"
@@ -31,6 +31,10 @@ _OUT_OF_MEMORY = (
 
 class ModelEndedError(ExecutionError):
     """The process that ran the model is gone, and why."""
+
+
+class BrokenExecutorError(DivergraphError):
+    """An executor raised what it never should: trouble of its own, with one op or with all."""
 
 
 @dataclass(frozen=True, slots=True)

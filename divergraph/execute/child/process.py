@@ -19,7 +19,12 @@ from pathlib import Path
 from threading import RLock
 from typing import Any, BinaryIO
 
-from divergraph.execute.child.limits import ModelEndedError, ModelLimits, address_space
+from divergraph.execute.child.limits import (
+    BrokenExecutorError,
+    ModelEndedError,
+    ModelLimits,
+    address_space,
+)
 from divergraph.execute.child.wire import AnswerError, read_answer, send_command
 from graphstore.errors import (
     DivergraphError,
@@ -46,7 +51,8 @@ _KEPT_BY_LIBRARIES = 1 << 27
 """Bytes: some threads and what the allocator reserves for each."""
 _ANSWERS_OVER_MEMORY = 1 << 24
 _KINDS: Mapping[str, type[DivergraphError]] = {
-    kind.__name__: kind for kind in (InputError, ExecutionError, ModelEndedError)
+    kind.__name__: kind
+    for kind in (InputError, ExecutionError, ModelEndedError, BrokenExecutorError)
 }
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from divergraph.execute.child.confine import Gap
 from divergraph.execute.child.limits import (
+    BrokenExecutorError,
     ModelLimits,
     hold,
     hold_time,
@@ -97,7 +98,7 @@ class Server:
             kind, what = type(error).__name__, error.what
             return {"kind": kind, "what": what, "where": error.where, "hint": error.hint}
         what = f"the executor failed: {type(error).__name__}: {' '.join(str(error).split())[:400]}"
-        return {"kind": "DivergraphError", "what": what, "where": "", "hint": ""}
+        return {"kind": BrokenExecutorError.__name__, "what": what, "where": "", "hint": ""}
 
     def _do_gaps(self) -> Answer:
         return {"gaps": [[gap.part, gap.reason] for gap in self._gaps]}
