@@ -19,6 +19,7 @@ from divergraph.server.problems import Problem, of_status
 from divergraph.server.settings import Limits, ServerSettings
 from divergraph.server.tokens import User, UserRole
 from divergraph.text.printable import printable
+from graphstore.remote.wire import SERVER_HEADER
 
 audit = logging.getLogger("divergraph.server.audit")
 _OPEN = ("/healthz", "/readyz")
@@ -33,6 +34,8 @@ _HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cache-control", b"private, no-cache"),
+    # By which a client knows that no other program answers.
+    (SERVER_HEADER.lower().encode(), b"1"),
 )
 
 

@@ -8,18 +8,25 @@ import json
 import os
 import ssl
 import threading
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from graphstore.cancellation import Cancellation
 from graphstore.errors import InputError, QueryError, StoreError
+from graphstore.remote.wire import SERVER_HEADER
 
 TOKEN_VARIABLE = "DIVERGRAPH_TOKEN"
 _PLACE = "/v1/store/"
 _CONNECT_SECONDS = 10.0
+_MOST_BYTES, _MOST_OF_PROBLEM = 1 << 31, 1 << 20
+"""Bytes of an answer, unpacked, and of a refusal. All columns of a million ops take 300 MiB."""
+_NOT_UNDERSTOOD = (ValueError, TypeError, LookupError, AttributeError, zipfile.BadZipFile)
+_T = TypeVar("_T")
 _ANSWER_SECONDS = 600.0
 """A graph of a million ops takes a slow server this long; one that is gone is known at once."""
 
@@ -53,9 +60,24 @@ class ServerConnection:
         body = json.dumps(asked or {}).encode()
         return self.send("POST", f"{_PLACE}{what}", body, cancellation)
 
-    def read(self, what: str, asked: Mapping[str, object] | None = None) -> Any:
+    def read(self, what: str, asked: Mapping[str, object] | None = None) -> dict[str, Any]:
         """The same, as the object it is in JSON."""
-        return json.loads(self.ask(what, asked))
+        return self.understood(self.ask(what, asked), _object_of)
+
+    def understood(self, data: bytes, parse: Callable[[bytes], _T]) -> _T:
+        """An answer as *parse* reads it.
+
+        Raises:
+            StoreError: it is not what was asked for.
+        """
+        try:
+            return parse(data)
+        except _NOT_UNDERSTOOD as error:
+            raise StoreError(
+                f"the server's answer cannot be read: {type(error).__name__}: {error}",
+                where=self.url,
+                hint="server and client may be of different versions",
+            ) from error
 
     def send(
         self,
@@ -122,10 +144,39 @@ class ServerConnection:
             headers["Authorization"] = f"Bearer {token}"
         wire.request(method, path, body or None, headers)
         response = wire.getresponse()
-        data = response.read()
-        if response.headers.get("Content-Encoding") == "gzip":
-            data = gzip.decompress(data)
+        if response.status < HTTPStatus.BAD_REQUEST:
+            self._check_is_ours(response)
+        packed = response.headers.get("Content-Encoding") == "gzip"
+        source = gzip.GzipFile(fileobj=response) if packed else response
+        # A few bytes may become many, and a stranger need not stop sending.
+        most = _MOST_BYTES if response.status < HTTPStatus.BAD_REQUEST else _MOST_OF_PROBLEM
+        try:
+            data = source.read(most + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise StoreError(f"the server's answer is cut: {error}", where=self.url) from error
+        if len(data) > most:
+            raise StoreError(f"the server's answer is larger than {most >> 20} MiB", where=self.url)
         return response.status, data
+
+    def _check_is_ours(self, response: http.client.HTTPResponse) -> None:
+        """Return if *response* comes from a server of ours and from this address.
+
+        Raises:
+            StoreError: it does not.
+        """
+        if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+            goal = _printable(response.headers.get("Location", ""))
+            hint = f"give the address it sends to: {goal}" if goal else ""
+            raise StoreError(
+                f"this address sends elsewhere ({response.status})", where=self.url, hint=hint
+            )
+        if SERVER_HEADER not in response.headers:
+            kind = response.headers.get_content_type()
+            raise StoreError(
+                f"there is no server of ours: the answer is {kind} of another program",
+                where=self.url,
+                hint="`divergraph serve` of the same version starts one",
+            )
 
     def _connected(self) -> http.client.HTTPConnection:
         """A new connection."""
@@ -183,6 +234,18 @@ class ServerConnection:
             hint=hint,
             retryable=True,
         )
+
+
+def _object_of(data: bytes) -> dict[str, Any]:
+    found = json.loads(data)
+    if not isinstance(found, dict):
+        raise TypeError("it is no JSON object")
+    return found
+
+
+def _printable(text: str) -> str:
+    """An address a stranger named, without what a terminal would obey."""
+    return "".join(each for each in text if each.isprintable())[:200]
 
 
 def _cut(wire: http.client.HTTPConnection) -> None:

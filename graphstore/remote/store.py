@@ -37,23 +37,32 @@ class RemoteStore(CypherStore):
     def dialect(self) -> Dialect:  # type: ignore[override]
         """That of the server's own store, which is asked for it once."""
         if self._dialect is None:
-            self._dialect = Dialect(self._wire.read("described")["dialect"])
+            self._dialect = self._wire.understood(
+                self._wire.ask("described"), lambda data: Dialect(json.loads(data)["dialect"])
+            )
         return self._dialect
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        return [codec.record_of(Run, text) for text in self._wire.read("runs")["runs"]]
+        return self._wire.understood(
+            self._wire.ask("runs"),
+            lambda data: [codec.record_of(Run, text) for text in json.loads(data)["runs"]],
+        )
 
     def graphs(self) -> list[GraphInfo]:
         """All imported graphs (not those inside runs), oldest first."""
-        return [GraphInfo(**told) for told in self._wire.read("graphs")["graphs"]]
+        return self._wire.understood(
+            self._wire.ask("graphs"),
+            lambda data: [GraphInfo(**told) for told in json.loads(data)["graphs"]],
+        )
 
     def run(self, name: str) -> Run:
         """One run."""
-        if (told := self._wire.read("run", {"name": name})["run"]) is None:
+        found = self._wire.understood(self._wire.ask("run", {"name": name}), _run_of)
+        if found is None:
             self._run_place(name)  # which knows what to say of a name that is none
             raise UnknownNameError("run", name)
-        return codec.record_of(Run, told)
+        return found
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph, if the server lets who asks."""
@@ -75,15 +84,18 @@ class RemoteStore(CypherStore):
             InputError: who asks may not see values.
         """
         asked = urlencode({"op": op, io.value: port})
-        return arrays_of_bytes(
-            self._wire.send("GET", f"/v1/runs/{quote(run, safe='')}/tensor.npz?{asked}")
-        )
+        data = self._wire.send("GET", f"/v1/runs/{quote(run, safe='')}/tensor.npz?{asked}")
+        return self._wire.understood(data, arrays_of_bytes)
 
     def info(self) -> StoreInfo:
         """What the server's store is and holds."""
-        told = self._wire.read("info")
-        lists = {name: tuple(told[name]) for name in ("pending", "damaged")}
-        return StoreInfo(**{**told, **lists, "url": self.url})
+
+        def info_of(data: bytes) -> StoreInfo:
+            told = json.loads(data)
+            lists = {name: tuple(told[name]) for name in ("pending", "damaged")}
+            return StoreInfo(**{**told, **lists, "url": self.url})
+
+        return self._wire.understood(self._wire.ask("info"), info_of)
 
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:
         """Not from here."""
@@ -144,10 +156,10 @@ class RemoteStore(CypherStore):
         return [run.name for run in self.runs()] + [info.name for info in self.graphs()]
 
     def _place(self, target: str) -> TargetKeys:
-        found = self._wire.read("place", {"name": target})["place"]
+        found = self._wire.understood(self._wire.ask("place", {"name": target}), _place_of)
         if found is None:
             raise self._unknown_target("run or graph", target)
-        return keys_of(found)
+        return found
 
     def _ask(
         self,
@@ -161,27 +173,28 @@ class RemoteStore(CypherStore):
             "limit": limits.limit,
             "timeout": limits.timeout,
         }
-        return rows_of(self._wire.ask("rows", asked, limits.cancellation))
+        return self._wire.understood(self._wire.ask("rows", asked, limits.cancellation), rows_of)
 
     def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
-        return table_of_bytes(self._wire.ask("table", _asked(place, query, params)))
+        data = self._wire.ask("table", _asked(place, query, params))
+        return self._wire.understood(data, table_of_bytes)
 
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
         asked = _own_question(cypher, values, limits, target)
-        return rows_of(self._wire.ask("query", asked, limits.cancellation))
+        return self._wire.understood(self._wire.ask("query", asked, limits.cancellation), rows_of)
 
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
         asked = {**_own_question(cypher, values, limits, target), "limit": 1}  # it has no rows
-        plan: str = json.loads(self._wire.ask("plan", asked, limits.cancellation))["plan"]
-        return plan
+        data = self._wire.ask("plan", asked, limits.cancellation)
+        return self._wire.understood(data, lambda read: str(json.loads(read)["plan"]))
 
     def _remembered(self, kind: str) -> list[str]:
-        texts: list[str] = self._wire.read("remembered", {"kind": kind})["texts"]
-        return texts
+        data = self._wire.ask("remembered", {"kind": kind})
+        return self._wire.understood(data, lambda read: list(json.loads(read)["texts"]))
 
     def _remember(self, kind: str, key: str, text: str) -> None:
         self._refuse("written")
@@ -200,6 +213,16 @@ class RemoteStore(CypherStore):
 
     def _write_graph(self, stored: StoredGraph, info: GraphInfo, *, replace: bool) -> None:
         self._refuse("written")
+
+
+def _run_of(data: bytes) -> Run | None:
+    told = json.loads(data)["run"]
+    return None if told is None else codec.record_of(Run, told)
+
+
+def _place_of(data: bytes) -> TargetKeys | None:
+    told = json.loads(data)["place"]
+    return None if told is None else keys_of(told)
 
 
 def _asked(place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> dict[str, object]:

@@ -13,6 +13,9 @@ from graphstore.contract import QueryResult
 from graphstore.cypher.targets import TargetKeys
 from graphstore.errors import InputError
 
+SERVER_HEADER = "Divergraph-Server"
+"""By this header an answer is known as one of ours; its value is the version of
+the exchange."""
 _BYTES, _MAP = "$bytes", "$map"
 
 
