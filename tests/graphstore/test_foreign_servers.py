@@ -63,9 +63,12 @@ def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str
     ],
 )
 def test_one_sentence(status: int, headers: dict[str, str], body: bytes, said: str) -> None:
-    with answering(status, headers, body) as url, open_store(url) as store:
-        with pytest.raises(StoreError, match=said):
-            store.runs()
+    with (
+        answering(status, headers, body) as url,
+        open_store(url) as store,
+        pytest.raises(StoreError, match=said),
+    ):
+        store.runs()
 
 
 def test_a_few_bytes_that_become_many_are_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
