@@ -32,6 +32,7 @@ from divergraph.execute.onnx.altered import (
     open_for_additions,
 )
 from divergraph.execute.onnx.files import root_tensors, set_outputs
+from divergraph.execute.onnx.half_precision import round_between_ops
 from divergraph.execute.onnx.in_float64 import in_float64
 from divergraph.execute.onnx.live_values import LiveValues
 from divergraph.execute.onnx.quantised import open_readings
@@ -118,6 +119,7 @@ class OnnxRuntimeExecutor:
             for name, kind in self._types.items()
             if kind in _NARROW
         }
+        self._halves = frozenset(name for name, kind in self._types.items() if kind == "float16")
         self._source = Explodable(self._model)
         made = sorted(self._types, key=lambda name: self._source.rank[self._source.makers[name]])
         self.tensors = tuple(name for name in made if self._reason(name) is None)
@@ -202,6 +204,7 @@ class OnnxRuntimeExecutor:
         numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
         fed = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in inside.items()}
         open_for_additions(model, numbers, fed, outputs)
+        round_between_ops(model.graph, self._halves)
         session = open_session(model, self._folder, plain_options())
         open_feeds = [name for name in tensors if name in fed and inside[name].dtype.kind == "f"]
         return OnnxChangedRun(session, checked, types, open_feeds, outputs, makers)
@@ -236,6 +239,7 @@ class OnnxRuntimeExecutor:
             if not changed(model):
                 return None
             names = [output.name for output in model.graph.output]
+            self._round_pieces(model)
             made = run_session(self._session(model), names, feeds)
         except ExecutionError:
             return None  # the shapes do not fit the change
@@ -258,6 +262,13 @@ class OnnxRuntimeExecutor:
         """A session of *model*, made of this one, with the weights it takes."""
         weights = {name: self._weights.read(name) for name in self._weights.used(model)}
         return open_session(model, self._folder, plain_options(), weights)
+
+    def _round_pieces(self, model: ModelProto) -> None:
+        """Let the ops of an exploded model read float16 tensors as they are given out."""
+        if self._halves:
+            made = {name for node in model.graph.node for name in node.output}
+            halves = {name for name in made if name.partition("/")[2] in self._halves}
+            round_between_ops(model.graph, halves)
 
     def _open(self, name: str) -> str | None:
         """The element type of a tensor something can be added to; None for others."""
@@ -297,6 +308,8 @@ class OnnxRuntimeExecutor:
                 called = {tensor_name(number, name): value for name, value in values.items()}
                 feeds.update((name, called[name]) for name in feeds.keys() & called.keys())
             model, feeds, _ = in_float64(model, feeds)
+        else:
+            self._round_pieces(model)
         names = [output.name for output in model.graph.output]
         return run_session(self._session(model), names, feeds)
 
