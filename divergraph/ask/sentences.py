@@ -90,6 +90,10 @@ def deed_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> 
     precision = precision_text(dtype)
     arithmetic = f"its {precision} arithmetic" if precision else "its arithmetic"
     who = _subject(origin, split)
+    if origin.metrics.shapes_differ:
+        return f"{who} gives another shape than the original op does of the same inputs"
+    if split is not None and _loses(split):
+        return f"{who} loses a part of the result, within what {arithmetic} can hold"
     if split is not None and _makes_no_numbers(split):
         return f"{who} makes NaN or Inf of finite inputs"
     if suspicion is None or math.isinf(suspicion):
@@ -103,6 +107,13 @@ def _makes_no_numbers(split: ErrorSplit) -> bool:
     if split.introduced is None or not math.isinf(split.introduced):
         return False
     return split.suspicion is None or math.isinf(split.suspicion)
+
+
+def _loses(split: ErrorSplit) -> bool:
+    """Whether an op is guilty though its arithmetic explains its error: a step is too wide."""
+    finite = split.introduced is not None and math.isfinite(split.introduced)
+    boundless = split.suspicion is not None and math.isinf(split.suspicion)
+    return split.role is Role.INTRODUCES and boundless and finite and bool(split.floor)
 
 
 def _subject(origin: Origin, split: ErrorSplit | None) -> str:

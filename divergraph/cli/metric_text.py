@@ -6,11 +6,15 @@ from divergraph.text.numbers import short
 from divergraph.text.words import UNDEFINED, known, undefined
 from graphstore.model import Metric, MetricSet
 
+_WIDTH = len("cos 1.000000  rel 0.000e+00  max|d| 0.000e+00")
+
 
 def metric_text(metrics: MetricSet | None) -> str:
     """The three metrics that say most, each of one width; empty for none."""
     if metrics is None:
         return ""
+    if metrics.shapes_differ:
+        return f"{'another shape':<{_WIDTH}}"
     cosine = known(metrics, Metric.COSINE_SIMILARITY)
     digits = 5 if cosine is not None and cosine < 0 else 6
     alike = _figure(metrics, Metric.COSINE_SIMILARITY, f".{digits}f")

@@ -22,6 +22,8 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
@@ -39,6 +41,9 @@ from divergraph.rootcause.groups.group_reruns import OpVerdict
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph, Source
 from divergraph.rootcause.judgement import Judgement, expect, split_of, unknown
+from divergraph.rootcause.lost_axes import with_lost_axes
+from divergraph.rootcause.lost_parts import with_lost_parts
+from divergraph.rootcause.misshapen import with_misshapen
 from divergraph.rootcause.nonfinite_origins import (
     ignores_nan,
     ignoring,
@@ -92,6 +97,7 @@ class Splitting:
     def split(self, progress: Progress = NO_PROGRESS, observer: Observer | None = None) -> Splits:
         """As :func:`split_run`."""
         progress.stage("finding the device's precision")
+        self.run, misshapen = with_misshapen(self.run)
         run, executor = self.run, self.run.executor
         deciding = Deciding(run)
         precision = run.options.precision or coarsest(deciding.precisions())
@@ -103,6 +109,7 @@ class Splitting:
         groups, arithmetics = with_dynamic_scales(run, groups, arithmetics)
         groups = without_exact_kernels(run.golden, groups, run.runs.run, arithmetics.usual)
         quantised = run.quantised(groups, arithmetics.usual)
+        groups = [*groups, *misshapen.follow]
         self._decided = arithmetics, quantised
         judging = _Judging(run, arithmetics, quantised, Explaining(run), observer)
         progress.stage("running original ops on the device's values", len(groups))
@@ -127,18 +134,22 @@ class Splitting:
             for group in groups
             if group.output in judging.drawn
         ]
-        return Splits(
-            judging.splits,
-            {group.output: group for group in (*groups, *drawn)},
+        found = Splits(
+            {**judging.splits, **misshapen.splits},
+            {**{group.output: group for group in (*groups, *drawn)}, **misshapen.groups},
             arithmetics.described(precision, quantised=run.quantisers.in_integers),
             executor.name,
             tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
-            tuple(judging.explaining.findings),
+            (*misshapen.findings, *judging.explaining.findings),
             judging.nonfinite,
             run.runs.assumed,
             tuple(each for each in remarks if each),
             tuple(judging.reckonings.values()),
+            run.misshapen,
         )
+        if observer is not None:
+            return found
+        return with_lost_parts(run, with_lost_axes(run, found))
 
     def rounded(
         self, groups: Mapping[TensorRef, Group], wanted: Sequence[TensorRef]
@@ -268,6 +279,9 @@ class _Judging:
         golden = self.run.values.golden(group.golden)
         if device is None or golden is None:
             return unknown("its values cannot be read", group.ops, runner)
+        if group.output in self.run.misshapen:
+            # Nothing of it is golden's: against zeros all of it is handed on from before.
+            golden = np.zeros(device.shape, golden.dtype)
         fitting, golden_like = same_shape(device, reference.shape), same_shape(golden, device.shape)
         if fitting is None or golden_like is None:
             why = f"the reference has shape {list(reference.shape)}, not {list(device.shape)}"

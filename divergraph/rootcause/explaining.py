@@ -105,7 +105,7 @@ class Explaining:
                 judged.reference,
                 judged.noise,
                 judged.inputs,
-                dtype=self.run.compared[output].device_dtype,
+                dtype=self.run.runs.compared[output].device_dtype,
                 ops=tuple(self.run.golden.ops[op_id] for op_id in judged.group.ops),
                 constants={**self.reruns.constants(judged.group), **self.reruns.base(judged).held},
                 others=partial(self._holding, output),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
@@ -20,12 +20,14 @@ from divergraph.rootcause.devices.quantisers import (
     find_quantisers,
     hides_bodies,
 )
+from divergraph.rootcause.devices.seen_grids import with_seen_grids
 from divergraph.rootcause.graph_inputs import entry_error
 from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.groups import Group, GroupCutter
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run_inputs import RunInputs
+from divergraph.rootcause.shape_metrics import is_misshapen, is_reshaped
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, TensorIO, TensorRef
@@ -44,6 +46,11 @@ class PreparedRun:
     compared: Mapping[TensorRef, Comparison]
     runs: GroupRuns
     quantisers: Quantisers
+    unfit: Mapping[TensorRef, Comparison] = field(default_factory=dict)
+    """Outputs that were dumped in another shape than golden's, of as many elements perhaps: then
+    they are compared, too."""
+    misshapen: frozenset[TensorRef] = frozenset()
+    """Those of ``unfit`` that the ops behind them are run on, as they are."""
 
     @classmethod
     def of(cls, inputs: RunInputs, executor: Executor, options: RootCauseOptions) -> PreparedRun:
@@ -53,6 +60,7 @@ class PreparedRun:
             TensorRef(item.op, item.port): item
             for item in inputs.comparisons
             if item.io is TensorIO.OUTPUT and item.compared and item.shape is not None
+            if not is_misshapen(item)
         }
         pairs = {
             TensorRef(pair.op.id, pair.port): pair
@@ -65,6 +73,12 @@ class PreparedRun:
         compared = {
             ref: item for ref, item in outputs.items() if ref in pairs and _alike(pairs[ref])
         }
+        unfit = {
+            TensorRef(item.op, item.port): item
+            for item in inputs.comparisons
+            if item.io is TensorIO.OUTPUT and item.golden is not None and is_misshapen(item)
+            if TensorRef(item.op, item.port) in pairs
+        } | {ref: item for ref, item in compared.items() if is_reshaped(pairs[ref].tensors)}
         values = RunValues(
             {ref: pair.tensors for ref, pair in pairs.items()},
             {ref: item.shape for ref, item in compared.items() if item.shape is not None},
@@ -75,14 +89,26 @@ class PreparedRun:
         runs = GroupRuns(executor, golden, values, compared, options.memory)
         told = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
         held = with_held(told, inputs.data, inputs.comparisons)
-        quantisers = with_dynamic(held, inputs.data, inputs.comparisons, inputs.device_constant)
-        return cls(inputs, executor, options, golden, device, values, compared, runs, quantisers)
+        told = with_dynamic(held, inputs.data, inputs.comparisons, inputs.device_constant)
+        quantisers = with_seen_grids(told, golden, compared, values)
+        return cls(
+            inputs, executor, options, golden, device, values, compared, runs, quantisers, unfit
+        )
 
     def without(self, outputs: Collection[TensorRef]) -> PreparedRun:
         """The run as if the device had not dumped *outputs*."""
         compared = {ref: item for ref, item in self.compared.items() if ref not in outputs}
-        runs = replace(self.runs, compared=compared, assumed={})
-        return replace(self, compared=compared, runs=runs)
+        run = replace(self, compared=compared, runs=replace(self.runs, assumed={}))
+        return run.with_misshapen(self.misshapen - set(outputs))
+
+    def with_misshapen(self, outputs: Collection[TensorRef]) -> PreparedRun:
+        """The run with *outputs* of ``unfit`` among what ops are run on."""
+        seen = frozenset(outputs)
+        values = self.values.as_dumped(seen)
+        compared = {ref: item for ref, item in self.compared.items() if ref not in seen}
+        known = {**compared, **{ref: self.unfit[ref] for ref in seen}}
+        runs = replace(self.runs, values=values, compared=known)
+        return replace(self, misshapen=seen, compared=compared, values=values, runs=runs)
 
     @property
     def hidden_bodies(self) -> bool:
@@ -100,8 +126,14 @@ class PreparedRun:
 
     def groups(self) -> Sequence[Group]:
         """For each compared output the golden ops between it and the measured outputs before it."""
+        return self.groups_of(
+            [ref for ref, item in self.compared.items() if item.golden is not None]
+        )
+
+    def groups_of(self, outputs: Sequence[TensorRef]) -> Sequence[Group]:
+        """For each of *outputs*, compared or misshapen, its group."""
         measured = {
-            ref: item.golden for ref, item in self.compared.items() if item.golden is not None
+            ref: item.golden for ref, item in self.runs.compared.items() if item.golden is not None
         }
         dumped = frozenset(
             TensorRef(op, port)
@@ -111,7 +143,7 @@ class PreparedRun:
         changed = frozenset(self._changed())
         unseen, dynamic = self.quantisers.unseen, self.quantisers.dynamic_ops
         cutter = GroupCutter(self.golden, self.device, measured, dumped, changed, unseen, dynamic)
-        return [cutter.group(ref) for ref in measured]
+        return [cutter.group(ref) for ref in outputs]
 
     def _changed(self) -> Iterator[TensorRef]:
         """Golden constants whose readers are run on the device's values, as for any other tensor:
@@ -137,7 +169,7 @@ class PreparedRun:
         if it is fed nothing that can differ."""
         errors: list[float] = []
         for ref in sources:
-            metrics = self.compared[ref].metrics
+            metrics = self.runs.compared[ref].metrics
             error = math.nan if metrics is None else metrics.relative_euclidean_distance
             if math.isfinite(error):
                 errors.append(error)

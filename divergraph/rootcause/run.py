@@ -22,6 +22,7 @@ from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
+from divergraph.rootcause.shape_metrics import is_misshapen, with_shapes_measured
 from divergraph.rootcause.values import is_numeric
 from divergraph.rootcause.verdicts import (
     as_origins,
@@ -73,7 +74,8 @@ def with_root_cause(
     Raises:
         ExecutionError: the golden model cannot be run, and *choice* asks for root causes.
     """
-    if choice is MethodChoice.THRESHOLDS or not data.run.counts.compared:
+    seen = data.run.counts.compared or any(map(is_misshapen, data.comparisons))
+    if choice is MethodChoice.THRESHOLDS or not seen:
         return data
     try:
         executor = open_executor(sources.golden_path, data.golden)
@@ -133,7 +135,12 @@ def _by_thresholds(data: RunData, note: str) -> RunData:
 def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     """*data* with the origins, suspects, states and verdict that follow from *splits*."""
     arrays = graph_arrays(data.device)
-    sources = {ref for ref, group in splits.groups.items() if group.source is not None}
+    data = with_shapes_measured(data, splits.misshapen)
+    sources = {
+        ref
+        for ref, group in splits.groups.items()
+        if group.source is not None or not splits.misshapen.isdisjoint((ref, *group.measured))
+    }
     by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
     by_output, started = with_nonfinite_origins(arrays, by_output, splits.nonfinite, _broken(data))
     comparisons = with_splits(data.comparisons, by_output)

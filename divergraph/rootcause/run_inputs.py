@@ -63,3 +63,5 @@ class Splits:
     """Sentences about the device's arithmetic and what could not be judged."""
     reckonings: tuple[Reckoning, ...] = ()
     """How outputs over half the limit of suspects were judged."""
+    misshapen: frozenset[TensorRef] = frozenset()
+    """Outputs of another shape than golden's, since an op is wrong or behind one that is."""

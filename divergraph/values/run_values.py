@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
+from copy import copy
 from math import prod
 
 from divergraph.values.array_types import Array
@@ -38,9 +39,19 @@ class RunValues:
             TensorRef(pair.golden.op, pair.golden.port): pair for pair in pairs.values()
         }
 
+    def as_dumped(self, outputs: Collection[TensorRef]) -> RunValues:
+        """The same values, those of the device's *outputs* in the shape they were dumped in."""
+        found = copy(self)
+        found.shapes = {ref: each for ref, each in self.shapes.items() if ref not in outputs}
+        return found
+
     def device(self, output: TensorRef) -> Array | None:
-        """The device's output in golden's shape, order and numbers; None if it cannot be had."""
+        """The device's output in golden's shape, order and numbers, or as it is if it has another
+        shape; None if it cannot be had."""
         pair = self.pairs[output]
+        if output not in self.shapes:
+            key = ("as it is", output, _written(pair.device))
+            return self._known(key, lambda: read_tensor(pair.device, pair.layout))
         return self._known(
             ("device", output, _written(pair.device, pair.golden)),
             lambda: read_device(pair, self.shapes[output], lambda: read_golden(pair)),

@@ -17,6 +17,7 @@ from graphstore.model.analysis import (
     RunAnalysis,
 )
 from graphstore.model.comparison import (
+    SHAPES_DIFFER,
     Comparison,
     Counts,
     Level,
@@ -88,6 +89,7 @@ __all__ = [
     "COMPUTE_TYPE",
     "FAULT_OF",
     "GUILTY",
+    "SHAPES_DIFFER",
     "SPLIT_NUMBERS",
     "SPLIT_ORDERS",
     "SUSPECT",

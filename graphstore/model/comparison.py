@@ -31,6 +31,10 @@ class Metric(StrEnum):
     MEAN_RELATIVE_ERROR = "mean_relative_error"
 
 
+SHAPES_DIFFER = "the shapes differ"
+"""The note of all metrics where they do."""
+
+
 @dataclass(frozen=True, slots=True)
 class MetricSet:
     """The ten metrics of one tensor pair, x the device side, y the golden side.
@@ -61,6 +65,12 @@ class MetricSet:
         """The value of one metric by its name."""
         result: float | tuple[float, float, float, float] = getattr(self, metric.value)
         return result
+
+    @property
+    def shapes_differ(self) -> bool:
+        """Whether the sides have other shapes, so that no value can be held against another: the
+        relative error is infinite, all else NaN."""
+        return self.notes.get(Metric.RELATIVE_EUCLIDEAN_DISTANCE) == SHAPES_DIFFER
 
 
 class Level(StrEnum):

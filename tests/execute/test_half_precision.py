@@ -62,9 +62,7 @@ def test_pieces_round_between_their_ops(tmp_path: Path) -> None:
 def test_the_stand_in_is_a_chain_of_half_precision(tmp_path: Path) -> None:
     model = absorbing(tmp_path / "m.onnx", TensorProto.FLOAT)
     np.save(tmp_path / "x.npy", X.astype(np.float32))
-    taken = CaptureRequest(
-        model, tmp_path / "fp16", {"x": tmp_path / "x.npy"}, device=StandIn.FP16
-    )
+    taken = CaptureRequest(model, tmp_path / "fp16", {"x": tmp_path / "x.npy"}, device=StandIn.FP16)
     capture(taken)
     (made,) = (tmp_path / "fp16").glob("sub.*.npy")
     assert np.all(np.load(made) == 0)

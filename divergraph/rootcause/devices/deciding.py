@@ -90,7 +90,7 @@ class Deciding:
             return Arithmetics(self._floors(precision, self._operands(precision, groups)))
         # Only dumps of one precision throughout are clear; of others the graph's declared types
         # decide, if the errors bear them out: a wrong float32 floor would blame healthy ops.
-        types = DeclaredTypes.of(self.run.device, self.run.compared)
+        types = DeclaredTypes.of(self.run.device, self.run.runs.compared)
         if precision is FP32:
             return self._with_halves(types, groups)
         usual = self._floors(precision, self._operands(precision, groups))
