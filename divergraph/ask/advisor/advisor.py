@@ -209,7 +209,8 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
     """The problem node, or single-point error, whose output *item* is."""
     after = set(view.later(item.op)) | {item.op}
     reached = [end for end in view.ends if end.op in after]
-    spoilt = [end for end in reached if end.over]
+    damaged = {each.op for each in view.data.run.result.damaged}  # in a part, perhaps
+    spoilt = [end for end in reached if end.over or end.op in damaged]
     label = PROBLEM_NODE if spoilt else SINGLE_POINT
     confidence = 0.9 if origin is not None and item.level is Level.FAIL else 0.5
     evidence = {
@@ -255,6 +256,8 @@ def _seen(item: Comparison) -> str:
     said += f"relative error {metrics.relative_euclidean_distance:.3g}"
     if metrics.device_nonfinite > metrics.golden_nonfinite:
         said = f": {counted(metrics.device_nonfinite, 'NaN or infinite value')}"
+    if metrics.shapes_differ:
+        said = ": it has another shape"
     where = "" if item.figures is None else item.figures.where_bad
     return f"{said} in output {item.port}{f', bad in {where}' if where else ''}"
 

@@ -102,9 +102,7 @@ def _cause(wrong: _Operand, operands: Sequence[_Operand]) -> Cause | None:
     for other in operands:
         alike = other.view.r.shape == view.r.shape and other.number != wrong.number
         if alike and view.fits(other.view.r, rest=0.05):
-            return Cause(
-                "repeated_slices", f"holds input {other.number} ({other.name})", sure, {}
-            )
+            return Cause("repeated_slices", f"holds input {other.number} ({other.name})", sure, {})
     found = (rule(view) for rule in rules_of_a_part())
     cause = next((each for each in found if each is not None), None)
     return None if cause is None else replace(cause, sentence=f"is wrong: {cause.sentence}")
