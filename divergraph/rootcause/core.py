@@ -26,6 +26,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.rootcause.consequences import with_consequences
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
 from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
@@ -149,7 +150,8 @@ class Splitting:
         )
         if observer is not None:
             return found
-        return with_lost_parts(run, with_lost_axes(run, found))
+        found = with_consequences(run, arithmetics, with_lost_axes(run, found))
+        return with_lost_parts(run, found)
 
     def rounded(
         self, groups: Mapping[TensorRef, Group], wanted: Sequence[TensorRef]

@@ -31,7 +31,7 @@ def remedy(view: RunView, item: Comparison, causes: list[Finding]) -> str:
     if any(each.label == "lost_part" for each in causes):
         if is_short(view, item):
             return "Keep this op, and what takes its result apart again, in float32"
-        return "Give the parts scales, or outputs, of their own, or keep this op in higher precision"
+        return "Give the parts scales or outputs of their own, or keep this op in higher precision"
     if is_short(view, item) and all(each.label in _OF_PRECISION for each in causes):
         return f"{alone}, or keep it in float32, and compare again"
     return f"{alone}: `divergraph submodel` cuts it out with its data"

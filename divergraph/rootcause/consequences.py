@@ -1,0 +1,133 @@
+"""NaN, infinities and overflows that follow from a fault before them are no faults of their own.
+
+An op that is fed with what a fault made, infinite, stuck to the largest number, or so large that
+its squares overflow, may give anything: devices differ in what they make of it. Only where such
+values do not reach does its output say something of the op itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.mixed_precision import Arithmetics
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.run_inputs import Splits
+from divergraph.rootcause.values import norms, same_shape
+from graphstore.model import ErrorSplit, Guilt, Role, TensorRef
+from graphstore.traverse.algorithms import descendants
+from graphstore.traverse.topological_order import graph_arrays
+
+_BEYOND = 16.0
+"""How many times golden's largest value a number is that only a fault makes. Changes the verdict of
+no case: values whose squares overflow are larger by far."""
+_SAME = 1e-3
+"""Relative difference up to which a result did not depend on such numbers."""
+
+
+def with_consequences(run: PreparedRun, arithmetics: Arithmetics, found: Splits) -> Splits:
+    """*found* without the guilt of ops that are only wrong where a guilty op before them made NaN,
+    infinities or far too large numbers."""
+    return _Consequences(run, arithmetics, found).without_them()
+
+
+@dataclass
+class _Consequences:
+    run: PreparedRun
+    arithmetics: Arithmetics
+    found: Splits
+
+    def without_them(self) -> Splits:
+        arrays = graph_arrays(self.run.inputs.data.device)
+        accused = [
+            ref
+            for ref, split in self.found.by_output.items()
+            if split.guilt is not Guilt.NONE and not split.failure
+        ]
+        guilty = {ref.op for ref in accused if self._is_guilty(ref)}
+        behind = {op: self._behind(op) for op in guilty}
+        splits = dict(self.found.by_output)
+        for ref in sorted(accused, key=lambda each: arrays.number[each.op]):
+            after_one = any(ref.op in behind[op] for op in guilty if op != ref.op)
+            if after_one and self._follows(ref, splits[ref]):
+                splits[ref] = replace(
+                    splits[ref], guilt=Guilt.NONE, role=Role.CARRIES, propagated=math.inf
+                )
+                guilty -= {ref.op}
+        if splits == self.found.by_output:
+            return self.found
+        freed = {ref for ref in accused if splits[ref].guilt is Guilt.NONE}
+        findings = tuple(
+            each for each in self.found.findings if TensorRef(each.op, each.port) not in freed
+        )
+        return replace(self.found, by_output=splits, findings=findings)
+
+    def _is_guilty(self, ref: TensorRef) -> bool:
+        return self.found.by_output[ref].guilt is Guilt.GUILTY
+
+    def _behind(self, op: str) -> frozenset[str]:
+        arrays = graph_arrays(self.run.inputs.data.device)
+        return frozenset(arrays.ids[n] for n in descendants(arrays, [arrays.number[op]]))
+
+    def _follows(self, ref: TensorRef, split: ErrorSplit) -> bool:
+        """Whether an output is right wherever extreme values of its inputs do not reach."""
+        group = self.found.groups[ref]
+        given, missing = self.run.runs.feeds(group)
+        device = self.run.values.device(ref)
+        if missing or device is None or not group.ops:
+            return False
+        largest = self.arithmetics.of(group).precision.largest or float(np.finfo(np.float32).max)
+        usual = dict(self._without_extremes(group, given, largest))
+        if not usual:
+            return False
+        # With two other values in their places, as one alone may give the same by chance.
+        instead = [
+            {
+                name: np.where(extreme, factor * right, given[name]).astype(right.dtype)
+                for name, (extreme, right) in usual.items()
+            }
+            for factor in (1.0, -0.5)
+        ]
+        made = [
+            None if isinstance(each, str) else same_shape(each, device.shape)
+            for each in self.run.runs.references(
+                [group] * 3, [given, *({**given, **each} for each in instead)]
+            )
+        ]
+        reference = made[0]
+        if reference is None or reference.dtype.kind != "f":
+            return True  # nothing can be said of it
+        there = np.abs(reference) < largest
+        for other in made[1:]:
+            if other is None:
+                return True
+            with np.errstate(all="ignore"):
+                there &= np.abs(reference - other) <= _SAME * np.abs(other)
+        if not there.any():
+            return True
+        apart, size = norms(device[there], reference[there])
+        return apart <= self.run.options.guilty * (split.floor or 0.0) * size
+
+    def _without_extremes(
+        self, group: Group, given: Mapping[str, Array], largest: float
+    ) -> Iterator[tuple[str, tuple[Array, Array]]]:
+        """The inputs that hold values only a fault makes: where, and what golden has."""
+        for feed in group.feeds:
+            value = given[feed.tensor]
+            item = None if feed.device is None else self.run.runs.compared.get(feed.device)
+            golden = None if item is None or item.golden is None else item.golden
+            right = None if golden is None else self.run.values.golden(golden)
+            right = None if right is None else same_shape(right, value.shape)
+            if right is None or value.dtype.kind != "f" or right.dtype.kind != "f":
+                continue
+            with np.errstate(all="ignore"):
+                most = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
+                least = max(math.sqrt(largest), _BEYOND * most)
+                extreme = (~np.isfinite(value) | (np.abs(value) > least)) & np.isfinite(right)
+            if extreme.any():
+                yield feed.tensor, (extreme, right.astype(value.dtype))
