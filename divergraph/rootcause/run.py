@@ -23,6 +23,7 @@ from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
 from divergraph.rootcause.shape_metrics import is_misshapen, with_shapes_measured
+from divergraph.rootcause.unlike_weights import unlike_weights
 from divergraph.rootcause.values import is_numeric
 from divergraph.rootcause.verdicts import (
     as_origins,
@@ -82,7 +83,9 @@ def with_root_cause(
     except ExecutionError as error:
         if choice is MethodChoice.ROOT_CAUSE:
             raise
-        return _by_thresholds(data, f"{error.what} ({error.hint})" if error.hint else error.what)
+        note = f"{error.what} ({error.hint})" if error.hint else error.what
+        unlike = unlike_weights(data, sources.golden_path, sources.device_path)
+        return _by_thresholds(data, note, tuple(unlike))
     with (
         closing(executor),
         DeviceConstants(sources.device_path, data.device) as constants,
@@ -126,9 +129,10 @@ def _told(split: ErrorSplit) -> bool:
     return not split.failure
 
 
-def _by_thresholds(data: RunData, note: str) -> RunData:
+def _by_thresholds(data: RunData, note: str, unlike: tuple[str, ...] = ()) -> RunData:
     said = f"origins were found by thresholds, not by root-cause analysis: {note}"
-    run = replace(data.run, warnings=(*data.run.warnings, said), analysis=RunAnalysis(note=note))
+    warnings = (*data.run.warnings, said, *unlike)
+    run = replace(data.run, warnings=warnings, analysis=RunAnalysis(note=note))
     return replace(data, run=run)
 
 

@@ -29,7 +29,7 @@ from graphstore.model import (
 _INSERTED_TYPES = frozenset(
     {
         *("Cast", "TransData", "QuantizeLinear", "DequantizeLinear", "ReorderInput"),
-        *("ReorderOutput", "Reorder", "Convert"),
+        *("ReorderOutput", "Reorder", "Convert", "QUANTIZE", "DEQUANTIZE"),
     }
 )
 _NCHWC = re.compile(r"_nchwc$")
@@ -83,7 +83,8 @@ def _claimed(
 ) -> dict[TensorRef, TensorRef]:
     """The device outputs that have the name of a golden tensor, and which."""
     found: dict[TensorRef, TensorRef] = {}
-    if device.framework is Framework.TFLITE:
+    others = golden.graph.framework is not Framework.TFLITE
+    if others and device.framework is Framework.TFLITE:
         return found  # a name there may be that of the first of several fused ops
     for op in device.ops:
         for ref, tensor in zip(op.makes, op.outputs, strict=True):

@@ -40,6 +40,35 @@ def test_whole_numbers_are_compared_as_what_they_stand_for(tmp_path):
     assert min(near) > 0.999
 
 
+def test_a_float_model_and_its_int8_form_have_the_same_tensors():
+    golden, device = DATA / "net.tflite", DATA / "net.int8.tflite"
+    data = compare(CompareRequest(golden, DATA / "dump", device, DATA / "dump8"))
+    compared = [each for each in data.comparisons if each.metrics is not None]
+    assert {each.op for each in data.comparisons} - {each.op for each in compared} == {
+        "tfl.quantize"
+    }
+    assert min(each.metrics.cosine_similarity for each in compared) > 0.999
+    assert {each.golden.op for each in compared} >= {"functional_1/swish_1/mul_1", "Identity"}
+    assert not any("other weights" in each for each in data.run.warnings)
+
+
+def test_a_model_of_other_weights_is_said_to_be_another(tmp_path):
+    content = bytearray((DATA / "net.tflite").read_bytes())
+    graph = read_graph(DATA / "net.tflite")
+    (weight,) = [each for each in graph.constants if each.tensor.shape == (3, 3, 3, 2)]
+    rng = np.random.default_rng(1)
+    other = rng.standard_normal((3, 3, 3, 2)).astype(np.float32).tobytes()
+    content[weight.offset : weight.offset + len(other)] = other
+    (tmp_path / "other.tflite").write_bytes(content)
+    data = compare(
+        CompareRequest(
+            tmp_path / "other.tflite", DATA / "dump", DATA / "net.int8.tflite", DATA / "dump8"
+        )
+    )
+    (said,) = [each for each in data.run.warnings if "other weights" in each]
+    assert weight.tensor.name in said
+
+
 def test_a_dump_of_whole_numbers_gives_their_values():
     graph = read_graph(DATA / "net.int8.tflite")
     index = scan_dumps(DATA / "dump8", graph)

@@ -1,0 +1,87 @@
+"""Weights of one name that are not alike: the sides are no two forms of one model.
+
+Only where no original op runs: there nothing else tells them from what a device computes wrongly.
+Weights in integers are held against floats by correlation, as their scales are not at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from graphstore.contract import RunData
+from graphstore.model import Constant
+
+_ALIKE = 0.9
+"""The least correlation of weights that are the same but for 8 bits, which leave 0.99 and more;
+others have next to none."""
+_FEWEST = 8
+"""Weights of fewer values may be alike by chance."""
+_NAMED = 3
+
+
+def unlike_weights(data: RunData, golden: Path, device: Path) -> Iterator[str]:
+    """A warning if weights of one name and shape hold other values on both sides."""
+    ours = {each.tensor.name: each for each in data.device.constants}
+    found: list[tuple[str, float]] = []
+    looked_at = 0
+    for each in data.golden.constants:
+        other = ours.get(each.tensor.name)
+        values = _values(golden, each)
+        against = None if other is None else _values(device, other)
+        if values is None or against is None or values.shape != against.shape:
+            continue
+        looked_at += 1
+        alike = _correlation(values, against)
+        if alike < _ALIKE:
+            found.append((each.tensor.name, alike))
+    if found:
+        shown = ", ".join(f"{name} (correlation {alike:.2f})" for name, alike in found[:_NAMED])
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        yield (
+            f"the sides hold other weights in {len(found)} of {looked_at}: {shown}{more}; they are "
+            "no two forms of one model, so no layer need agree"
+        )
+
+
+def _values(path: Path, constant: Constant) -> Array | None:
+    """The values of a constant that lies in the model's file as plain numbers; None otherwise."""
+    tensor = constant.tensor
+    kind = None if tensor.dtype is None else tensor.dtype.numpy
+    shape = [size for size in tensor.shape or () if size is not None]
+    count = int(np.prod(shape)) if shape else 0
+    plain = kind is not None and constant.nbytes == count * kind.itemsize and count >= _FEWEST
+    if not plain or constant.location or len(shape) != len(tensor.shape or ()):
+        return None
+    try:
+        with path.open("rb") as file:
+            file.seek(constant.offset)
+            found = np.fromfile(file, kind, count)
+    except OSError:
+        return None  # the run was made of it before; a file that is gone has no weights to tell
+    return found.reshape(shape) if found.size == count else None
+
+
+def _correlation(one: Array, other: Array) -> float:
+    """The correlation of the whole, or of the slices of the first or last axis, each of which may
+    have a scale of its own, whichever is largest."""
+    a, b = one.astype(np.float64), other.astype(np.float64)
+    return max(_of([(a, b)]), *(_of(_slices(a, b, axis)) for axis in (0, -1)))
+
+
+def _slices(a: Array, b: Array, axis: int) -> Sequence[tuple[Array, Array]]:
+    ours, theirs = (np.moveaxis(each, axis, 0) for each in (a, b))
+    return [(x, y) for x, y in zip(ours, theirs, strict=True) if x.size >= _FEWEST]
+
+
+def _of(pairs: Sequence[tuple[Array, Array]]) -> float:
+    found = []
+    for a, b in pairs:
+        x, y = a - a.mean(), b - b.mean()
+        size = float(np.linalg.norm(x) * np.linalg.norm(y))
+        if size > 0.0:
+            found.append(float(np.sum(x * y)) / size)
+    return float(np.median(found)) if found else -1.0
