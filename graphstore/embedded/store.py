@@ -56,13 +56,15 @@ from graphstore.embedded.scratch import DATABASE, Scratch
 from graphstore.embedded.shared_runs import SavingTogether, SharedRuns
 from graphstore.embedded.table_writing import write_database
 from graphstore.entry_names import check_name, check_new_name
-from graphstore.errors import InputError, NameTakenError
+from graphstore.errors import InputError, NameTakenError, UnknownNameError
 from graphstore.gc_paused import gc_paused
 from graphstore.model import ModelGraph, Origin, Run
 from graphstore.schema import codec
 from graphstore.schema.stored_graph import StoredGraph, stored_graph
 from graphstore.traverse.arrays import GraphArrays
 
+_LOOKS = 20
+"""So often the entries are listed anew while others delete some of them."""
 _ANY_RUN, _THIS_RUN = re.compile(r"\(r:Run\)"), "(r:Run {id: $run})"
 """What makes one of our own queries see one run of a shared database, as in one of its own."""
 
@@ -171,21 +173,32 @@ class EmbeddedStore(CypherStore):
 
     def _database_of(self, target: str | None) -> ReadDatabase:
         if target is not None:
-            entries = [self._known(target)]
-        else:
+            return self._databases.of_all([self._known(target)])
+        for looks_left in reversed(range(_LOOKS)):
             entries = self._folder.entries("runs") + self._folder.entries("graphs")
-        if not entries:
-            raise InputError(
-                "there is nothing to query yet",
-                where=self.url,
-                hint="make a run with compare, or import a graph",
-            )
-        return self._databases.of_all(entries)
+            if not entries:
+                raise InputError(
+                    "there is nothing to query yet",
+                    where=self.url,
+                    hint="make a run with compare, or import a graph",
+                )
+            try:
+                return self._databases.of_all(entries)
+            except UnknownNameError:
+                # Another process deleted one between the listing and the look: without it, then.
+                if not looks_left:
+                    raise
+        raise AssertionError("the last look returns or raises")
 
     def _graph_depths(self, target: str | None) -> Iterator[tuple[str, int]]:
         """Names of the graphs a query on *target* sees, each with its most hops."""
         for name in self._names() if target is None else [target]:
-            place = self._place(name)
+            try:
+                place = self._place(name)
+            except UnknownNameError:
+                if target is not None:
+                    raise
+                continue  # deleted since it was listed
             for row in self._rows(place, "graph_sizes", {}):
                 key, content, ops = row["graph"], row["content"], row["ops"]
                 if ops <= MAX_HOPS:

@@ -146,3 +146,23 @@ def test_runs_kept_together_are_merged_together(
         for text in run_texts():
             used = {key: value for key, value in known.items() if f"${key}" in text}
             assert rows(store, text, None, **used) == rows(store, text, name) != [], text
+
+
+def test_a_graph_deleted_between_listing_and_look_is_left_out(
+    store: EmbeddedStore, sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = sample("first").device
+    store.save_graph(graph, "stays")
+    store.save_graph(graph, "goes")
+    listed = store._folder.entries
+
+    def listed_before_it_went(kind: str) -> object:
+        found = listed(kind)
+        with EmbeddedStore(store._folder.root) as other:
+            if any(each.name == "goes" for each in other.graphs()):
+                other.delete("goes")
+        return found
+
+    monkeypatch.setattr(store._folder, "entries", listed_before_it_went)
+    ops = len(graph.ops)
+    assert rows(store, "MATCH (o:Op) RETURN count(o)") == [repr((ops,))]
