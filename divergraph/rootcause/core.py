@@ -112,7 +112,7 @@ class Splitting:
         quantised = run.quantised(groups, arithmetics.usual)
         groups = [*groups, *misshapen.follow]
         self._decided = arithmetics, quantised
-        judging = _Judging(run, arithmetics, quantised, Explaining(run), observer)
+        judging = _Judging(run, arithmetics, quantised, Explaining(run, progress), observer)
         progress.stage("running original ops on the device's values", len(groups))
         for chunk in run.runs.chunks(groups):
             judging.splits.update(judging.split_all(chunk))

@@ -15,12 +15,14 @@ from divergraph.execute.contract import (
     BodyChange,
     RunnableSubgraph,
 )
+from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.causes.evidence import (
     FaultEvidence,
     Foreign,
     InsideStep,
     Rerun,
     Reweigh,
+    RunBudget,
 )
 from divergraph.rootcause.causes.rules import explain as explained
 from divergraph.rootcause.groups.group_reruns import GroupReruns, OpVerdict
@@ -35,6 +37,12 @@ from graphstore.traverse.algorithms import descendants
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.topological_order import graph_arrays
 
+_RUNS_OF_RULE, _RUNS = 10, 40
+"""Op runs that one rule may take, and all of them in a run, in multiples of the model's ops: side
+by side they are some ten times cheaper than those of the analysis, about ten of each op.
+"""
+_LEAST_RUNS_OF_RULE, _LEAST_RUNS = 5_000, 20_000
+"""As above for small models, in which a rule may try thousands of weights of one op."""
 _MOST_INSIDE = 12
 """Ops of a group that are tried as the faulty one. Bounds cost: each trial runs the group again."""
 
@@ -44,6 +52,7 @@ class Explaining:
     """Collects ``findings``. Keeps no array of a verdict, except references within ``_room``."""
 
     run: PreparedRun
+    progress: Progress = NO_PROGRESS
     findings: list[Finding] = field(default_factory=list)
     failures: dict[TensorRef, str] = field(default_factory=dict)
     """By output: why no cause could be looked for."""
@@ -62,7 +71,15 @@ class Explaining:
     @cached_property
     def reruns(self) -> GroupReruns:
         """Runs groups again with other values of operands."""
-        return GroupReruns(self.run, self.memory)
+        return GroupReruns(self.run, self.memory, self.budget)
+
+    @cached_property
+    def budget(self) -> RunBudget:
+        """The op runs that are left for causes."""
+        ops = len(self.run.golden.ops)
+        return RunBudget(
+            max(_LEAST_RUNS, _RUNS * ops), max(_LEAST_RUNS_OF_RULE, _RUNS_OF_RULE * ops)
+        )
 
     @cached_property
     def arrays(self) -> GraphArrays:
@@ -76,6 +93,7 @@ class Explaining:
         memory included, only leaves the output without one, and ``failures`` says why.
         """
         output = judged.group.output
+        self.progress.step(0, f"the cause at {output.op}")
         try:
             finding = self._explained(judged)
         except Exception as error:  # noqa: BLE001 - whatever a rule breaks on is no verdict
@@ -116,6 +134,7 @@ class Explaining:
                 right=tuple(self._right(judged)),
                 beside=tuple(self._beside(judged)),
                 golden_port=judged.group.golden.port,
+                budget=self.budget,
             )
         )
         return None if finding is None else self._with_hiding(finding, output.op)
@@ -174,6 +193,7 @@ class Explaining:
         subgraph = RunnableSubgraph(name, tuple(given), (name,))
 
         def again(op: Op, attrs: Mapping[str, AttrValue]) -> Array | None:
+            self.budget.spend(len(group.ops))
             made = executor.run_altered(subgraph, given, op.outputs[0].name, attrs)
             return None if made is None else same_shape(made[name], judged.reference.shape)
 
@@ -190,7 +210,7 @@ class Explaining:
         subgraph = RunnableSubgraph(
             name, tuple(feed.tensor for feed in judged.group.feeds), (name,)
         )
-        return _Bodies(executor, subgraph, judged, ops)
+        return _Bodies(executor, subgraph, judged, ops, self.budget)
 
     def _reweigh(self, judged: OpVerdict) -> Reweigh:
         """What runs the group with other values of operands, all trials side by side."""
@@ -237,9 +257,11 @@ class _Bodies:
     subgraph: RunnableSubgraph
     judged: OpVerdict
     ops: tuple[Op, ...]
+    budget: RunBudget
 
     def changed(self, change: BodyChange) -> Array | None:
         """The group's output with an op of a body changed; None where that does not run."""
+        self.budget.spend(len(self.judged.group.ops) + len(self.ops))
         made = self.executor.run_with_body(self.subgraph, self.judged.inputs, change)
         if made is None:
             return None

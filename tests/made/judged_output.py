@@ -38,15 +38,15 @@ class NoExecutor:
 class Emulated(Emulation):
     """An arithmetic whose emulations are given: nothing is run."""
 
-    draws: Sequence[np.ndarray] = ()
+    drawn: Sequence[np.ndarray] = ()
     clamped: np.ndarray | None = None
     numbers: tuple[float, ...] = ()
     step_of_output: float | None = None
 
-    def emulated_unrounded(self, group, given):
-        """The drawn ones, one after the other; None once they are used up."""
-        self.draws, found = self.draws[1:], (*self.draws, None)[0]
-        return found
+    def draws(self, group, given, count):
+        """The drawn ones, once."""
+        found, self.drawn = self.drawn[:count], self.drawn[count:]
+        return iter(found)
 
     def emulated(self, groups, feeds):
         """None: there is no model."""

@@ -46,6 +46,38 @@ _STEADY = 0.003
 """Standard deviation over root mean square, below which values are one constant with noise."""
 
 
+class RunsSpentError(Exception):
+    """The op runs that a search for causes may take are spent; says nothing of the output."""
+
+
+@dataclass
+class RunBudget:
+    """Op runs that are ``left`` for all causes of a run: a group of n ops that is run again takes
+    n. No rule takes more than ``most``, however many ops the group has.
+
+    Elements say nothing of the cost: one dump in eight of a model leaves groups of hundreds of ops.
+    """
+
+    left: int
+    most: int
+    _of_rule: int = 0
+
+    def begin(self) -> None:
+        """The next rule starts."""
+        self._of_rule = self.most
+
+    def spend(self, runs: int) -> None:
+        """Take *runs* op runs.
+
+        Raises:
+            RunsSpentError: there are not as many left.
+        """
+        if runs > min(self.left, self._of_rule):
+            raise RunsSpentError
+        self.left -= runs
+        self._of_rule -= runs
+
+
 @dataclass(frozen=True)
 class InsideStep:
     """An op of a group before its last one: the original's output ``value``, and what it reads."""
@@ -115,7 +147,7 @@ class FaultEvidence:
     reference wherever noise explains the difference, so that any error is one. ``right`` are
     references of operands whose dumps are wrong, ``beside`` outputs of other ops that read the same
     operands. ``golden_port`` is the output of the last op that the device's ``port`` stands for;
-    None: the same.
+    None: the same. Whatever runs ops again takes them from the ``budget``.
     """
 
     op: str
@@ -136,6 +168,7 @@ class FaultEvidence:
     beside: Sequence[Foreign] = ()
     beyond_noise: bool = False
     golden_port: int | None = None
+    budget: RunBudget | None = None
 
     @property
     def types(self) -> tuple[str, ...]:

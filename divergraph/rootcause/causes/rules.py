@@ -6,9 +6,19 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from divergraph.rootcause.causes.contract import CauseStage, cause_rules, most_confidence
+from divergraph.rootcause.causes.contract import (
+    CauseRule,
+    CauseStage,
+    cause_rules,
+    most_confidence,
+)
 from divergraph.rootcause.causes.copies import correlation
-from divergraph.rootcause.causes.evidence import Cause, FaultEvidence, SampledTensors
+from divergraph.rootcause.causes.evidence import (
+    Cause,
+    FaultEvidence,
+    RunsSpentError,
+    SampledTensors,
+)
 from divergraph.rootcause.causes.line_fits import beyond_noise
 from divergraph.rootcause.causes.reruns.in_bodies import to_be_dumped
 from divergraph.rootcause.causes.words import turn_text
@@ -69,7 +79,7 @@ def _first(view: SampledTensors, *, numbers: bool) -> Cause | None:
             continue
         if near is not None and rule.stage > CauseStage.LINE:
             break
-        cause = rule.explain(view)
+        cause = _asked(rule, view)
         if cause is None:
             continue
         if near is not None and _left(cause) <= _FAR_LESS * _left(near):
@@ -78,6 +88,17 @@ def _first(view: SampledTensors, *, numbers: bool) -> Cause | None:
             return cause
         near = near or cause
     return near
+
+
+def _asked(rule: CauseRule, view: SampledTensors) -> Cause | None:
+    """The cause a rule finds within its budget of op runs."""
+    budget = view.case.budget
+    if budget is not None:
+        budget.begin()
+    try:
+        return rule.explain(view)
+    except RunsSpentError:
+        return None  # a later rule may need fewer
 
 
 def _left(cause: Cause) -> float:

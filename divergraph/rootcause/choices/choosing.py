@@ -146,11 +146,8 @@ def _of_inner(context: OpContext, ref: InputRef, value: Array) -> Array:
         return np.zeros(value.shape)
     arithmetic, group = context.arithmetic, replace(context.group, golden=ref.producer)
     wide, energy, count = np.asarray(value, np.float64), np.zeros(value.shape), 0
-    for _ in range(calibration.ROUNDED_DRAWS):
-        drawn = arithmetic.emulated_unrounded(group, context.given)
-        if drawn is None:
-            (drawn,) = arithmetic.emulated([group], [context.given])
-        if drawn is not None and drawn.shape == value.shape:
+    for drawn in arithmetic.draws(group, context.given, calibration.ROUNDED_DRAWS):
+        if drawn.shape == value.shape:
             with np.errstate(invalid="ignore"):
                 energy += np.nan_to_num(np.square(drawn - wide), posinf=0.0)
             count += 1

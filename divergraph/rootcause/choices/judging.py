@@ -97,13 +97,11 @@ def _by_draws(context: OpContext, right: Array, given: Array, differs: Array) ->
     """As above where no margin tells: a choice that changes as chance is drawn anew is a tie. One
     that does not may still be nearer to a tie than so few draws show, so a few are only suspect."""
     changed = np.zeros(right.shape, np.bool_)
-    for _ in range(calibration.ROUNDED_DRAWS):
-        drawn = context.arithmetic.emulated_unrounded(context.group, context.given)
-        if drawn is None:
-            (drawn,) = context.arithmetic.emulated([context.group], [context.given])
-        if drawn is not None and drawn.size == right.size:
-            drawn = drawn.reshape(right.shape)
-            changed |= (drawn != right) | (drawn == given)
+    arithmetic, count = context.arithmetic, calibration.ROUNDED_DRAWS
+    for drawn in arithmetic.draws(context.group, context.given, count):
+        if drawn.size == right.size:
+            other = drawn.reshape(right.shape)
+            changed |= (other != right) | (other == given)
     left = differs & ~changed
     few = np.count_nonzero(left) <= calibration.PEAK_VALUES
     return np.where(left, 1.0 if few else np.inf, 0.0)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.execute.contract import Array, RunnableSubgraph
-from divergraph.rootcause.causes.evidence import InsideStep
+from divergraph.rootcause.causes.evidence import InsideStep, RunBudget
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.values import same_shape
@@ -42,10 +42,12 @@ class _Base:
 
 @dataclass
 class GroupReruns:
-    """Runs the groups of judged outputs again; trials take at most ``memory`` bytes together."""
+    """Runs the groups of judged outputs again; trials take at most ``memory`` bytes together, and
+    op runs of the ``budget``."""
 
     run: PreparedRun
     memory: int
+    budget: RunBudget
     _last: tuple[OpVerdict, _Base] | None = None
 
     def outputs_with(
@@ -63,8 +65,12 @@ class GroupReruns:
 
         *changed* names the replaced tensors of each run; *values* gives their arrays for the run of
         that number, and is only called when the run starts.
+
+        Raises:
+            RunsSpentError: the budget does not allow so many runs.
         """
         held = self.base(judged).held
+        self.budget.spend(len(changed) * len(judged.group.ops))
         if inside is not None:
             shape = inside.value.shape
             return self._outputs(judged, changed, values, inside.tensor, shape, held)

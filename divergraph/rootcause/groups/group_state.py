@@ -35,12 +35,14 @@ class GroupState:
     """Ops whose outputs are not arrays (sequences): they run together with their readers."""
     _last: dict[str, int] = field(default_factory=dict)
     """By tensor the place of the last op that reads it, after which it is freed."""
+    _turns: bool = field(init=False)
 
     def __post_init__(self) -> None:
         for place, op_id in enumerate(self.group.ops):
             names = (ref.tensor for ref in self.golden.inputs(self.golden.ops[op_id]))
             self._last.update(dict.fromkeys(names, place))
         self._last[self.golden.name(self.group.golden)] = len(self.group.ops)
+        self._turns = self._holds_turns()
 
     @property
     def quantised(self) -> set[str]:
@@ -94,6 +96,9 @@ class GroupState:
 
     def turns(self) -> bool:
         """Whether the group holds part of a loop, whose ops cannot be run one by one."""
+        return self._turns
+
+    def _holds_turns(self) -> bool:
         return any(self.golden.ops[op_id].type in TURNS for op_id in self.group.ops)
 
     def _whole(self, key: str, weights: Mapping[str, Array]) -> RunnableSubgraph:
@@ -138,7 +143,7 @@ class GroupState:
 
     def _needed(self, op: Op) -> Iterator[str]:
         """The outputs of *op* that the rest of the group, or its result, needs."""
-        used = {ref.tensor for ref in self.golden.reads(self.group.ops)}
+        used = self._last
         for port, tensor in enumerate(op.outputs):
             if TensorRef(op.id, port) == self.group.golden or tensor.name in used:
                 yield tensor.name

@@ -9,7 +9,7 @@ data without a formula for any of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -49,6 +49,10 @@ _TILED = 6
 there before and after their transforms. Counted."""
 _PATCHED = 6
 """As above for patches, which are there as they are, scaled and rounded."""
+_DRAWN = 16
+"""How many times the bytes of what a group is fed one draw may take, inner values included."""
+_MANY_OPS = 16
+"""Groups of more ops are run as one where they are drawn anew. Bounds cost."""
 _CHANNELS_SECOND = frozenset({"Conv", "ConvTranspose"})
 """Ops of ONNX that have the channels of what they are given behind the batch."""
 
@@ -91,17 +95,63 @@ class Emulation:
         ]
         return self._run(states, self._weights(states))
 
-    def emulated_unrounded(self, group: Group, given: Mapping[str, Array]) -> Array | None:
-        """As ``emulated``, on inputs as they may have been before they were rounded for the dump;
-        None for arithmetics that do not round."""
-        if not self.precision.rounds:
-            return None
+    def draws(self, group: Group, given: Mapping[str, Array], count: int) -> Iterator[Array]:
+        """The output of *group* as healthy arithmetic may have made it as well, up to *count*
+        times, each with new random rounding: on inputs as they may have been before they were
+        rounded for the dump, where this arithmetic rounds. Side by side, as far as memory goes.
+
+        Many ops are run as one, with noise on what they are fed and on their weights: op by op
+        each would take a session of its own, and the chance drawn is no other.
+        """
+        size = sum(value.nbytes for value in given.values())
+        many = len(group.ops) > _MANY_OPS
+        weights = self._weights([GroupState(group, self.golden, dict(given))])
+        if many:
+            size += sum(value.nbytes for value in weights.values())
+        at_once = max(self.memory // (_DRAWN * max(size, 1)), 1)
+        for start in range(0, count, at_once):
+            fed = [self._before_rounding(given) for _ in range(min(at_once, count - start))]
+            if many:
+                noise = self.precision.value_units * self.precision.unit
+                drawn = self._run_as_one(group, fed, weights, noise)
+            else:
+                drawn = iter(
+                    self._run([GroupState(group, self.golden, each) for each in fed], weights)
+                )
+            for each in drawn:
+                if each is None:
+                    return
+                yield each
+
+    def _run_as_one(
+        self,
+        group: Group,
+        fed: Sequence[Mapping[str, Array]],
+        weights: Mapping[str, Array],
+        noise: float = 0.0,
+    ) -> Iterator[Array | None]:
+        """The output of *group* for each of the feeds, with other *noise* on its *weights*."""
+        name = self.golden.name(group.golden)
+        pieces = [
+            RunnableSubgraph(str(number), (*each, *weights), (name,))
+            for number, each in enumerate(fed)
+        ]
+
+        def values(piece: RunnableSubgraph) -> Mapping[str, Array]:
+            noisy = {
+                n: self._noisy(value, noise) if noise else value for n, value in weights.items()
+            }
+            return {**fed[int(piece.key)], **noisy}
+
+        ran = self.executor.run_subgraphs(pieces, values, memory=self.memory)
+        return (each.values.get(name) for each in ran)
+
+    def _before_rounding(self, given: Mapping[str, Array]) -> dict[str, Array]:
         fed = self._fed(given)
-        for name, value in given.items():
+        for name, value in given.items() if self.precision.rounds else ():
             if value.dtype.kind == "f" and self._was_rounded(value):
                 fed[name] = self._unrounded(fed[name])
-        states = [GroupState(group, self.golden, fed)]
-        return self._run(states, self._weights(states))[0]
+        return fed
 
     def _was_rounded(self, value: Array) -> bool:
         """Whether *value* may have had more digits: whole numbers (indices, masks) had not."""
@@ -121,7 +171,11 @@ class Emulation:
             for name, value in weights.items()
             if (found := (value != 0) & (np.abs(value) < least)).any()
         }
-        return self._run(states, {**weights, **small})[0] if small else None
+        if not small:
+            return None
+        if len(group.ops) > _MANY_OPS:
+            return next(self._run_as_one(group, [self._fed(given)], {**weights, **small}))
+        return self._run(states, {**weights, **small})[0]
 
     def _run(
         self, states: Sequence[GroupState], weights: Mapping[str, Array]

@@ -44,14 +44,11 @@ def _drawn(context: OpContext, size: int) -> Iterator[Array]:
     """Outputs that healthy arithmetic may have made as well, each with new random rounding. One
     draw is enough for a large output of one op; groups and small tensors may cancel by luck."""
     arithmetic, several = context.arithmetic, context.ops > 1
+    if not (arithmetic.precision.rounds or several):
+        return iter(())  # a single op is not drawn anew: how far it may be off is known
     again = several or size < calibration.FEW_VALUES
-    for _ in range(calibration.ROUNDED_DRAWS if again else 1):
-        drawn = arithmetic.emulated_unrounded(context.group, context.given)
-        if drawn is None and several:
-            (drawn,) = arithmetic.emulated([context.group], [context.given])
-        if drawn is None:
-            return
-        yield drawn
+    count = calibration.ROUNDED_DRAWS if again else 1
+    return arithmetic.draws(context.group, context.given, count)
 
 
 TOLERANCE = Tolerance(

@@ -68,7 +68,7 @@ def mask_scaled() -> None:
 
 def draws(ops: int, size: int) -> float:
     known = context(ops=ops)
-    known.arithmetic.draws = [V[:size]] * 200
+    known.arithmetic.drawn = [V[:size]] * 200
     told = ToleranceEstimate(V[:size], V[:size], 1e-4)
     return pre_rounding.TOLERANCE.apply(known, told).numbers["draws"]
 

@@ -18,7 +18,7 @@ from graphstore.model import Guilt, TensorIO
 def test_values_before_they_were_rounded_explain_what_cancels() -> None:
     error = np.float32(0.05) * W
     known = context()
-    known.arithmetic.draws = [V - error, V - 2 * error]
+    known.arithmetic.drawn = [V - error, V - 2 * error]
     found, split = judged(V + error, V, H, known=known)
     assert split.guilt is Guilt.NONE
     widened = acted(found, "pre-rounding perturbation")
@@ -30,7 +30,7 @@ def test_values_before_they_were_rounded_explain_what_cancels() -> None:
 
 def test_of_several_draws_the_widest_counts() -> None:
     known = context(ops=2)
-    known.arithmetic.draws = [V + np.float32(by) * W for by in (0.01, 0.03, 0.02)]
+    known.arithmetic.drawn = [V + np.float32(by) * W for by in (0.01, 0.03, 0.02)]
     found, _ = judged(V + np.float32(0.05) * W, V, H, known=known)
     assert acted(found, "pre-rounding perturbation").after == pytest.approx(0.03, rel=0.1)
     assert len(found.estimate.imitations) == 3  # the emulation, and the two that explain more
