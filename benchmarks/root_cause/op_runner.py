@@ -99,7 +99,7 @@ class OpRunner:
         if fault.edit is not None:
             given = {**values, **fault.edit.constants}
             session = self._open(fault.edit.node, given, fault.edit.constants)
-            made = self._after(node, _run(session, fault.edit.node, given))
+            made = self._after(node, run_node(session, fault.edit.node, given))
             first = node.output[0]
             return made if made[first].shape == values[first].shape else None
         made = self._outputs(number, values)
@@ -117,7 +117,7 @@ class OpRunner:
         if number not in self._sessions:
             held = {name: self.constants[name] for name in node.input if name in self.constants}
             self._sessions[number] = self._open(node, values, held)
-        return self._after(node, _run(self._sessions[number], node, values))
+        return self._after(node, run_node(self._sessions[number], node, values))
 
     def _after(self, node: onnx.NodeProto, made: dict[str, Array]) -> dict[str, Array]:
         return {name: np.asarray(self.after(node, name, value)) for name, value in made.items()}
@@ -190,7 +190,7 @@ def _captured(body: onnx.GraphProto) -> Iterator[str]:
     yield from (each.name for each in body.output if each.name not in inside)
 
 
-def _run(
+def run_node(
     session: onnxruntime.InferenceSession, node: onnx.NodeProto, values: Mapping[str, Array]
 ) -> dict[str, Array]:
     wanted = [name for name in node.output if name]

@@ -197,8 +197,10 @@ class _Judging:
 
     def find_standing_out(self, groups: Sequence[Group]) -> list[Group]:
         """The groups whose outputs stand out, to be judged again as such."""
+        golden = self.run.golden
+        types = {each.output: golden.ops[each.golden.op].type for each in groups}
         for each in self.worst.values():
-            self.stand_out.update(standing_out(each, self.run.options))
+            self.stand_out.update(standing_out(each, self.run.options, types.__getitem__))
         return [group for group in groups if group.output in self.stand_out]
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:

@@ -25,15 +25,22 @@ from divergraph.rootcause.tolerances.contract import (
     Widen,
     tolerances,
 )
+from divergraph.rootcause.tolerances.exact_ops import TOLERANCE as EXACT
 from divergraph.rootcause.tolerances.local_errors import TOLERANCE as PARTS
 from divergraph.rootcause.tolerances.local_errors import held_noise, local_suspicion, noise_of
+from divergraph.rootcause.tolerances.lone_slices import TOLERANCE as LONE
 from divergraph.rootcause.tolerances.masks import Mask, without
+from divergraph.rootcause.tolerances.standing_out import TOLERANCE as STANDING_OUT
 from divergraph.rootcause.values import norms, relative
 from graphstore.model import Adjustment, Effect, ErrorSplit, Guilt, Reckoning, Role
 
 _KEPT_FROM = 0.5
 """The share of the suspect limit from which on a reckoning is kept: people ask why an op is
 guilty, and why one next to the limit is not."""
+
+
+_NOT_NOISE = frozenset(each.name for each in (PARTS, LONE, EXACT, STANDING_OUT))
+"""Tolerances whose floors are no noise of the whole tensor."""
 
 
 @dataclass(slots=True)
@@ -48,8 +55,8 @@ class Judgement:
     @property
     def noise(self) -> float:
         """The relative error of the whole tensor that is noise. The floor is less where it was
-        lowered to that of the tensor's worst part."""
-        before = [each.before for each in self.adjustments if each.tolerance == PARTS.name]
+        lowered for a part of the tensor, or for what other ops have."""
+        before = [each.before for each in self.adjustments if each.tolerance in _NOT_NOISE]
         return before[0] if before else suspicion_of(self.estimate)[1]
 
     def reckoning(self, context: OpContext, split: ErrorSplit) -> Reckoning | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -60,7 +61,8 @@ def run_all(model: Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
 
 def dumped(folder: Path, model: Path, values: Mapping[str, Array]) -> Path:
     """A dump of *values*, by tensor, named as ``capture`` names them."""
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     ports = {
         name: (node.name, port)
         for node in onnx.load_model(str(model)).graph.node

@@ -133,3 +133,18 @@ def test_a_fraction_is_cut_off_on_either_side_of_a_whole_number_only(router: Rou
     assert "percent" not in guilty(router.compared())
     parts[0, 0], percent[0, 0] = 50.5, 51
     assert "percent" in guilty(router.compared())
+
+
+def test_equal_whole_numbers_are_ties(tmp_path: Path) -> None:
+    steps = np.array([[3, 7, 7, 1], [5, 2, 5, 4]], np.int32)
+    model = written(
+        tmp_path / "steps.onnx",
+        [node("ArgMax", ["x"], ["best"], axis=1, keepdims=0)],
+        {"x": steps},
+        {},
+        ["best"],
+    )
+    golden = run_all(model, {"x": steps})
+    for best, wrong in (([2, 2], set()), ([2, 3], {"best"})):
+        device = {"x": steps, "best": np.array(best)}
+        assert guilty(compared(model, golden, device)) == wrong

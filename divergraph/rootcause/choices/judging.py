@@ -80,17 +80,16 @@ def _holds_names(context: OpContext, estimate: ToleranceEstimate) -> bool:
 
 def _ratios(context: OpContext, right: Array, given: Array, differs: Array) -> Array:
     """By element, where the two differ, how far the given choice is from the right one in units of
-    noise; infinite where nothing but whole numbers led to it."""
-    floats = [each for each in context.given.values() if each.dtype.kind == "f"]
-    if not context.group.ops or not floats:
-        return np.where(differs, np.inf, 0.0)
-    chooser = chooser_of(context)
+    noise; infinite where nothing but whole numbers led to it, and they are no tie."""
+    chooser = chooser_of(context) if context.group.ops else None
     margin = None if chooser is None else margin_of(context, chooser, right, given)
-    if margin is None:
+    if margin is not None:
+        with np.errstate(all="ignore"):
+            ratios = np.where(margin.gap == 0.0, 0.0, margin.gap / margin.noise)
+        return np.where(differs, ratios, 0.0)
+    if any(each.dtype.kind == "f" for each in context.given.values()) and context.group.ops:
         return _by_draws(context, right, given, differs)
-    with np.errstate(all="ignore"):
-        ratios = np.where(margin.gap == 0.0, 0.0, margin.gap / margin.noise)
-    return np.where(differs, ratios, 0.0)
+    return np.where(differs, np.inf, 0.0)
 
 
 def _by_draws(context: OpContext, right: Array, given: Array, differs: Array) -> Array:

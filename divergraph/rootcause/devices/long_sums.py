@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause.devices.operand_precision import Family, family_of
+from divergraph.rootcause.devices.operand_precision import is_one_product
 from graphstore.model import Op
 
 _REDUCING = re.compile(r"(Global)?(Average|Lp)Pool.*|AvgPool.*|Reduce(?!Max|Min|Prod).*|Mean|Sum")
@@ -26,8 +26,7 @@ def terms(op: Op, given: Sequence[Array], made: Array) -> int:
     sizes = sorted((each.size for each in given if each.dtype.kind == "f"), reverse=True)
     if not sizes or not made.size:
         return 1
-    family = family_of(op)
-    if family in (Family.CONVOLUTION, Family.TRANSPOSED, Family.PRODUCT) and len(sizes) > 1:
+    if is_one_product(op) and len(sizes) > 1:
         # [m, k] times [k, n] is [m, n], so the product of the inputs' sizes is k² times the output.
         return max(1, math.isqrt(sizes[0] * sizes[1] // made.size))
     if _REDUCING.fullmatch(op.type):

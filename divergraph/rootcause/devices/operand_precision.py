@@ -38,10 +38,14 @@ class Family(StrEnum):
     """Kinds of matrix ops; a device has one setting of operand precision for each."""
 
     CONVOLUTION = "convolutions"
+    GROUPED = "grouped convolutions"
     TRANSPOSED = "transposed convolutions"
     PRODUCT = "matrix products"
     EINSUM = "einsums"
     RECURRENT = "recurrent layers"
+
+
+_ONE_PRODUCT = frozenset((Family.PRODUCT, Family.CONVOLUTION, Family.GROUPED, Family.TRANSPOSED))
 
 
 class Operands(StrEnum):
@@ -95,12 +99,17 @@ def family_of(op: Op) -> Family | None:
         return Family.EINSUM
     if _TRANSPOSED.fullmatch(op.type):
         return Family.TRANSPOSED
-    return Family.CONVOLUTION if _CONVOLUTION.fullmatch(op.type) else None
+    if not _CONVOLUTION.fullmatch(op.type):
+        return None
+    # Depthwise ones are no matrix product, so they have kernels of their own.
+    groups = op.attrs.get("group", 1)
+    grouped = op.type.startswith("Depthwise") or (isinstance(groups, int) and groups > 1)
+    return Family.GROUPED if grouped else Family.CONVOLUTION
 
 
 def is_one_product(op: Op) -> bool:
     """Whether *op* multiplies once by a weight; recurrent layers also do with their own state."""
-    return family_of(op) in (Family.PRODUCT, Family.CONVOLUTION, Family.TRANSPOSED)
+    return family_of(op) in _ONE_PRODUCT
 
 
 def bias_of(op: Op) -> str | None:

@@ -415,6 +415,12 @@ class Emulation:
         with np.errstate(invalid="ignore"):  # infinities are no small numbers
             return np.where(small, value + (found - value) * factors, found)
 
+    def constants(self, names: Sequence[str]) -> dict[str, Array]:
+        """The original's constants of these names, as far as they are known."""
+        pieces = [RunnableSubgraph(name, (), (name,)) for name in names]
+        ran = self.executor.run_subgraphs(pieces, lambda _: {}, memory=self.memory)
+        return {each.key: each.values[each.key] for each in ran if each.values}
+
     def _weights(self, states: Sequence[GroupState]) -> dict[str, Array]:
         """The constants these groups read, by name, as the device holds them."""
         names = dict.fromkeys(name for state in states for name in state.constants())

@@ -31,22 +31,65 @@ def slice_suspicion(
     All arrays are floats of one shape. *unit* is the least noise relative to a slice's own norm,
     *least* that of every element.
     """
+    found = 0.0
+    for wrong, usual, sizes, count in _energies(reference, device, imitations, least):
+        few = count < calibration.SLICE_LEAST_VALUES
+        found = max(found, _of_axis((wrong, usual, sizes), unit, few=few))
+    return found
+
+
+def _energies(
+    reference: Array,
+    device: Array,
+    imitations: Sequence[Array],
+    least: float,
+    slices: int | None = None,
+    joined: np.ufunc = np.maximum,
+) -> Iterator[tuple[Array, Array, Array, float]]:
+    """By axis the norms of the error, the noise and the values of each slice, and how many values a
+    slice has; nothing for tensors too small to have slices, or not finite. The noise of an element
+    is the largest of the imitations, or the root mean square of them, *joined* by a sum."""
     if reference.ndim < 2 or reference.size < calibration.PART_LEAST_VALUES:
-        return 0.0
+        return
     right, given, *made = _looked_at(reference, device, *imitations)
     with np.errstate(all="ignore"):
         wrong = np.square(given - right)
         usual = np.square(made[0] - right)
         for each in made[1:]:
-            np.maximum(usual, np.square(each - right), out=usual)
+            joined(usual, np.square(each - right), out=usual)
         sizes = np.square(right)
+    if joined is np.add:
+        usual /= len(made)
     if not all(math.isfinite(float(np.sum(each))) for each in (wrong, usual, sizes)):
-        return 0.0
-    energies = (wrong, usual + least**2, sizes)
+        return
+    for norms in _along_axes((wrong, usual + least**2, sizes), slices):
+        yield norms[0], norms[1], norms[2], right.size / norms[0].size
+
+
+def lone_slice(
+    reference: Array, device: Array, imitations: Sequence[Array], unit: float, least: float
+) -> float:
+    """How many times as far over its noise as the others of its axis the worst slice is, where the
+    others are so alike that chance does not make it; 0 where they are not. Arguments as above.
+
+    Arithmetic that is not emulated makes all slices err more, so it is no excuse for one of them.
+    """
     found = 0.0
-    for norms in _along_axes(energies):
-        few = right.size < norms[0].size * calibration.SLICE_LEAST_VALUES
-        found = max(found, _of_axis(norms, unit, few=few))
+    fewest = calibration.STANDING_OUT_PEERS + 2  # so that most are others
+    for wrong, usual, sizes, count in _energies(
+        reference, device, imitations, least, fewest, np.add
+    ):
+        there = (sizes > 0.0) & (wrong > 0.0)
+        if count < calibration.SLICE_LEAST_VALUES or there.sum() < fewest:
+            continue
+        explained = _explained(usual, sizes, unit)
+        known = np.log((wrong / np.maximum(explained, _NOTHING))[there])
+        middle = float(np.median(known))
+        spread = float(np.median(np.abs(known - middle))) * _TO_SIGMA
+        # The norm of so few errors varies by itself, however alike those that are seen are.
+        spread = max(spread, 0.5 / math.sqrt(count))
+        if known.max() - middle > calibration.LONE_SIGMA * spread:
+            found = max(found, math.exp(min(known.max() - max(middle, 0.0), 700.0)))
     return found
 
 
@@ -113,11 +156,12 @@ def _looked_at(*arrays: Array) -> list[Array]:
     return [np.asarray(each[places], np.float64) for each in arrays]
 
 
-def _along_axes(energies: Sequence[Array]) -> Iterator[list[Array]]:
-    """The norms of all slices along each axis that has enough of them."""
+def _along_axes(energies: Sequence[Array], slices: int | None = None) -> Iterator[list[Array]]:
+    """The norms of all slices along each axis that has enough of them: *slices*, or as many as tell
+    a spread."""
     shape = energies[0].shape
     for axis, count in enumerate(shape):
-        if count < calibration.SLICES_LEAST:
+        if count < (calibration.SLICES_LEAST if slices is None else slices):
             continue
         others = tuple(n for n in range(len(shape)) if n != axis)
         yield [np.sqrt(np.sum(each, axis=others)) for each in energies]
@@ -129,10 +173,7 @@ def _of_axis(norms: Sequence[Array], unit: float, *, few: bool) -> float:
     imitation has the very errors of nearly all of them."""
     wrong, usual, sizes = norms
     there = sizes > 0.0
-    # Weights that a type holds exactly make no noise in their channel, which is luck of the
-    # imitation: no slice is more exact than half of what is usual among the others.
-    typical = float(np.median(usual[there] / sizes[there])) if there.any() else 0.0
-    explained = np.maximum(usual, max(unit, 0.5 * typical) * sizes)
+    explained = _explained(usual, sizes, unit)
     ratios = wrong / np.maximum(explained, _NOTHING)
     known = np.log(ratios[(ratios > 0.0) & there])
     if known.size < calibration.SLICES_LEAST:
@@ -143,3 +184,11 @@ def _of_axis(norms: Sequence[Array], unit: float, *, few: bool) -> float:
         return 0.0
     chance = math.exp(min(spread * math.sqrt(2.0 * math.log(known.size)), 10.0))
     return float(ratios[there].max()) / min(max(chance, 1.0), calibration.PART_UNSURE)
+
+
+def _explained(usual: Array, sizes: Array, unit: float) -> Array:
+    """The noise of each slice. Weights that a type holds exactly make none in their channel, which
+    is luck of the imitation: no slice is more exact than half of what is usual among the others."""
+    there = sizes > 0.0
+    typical = float(np.median(usual[there] / sizes[there])) if there.any() else 0.0
+    return np.asarray(np.maximum(usual, max(unit, 0.5 * typical) * sizes))

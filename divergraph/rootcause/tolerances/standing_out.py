@@ -1,13 +1,17 @@
 """Ops that stand far out among all ops of their run, though their error is below the limits.
 
-Limits must hold for every device there is. The ops of one run tell more: where the errors of all
-are within twice their floors, one that is off by five times its own has a reason of its own.
+Limits must hold for every device there is, however coarsely it computes what is not emulated. The
+ops of one run tell more: where the errors of all are within twice their floors, the device computes
+as it is taken to, and one that is off by five times its own has a reason of its own. What is past
+the limit of suspects, as no tolerance explains it, is then guilty, if the run has others of its
+type to be held against: the only op of a type may have a kernel of its own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -40,21 +44,26 @@ def limit_of(suspicions: Iterable[float]) -> float:
     start, above = float(np.quantile(known, 0.75)), 0.25 * known.size
     ranks = np.arange(2, known.size // 8 + 1)
     slowest = float(np.max((known[ranks - 1] - start) / np.log(above / ranks)))
-    reached = start + slowest * math.log(above / calibration.STANDING_OUT_CHANCE)
+    reached = start + slowest * math.log(above / calibration.FALSE_ALARMS)
     return max(math.exp(reached), calibration.STANDING_OUT_LEAST)
 
 
 def standing_out(
-    worst: Mapping[TensorRef, float], options: RootCauseOptions
+    worst: Mapping[TensorRef, float],
+    options: RootCauseOptions,
+    type_of: Callable[[TensorRef], str],
 ) -> dict[TensorRef, float]:
-    """Those outputs of one kind that stand out and are not suspect by themselves, with the
-    suspicion they get for it: over the limit of suspects, and not over that of guilt. *worst* is
-    the suspicion of the worst part of each."""
+    """Those outputs of one kind that stand out and are not guilty by themselves, with the suspicion
+    they get for it: over the limit of suspects, and over that of guilt only where they are suspect
+    already and others of their type are not. *worst* is the suspicion of the worst part of each."""
     limit = limit_of(worst.values())
+    alike = Counter(type_of(output) for output, each in worst.items() if each <= limit)
     return {
-        output: min(options.suspect * each / limit, options.guilty)
+        output: suspicion
+        if each > options.suspect and alike[type_of(output)] >= calibration.STANDING_OUT_PEERS
+        else min(suspicion, options.guilty)
         for output, each in worst.items()
-        if limit < each <= options.suspect
+        if limit < each <= options.guilty and (suspicion := options.suspect * each / limit) > each
     }
 
 

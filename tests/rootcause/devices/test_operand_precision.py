@@ -195,7 +195,7 @@ def test_many_faults_of_no_common_size_are_no_way_to_compute():
     [
         ("Conv", Family.CONVOLUTION),
         ("Conv2DBackpropFilter", Family.CONVOLUTION),
-        ("DepthwiseConv2dNative", Family.CONVOLUTION),
+        ("DepthwiseConv2dNative", Family.GROUPED),
         ("BatchMatMulV2", Family.PRODUCT),
         ("Gemm", Family.PRODUCT),
         ("LSTM", Family.RECURRENT),

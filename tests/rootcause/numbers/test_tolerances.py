@@ -13,21 +13,25 @@ from judged_output import context
 
 from divergraph.rootcause.devices.precision import fits_half
 from divergraph.rootcause.devices.precisions.fp16 import FP16
+from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances import (
     flushed,
     gains,
     local_errors,
+    lone_slices,
     pre_rounding,
 )
 from divergraph.rootcause.tolerances.contract import ToleranceEstimate
+from divergraph.rootcause.tolerances.exact_ops import outside
 from divergraph.rootcause.tolerances.masks import (
     past_the_end,
     sentinel_values,
     standing_for_infinity,
 )
-from divergraph.rootcause.tolerances.slices import departing_suspicion, slice_suspicion
-from divergraph.rootcause.tolerances.standing_out import limit_of
+from divergraph.rootcause.tolerances.slices import departing_suspicion, lone_slice, slice_suspicion
+from divergraph.rootcause.tolerances.standing_out import limit_of, standing_out
 from divergraph.rootcause.values import relative
+from graphstore.model import TensorRef
 
 RNG = np.random.default_rng(7)
 V = RNG.standard_normal(4000).astype(np.float32)
@@ -179,9 +183,60 @@ def standing_out_ops() -> None:
     assert math.isfinite(limit_of([1.0] * 100))
 
 
-def standing_out_chance() -> None:
+def false_alarms() -> None:
     falling = [math.exp(0.3 * math.log(400 / rank)) for rank in range(1, 401)]
     assert 9 < limit_of(falling) / 4**0.3 < 30
+
+
+def standing_out_peers() -> None:
+    worst = {TensorRef(f"add{n}", 0): 1.0 for n in range(40)}
+    worst |= {TensorRef(f"mul{n}", 0): 1.0 for n in range(2)}
+    types = {**dict.fromkeys(worst, "Add"), TensorRef("div0", 0): "Div"}
+    types |= {TensorRef(f"mul{n}", 0): "Mul" for n in range(3)}
+    types[TensorRef("div1", 0)] = "Div"
+    for name, guilty in (("mul2", True), ("div1", False)):
+        every = {**worst, TensorRef("div0", 0): 1.0, TensorRef(name, 0): 7.0}
+        (suspicion,) = standing_out(every, RootCauseOptions(), types.__getitem__).values()
+        assert (suspicion > 10.0) is guilty
+
+
+def off(count: int, outside_by: int) -> float:
+    errors = np.zeros(count)
+    errors[:outside_by] = 1.2
+    return outside(errors, np.zeros(count), np.ones(count), 300)
+
+
+def outside_chance() -> None:
+    assert off(1776, 4) >= 1.0
+    assert off(177_600, 8) == 0.0
+
+
+def slices_with_one(distance: float) -> tuple[np.ndarray, ...]:
+    """64 slices of 64, an imitation of them, and a device with one further off than the others."""
+    exact = RNG.standard_normal((64, 64))
+    noise = 1e-3 * RNG.choice([-1.0, 1.0], (2, 64, 64)) * np.abs(exact)
+    noise[0, 5] *= distance
+    return exact, exact + noise[0], exact + noise[1]
+
+
+def lone(distance: float) -> float:
+    exact, device, imitated = slices_with_one(distance)
+    return lone_slice(exact, device, [imitated], 1e-4, 0.0)
+
+
+def lone_sigma() -> None:
+    assert 10 < lone(14.0) < 20
+    assert lone(1.45) == 0.0
+
+
+def lone_ratio() -> None:
+    for distance, acts in ((7.0, True), (3.0, False)):
+        exact, device, imitated = (x.astype(np.float32) for x in slices_with_one(distance))
+        known = context(FP16)
+        found = lone_slices.TOLERANCE.apply(
+            known, ToleranceEstimate(exact, device, 1.0, imitations=(imitated,))
+        )
+        assert (found is not None) is acts
 
 
 def standing_out_least() -> None:
@@ -283,7 +338,11 @@ CASES: dict[str, Callable[[], None]] = {
     "SLICES_ALIKE": slices_alike,
     "SLICES_REPEATED": slices_repeated,
     "STANDING_OUT_OPS": standing_out_ops,
-    "STANDING_OUT_CHANCE": standing_out_chance,
+    "FALSE_ALARMS": false_alarms,
+    "STANDING_OUT_PEERS": standing_out_peers,
+    "OUTSIDE_CHANCE": outside_chance,
+    "LONE_SIGMA": lone_sigma,
+    "LONE_RATIO": lone_ratio,
     "STANDING_OUT_LEAST": standing_out_least,
     "PEAK_VALUES": peak_values,
     "PEAK_UNSURE": peak_unsure,

@@ -19,7 +19,7 @@ from graphstore.model import TensorRef, Verdict
 OPS = 80
 
 
-@pytest.mark.parametrize("ops", [64, 200, 900])
+@pytest.mark.parametrize("ops", [32, 64, 200, 900])
 @pytest.mark.parametrize("spread", [0.05, 0.3, 0.6])
 @pytest.mark.parametrize("exact", [0.0, 0.5])
 def test_noise_alone_hardly_ever_stands_out(ops: int, spread: float, exact: float) -> None:
@@ -42,25 +42,41 @@ def test_the_more_alike_the_others_are_the_less_is_far_out() -> None:
 
 
 def test_of_a_few_ops_none_stands_out() -> None:
-    assert limit_of([1.0] * 63) == math.inf
-    assert limit_of([*[1.0] * 63, 0.0, math.inf]) == math.inf
-    assert limit_of([1.0] * 64) == 3.0
+    assert limit_of([1.0] * 31) == math.inf
+    assert limit_of([*[1.0] * 31, 0.0, math.inf]) == math.inf
+    assert limit_of([1.0] * 32) == 3.0
 
 
-def test_what_stands_out_is_suspect_and_never_guilty() -> None:
-    worst = {TensorRef(f"op{n}", 0): 1.0 + n / 1000 for n in range(100)}
+def of_one_type(_: TensorRef) -> str:
+    return "Add"
+
+
+WORST = {TensorRef(f"op{n}", 0): 1.0 + n / 1000 for n in range(100)}
+
+
+def test_what_stands_out_is_suspect() -> None:
     far, near = {TensorRef("far", 0): 4.0}, {TensorRef("near", 0): 1.2}
-    found = standing_out({**worst, **far, **near}, RootCauseOptions())
+    found = standing_out({**WORST, **far, **near}, RootCauseOptions(), of_one_type)
     assert found == {TensorRef("far", 0): pytest.approx(8.0)}
-    assert standing_out({**worst, TensorRef("suspect", 0): 7.0}, RootCauseOptions()) == {}
-    assert standing_out({**worst, **far}, RootCauseOptions(suspect=3.9, guilty=4.5)) == {}
-    assert standing_out({**worst, **far}, RootCauseOptions(guilty=7.0)) == dict.fromkeys(far, 7.0)
+    by_others = RootCauseOptions(suspect=3.9, guilty=4.5)
+    assert standing_out({**WORST, **far}, by_others, of_one_type) == {
+        TensorRef("far", 0): pytest.approx(5.2)
+    }
+
+
+def test_a_suspect_that_stands_out_is_guilty_if_others_of_its_type_do_not() -> None:
+    ref = TensorRef("suspect", 0)
+    found = standing_out({**WORST, ref: 7.0}, RootCauseOptions(), of_one_type)
+    assert found == {ref: pytest.approx(14.0)}
+    alone = standing_out({**WORST, ref: 7.0}, RootCauseOptions(), lambda each: each.op)
+    assert alone == {ref: 10.0}
+    assert standing_out({**WORST, ref: 10.5}, RootCauseOptions(), of_one_type) == {}
 
 
 def test_where_two_are_as_far_neither_stands_out() -> None:
     worst = {TensorRef(f"op{n}", 0): 1.0 + n / 1000 for n in range(100)}
     worst |= {TensorRef("one", 0): 4.0, TensorRef("other", 0): 4.5}
-    assert standing_out(worst, RootCauseOptions()) == {}
+    assert standing_out(worst, RootCauseOptions(), of_one_type) == {}
 
 
 def chain(path: Path) -> Path:

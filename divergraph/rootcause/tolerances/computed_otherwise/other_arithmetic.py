@@ -4,13 +4,21 @@ Compilers choose kernels op by op: the first convolution may stay in float32, a 
 have no kernel in bfloat16. Where an error is the one that an arithmetic of other ops of the run
 makes, element by element, it is that arithmetic's; unless the one the op is taken to have makes
 more of it already. Then the op is computed as its like are, and what is left is no arithmetic's.
+
+A single product may take its operands in TF32 or HF32 where no other does: one depthwise kernel of
+a library does, the next does not. Rounding leaves its very errors, which no fault does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import agreement
 from divergraph.rootcause.devices.floors import floor_of
+from divergraph.rootcause.devices.operand_precision import Operands, family_of
+from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,
@@ -20,6 +28,10 @@ from divergraph.rootcause.tolerances.contract import (
     Widen,
 )
 from divergraph.rootcause.tolerances.masks import without
+from divergraph.rootcause.tolerances.noise_floor import Emulation
+
+_SHORT = (Operands.TF32, Operands.TF32_CUT, Operands.HF32, Operands.HF32_CUT)
+"""Operands that stand for float32 where an engine has no more."""
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
@@ -27,16 +39,32 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
         return None
     reference = estimate.reference
     least = max(calibration.OPERANDS_ALIKE, _explained(estimate))
-    for each in context.others:
+    for each, sure in _otherwise(context, least):
         (made,) = each.emulated([context.group], [context.given])
         if made is None or made.shape != reference.shape:
             continue
         made = without(estimate.masked, made)
         alike = agreement(estimate.device, made, reference)
-        if alike is not None and alike >= least:
+        if alike is not None and alike >= sure:
             floor = floor_of(reference, made, each.precision, context.ops)
             return Widen(floor, imitations=(made,), numbers={"cosine": alike})
     return None
+
+
+def _otherwise(context: OpContext, least: float) -> Iterator[tuple[Emulation, float]]:
+    """The arithmetics to try, with the cosine from which the errors are theirs: *least* of those
+    the run has, next to 1 of short operands that no other op is known to take."""
+    yield from ((each, least) for each in context.others)
+    arithmetic = context.arithmetic
+    ops = (context.golden.ops[op] for op in context.group.ops)
+    families = [family for op in ops if (family := family_of(op)) is not None]
+    told = context.options.precision, context.options.operands
+    if arithmetic.precision is not FP32 or len(families) != 1 or told != (None, None):
+        return
+    for kind in _SHORT:
+        if arithmetic.operands.get(families[0]) is not kind:
+            alone = replace(arithmetic, operands={families[0]: kind})
+            yield alone, max(least, calibration.OPERANDS_SEEN)
 
 
 def _explained(estimate: ToleranceEstimate) -> float:
