@@ -165,6 +165,18 @@ def test_the_op_before_need_not_be_dumped(tmp_path: Path) -> None:
     assert "reduced over axes [2, 3] in place of axis 1" in cause
 
 
+def test_an_op_inside_of_a_group_is_named_though_the_output_has_the_right_shape(
+    tmp_path: Path,
+) -> None:
+    """A mean over all positions hides how many there were."""
+    made = runs(tmp_path, node("MaxPool", ceil_mode=1, **POOL), node("MaxPool", **POOL))
+    for op in ("op", "sigmoid"):
+        made.dumped(op).unlink()
+    ((end, cause),) = causes(made.compared())
+    assert end == "mean"
+    assert "MaxPool op gives with ceil_mode 0 in place of 1" in cause
+
+
 def test_axes_of_one_slice_that_a_dump_lacks_are_no_fault(tmp_path: Path) -> None:
     right = node("ReduceMax", axes=[1])
     made = runs(tmp_path, right, right)

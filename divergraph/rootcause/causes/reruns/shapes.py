@@ -55,7 +55,9 @@ class ShapeFault:
 
 
 @dataclass(frozen=True)
-class _Trial:
+class ShapeTrial:
+    """Attributes and values of operands to run an op with, in words."""
+
     words: str
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -66,9 +68,9 @@ def wrong_shape(fault: ShapeFault) -> Cause | None:
     is tried does."""
     if max(fault.device.size, fault.reference.size) > _LARGEST:
         return None
-    near: tuple[float, _Trial, Op] | None = None
+    near: tuple[float, ShapeTrial, Op] | None = None
     for op in fault.ops:
-        for number, trial in enumerate(_trials(op, fault)):
+        for number, trial in enumerate(trials_of(op, fault)):
             if number >= _MOST_TRIES:
                 break
             apart = _apart(fault, fault.again(op, trial.attrs, trial.values))
@@ -100,7 +102,7 @@ def _apart(fault: ShapeFault, made: Array | None) -> float | None:
     return relative(fault.device, made)
 
 
-def _rerun_cause(apart: float, trial: _Trial, op: Op) -> Cause:
+def _rerun_cause(apart: float, trial: ShapeTrial, op: Op) -> Cause:
     how = "exactly" if apart <= _NEAR**2 else "nearly"
     changed = {name: _listed(value) for name, value in trial.values.items()}
     return Cause(
@@ -119,7 +121,8 @@ def _listed(value: Array) -> list[object]:
     return list(value.reshape(-1).tolist())
 
 
-def _trials(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
+def trials_of(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
+    """What *op* may have been run with instead, the likeliest first."""
     yield from _reduced(op, fault)
     yield from _of_attributes(op, fault)
     yield from _of_constants(op, fault)
@@ -160,7 +163,7 @@ _PADDING: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _of_attributes(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
+def _of_attributes(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
     """Every other value of one attribute that an op is likely to be run with."""
     attrs: dict[str, AttrValue] = dict(_LEFT_OUT.get(op.type, {}))
     spatial = _spatial(op, fault)
@@ -176,7 +179,9 @@ def _of_attributes(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
             continue
         for value in dict.fromkeys(_others(name, own, rank)):
             if value != own:
-                yield _Trial(f"with {name} {_said(value)} in place of {_said(own)}", {name: value})
+                yield ShapeTrial(
+                    f"with {name} {_said(value)} in place of {_said(own)}", {name: value}
+                )
 
 
 def _spatial(op: Op, fault: ShapeFault) -> int:
@@ -267,7 +272,7 @@ def _said(value: AttrValue) -> str:
 # Axes that are reduced
 
 
-def _reduced(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
+def _reduced(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
     """Other axes of a reduction, those first that leave the device's shape."""
     x = _operand(op, fault, 0)
     if not op.type.startswith("Reduce") or x is None:
@@ -284,15 +289,15 @@ def _reduced(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
             how = "all axes" if count == x.ndim else f"axes {list(axes)}"
             said = f"reduced over {how if axes[1:] else f'axis {axes[0]}'} in place of {words}"
             if name is None:
-                yield _Trial(said, {"axes": axes})
+                yield ShapeTrial(said, {"axes": axes})
             else:
-                yield _Trial(said, {}, {name: np.array(axes, np.int64)})
+                yield ShapeTrial(said, {}, {name: np.array(axes, np.int64)})
 
 
 # Constants
 
 
-def _of_constants(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
+def _of_constants(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
     """Every other value of a small constant that says how the op works: of axes, begins and ends,
     repeats, sizes, scales, pads."""
     for name in dict.fromkeys(ref.tensor for ref in op.inputs if ref is not None):
@@ -306,7 +311,7 @@ def _of_constants(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
             if value == said or len(value) != len(said):
                 continue
             shown = f"with {name} {list(value)} in place of {said}"
-            yield _Trial(shown, {}, {name: np.array(value, own.dtype).reshape(own.shape)})
+            yield ShapeTrial(shown, {}, {name: np.array(value, own.dtype).reshape(own.shape)})
 
 
 def _other_values(own: Array, said: Sequence[float], fault: ShapeFault) -> Iterator[list[float]]:
@@ -330,7 +335,7 @@ def _other_values(own: Array, said: Sequence[float], fault: ShapeFault) -> Itera
 # Operands
 
 
-def _of_operands(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
+def _of_operands(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
     """Operands with an axis of one slice lost or added, or the last two axes exchanged: what is
     broadcast, or summed over, is another axis then."""
     for name in dict.fromkeys(ref.tensor for ref in op.inputs if ref is not None):
@@ -339,17 +344,19 @@ def _of_operands(op: Op, fault: ShapeFault) -> Iterator[_Trial]:
             continue
         for axis in range(value.ndim):
             if value.shape[axis] == 1:
-                yield _Trial(f"of {name} without axis {axis}", {}, {name: value.squeeze(axis)})
+                yield ShapeTrial(f"of {name} without axis {axis}", {}, {name: value.squeeze(axis)})
         for axis in range(value.ndim + 1):
             moved = np.expand_dims(value, axis)
-            yield _Trial(f"of {name} with another axis {axis}", {}, {name: moved})
+            yield ShapeTrial(f"of {name} with another axis {axis}", {}, {name: moved})
         if value.ndim > 1:
             turned = np.ascontiguousarray(np.swapaxes(value, -1, -2))
-            yield _Trial(f"of {name} with its last two axes exchanged", {}, {name: turned})
+            yield ShapeTrial(f"of {name} with its last two axes exchanged", {}, {name: turned})
         for axis, size in enumerate(value.shape):
             if size > 1:
                 first = np.ascontiguousarray(np.take(value, [0], axis))
-                yield _Trial(f"of the first slice of {name} along axis {axis}", {}, {name: first})
+                yield ShapeTrial(
+                    f"of the first slice of {name} along axis {axis}", {}, {name: first}
+                )
 
 
 def _operand(op: Op, fault: ShapeFault, place: int) -> Array | None:
