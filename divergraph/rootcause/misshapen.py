@@ -12,14 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
-from divergraph.rootcause.causes.evidence import Cause
+from divergraph.rootcause.causes.evidence import Cause, RunsSpentError
 from divergraph.rootcause.causes.reruns.shapes import (
     LABEL,
     ShapeFault,
     shapes_text,
     wrong_shape,
 )
-from divergraph.rootcause.groups.group_reruns import GroupReruns
+from divergraph.rootcause.explaining import Explaining
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.shape_metrics import without_ones
@@ -34,10 +34,6 @@ from graphstore.model import (
     TensorRef,
 )
 from graphstore.traverse.topological_order import graph_arrays
-
-_MOST_SEARCHES = 16
-"""Outputs for which it is tried what was done otherwise. Bounds cost: where more have other shapes,
-the graph or the dump is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +66,10 @@ class _Search:
     guilty: dict[TensorRef, tuple[Group, ErrorSplit, Finding]] = field(default_factory=dict)
     follow: dict[TensorRef, Group] = field(default_factory=dict)
     unrun: dict[TensorRef, ErrorSplit] = field(default_factory=dict)
-    searches: int = 0
+    explaining: Explaining = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.explaining = Explaining(self.run)
 
     def all(self) -> tuple[PreparedRun, Misshapen]:
         number = graph_arrays(self.run.inputs.data.device).number
@@ -125,12 +124,11 @@ class _Search:
             reference,
             [run.golden.ops[op_id] for op_id in group.ops],
             {**self._inside(group, given), **given},
-            GroupReruns(run, run.options.memory // 2).constants(group),
+            self.explaining.reruns.constants(group),
             self._again(group, given),
             self._is_fed_alike(group),
         )
-        self.searches += 1
-        cause = wrong_shape(fault) if self.searches <= _MOST_SEARCHES else None
+        cause = self._cause(fault)
         if cause is None and (output in run.compared or not self._is_sure(group)):
             return
         cause = cause or Cause(LABEL, "", 0.9, {})
@@ -153,6 +151,13 @@ class _Search:
             reference=run.executor.name,
         )
         self.guilty[output] = group, split, finding
+
+    def _cause(self, fault: ShapeFault) -> Cause | None:
+        self.explaining.budget.begin()
+        try:
+            return wrong_shape(fault)
+        except RunsSpentError:
+            return None
 
     def _is_sure(self, group: Group) -> bool:
         """Whether the output surely stands for golden's, and the op had inputs of the right
@@ -189,6 +194,7 @@ class _Search:
         ) -> Array | None:
             if not isinstance(executor, Alterable):
                 return None
+            self.explaining.budget.spend(len(group.ops))
             fed = {**given, **values}
             piece = RunnableSubgraph(name, tuple(fed), (name,))
             made = executor.run_altered(piece, fed, op.outputs[0].name, attrs)
