@@ -177,6 +177,33 @@ def test_an_op_inside_of_a_group_is_named_though_the_output_has_the_right_shape(
     assert "MaxPool op gives with ceil_mode 0 in place of 1" in cause
 
 
+REAL = 'attr { key: "T" value { type: DT_FLOAT } }'
+MEAN = """
+node { name: "x" op: "Placeholder" attr { key: "dtype" value { type: DT_FLOAT } }
+  attr { key: "shape" value { shape { dim { size: 2 } dim { size: 5 } dim { size: 3 } } } } }
+node { name: "tanh" op: "Tanh" input: "x" REAL }
+node { name: "axes" op: "Const" attr { key: "dtype" value { type: DT_INT32 } } attr { key: "value"
+  value { tensor { dtype: DT_INT32 tensor_shape { dim { size: 1 } } int_val: AXIS } } } }
+node { name: "op" op: "Mean" input: "tanh" input: "axes" REAL
+  attr { key: "Tidx" value { type: DT_INT32 } } attr { key: "keep_dims" value { b: true } } }
+node { name: "neg" op: "Neg" input: "op" REAL }
+"""
+
+
+def test_a_reduction_of_tensorflow_is_named_alike(tmp_path: Path) -> None:
+    x = np.random.default_rng(1).uniform(-1, 1, (2, 5, 3)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    for side, axis in (("golden", 1), ("device", 2)):
+        model = tmp_path / f"{side}.pbtxt"
+        model.write_text(MEAN.replace("REAL", REAL).replace("AXIS", str(axis)))
+        capture(CaptureRequest(model, tmp_path / side, {"x": tmp_path / "x.npy"}))
+    golden = tmp_path / "golden.pbtxt"
+    data = compare(CompareRequest(golden, tmp_path / "golden", golden, tmp_path / "device"))
+    ((op, cause),) = causes(data)
+    assert op == "op"
+    assert cause.endswith("reduced over axis 2 in place of axis 1")
+
+
 def test_axes_of_one_slice_that_a_dump_lacks_are_no_fault(tmp_path: Path) -> None:
     right = node("ReduceMax", axes=[1])
     made = runs(tmp_path, right, right)

@@ -275,10 +275,11 @@ def _said(value: AttrValue) -> str:
 def _reduced(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
     """Other axes of a reduction, those first that leave the device's shape."""
     x = _operand(op, fault, 0)
-    if not op.type.startswith("Reduce") or x is None:
+    if not _reduces(op, fault) or x is None or not x.ndim:
         return
     name = op.inputs[1].tensor if len(op.inputs) > 1 and op.inputs[1] is not None else None
     told = op.attrs.get("axes") if name is None else fault.constants.get(name, np.zeros(0, int))
+    kind = np.int64 if name is None or not isinstance(told, np.ndarray) else told.dtype
     given = (int(each) for each in np.reshape(() if told is None else np.asarray(told), -1))
     own = sorted(each % x.ndim for each in given) or list(range(x.ndim))
     words = "all axes" if len(own) == x.ndim else f"axes {own}" if own[1:] else f"axis {own[0]}"
@@ -291,7 +292,18 @@ def _reduced(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
             if name is None:
                 yield ShapeTrial(said, {"axes": axes})
             else:
-                yield ShapeTrial(said, {}, {name: np.array(axes, np.int64)})
+                yield ShapeTrial(said, {}, {name: np.array(axes, kind)})
+
+
+def _reduces(op: Op, fault: ShapeFault) -> bool:
+    """Whether an op reduces axes. TensorFlow's read them; Max and Min of ONNX read no integers."""
+    if op.type.startswith("Reduce"):
+        return True
+    axes = _operand(op, fault, 1)
+    return op.type in _REDUCING and axes is not None and axes.dtype.kind == "i"
+
+
+_REDUCING = frozenset(("Mean", "Sum", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm"))
 
 
 # Constants
@@ -304,7 +316,7 @@ def _of_constants(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
         own = fault.constants.get(name)
         if own is None or own.ndim > 1 or not 0 < own.size <= _MOST_VALUES:
             continue
-        if op.type.startswith("Reduce") or own.dtype.kind not in "if":
+        if _reduces(op, fault) or own.dtype.kind not in "if":
             continue
         said = [each.item() for each in own.reshape(-1)]
         for value in _other_values(own, said, fault):
