@@ -149,9 +149,9 @@ def test_runs_kept_together_are_merged_together(
 
 
 def test_a_graph_deleted_between_listing_and_look_is_left_out(
-    store: EmbeddedStore, sample: Sample, monkeypatch: pytest.MonkeyPatch
+    store: EmbeddedStore, sample_run: Sample, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = sample("first").device
+    graph = sample_run("first").device
     store.save_graph(graph, "stays")
     store.save_graph(graph, "goes")
     listed = store._folder.entries
