@@ -6,6 +6,7 @@ import json
 import socket
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,15 @@ def counted(store: GraphStore) -> tuple[tuple[object, ...], ...]:
     return store.query(COUNTED, patient).rows
 
 
+def names_of_runs(url: str) -> list[str]:
+    until = time.monotonic() + 60 + BUSY
+    while not status().running:  # the new process is there, and does not listen yet
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    with open_store(url) as store:
+        return [run.name for run in store.runs()]
+
+
 def check_all(store: GraphStore, queries: Mapping[str, str], deadly: int = 0) -> None:
     """Each ends in its time with rows or one sentence; the next question is answered."""
     there = counted(store)
@@ -111,6 +121,9 @@ class TestManagedServer:
                     "RETURN reduce(s='a', x IN range(1,60) | s+s)", QueryParameters(timeout=20.0)
                 )
             assert "divergraph neo4j start --heap" in told.value.hint
+            with ThreadPoolExecutor(4) as newcomers:  # while it is being started again
+                found = list(newcomers.map(names_of_runs, [managed] * 4))
+            assert found == [["first", "hostile"]] * 4
             assert other.query(COUNTED, QueryParameters()).rows == there
             assert [run.name for run in store.runs()] == ["first", "hostile"]
 

@@ -146,7 +146,8 @@ def start(
         setup = Setup(wanted.home, java, jars, wanted.port, wanted.heap or DEFAULT_HEAP)
         say(f"starting Neo4j {wanted.version} on Java {java.major}")
         password = prepare(setup)
-        _note(wanted)
+        # Who asks meanwhile waits for a server that is started again: it should run all the while.
+        _note(replace(wanted, should_run=again))
         process = _launched(setup, password)
         _write(replace(wanted, should_run=True))
     # it outlives us; Python would warn about a child nobody waits for
