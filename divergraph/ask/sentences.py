@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from divergraph.text.numbers import small_number
+from divergraph.text.unlike_inputs import unlike_input_text
 from divergraph.text.words import REASON_WORDS, counted
 from graphstore.model import (
     ErrorSplit,
@@ -158,9 +159,7 @@ def thresholds_text(analysis: RunAnalysis) -> str:
 
 def mismatch_sentence(mismatch: InputMismatch) -> str:
     """A sentence on an input that differs between the sides."""
-    error = "" if mismatch.error is None else f" (relative error {mismatch.error:.3g})"
-    name = mismatch.tensor or mismatch.op
-    return f"the sides were not given the same {name}{error}: no op is to blame for that"
+    return f"{unlike_input_text(mismatch)}: no op is to blame for that"
 
 
 def numbers_text(split: ErrorSplit) -> str:

@@ -46,6 +46,8 @@ class Collected:
     quantised: Emulation | None = None
     """Runs groups with quantised operands."""
     readings: Readings = NO_READINGS
+    fed_otherwise: frozenset[str] = frozenset()
+    """Device ops whose errors are those of an input that golden was fed otherwise."""
     outputs: dict[str, Array] = field(default_factory=dict)
     _found: dict[str, Introduced] = field(default_factory=dict)
     _errors: dict[str, Array] = field(default_factory=dict)
@@ -66,6 +68,8 @@ class Collected:
             shaped = np.asarray(judged.device).reshape(judged.golden.shape)
             self.outputs[tensor] = shaped  # of several, the last: what leaves the device
         if not tensor or not split.introduced or judged.device.dtype.kind not in "fiu":
+            return
+        if group.output.op in self.fed_otherwise:
             return
         error = _where_golden_is_open(
             judged, _apart(judged.device, judged.reference, judged.reference)
@@ -176,7 +180,9 @@ def collect(
         readings = find_readings(data, constants.value)
         graph, kind = OpGraph(data.golden), INT8
         floors = Emulation(executor, graph, kind, options.memory, readings.quantisers, plain=True)
-        collected = Collected(names, options.memory // 2, wanted, precision, floors, readings)
+        unlike = frozenset(op for each in data.run.analysis.mismatches for op in each.seen_at)
+        memory = options.memory // 2
+        collected = Collected(names, memory, wanted, precision, floors, readings, unlike)
         inputs = RunInputs(data, sources, looked_through(data, readings), constants.value)
         split_run(inputs, executor, options, progress, collected.see)
     return collected

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from divergraph.comparison.dump_remarks import (
     dump_remarks,
+    overflow_doubt,
     problem_remarks,
     statistics_remark,
     with_overflows,
@@ -289,6 +290,7 @@ class _Comparing:
         data = observed(data, pairs, self.request.undumped, self.thresholds)
         doubt = same_dump(self.golden_dump, self.device_dump)
         data = undecided(with_doubt(data, doubt)) if doubt else judged_by_checksums(data)
+        data = with_doubt(data, overflow_doubt(self.device_dump.index), first=True)
         return concluded(data, pairs)
 
     def _arriving(

@@ -55,6 +55,20 @@ def problem_remarks(side: str, index: DumpIndex) -> Iterator[str]:
             yield f"{side} dump: {problem.path.name}{inside}: {detail}"
 
 
+def overflow_doubt(device: DumpIndex) -> str:
+    """What has to be said before a verdict where the device recorded overflows; "" if it did not:
+    what follows from an overflow is no error of arithmetic."""
+    said = [f"{_place(each)} ({each.text()})" for each in device.overflows]
+    if not said:
+        return ""
+    more = f" and {len(said) - _A_FEW} more" if len(said) > _A_FEW else ""
+    return f"the device recorded an overflow in {', '.join(dict.fromkeys(said[:_A_FEW]))}{more}"
+
+
+def _place(record: OverflowRecord) -> str:
+    return f"op {record.op}" if record.op else f"task {record.task} of stream {record.stream}"
+
+
 def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
     """Remarks for the user about one side's dump, without the damaged files."""
     if index.unmatched:
@@ -65,8 +79,7 @@ def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
         asked = f": is --{side} the graph that was run?" if strange else ""
         yield f"{side} dump: {count} {belong} to no op ({names}){asked}"
     for record in index.overflows[:_LISTED]:
-        where = f"op {record.op}" if record.op else f"task {record.task} of stream {record.stream}"
-        yield f"{side} dump: overflow in {where}, {record.text()}"
+        yield f"{side} dump: overflow in {_place(record)}, {record.text()}"
     if len(index.overflows) > _LISTED:
         yield f"{side} dump: {len(index.overflows) - _LISTED} more overflows recorded"
     for path, op in index.exceptions:

@@ -166,8 +166,10 @@ def _has_dumps_below(path: Path) -> bool:
 
 
 def _checked(source: DumpSource, graph: ModelGraph, side: str) -> DumpSource:
-    """*source*, if anything of it belongs to the graph."""
+    """*source*, if anything of it belongs to the graph, or tells of an overflow."""
     index, folder = source.index, source.path
+    if index.overflows:
+        return source
     if not index.files:
         raise InputError(
             "no dump files in this folder", where=str(folder), hint=f"check --{side}-dump"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from divergraph.graphs.pairing import Pair
 from divergraph.results.damage import Damage, damage_of
 from divergraph.results.ends import result_tensors
+from divergraph.text.unlike_inputs import unlike_inputs_text
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import undecided, with_doubt
 from divergraph.values.array_types import Array
@@ -199,7 +200,7 @@ def _blame(data: RunData) -> RunBlame:
         return RunBlame(Blamed.OPS, said, tuple(origin.op for origin in data.origins))
     doubt = run.analysis.doubt
     if run.verdict is Verdict.INPUTS_DIFFER:
-        return RunBlame(Blamed.INPUTS, doubt or "the sides were fed different inputs")
+        return RunBlame(Blamed.INPUTS, unlike_inputs_text(run.analysis.mismatches))
     if run.verdict is Verdict.LAYOUTS_DIFFER:
         return RunBlame(Blamed.LAYOUT, doubt or "the sides split the job differently")
     if run.verdict in _FINE:

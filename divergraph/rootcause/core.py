@@ -58,8 +58,9 @@ from divergraph.rootcause.tolerances.contract import OpContext
 from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.tolerances.standing_out import standing_out
-from divergraph.rootcause.values import is_numeric, same_shape
-from graphstore.model import ErrorSplit, Guilt, Reckoning, Role, TensorRef
+from divergraph.rootcause.undumped_inputs.search import Blame, FedOtherwise, fed_otherwise
+from divergraph.rootcause.values import is_numeric, relative, same_shape
+from graphstore.model import ErrorSplit, Guilt, InputMismatch, Reckoning, Role, TensorRef
 
 Observer = Callable[[OpVerdict], None]
 _NAMED = 3
@@ -120,6 +121,9 @@ class Splitting:
         # Only now it is known what is usual in this run.
         for chunk in run.runs.chunks(judging.find_standing_out(groups)):
             judging.splits.update(judging.split_all(chunk))
+        unlike = _Unlike(judging, groups)
+        if observer is None:  # who watches ops knows the run's answer
+            unlike.look()
         remarks = (
             held,
             remark(arithmetics.usual.operands),
@@ -135,15 +139,26 @@ class Splitting:
             for group in groups
             if group.output in judging.drawn
         ]
+        made = {group.output: group for group in (*groups, *drawn, *unlike.fed)}
         found = Splits(
             {**judging.splits, **misshapen.splits},
-            {**{group.output: group for group in (*groups, *drawn)}, **misshapen.groups},
+            {**made, **misshapen.groups},
             arithmetics.described(precision, quantised=run.quantisers.in_integers),
             executor.name,
-            tuple(entry_mismatches(run.golden, run.values, run.compared, precision.unit)),
+            (
+                *entry_mismatches(
+                    run.golden,
+                    run.values,
+                    run.compared,
+                    precision.unit,
+                    quantised=run.quantisers.in_integers,
+                ),
+                *unlike.mismatches,
+            ),
             (*misshapen.findings, *judging.explaining.findings),
             judging.nonfinite,
             run.runs.assumed,
+            unlike.unsure,
             tuple(each for each in remarks if each),
             tuple(judging.reckonings.values()),
             run.misshapen,
@@ -336,6 +351,73 @@ class _Judging:
         elif split.guilt is not Guilt.NONE:
             self.explaining.explain(verdict)
         return split
+
+
+@dataclass
+class _Unlike:
+    """The inputs of the model that golden and the device were not fed alike, or may not have been,
+    and that the device did not dump. What is to blame on them is taken from the ops."""
+
+    judging: _Judging
+    groups: Sequence[Group]
+    mismatches: list[InputMismatch] = field(default_factory=list)
+    unsure: dict[TensorRef, InputMismatch] = field(default_factory=dict)
+    fed: list[Group] = field(default_factory=list)
+    """Groups that read other values than are known."""
+
+    def look(self) -> None:
+        """Look for them."""
+        judging = self.judging
+        found = fed_otherwise(
+            judging.run, self.groups, judging.splits, judging.explaining.findings, self._judged
+        )
+        for each in found:
+            if each.blame is Blame.EITHER:
+                maybe = InputMismatch("", each.name, None, None, each.words)
+                self.unsure |= dict.fromkeys(each.outputs, maybe)
+            elif each.blame is Blame.INPUT:
+                self._acquit(each)
+
+    def _acquit(self, unlike: FedOtherwise) -> None:
+        judging, outputs = self.judging, set(unlike.outputs)
+        groups = [group for group in self.groups if group.output in outputs]
+        error = None
+        if unlike.values is not None:
+            judging.splits.update(self._judged({unlike.name: unlike.values}, groups))
+            golden = judging.run.runs.feeds(groups[0])[0][unlike.name]
+            error = relative(unlike.values, golden)
+        else:
+            said = f"the device was fed other values of {unlike.name}, which it did not dump"
+            judging.splits.update({each.output: unknown(said, each.ops) for each in groups})
+            self.fed += [replace(each, source=Source.ENTRY) for each in groups]
+        judging.explaining.findings[:] = [
+            each
+            for each in judging.explaining.findings
+            if TensorRef(each.op, each.port) not in outputs
+        ]
+        for output in outputs:
+            judging.reckonings.pop(output, None)
+        seen = tuple(dict.fromkeys(each.op for each in unlike.outputs))
+        self.mismatches.append(InputMismatch("", unlike.name, error, None, unlike.words, seen))
+
+    def _judged(
+        self, values: Mapping[str, Array], groups: Sequence[Group]
+    ) -> Mapping[TensorRef, ErrorSplit]:
+        run = self.judging.run
+        run = replace(run, runs=replace(run.runs, fed=values, assumed={}))
+        judging = replace(
+            self.judging,
+            run=run,
+            explaining=Explaining(run),
+            observer=lambda _: None,
+            splits={},
+            nonfinite={},
+            reckonings={},
+            worst={},
+        )
+        for chunk in run.runs.chunks(groups):
+            judging.splits.update(judging.split_all(chunk))
+        return judging.splits
 
 
 def _kind(context: OpContext) -> tuple[str, bool, bool]:

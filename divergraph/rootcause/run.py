@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -33,8 +33,9 @@ from divergraph.rootcause.verdicts import (
     verdict,
     with_splits,
 )
+from divergraph.text.unlike_inputs import unlike_input_text, unlike_inputs_text
 from divergraph.text.words import counted
-from divergraph.thresholds.doubts import undecided, with_doubt
+from divergraph.thresholds.doubts import not_accused, undecided, with_doubt
 from divergraph.thresholds.starts import owners_around
 from divergraph.values.run_values import RunValues
 from graphstore.contract import RunData
@@ -165,7 +166,7 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     inside, beside = _not_compared(data, by_output)
     run = replace(
         data.run,
-        verdict=verdict(data.run.counts, origins, comparisons),
+        verdict=verdict(data.run.counts, origins, comparisons, splits.entries),
         method=Method.ROOT_CAUSE,
         warnings=tuple(
             dict.fromkeys(
@@ -190,10 +191,28 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
         findings=(*others, *findings),
     )
     said = everywhere(splits, by_output)
-    if not said:
-        return found
-    found = undecided(with_doubt(found, said))
-    return replace(found, run=replace(found.run, blame=RunBlame(Blamed.ARITHMETIC, said)))
+    if said:
+        found = undecided(with_doubt(found, said))
+        return replace(found, run=replace(found.run, blame=RunBlame(Blamed.ARITHMETIC, said)))
+    unsure = {ref.op for ref in splits.unsure} & blamed
+    if unsure:
+        said = _either(splits, unsure)
+        found = with_doubt(not_accused(found, unsure), said)
+        blame = RunBlame(Blamed.INPUTS_OR_OPS, said, tuple(sorted(unsure)))
+        found = replace(found, run=replace(found.run, blame=blame))
+    # A guilty op is guilty on the device's own inputs; but golden has the results of others.
+    return with_doubt(found, unlike_inputs_text(splits.entries) if origins else "")
+
+
+def _either(splits: Splits, ops: Collection[str]) -> str:
+    """A doubt: *ops* may be right and the device may have been fed something else."""
+    inputs = list(dict.fromkeys(maybe for ref, maybe in splits.unsure.items() if ref.op in ops))
+    names = ", ".join(each.tensor for each in inputs)
+    fed = " and ".join(map(unlike_input_text, inputs))
+    return (
+        f"either {', '.join(sorted(ops))} is wrong or {fed}, which explains as much: a dump of "
+        f"{names} would tell"
+    )
 
 
 def everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> str:
@@ -231,11 +250,12 @@ def _not_compared(data: RunData, by_output: Mapping[TensorRef, ErrorSplit]) -> t
 
 def _assumptions(splits: Splits, guilty: Sequence[Comparison]) -> Iterator[str]:
     for item in guilty:
-        name = splits.assumed.get(TensorRef(item.op, item.port))
-        if name is not None:
+        ref = TensorRef(item.op, item.port)
+        name = splits.assumed.get(ref)
+        if name is not None and ref not in splits.unsure:
             yield (
-                f"{item.op} takes input {name!r} of the model, which the device did not dump: if "
-                "the device was fed other values than golden, the error would look the same"
+                f"{item.op} takes input {name!r} of the model, which the device did not dump: "
+                "no other likely input explains the error as well as a fault of the op does"
             )
 
 
@@ -265,11 +285,7 @@ def kept_reckonings(found: Iterable[Reckoning]) -> tuple[Reckoning, ...]:
 
 
 def _warnings(splits: Splits) -> list[str]:
-    found = [
-        f"the sides were fed different values of {each.tensor} (relative error {each.error:.2g}): "
-        "no op is to blame for that"
-        for each in splits.entries
-    ]
+    found = [f"{unlike_input_text(each)}: no op is to blame for that" for each in splits.entries]
     failures = [
         each.failure
         for ref, each in splits.by_output.items()

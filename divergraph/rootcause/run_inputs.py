@@ -59,6 +59,9 @@ class Splits:
     steps of a quantiser that make them."""
     assumed: Mapping[TensorRef, str] = field(default_factory=dict)
     """By output: the graph input whose values came from golden, as the device did not dump it."""
+    unsure: Mapping[TensorRef, InputMismatch] = field(default_factory=dict)
+    """By output: the input that the device did not dump, other values of which explain the output
+    as well as a fault of its op does."""
     remarks: tuple[str, ...] = ()
     """Sentences about the device's arithmetic and what could not be judged."""
     reckonings: tuple[Reckoning, ...] = ()

@@ -14,6 +14,7 @@ from graphstore.model import (
     Counts,
     ErrorSplit,
     Guilt,
+    InputMismatch,
     Level,
     LineageLink,
     Op,
@@ -145,13 +146,19 @@ def _past_a_level(item: Comparison) -> OpState:
 
 
 def verdict(
-    counts: Counts, origins: Sequence[Origin], comparisons: Iterable[Comparison]
+    counts: Counts,
+    origins: Sequence[Origin],
+    comparisons: Iterable[Comparison],
+    unlike: Sequence[InputMismatch] = (),
 ) -> Verdict:
-    """DIVERGED if some op is guilty, else WITHIN_ROUNDING if a level is past, else CLEAN."""
+    """DIVERGED if some op is guilty, else INPUTS_DIFFER if the sides were fed *unlike* inputs, else
+    WITHIN_ROUNDING if a level is past, else CLEAN."""
     if counts.compared == 0:
         return Verdict.NOT_COMPARED
     if origins:
         return Verdict.DIVERGED
+    if unlike:
+        return Verdict.INPUTS_DIFFER
     noisy = any(item.level in (Level.WARN, Level.FAIL) for item in comparisons)
     return Verdict.WITHIN_ROUNDING if noisy else Verdict.CLEAN
 

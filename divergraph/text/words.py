@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from divergraph.text.unlike_inputs import unlike_inputs_text
 from graphstore.model import (
     Blamed,
     Comparison,
@@ -92,6 +93,8 @@ def verdict_text(run: Run) -> str:
     meaning = _MEANINGS.get(run.verdict, "")
     if run.method is Method.ROOT_CAUSE and run.verdict is Verdict.WITHIN_ROUNDING:
         meaning = "no op makes more error than its precision explains"
+    if run.verdict is Verdict.INPUTS_DIFFER:
+        meaning = unlike_inputs_text(run.analysis.mismatches) or meaning
     text = ": ".join(filter(None, (verdict_word(run.verdict), meaning)))
     if doubt := run.analysis.doubt:
         text = f"{text}: {doubt}" if run.verdict is Verdict.UNDECIDED else f"{doubt}. Then {text}"
@@ -107,6 +110,7 @@ _RESULTS = {
 _BLAMED = {
     Blamed.OPS: "",
     Blamed.INPUTS: "the inputs",
+    Blamed.INPUTS_OR_OPS: "the inputs or an op",
     Blamed.LAYOUT: "the layout of the job",
     Blamed.ARITHMETIC: "the device's arithmetic as a whole",
     Blamed.NOBODY: "nobody",
@@ -121,7 +125,8 @@ def answers_text(run: Run) -> Mapping[str, str]:
         return {}
     result = f"{_RESULTS[run.result.state]}: {run.result.because}"
     # The reason of a verdict is not told twice.
-    reason = "" if run.blame.because == run.analysis.doubt else run.blame.because
+    told = run.verdict is Verdict.INPUTS_DIFFER or run.blame.because == run.analysis.doubt
+    reason = "" if told else run.blame.because
     blame = ": ".join(filter(None, (_BLAMED[run.blame.on], reason)))
     return {"result": result, "blame": blame}
 

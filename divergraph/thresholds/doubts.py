@@ -11,11 +11,13 @@ from graphstore.contract import RunData
 from graphstore.model import Comparison, Guilt, OpState, Origin, Verdict
 
 
-def with_doubt(data: RunData, doubt: str) -> RunData:
-    """*data* with *doubt* said before its verdict; as it is if *doubt* is ""."""
-    if not doubt or doubt in data.run.analysis.doubt:
+def with_doubt(data: RunData, doubt: str, *, first: bool = False) -> RunData:
+    """*data* with *doubt* said before its verdict, *first* of all doubts or last; as it is if
+    *doubt* is ""."""
+    known = data.run.analysis.doubt
+    if not doubt or doubt in known:
         return data
-    said = "; ".join(filter(None, (data.run.analysis.doubt, doubt)))
+    said = "; ".join(filter(None, (doubt, known) if first else (known, doubt)))
     return replace(data, run=replace(data.run, analysis=replace(data.run.analysis, doubt=said)))
 
 

@@ -42,13 +42,18 @@ class InputMismatch:
     """An input on which the sides differ already, ``error`` (relative) over ``floor``.
 
     No op is to blame for it. ``op`` is the device op that brings it in, "" for an input
-    of the model.
+    of the model. ``relation`` says how the device's values follow from golden's, in words that
+    continue "the device was fed golden's x": ``flipped along axis 3``; "" if that is not known.
+    ``seen_at``: the device ops whose outputs show it, where the device did not dump the input;
+    ``error`` is then that of the values they were fed by the relation, None if there is none.
     """
 
     op: str
     tensor: str
     error: float | None
     floor: float | None
+    relation: str = ""
+    seen_at: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

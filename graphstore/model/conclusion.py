@@ -23,6 +23,8 @@ class Blamed(StrEnum):
 
     OPS = "ops"
     INPUTS = "inputs"
+    INPUTS_OR_OPS = "inputs_or_ops"
+    """The device did not dump an input, and another one explains as much as a faulty op."""
     LAYOUT = "layout"
     """How the job is split over its ranks."""
     ARITHMETIC = "arithmetic"

@@ -210,8 +210,9 @@ def _of_folder(folder: Path, listing: FolderListing) -> Iterator[FoundDump]:
         yield FoundDump(folder, DumpKind.MSPROBE, Confidence.SURE, reason, 1)
         return
     mapping = read_mapping(folder) if MAPPING in listing.files else {}
-    names = [name for name in listing.files if not name.startswith(OPDEBUG)]
-    device = [name for name in names if is_device_dump(name, mapping)]
+    records = [name for name in listing.files if name.startswith(OPDEBUG)]
+    names = [name for name in listing.files if name not in records]
+    device = [name for name in names if is_device_dump(name, mapping)] or records
     if device:
         yield _tried(folder, DumpKind.ASCEND, device)
     tables = [

@@ -45,7 +45,8 @@ class Leaf:
 
 
 def dump_leaves(root: Path) -> list[Leaf]:
-    """The folders with dump files at or below *root*; only *root* if it is one.
+    """The folders with dump files at or below *root*; only *root* if it is one. Those with nothing
+    but records of overflows count where there are no others.
 
     Links that lead out of *root* are not followed.
 
@@ -53,13 +54,16 @@ def dump_leaves(root: Path) -> list[Leaf]:
         InputError: *root* cannot be read.
     """
     walk = _Walk(os.path.realpath(root))
-    return [leaf_of(root, path) for path in walk.folders(root, 0)]
+    found = list(walk.folders(root, 0))
+    return [leaf_of(root, path) for path in found or walk.recorded]
 
 
 class _Walk:
     def __init__(self, home: str) -> None:
         self._home = home
         self._seen: set[tuple[int, int]] = set()
+        self.recorded: list[Path] = []
+        """Folders with records of overflows and no dump of a tensor."""
 
     def folders(self, folder: Path, depth: int) -> Iterator[Path]:
         try:
@@ -82,6 +86,8 @@ class _Walk:
                     yield leaf
         if not found and (level.arrays or any(map(is_results, level.texts))):
             yield folder
+        elif not found and level.records:
+            self.recorded.append(folder)
 
     def _look(self, entries: Iterable[os.DirEntry[str]]) -> _Content:
         level = _Content()
@@ -94,6 +100,7 @@ class _Walk:
             elif is_dump_name(entry.name):
                 level.dumps = True
                 break
+            level.records = level.records or entry.name.startswith(OPDEBUG)
             level.arrays = level.arrays or entry.name.endswith(NPY)
             level.mapping = level.mapping or entry.name == MAPPING
             if entry.name.endswith(JSON):
@@ -121,11 +128,12 @@ class _Content:
     """What lies in one folder; ``arrays``: ``.npy`` files with no number in the name.
 
     Such arrays may be dumps, but as well the model's input beside the dump folders.
-    ``texts`` are JSON files, which may be run results.
+    ``texts`` are JSON files, which may be run results; ``records`` those of overflows.
     """
 
     dumps: bool = False
     arrays: bool = False
+    records: bool = False
     mapping: bool = False
     folders: list[str] = field(default_factory=list)
     texts: list[Path] = field(default_factory=list)

@@ -101,7 +101,15 @@ def test_what_an_origin_does(start, split, dtype, sentence):
 def test_inputs_that_differ_are_nobodys_fault():
     text = spread_words.mismatch_sentence(InputMismatch("x", "x:0", 0.25, 1e-7))
     assert text == (
-        "the sides were not given the same x:0 (relative error 0.25): no op is to blame for that"
+        "the device was fed other values of x:0 than golden (relative error 0.25): no op is to "
+        "blame for that"
+    )
+    text = spread_words.mismatch_sentence(
+        InputMismatch("", "x", None, None, "flipped along axis 3", ("conv",))
+    )
+    assert text == (
+        "the device was fed golden's x flipped along axis 3, as the outputs of conv show; a dump "
+        "of x would prove it: no op is to blame for that"
     )
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from divergraph.comparison import CompareRequest, compare
 from divergraph.comparison.dump_remarks import problem_remarks
+from divergraph.text.words import verdict_text
 from graphstore.errors import InputError
-from graphstore.model import DType, DumpTensorRef, Metric, Reason, TensorIO
+from graphstore.model import DType, DumpTensorRef, Metric, Reason, TensorIO, Verdict
 from importers.dumps.ascend.file import read_device_file
 from importers.dumps.folder import DumpChoice
 from importers.dumps.index import DumpIndex, DumpProblem
@@ -132,6 +133,29 @@ def test_a_recorded_overflow_is_told_of_its_op(lenet, tmp_path):
         assert (item.io, item.overflow) == (TensorIO.OUTPUT, True)
         assert item.compared
         assert said in item.detail
+
+
+def test_a_recorded_overflow_stands_before_the_verdict(lenet, tmp_path):
+    dump = tmp_path / "dump"
+    shutil.copytree(lenet / "npu_clean" / "dump", dump)
+    write_debug(step_folder(dump) / "Opdebug.Node_OpDebug.99.5.1795727148374619", 5, 3, 0x20)
+    said = "the device recorded an overflow in op learning_rate_schedule/Greater (AI Core: "
+    assert verdict_text(run_of(lenet, "npu_clean", dump).run).startswith(said)
+
+
+def test_a_recorded_overflow_is_told_where_nothing_else_was_dumped(lenet, tmp_path):
+    dump = tmp_path / "dump"
+    shutil.copytree(lenet / "npu_clean" / "dump", dump)
+    folder = step_folder(dump)
+    for path in folder.iterdir():
+        path.unlink()
+    write_debug(folder / "Opdebug.Node_OpDebug.99.5.1795727148374619", 5, 3, 0x120)
+    run = run_of(lenet, "npu_clean", dump).run
+    assert run.verdict is Verdict.NOT_COMPARED
+    assert run.analysis.doubt == (
+        "the device recorded an overflow in task 5 of stream 3 (AI Core: floating point, float32 "
+        "or int32 to float16 (status 0x120))"
+    )
 
 
 def test_an_older_dump_of_an_op_is_passed_over_and_said(lenet, tmp_path):

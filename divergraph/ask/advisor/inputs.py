@@ -8,6 +8,7 @@ from dataclasses import asdict
 
 from divergraph.ask.advisor.view import RunView
 from divergraph.consistency.repeat import RANDOM_TYPES
+from divergraph.text.unlike_inputs import unlike_input_text
 from divergraph.thresholds.recorded.culprits import DATA, WEIGHT
 from graphstore.model import Comparison, Finding, FindingKind, Op, TensorIO
 
@@ -178,8 +179,7 @@ def _entries(view: RunView, named: set[str]) -> Iterator[Finding]:
         yield Finding(
             FindingKind.ADVICE,
             INPUT_INCONSISTENT,
-            f"both sides were fed different values of {tensor}, relative error "
-            f"{entry.error:.3g}: {remedy}; what follows from it is no op's fault",
+            f"{unlike_input_text(entry)}: {remedy}; what follows from it is no op's fault",
             op if op in view.ops else "",
             TensorIO.OUTPUT,
             -1,

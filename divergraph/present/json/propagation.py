@@ -111,7 +111,7 @@ def analysis_json(run: Run) -> dict[str, Json]:
         "executor": analysis.executor or None,
         "note": analysis.note or None,
         "entry_mismatches": [
-            record_json(item, null=("op", "tensor")) for item in analysis.mismatches
+            record_json(item, null=("op", "tensor", "relation")) for item in analysis.mismatches
         ],
     }
 

@@ -41,7 +41,8 @@ Seen = Callable[[GroupSample], GroupSample]
 @dataclass
 class GroupRuns:
     """Runs groups of the *golden* graph on the device's values. ``assumed`` collects, by output,
-    the graph inputs whose values came from golden."""
+    the graph inputs whose values came from golden; ``fed`` has inputs of the model by name that the
+    device did not dump and that were found by other ways."""
 
     executor: Executor
     golden: OpGraph
@@ -49,6 +50,7 @@ class GroupRuns:
     compared: Mapping[TensorRef, Comparison]
     memory: int
     assumed: dict[TensorRef, str] = field(default_factory=dict)
+    fed: Mapping[str, Array] = field(default_factory=dict)
     _constants: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -104,7 +106,10 @@ class GroupRuns:
         value ("" if all have one)."""
         given: dict[str, Array] = {}
         for feed in group.feeds:
-            if feed.device is not None:
+            value: Array | None
+            if feed.tensor in self.fed:
+                value = self.fed[feed.tensor]
+            elif feed.device is not None:
                 value = self.values.device(feed.device)
             elif feed.golden is not None:
                 value = self.values.golden(feed.golden)

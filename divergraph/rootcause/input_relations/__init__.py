@@ -1,0 +1,1 @@
+"""How what a device was fed follows from what golden was fed."""

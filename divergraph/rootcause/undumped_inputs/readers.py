@@ -1,0 +1,139 @@
+"""The outputs computed from an input that the device did not dump, and how to run them again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.rootcause.groups.groups import Feed, Group
+from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.values import relative, same_shape
+from graphstore.model import ErrorSplit, Guilt, TensorRef
+
+_CUTS = frozenset({"Relu", "Relu6", "Clip", "Minimum", "Maximum"})
+"""Ops behind which a value is known only where it was not cut off."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A ``group`` that reads the input ``name``. ``device`` is its output, in the shape of its
+    ``reference`` on golden's input; ``given`` are its feeds, golden's input among them. ``noise``
+    is the relative error that the device's arithmetic explains."""
+
+    run: PreparedRun
+    name: str
+    group: Group
+    split: ErrorSplit
+    given: Mapping[str, Array]
+    device: Array
+    reference: Array
+    noise: float
+
+    @property
+    def output(self) -> TensorRef:
+        """The device's output."""
+        return self.group.output
+
+    @property
+    def golden(self) -> Array:
+        """The input as golden was fed it."""
+        return self.given[self.name]
+
+    @property
+    def is_wrong(self) -> bool:
+        """Whether the output is not what golden's input gives."""
+        return self.split.guilt is not Guilt.NONE
+
+    def outputs(self, inputs: Sequence[Array]) -> list[Array | None]:
+        """The group's output for each of *inputs*; None where it does not run."""
+        return self._run(inputs, self.run.golden.name(self.group.golden))
+
+    def before_cut(self, inputs: Sequence[Array]) -> list[Array | None]:
+        """As :meth:`outputs`, before a last op that cuts values off."""
+        return self._run(inputs, self._uncut)
+
+    def suspicion(self, output: Array | None) -> float:
+        """How far the device's output is from *output*, in its noise."""
+        return np.inf if output is None else relative(self.device, output) / self.noise
+
+    @cached_property
+    def _uncut(self) -> str:
+        op = self.run.golden.ops[self.group.golden.op]
+        if op.type in _CUTS and op.inputs and op.inputs[0] is not None and len(self.group.ops) > 1:
+            return op.inputs[0].tensor
+        return self.run.golden.name(self.group.golden)
+
+    @cached_property
+    def known(self) -> Array:
+        """Where the device's output is what was there before it was cut off."""
+        known = np.isfinite(self.device)
+        if self._uncut != self.run.golden.name(self.group.golden):
+            low, high = self.reference.min(), self.reference.max()
+            known &= self.device > low
+            at_top = np.count_nonzero(self.reference == high) > 1
+            known &= (self.device < high) if at_top else True
+        return known
+
+    def _run(self, inputs: Sequence[Array], name: str) -> list[Array | None]:
+        feeds = tuple(feed.tensor for feed in self.group.feeds)
+        subgraphs = [RunnableSubgraph(str(number), feeds, (name,)) for number in range(len(inputs))]
+        found: list[Array | None] = [None] * len(inputs)
+
+        def values(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
+            fed = inputs[int(subgraph.key)].astype(self.golden.dtype)
+            return {**self.given, self.name: fed}
+
+        memory = self.run.options.memory // 2
+        for result in self.run.executor.run_subgraphs(subgraphs, values, memory=memory):
+            made = result.values.get(name)
+            if made is not None:
+                found[int(result.key)] = same_shape(made, self.reference.shape)
+        return found
+
+
+def undumped_entries(run: PreparedRun, group: Group) -> Iterator[Feed]:
+    """The feeds of *group* that are inputs of the model and that the device did not dump."""
+    for feed in group.feeds:
+        fed = feed.device is None and is_entry(run.golden, feed)
+        if fed and run.values.device_input(feed.tensor) is None:
+            yield feed
+
+
+def is_entry(golden: OpGraph, feed: Feed) -> bool:
+    """Whether *feed* brings in an input of the model, as such or as golden's op for it."""
+    return feed.golden is None or golden.is_source(feed.golden.op)
+
+
+def readers_of(
+    run: PreparedRun, groups: Sequence[Group], splits: Mapping[TensorRef, ErrorSplit]
+) -> dict[str, list[Reader]]:
+    """By input that the device did not dump: the judged outputs computed from it, if one of them is
+    guilty."""
+    found: dict[str, list[tuple[Group, ErrorSplit]]] = {}
+    for group in groups:
+        split = splits[group.output]
+        if not split.failure and group.ops:
+            for feed in undumped_entries(run, group):
+                found.setdefault(feed.tensor, []).append((group, split))
+    return {
+        name: [reader for group, split in each if (reader := _reader(run, name, group, split))]
+        for name, each in found.items()
+        if any(split.guilt is Guilt.GUILTY for _, split in each)
+    }
+
+
+def _reader(run: PreparedRun, name: str, group: Group, split: ErrorSplit) -> Reader | None:
+    given, missing = run.runs.feeds(group)
+    device = None if missing else run.values.device(group.output)
+    (reference,) = run.runs.references([group], [given]) if device is not None else ("",)
+    if device is None or isinstance(reference, str):
+        return None
+    fitting = same_shape(device, reference.shape)
+    if fitting is None or not split.floor:
+        return None
+    return Reader(run, name, group, split, given, fitting, reference, split.floor)

@@ -1,0 +1,141 @@
+"""What a device was fed where its dump does not hold it: found, unknown, or no matter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.causes.contract import CauseStage, cause_rules
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.input_relations.known import relation
+from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.undumped_inputs.dependence import clears_input, is_elementwise
+from divergraph.rootcause.undumped_inputs.guessed import Tried, likely_guesses
+from divergraph.rootcause.undumped_inputs.readers import Reader, readers_of
+from divergraph.rootcause.undumped_inputs.solved import Exists, solved
+from graphstore.model import UNCLASSIFIED, ErrorSplit, Finding, Guilt, TensorRef
+
+Judge: TypeAlias = Callable[[Mapping[str, Array], Sequence[Group]], Mapping[TensorRef, ErrorSplit]]
+"""Judges groups with inputs of the model fed as given by name."""
+
+_MOST_JUDGED = 4
+_MOST_GAIN = 8.0
+_OTHER_DATA = "replaced by other data"
+
+
+class Blame(Enum):
+    """Who made what the readers of an input put out."""
+
+    INPUT = "input"
+    OPS = "ops"
+    EITHER = "either"
+
+
+@dataclass(frozen=True, slots=True)
+class FedOtherwise:
+    """An input that golden was fed otherwise, or may have been: its ``name``, the outputs computed
+    from it, and who is to ``blame``. ``values`` are those the device was fed, None if not known,
+    ``words`` their relation to golden's."""
+
+    name: str
+    outputs: tuple[TensorRef, ...]
+    blame: Blame
+    words: str = ""
+    values: Array | None = None
+
+
+def fed_otherwise(
+    run: PreparedRun,
+    groups: Sequence[Group],
+    splits: Mapping[TensorRef, ErrorSplit],
+    findings: Collection[Finding],
+    judge: Judge,
+) -> Iterator[FedOtherwise]:
+    """The inputs of the model that the device did not dump and that a guilty op reads.
+
+    An input is to blame if it follows from golden's by a relation that explains all that read it,
+    or if only another input explains them although few could; the ops are if no input does, if
+    parts of their outputs clear it, or if a fault of few parameters predicts what they put out.
+    """
+    for name, readers in readers_of(run, groups, splits).items():
+        if readers:
+            yield _Search(name, readers, findings, judge).found()
+
+
+@dataclass(frozen=True)
+class _Search:
+    name: str
+    readers: Sequence[Reader]
+    findings: Collection[Finding]
+    judge: Judge
+
+    def found(self) -> FedOtherwise:
+        for guess in likely_guesses(self.readers)[:_MOST_JUDGED]:
+            if self._explains(guess.values):
+                blame = Blame.EITHER if self._may_be_of_op(guess) else Blame.INPUT
+                return self._as(blame, guess.words, guess.values)
+        # Rows that are all in a table were looked up, whatever simple fault would move them, too.
+        if self.readers[0].golden.dtype.kind not in "iu" and self._is_fault():
+            return self._as(Blame.OPS)
+        return self._by_solving()
+
+    def _is_fault(self) -> bool:
+        """Whether a fault of the ops explains them as no input does."""
+        by_op = self._is_predicted() and not is_elementwise(self.readers)
+        return by_op or clears_input(self.readers)
+
+    def _may_be_of_op(self, guess: Tried) -> bool:
+        """Whether the op that reads the input may be what *guess* says of the input: a factor of
+        one that adds nothing of its own (but no op is off by the 255 of an image), other numbers in
+        their places of one that computes each by itself."""
+        if not guess.is_arranged and is_elementwise(self.readers):
+            return True
+        factor = float(np.abs(guess.values).max(initial=0.0))
+        factor /= float(np.abs(self.readers[0].golden).max(initial=0.0)) or 1.0
+        if not guess.is_gain or len(self.readers) > 1 or not self._adds_nothing():
+            return False
+        return factor == 0.0 or 1 / _MOST_GAIN < factor < _MOST_GAIN
+
+    def _adds_nothing(self) -> bool:
+        (made,) = self.readers[0].outputs([np.zeros_like(self.readers[0].golden)])
+        return made is not None and not made.any()
+
+    def _by_solving(self) -> FedOtherwise:
+        solutions = [solved(reader) for reader in self.readers if reader.is_wrong]
+        if any(each.exists is Exists.NO for each in solutions):
+            return self._as(Blame.OPS)
+        known = next((each.values for each in solutions if each.values is not None), None)
+        if known is not None and self._explains(known):
+            golden, noise = self.readers[0].golden, max(each.noise for each in self.readers)
+            words = relation(golden, known, noise) or _OTHER_DATA
+            return self._as(Blame.INPUT, words, known.astype(golden.dtype))
+        if all(each.exists is Exists.YES for each in solutions):
+            return self._as(Blame.INPUT, _OTHER_DATA)
+        return self._as(Blame.OPS if self._is_fault() else Blame.EITHER)
+
+    def _as(self, blame: Blame, words: str = "", values: Array | None = None) -> FedOtherwise:
+        outputs = tuple(each.output for each in self.readers if each.is_wrong)
+        return FedOtherwise(self.name, outputs, blame, words, values)
+
+    def _explains(self, values: Array) -> bool:
+        """Whether all readers are healthy on *values*."""
+        given = values.astype(self.readers[0].golden.dtype)
+        splits = self.judge({self.name: given}, [each.group for each in self.readers])
+        return all(each.guilt is Guilt.NONE and not each.failure for each in splits.values())
+
+    def _is_predicted(self) -> bool:
+        """Whether a fault of few parameters predicts what each wrong reader put out."""
+        wrong = {(each.output.op, each.output.port) for each in self.readers if each.is_wrong}
+        exact = {(each.op, each.port) for each in self.findings if each.label in _predicting()}
+        return wrong <= exact
+
+
+def _predicting() -> frozenset[str]:
+    """The labels of causes that predict the device's values by few parameters."""
+    rules = (rule for rule in cause_rules() if rule.stage <= CauseStage.LINE)
+    return frozenset(label for rule in rules for label in rule.labels) - {UNCLASSIFIED}
