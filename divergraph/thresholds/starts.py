@@ -171,11 +171,15 @@ def owners_around(graph: ModelGraph, inner: Collection[str]) -> set[str]:
 # for rounding, the device may choose the other: few elements are then quite different, and no
 # op made a mistake.
 
-_RANKS = re.compile(r".*(TopK|Sort|NonMaxSuppression|MaxPoolWithArgmax|ArgMaxWithValue)")
-_MOVES = re.compile(r"MaxPool.*Grad|.*MaxPool.*Backward|ReduceMax.*Grad")
-_GATES = re.compile(r".*(Relu|ReLU|Threshold|Hardtanh|Clip|Abs|Maximum|Minimum).*(Grad|Backward)")
+_RANKS = re.compile(r".*(TopK|topk|Sort|sort$|NonMaxSuppression|MaxPoolWithArgmax|ArgMaxWithValue)")
+_MOVES = re.compile(r"MaxPool.*Grad|.*MaxPool.*Backward|ReduceMax.*Grad|.*max_pool\w*\.backward")
+_GATES = re.compile(
+    r".*(Relu|ReLU|Threshold|Hardtanh|Clip|Abs|Maximum|Minimum).*(Grad|Backward)|"
+    r".*(relu|threshold|hardtanh|clamp|abs|maximum|minimum)\w*\.backward"
+)
 _DECIDES = re.compile(
-    r"(ArgMax|ArgMin|Greater|Less|Equal|NotEqual|Sign|Round|Rint|Floor|Ceil|NonMaxSuppression|"
+    r"(argmax|argmin|(__)?(gt|lt|ge|le|eq|ne)(__)?$|sign$|round|floor|ceil|"
+    r"ArgMax|ArgMin|Greater|Less|Equal|NotEqual|Sign|Round|Rint|Floor|Ceil|NonMaxSuppression|"
     r"Quantize|AscendQuant|OneHot|InTopK)"
 )
 _SATURATES = re.compile(r".*(Tanh|Sigmoid|Erf|Softsign)(?!.*(Grad|Backward))")

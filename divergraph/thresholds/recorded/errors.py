@@ -35,6 +35,13 @@ class Error(NamedTuple):
             return single
         return whole if kinds == {False} else max(whole, single)
 
+    def over_choices(self, before: Error) -> float:
+        """How many times the error this is that choices between near equals give: of values that
+        are off by a share, about that share is chosen otherwise, and is then wrong altogether."""
+        if before.distance >= _ALTOGETHER:
+            return 1.0
+        return self.distance / math.sqrt(max(before.distance, _NO_ERROR))
+
 
 NONE = Error(0.0, 0.0)
 BROKEN = Error(math.inf, math.inf)
