@@ -59,6 +59,10 @@ class KeepListEntry:
     anew: float
 
 
+MOSTLY = 0.5
+"""The share of the error that no op explains, above which the ops are not what to look at."""
+
+
 @dataclass(frozen=True, slots=True)
 class WhatIf:
     """What would be left of the outputs' error if the device ``ops`` were exact: as shares of it,
@@ -123,10 +127,13 @@ def blame(
     shares = [_share(items[tensor], found, samples) for tensor, found in alone.items()]
     progress.stage("proving which ops to keep exact")
     imitations, why_not = _imitations(samples)
-    kept = _worth_it(list(_kept(imitations or samples, samples, keep)))
+    unexplained = root_mean_square(sample.unexplained for sample in samples)
+    # Where the ops did not make the error, no list of ops takes it away.
+    searched = [] if unexplained > MOSTLY else list(_kept(imitations or samples, samples, keep))
+    kept = _worth_it(searched)
     return Blame(
         errors=_errors(samples),
-        unexplained=root_mean_square(sample.unexplained for sample in samples),
+        unexplained=unexplained,
         shares=tuple(sorted(shares, key=lambda each: -each.size)),
         keep=tuple(
             KeepListEntry(items[each].op, each, items[each].group, left, anew)

@@ -12,6 +12,7 @@ import click
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside, say_note
+from divergraph.cli.text import show_no_verdict
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def blame_command(
     if as_json:
         print_json(blame_json(run, names, found, top))
     else:
+        show_no_verdict(blamed.record)
         _show(found, top, whole=list_outputs)
 
 
@@ -139,7 +141,8 @@ def _show(found: Blame, top: int, *, whole: bool) -> None:
     if found.what_if is not None and not nothing:
         _show_what_if(found.what_if)
     if found.shares and not nothing:
-        _show_keep(found)
+        if found.keep:
+            _show_keep(found)
         _show_shares(found, top)
     _show_outputs(found, len(found.errors) if whole else _OUTPUTS)
     if nothing:
@@ -151,6 +154,7 @@ def _show(found: Blame, top: int, *, whole: bool) -> None:
         say(
             f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
             "inputs, or ops that could not be run"
+            + ("" if found.keep else "; to keep ops in higher precision would not help")
         )
 
 

@@ -11,6 +11,7 @@ from divergraph.cli.ask.model_options import model_options, opened_parts
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, print_json
 from divergraph.cli.say import say, say_lines
+from divergraph.cli.text import gives_no_answer, show_no_verdict
 from divergraph.jobs.progress import FindingListener
 from divergraph.outcomes import BAD_INPUT, DIVERGED
 from divergraph.text.words import counted
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from divergraph.api.answers import MinimalPart, Minimized, Probe
     from divergraph.api.runs.model_parts import MinimizeRequest
     from divergraph.api.runs.parts_of_model import ModelRun
+    from graphstore.model import Run
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
@@ -130,18 +132,23 @@ def minimize_command(
         oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,
         output, weights, fresh,
     )  # fmt: skip
-    result = _found(run, request, model, model_run, store)
+    result, record = _found(run, request, model, model_run, store)
     if as_json:
         print_json(minimized_json(run, result))
     else:
+        if record is not None:
+            show_no_verdict(record)
         _show(result)
-    return _exit_code(result)
+    code = _exit_code(result)
+    if code == 0 and record is not None and gives_no_answer(record):
+        return BAD_INPUT.exit_code  # that nothing fails is no good news of such a run
+    return code
 
 
 def _found(
     run: str, request: MinimizeRequest, model: Path | None, given: ModelRun, store: str | None
-) -> Minimized:
-    """What the search in a run, or in a model, gives; that of a run is kept with it."""
+) -> tuple[Minimized, Run | None]:
+    """What the search gives, and the run, if it is one that is searched: it keeps the answer."""
     from divergraph.api.runs.model_parts import AUTO, with_search
 
     judged = request.oracle == AUTO
@@ -153,7 +160,7 @@ def _found(
             opened.progress.found("; ".join(_head(part, found) for part in found.parts))
         if opened.store is not None and not found.clean:
             opened.store.save_run(with_search(opened.parts.data, found), replace=True)
-        return found
+        return found, None if opened.store is None else opened.parts.data.run
 
 
 def _exit_code(result: Minimized) -> int:

@@ -29,7 +29,7 @@ from divergraph.ask.trace_answers import ErrorPath, Trace
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.options import say_more
 from divergraph.cli.say import say
-from divergraph.cli.text import show_steps
+from divergraph.cli.text import show_no_verdict, show_steps
 from divergraph.text.numbers import small_number
 from divergraph.text.words import STATE_MARKS, counted, note_text
 from graphstore.model import Guilt, Method, Note, Reckoning, Role, Run
@@ -44,6 +44,7 @@ def show_origins_answer(answer: OriginsAnswer, *, explain: bool = False) -> None
     """
     reckoned = reckonings_of(answer.run) if explain else None
     run, analysis = answer.run, answer.run.analysis
+    show_no_verdict(run)
     for mismatch in analysis.mismatches:
         say(mismatch_sentence(mismatch))
     if answer.origins:
@@ -201,6 +202,7 @@ def _say_notes(notes: Iterable[Note], margin: str) -> None:
 
 def show_roles(table: RoleTable) -> None:
     """One line an op, then how many have which role."""
+    show_no_verdict(table.run)
     types = max((len(row.type) for row in table.rows), default=0)
     for row in table.rows:
         say(_role_line(row, min(types, 20)))
