@@ -43,10 +43,14 @@ class CallPairs:
         return self.golden_ops.get(self.twins.get(op, ""))
 
     def before(self, op: Op) -> Iterator[str]:
-        """The calls that left *op*, a way back, what it needs: its way there."""
-        yield from (
-            self._named[name] for name in CallName.of(op.name).before if name in self._named
-        )
+        """The calls that left *op*, a way back, what it needs: its way there. The gradients of
+        parameters are sums over all calls of a module so far, as of micro batches."""
+        names = CallName.of(op.name)
+        for name in names.before:
+            head, _, number = name.rpartition(".")
+            sums = names.way == "parameters_grad" and number.isdecimal() and len(number) < 4
+            every = [f"{head}.{each}" for each in range(int(number) + 1)] if sums else [name]
+            yield from (self._named[each] for each in every if each in self._named)
 
     @cached_property
     def missing(self) -> list[Op]:

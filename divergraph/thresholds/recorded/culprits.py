@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from divergraph.graphs.arrivals import COLLECTIVE
 from divergraph.metrics.statistics import BY_CHECKSUM
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.arguments import unlike_arguments
@@ -186,6 +187,11 @@ class _Search:
 
     def _judge_output(self, op: Op, off: Sequence[Comparison]) -> None:
         before, known = self._fed(op)
+        if not known and op.attrs.get("kind") == COLLECTIVE:  # a receiver makes nothing itself
+            self._found.arrived = self._found.arrived or (
+                f"the error arrives through {op.name}: look at the rank that sends it"
+            )
+            return
         if not known and not self._seen_over:
             before, known = self._so_far, True
         if any(map(is_bound, off)):  # of less than the errors, so larger ones may stand before it
