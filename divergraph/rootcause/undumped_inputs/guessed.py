@@ -41,8 +41,9 @@ class Tried:
     is_arranged: bool
 
 
-def likely_guesses(readers: Sequence[Reader]) -> list[Tried]:
-    """The guesses that nearly explain all *readers* of one input, of fewest parameters first."""
+def likely_guesses(readers: Sequence[Reader]) -> Iterator[Tried]:
+    """The guesses that nearly explain all *readers* of one input: arrangements, then those with
+    fitted numbers, made when they are asked for."""
     golden = readers[0].golden.astype(np.float64)
     size = max(len(reader.group.ops) for reader in readers)
     arranged = list(islice(_arranged(golden, readers), _MOST_OP_RUNS // size))
@@ -59,8 +60,7 @@ def likely_guesses(readers: Sequence[Reader]) -> list[Tried]:
         for number, guess in enumerate(arranged)
         if (worst := _worst(readers, [outputs[number] for outputs in made])) < np.inf
     ]
-    if (found := _near(tried)) and found[0].suspicion <= calibration.SUSPECT:
-        return found
+    yield from _near(tried)
     likeness = [
         min(
             _likeness(reader, outputs[number])
@@ -70,10 +70,7 @@ def likely_guesses(readers: Sequence[Reader]) -> list[Tried]:
     ]
     order = sorted(range(len(arranged)), key=lambda number: -likeness[number])
     for start in (Guess("", golden), *(arranged[each] for each in order[:_ARRANGED_FITTED])):
-        tried += _fitted(start, readers)
-        if any(each.suspicion <= calibration.SUSPECT for each in tried):
-            break
-    return _near(tried)
+        yield from _near(list(_fitted(start, readers)))
 
 
 def _near(tried: Sequence[Tried]) -> list[Tried]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -110,10 +110,13 @@ def is_entry(golden: OpGraph, feed: Feed) -> bool:
 
 
 def readers_of(
-    run: PreparedRun, groups: Sequence[Group], splits: Mapping[TensorRef, ErrorSplit]
+    run: PreparedRun,
+    groups: Sequence[Group],
+    splits: Mapping[TensorRef, ErrorSplit],
+    rounding: Callable[[Group], float],
 ) -> dict[str, list[Reader]]:
     """By input that the device did not dump: the judged outputs computed from it, if one of them is
-    guilty."""
+    guilty. *rounding* is the least noise of a group: floors may be lowered to that of a part."""
     found: dict[str, list[tuple[Group, ErrorSplit]]] = {}
     for group in groups:
         split = splits[group.output]
@@ -121,13 +124,19 @@ def readers_of(
             for feed in undumped_entries(run, group):
                 found.setdefault(feed.tensor, []).append((group, split))
     return {
-        name: [reader for group, split in each if (reader := _reader(run, name, group, split))]
+        name: [
+            reader
+            for group, split in each
+            if (reader := _reader(run, name, group, split, rounding(group)))
+        ]
         for name, each in found.items()
         if any(split.guilt is Guilt.GUILTY for _, split in each)
     }
 
 
-def _reader(run: PreparedRun, name: str, group: Group, split: ErrorSplit) -> Reader | None:
+def _reader(
+    run: PreparedRun, name: str, group: Group, split: ErrorSplit, rounding: float
+) -> Reader | None:
     given, missing = run.runs.feeds(group)
     device = None if missing else run.values.device(group.output)
     (reference,) = run.runs.references([group], [given]) if device is not None else ("",)
@@ -136,4 +145,4 @@ def _reader(run: PreparedRun, name: str, group: Group, split: ErrorSplit) -> Rea
     fitting = same_shape(device, reference.shape)
     if fitting is None or not split.floor:
         return None
-    return Reader(run, name, group, split, given, fitting, reference, split.floor)
+    return Reader(run, name, group, split, given, fitting, reference, max(split.floor, rounding))

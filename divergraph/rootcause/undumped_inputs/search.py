@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -23,7 +24,7 @@ from graphstore.model import UNCLASSIFIED, ErrorSplit, Finding, Guilt, TensorRef
 Judge: TypeAlias = Callable[[Mapping[str, Array], Sequence[Group]], Mapping[TensorRef, ErrorSplit]]
 """Judges groups with inputs of the model fed as given by name."""
 
-_MOST_JUDGED = 4
+_MOST_JUDGED = 12
 _MOST_GAIN = 8.0
 _OTHER_DATA = "replaced by other data"
 
@@ -55,6 +56,7 @@ def fed_otherwise(
     splits: Mapping[TensorRef, ErrorSplit],
     findings: Collection[Finding],
     judge: Judge,
+    rounding: Callable[[Group], float],
 ) -> Iterator[FedOtherwise]:
     """The inputs of the model that the device did not dump and that a guilty op reads.
 
@@ -62,7 +64,7 @@ def fed_otherwise(
     or if only another input explains them although few could; the ops are if no input does, if
     parts of their outputs clear it, or if a fault of few parameters predicts what they put out.
     """
-    for name, readers in readers_of(run, groups, splits).items():
+    for name, readers in readers_of(run, groups, splits, rounding).items():
         if readers:
             yield _Search(name, readers, findings, judge).found()
 
@@ -75,7 +77,7 @@ class _Search:
     judge: Judge
 
     def found(self) -> FedOtherwise:
-        for guess in likely_guesses(self.readers)[:_MOST_JUDGED]:
+        for guess in islice(likely_guesses(self.readers), _MOST_JUDGED):
             if self._explains(guess.values):
                 blame = Blame.EITHER if self._may_be_of_op(guess) else Blame.INPUT
                 return self._as(blame, guess.words, guess.values)
