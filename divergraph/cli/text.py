@@ -55,7 +55,8 @@ def show_run(data: RunData) -> None:
         f"{counts.over} over a limit, {not_compared_text(run)}"
     )
     for name, answer in answers_text(run).items():
-        say(f"  {name}: {answer}")
+        if not (origins and name == "blame"):  # they are said below, with their causes
+            say(f"  {name}: {answer}")
     if told := observed_text(run):
         say(f"  observed: {told}")
     if run.method is Method.THRESHOLDS and run.analysis.note:
@@ -76,7 +77,7 @@ def show_run(data: RunData) -> None:
         say("worst tensors")
         for item in bad:
             level = item.level.value if item.level is not None else ""
-            excuse = excuse_text(item)
+            excuse = "" if origins else excuse_text(item)
             why = f"  ({excuse})" if excuse else ""
             say(f"  {metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}{why}")
     groups = reason_groups(comparisons)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -128,9 +129,9 @@ def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
     if not damaged:
         words = "the output and its parts are" if outputs == 1 else f"all {outputs} outputs are"
         return RunResult(ResultState.RIGHT, f"{words} within their limits")
-    shown = "; ".join(damage_text(each) for each in damaged[:_NAMED])
-    more = f"; and {counted(len(damaged) - _NAMED, 'more')}" if len(damaged) > _NAMED else ""
-    return RunResult(ResultState.DAMAGED, shown + more, tuple(damaged))
+    worst_first = sorted(damaged, key=lambda each: -(each.error or math.inf))
+    more = f"; and {len(damaged) - 1} more" if len(damaged) > 1 else ""
+    return RunResult(ResultState.DAMAGED, damage_text(worst_first[0]) + more, tuple(worst_first))
 
 
 def damage_text(damaged: DamagedOutput) -> str:
