@@ -89,6 +89,12 @@ def disk_failed(error: BaseException | None) -> bool:
     return False
 
 
+def gives_no_answer(verdict: Verdict) -> bool:
+    """Whether *verdict* is neither good nor bad: undecided, nothing compared, unlike inputs or
+    layouts. Nothing may be built on such a run."""
+    return outcome_of_verdict(verdict).exit_code not in (FINE.exit_code, DIVERGED.exit_code)
+
+
 def outcome_of_verdict(verdict: Verdict) -> Outcome:
     """The outcome of a finished comparison."""
     return _VERDICTS[verdict]

@@ -12,7 +12,7 @@ from divergraph.ask.sentences import origin_sentence
 from divergraph.ask.trace_answers import TraceStep
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say, say_each
-from divergraph.outcomes import outcome_of_verdict
+from divergraph.outcomes import gives_no_answer
 from divergraph.present.json.shapes import worst_first
 from divergraph.text.words import (
     REASON_WORDS,
@@ -89,15 +89,10 @@ def show_run(data: RunData) -> None:
             say(f"  {group.count:5}  {REASON_WORDS[group.reason]:36}  {examples}")
 
 
-def gives_no_answer(run: Run) -> bool:
-    """Whether the verdict of *run* is neither good nor bad: undecided, other inputs, …"""
-    return outcome_of_verdict(run.verdict).exit_code not in (0, 1)
-
-
 def show_no_verdict(run: Run) -> None:
     """A line that says why the run gives no answer, where it gives none: what follows must not be
     read as one."""
-    if gives_no_answer(run):
+    if gives_no_answer(run.verdict):
         say(f"{run.name}: {verdict_text(run)}", bold=True)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as Xml
 
-from divergraph.outcomes import outcome_of_verdict
+from divergraph.outcomes import gives_no_answer
 from divergraph.present.report_words import reason_text, tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short
@@ -95,7 +95,7 @@ def _cases(
         tensors.setdefault(item.op, []).append(item)
     sentences = {one.origin.op: one.sentence for one in report.answer.origins}
     tally = {"tests": 0, "failures": 0, "errors": 0, "skipped": 0}
-    if outcome_of_verdict(report.run.verdict).exit_code not in (0, 1):
+    if gives_no_answer(report.run.verdict):
         case = _case(suite, "divergraph", report.run.name)
         Xml.SubElement(
             case,

@@ -12,7 +12,7 @@ from typing import Any
 
 from divergraph.ask.gate.fingerprints import UNEXPLAINED, cause_of, fingerprint
 from divergraph.ask.origin_answers import OriginAnswer
-from divergraph.outcomes import outcome_of_verdict
+from divergraph.outcomes import gives_no_answer
 from divergraph.present.run_report import RunReport
 from divergraph.text.printable import printable
 from divergraph.text.words import answers_text, verdict_text
@@ -63,9 +63,8 @@ def sarif_report(report: RunReport) -> bytes:
 def _invocation(run: Run) -> Mapping[str, Any]:
     """How the comparison ended. Where it gave no answer, a notification says why: a run without
     results would look like one without faults."""
-    ending = outcome_of_verdict(run.verdict)
     found: dict[str, Any] = {"executionSuccessful": run.verdict is not Verdict.NOT_COMPARED}
-    if ending.exit_code not in (0, 1):
+    if gives_no_answer(run.verdict):
         message = {"text": printable(verdict_text(run))}
         found["toolExecutionNotifications"] = [{"level": "error", "message": message}]
     return found

@@ -11,9 +11,11 @@ from divergraph.ask.gate.baseline_file import AcceptedOutput, GateBaseline
 from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
 from divergraph.ask.memory.authors import author_name
 from divergraph.ask.run_changes import TIMES, ChangeKind, OpChange, changes_between
+from divergraph.outcomes import gives_no_answer
+from divergraph.text.words import verdict_text
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError, UnknownNameError
-from graphstore.model import Method, Run, Verdict
+from graphstore.model import Method, Run
 
 _WORSE = (ChangeKind.NEWLY_GUILTY, ChangeKind.WORSE)
 
@@ -39,7 +41,7 @@ class GateAnswer:
     @property
     def passed(self) -> bool:
         """True if nothing got worse, and something can be said of the run."""
-        return not self.worse and self.run.verdict is not Verdict.UNDECIDED
+        return not self.worse and not gives_no_answer(self.run.verdict)
 
 
 def gate(store: GraphStore, run: str, baseline: str, *, times: float = TIMES) -> GateAnswer:
@@ -138,10 +140,9 @@ def accept(
 
 def _decided(run: Run) -> Run:
     """*run*, unless nothing can be said of it: held against that, anything would pass."""
-    if run.verdict is Verdict.UNDECIDED:
-        why = f" ({run.analysis.doubt})" if run.analysis.doubt else ""
+    if gives_no_answer(run.verdict):
         raise InputError(
-            f"{run.name} is undecided{why}, so it can be no baseline",
+            f"it can be no baseline: {run.name} is {verdict_text(run)}",
             hint=f"divergraph advise {run.name}",
         )
     return run

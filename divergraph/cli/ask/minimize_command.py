@@ -11,9 +11,9 @@ from divergraph.cli.ask.model_options import model_options, opened_parts
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import common, print_json
 from divergraph.cli.say import say, say_lines
-from divergraph.cli.text import gives_no_answer, show_no_verdict
+from divergraph.cli.text import show_no_verdict
 from divergraph.jobs.progress import FindingListener
-from divergraph.outcomes import BAD_INPUT, DIVERGED
+from divergraph.outcomes import BAD_INPUT, DIVERGED, gives_no_answer
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def minimize_command(
             show_no_verdict(record)
         _show(result)
     code = _exit_code(result)
-    if code == 0 and record is not None and gives_no_answer(record):
+    if code == 0 and record is not None and gives_no_answer(record.verdict):
         return BAD_INPUT.exit_code  # that nothing fails is no good news of such a run
     return code
 
