@@ -129,7 +129,8 @@ def blame(
     imitations, why_not = _imitations(samples)
     unexplained = root_mean_square(sample.unexplained for sample in samples)
     # Where the ops did not make the error, no list of ops takes it away.
-    searched = [] if unexplained > MOSTLY else list(_kept(imitations or samples, samples, keep))
+    not_theirs = unexplained > MOSTLY and sum(each.size for each in shares) < 1.0 - MOSTLY
+    searched = [] if not_theirs else list(_kept(imitations or samples, samples, keep))
     kept = _worth_it(searched)
     return Blame(
         errors=_errors(samples),
