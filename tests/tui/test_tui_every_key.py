@@ -32,7 +32,7 @@ async def all_keys(browser, view: str) -> None:
         await browser.pilot.pause()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("view", NAMES)
 async def test_a_full_view(browse, whole_store_to_change, view):
     async with browse(whole_store_to_change) as browser:
@@ -42,14 +42,15 @@ async def test_a_full_view(browse, whole_store_to_change, view):
         assert text_of(browser.app).strip()
 
 
-@pytest.mark.parametrize("view", ["lineage", "propagation", "tensor"])
+@pytest.mark.slow
+@pytest.mark.parametrize("view", ["propagation", "tensor"])
 async def test_an_op_without_values(browse, made_store, view):
     async with browse(made_store) as browser:
         await browser.press("2", "G", str(NAMES.index(view)))
         await all_keys(browser, view)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("view", ["runs", "query", "jobs"])
 async def test_an_empty_store(browse, tmp_path, view):
     url = str(tmp_path / "empty")
@@ -59,7 +60,7 @@ async def test_an_empty_store(browse, tmp_path, view):
         await all_keys(browser, view)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("view", NAMES)
 async def test_a_store_that_is_gone(browse, made_store, tmp_path, view):
     gone = Path(shutil.copytree(made_store, tmp_path / "gone"))
@@ -69,7 +70,7 @@ async def test_a_store_that_is_gone(browse, made_store, tmp_path, view):
         await all_keys(browser, view)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("view", NAMES)
 async def test_keys_pressed_before_anything_is_loaded(make_app, made_store, view):
     app = make_app(made_store)

@@ -19,6 +19,6 @@ async def test_every_view_tells_of_it_and_asks_before_leaving(settle, whole_stor
             for view in "123456780":
                 await b.press(view)
                 assert "compare: comparing" in text_of(b.app).split("\n")[0], view
-                await b.press("q")
+                await b.press("ctrl+c" if view == "7" else "q")  # there, letters are text
                 assert isinstance(b.app.screen, LeaveOverlay), view
-                await b.press("escape")
+                await b.press("escape", *(["escape"] if view == "7" else []))

@@ -153,7 +153,10 @@ def test_it_can_be_resized_at_any_moment(started, whole_store, size):
         shown.press("ctrl+l")
         shown.settle()
         assert different(shown.shown(), before) == [], view
-    shown.press("q")
+        if view == "7":
+            shown.press("escape")  # what is typed goes into its field
+            shown.settle()
+    shown.press("ctrl+c")
     shown.until_written(terminals.LEAVE_SCREEN)
     assert shown.exit_code() == 0
 
@@ -162,6 +165,7 @@ WAYS_OUT = [
     pytest.param(leave, view, marks=[pytest.mark.exhaustive] if view not in "157" else [])
     for leave in ("q", "ctrl+c", "SIGTERM")
     for view in VIEWS
+    if (leave, view) != ("q", "7")  # there, letters are text
 ]
 
 
@@ -171,10 +175,6 @@ def test_every_view_can_be_left(started, whole_store, leave, view):
     shown = started(whole_store, "whole", (80, 24))
     shown.until_shown("DIVERGED")
     shown.press(view)
-    if view == "7":
-        shown.settle()
-        shown.press("escape")  # what is typed goes into its field
-        shown.settle()
     if leave == "SIGTERM":
         os.kill(shown.pid, signal.SIGTERM)
     else:
