@@ -16,6 +16,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.nonfinite_origins import IGNORED
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import Splits
 from divergraph.rootcause.values import norms, same_shape
@@ -44,10 +45,14 @@ class _Consequences:
 
     def without_them(self) -> Splits:
         arrays = graph_arrays(self.run.inputs.data.device)
+        # Numbers made of nothing but NaN are no consequence of it: NaN would be.
+        ignoring = {
+            TensorRef(each.op, each.port) for each in self.found.findings if each.label == IGNORED
+        }
         accused = [
             ref
             for ref, split in self.found.by_output.items()
-            if split.guilt is not Guilt.NONE and not split.failure
+            if split.guilt is not Guilt.NONE and not split.failure and ref not in ignoring
         ]
         guilty = {ref.op for ref in accused if self._is_guilty(ref)}
         behind = {op: self._behind(op) for op in guilty}
@@ -129,5 +134,7 @@ class _Consequences:
                 most = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
                 least = max(math.sqrt(largest), _BEYOND * most)
                 extreme = (~np.isfinite(value) | (np.abs(value) > least)) & np.isfinite(right)
+                # Masks like -1e9 are infinite in float16, which is what they stand for.
+                instead = right.astype(value.dtype)
             if extreme.any():
-                yield feed.tensor, (extreme, right.astype(value.dtype))
+                yield feed.tensor, (extreme, instead)
