@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from divergraph.execute.contract import OptionFactory
+from divergraph.execute.installed import factory_for
 from divergraph.graphs.pairing import Pair
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.devices.precision import Precision, precision_of
@@ -65,6 +67,8 @@ def with_fair_root_cause(
     coarse = _coarser(told)
     if coarse is not None and options.precision is None:
         options = replace(options, precision=coarse)
+        # A reference that rounds as golden does leaves nothing of its rounding in the noise floor.
+        sources = replace(sources, golden_options=_unrounded(data.golden))
     before = data.run
     data = with_root_cause(data, sources, choice, options, progress)
     analysis = replace(data.run.analysis, observed=before.analysis.observed)
@@ -86,6 +90,14 @@ def with_fair_root_cause(
     if freed or _is_quantised(data.golden, integers):
         data = with_doubt(data, _sentence("int8", finer))
     return not_accused(data, freed)
+
+
+def _unrounded(graph: ModelGraph) -> Mapping[str, str] | None:
+    """Options with which the executor of *graph* rounds nothing between ops; None if it has none
+    such."""
+    factory = factory_for(graph)
+    known = factory.options if isinstance(factory, OptionFactory) else {}
+    return {"precision": "float64"} if "precision" in known else None
 
 
 def _sentence(golden: str, device: str) -> str:

@@ -80,7 +80,7 @@ def with_root_cause(
     if choice is MethodChoice.THRESHOLDS or not seen:
         return data
     try:
-        executor = open_executor(sources.golden_path, data.golden)
+        executor = open_executor(sources.golden_path, data.golden, sources.golden_options)
     except ExecutionError as error:
         if choice is MethodChoice.ROOT_CAUSE:
             raise

@@ -24,13 +24,15 @@ from importers.dumps.index import DumpIndex
 
 @dataclass(frozen=True, slots=True)
 class RunSources:
-    """The files of a run: both models, both dumps, and the pairs of tensors compared."""
+    """The files of a run: both models, both dumps, and the pairs of tensors compared.
+    ``golden_options`` are those the golden model's executor is opened with."""
 
     golden_path: Path
     device_path: Path
     golden_dump: DumpIndex
     device_dump: DumpIndex
     pairs: Sequence[Pair]
+    golden_options: Mapping[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
