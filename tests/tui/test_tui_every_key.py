@@ -43,7 +43,9 @@ async def test_a_full_view(browse, whole_store_to_change, view):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("view", ["propagation", "tensor"])
+@pytest.mark.parametrize(
+    "view", [pytest.param("propagation", marks=pytest.mark.exhaustive), "tensor"]
+)
 async def test_an_op_without_values(browse, made_store, view):
     async with browse(made_store) as browser:
         await browser.press("2", "G", str(NAMES.index(view)))
