@@ -7,8 +7,6 @@ and a channel of 2.5 % too much in bfloat16 needs no factor of 10 to be wrong.
 
 from __future__ import annotations
 
-import math
-
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.floors import least_floor
@@ -31,7 +29,8 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if context.quantises or not estimate.are_floats or not estimate.imitations:
         return None
     introduced = relative(estimate.device, estimate.reference)
-    if not 0.0 < introduced < math.inf:
+    # Of a tensor that is guilty as a whole the worst slice says no more, and would rank it by it.
+    if not 0.0 < introduced <= context.options.guilty * estimate.floor:
         return None
     ratio = _ratio(context, estimate)
     if ratio <= calibration.LONE_RATIO:
