@@ -86,6 +86,10 @@ def test_float16_inside_is_rounded_as_in_the_whole(parts_of, tmp_path):
     assert bundle.manifest["inner"] == ["half", "square", "sum"]
     assert bundle.manifest["tolerance"]["golden"] == pytest.approx(5**0.5 / 2048)
     assert replayed(bundle.path) == (0, "ok     y: relative error 0\n")
+    both = parts.select(["to_half"], ["sum", "to_y"])
+    code, said = replayed(write_bundle(parts, both, BundleRequest(tmp_path / "both")).path)
+    assert code == 0
+    assert said.count(": relative error 0\n") == 2
 
 
 def test_old_files_list_their_weights_among_the_inputs(parts_of, tmp_path):

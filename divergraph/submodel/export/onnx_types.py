@@ -40,8 +40,8 @@ def codes_of(dtype: DType | None) -> dict[str, object] | None:
 def half_tolerance(parts: RunParts, part: Selection) -> float:
     """How far a *part* with tensors of 16 bits may be off when it is run again; 0 without.
 
-    ONNX Runtime's CPU hands float32 from op to op there and rounds only what is dumped, so
-    no op of a golden run was fed exactly what its dump says.
+    ONNX Runtime's CPU by itself hands float32 from op to op there and rounds only what is dumped,
+    so no op of a golden run of another program was fed exactly what its dump says.
     """
     kinds = {tensor.dtype for op in part.chosen for tensor in parts.selector.ops[op].outputs}
     units = [unit for kind, unit in _HALF.items() if kind in kinds]
@@ -49,13 +49,6 @@ def half_tolerance(parts: RunParts, part: Selection) -> float:
 
 
 def halves_inside(parts: RunParts, part: Selection) -> list[str]:
-    """The tensors made inside a *part* with tensors of 16 bits; none where there are none.
-
-    ONNX Runtime computes these in float32 and rounds only what it has to give out.
-    """
-    ends = {tensor.name for tensor in part.outputs}
+    """The tensors of 16 bits that ops of *part* make, which the next op is to read rounded."""
     made = [tensor for op in part.chosen for tensor in parts.selector.ops[op].outputs]
-    if not any(tensor.dtype in _HALF for tensor in made):
-        return []
-    plain = [t.name for t in made if t.name and t.name not in ends and t.dtype is not None]
-    return list(dict.fromkeys(plain))
+    return list(dict.fromkeys(t.name for t in made if t.name and t.dtype in _HALF))

@@ -15,6 +15,7 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -75,15 +76,11 @@ def replayed(side: str) -> tuple[int, list[str]]:
 
 
 def run_onnx(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
-    """ONNX Runtime, without any optimisation.
-
-    Inner tensors of 16 bits are made outputs: else it may leave out that they are rounded.
-    """
+    """ONNX Runtime, without any optimisation; ops read tensors of 16 bits as they are dumped."""
     import numpy as np
     import onnxruntime
 
-    outputs = [field(7, field(12, field(1, name.encode()))) for name in manifest["inner"]]
-    session = open_onnx(HERE / manifest["files"][0], b"".join(outputs))
+    session = open_onnx(HERE / manifest["files"][0], manifest["inner"])
     wanted = [tensor["called"] for tensor in manifest["outputs"]]
     codes = {t["called"]: t["codes"] for t in (*manifest["inputs"], *manifest["outputs"])}
     if not any(codes.values()):
@@ -108,8 +105,8 @@ def run_onnx(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
     return found
 
 
-def open_onnx(path: Path, more: bytes) -> Any:
-    """A session of the model in *path* with *more* behind it, in the form this package knows."""
+def open_onnx(path: Path, halves: list[str]) -> Any:
+    """A session of the model in *path*, *halves* rounded, in the form this package knows."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -118,21 +115,82 @@ def open_onnx(path: Path, more: bytes) -> Any:
     providers = ["CPUExecutionProvider"]
     key = "session.model_external_initializers_file_folder_path"
     options.add_session_config_entry(key, str(HERE))
-    model: Any = path.read_bytes() + more if more else str(path)
+    model: Any = rounded(path.read_bytes(), halves) if halves else str(path)
     try:
         return onnxruntime.InferenceSession(model, options, providers=providers)
     except onnxruntime.capi.onnxruntime_pybind11_state.Fail as error:
         newest = re.search(r"max supported IR version: (\d+)", str(error))
-        content = path.read_bytes()
+        content = model if halves else path.read_bytes()
         if newest is None or content[:1] != b"\x08":
             raise
         # The form of the file is newer than this package; what the ops do, the opsets say.
-        older = b"\x08" + bytes([int(newest[1])]) + content[2:] + more
+        older = b"\x08" + bytes([int(newest[1])]) + content[2:]
         return onnxruntime.InferenceSession(older, options, providers=providers)
 
 
+def rounded(model: bytes, halves: list[str]) -> bytes:
+    """*model* whose ops read the tensors *halves* of 16 bits as they are given out.
+
+    ONNX Runtime computes in float32 and leaves out the casts between two ops, even where their
+    tensor is an output. It does not between two of ``Identity``.
+    """
+    names = {name.encode() for name in halves}
+    made = []
+    for number, whole, content in fields(memoryview(model)):  # of ModelProto: 7 is the graph
+        made.append(field(7, rounded_graph(content, names)) if number == 7 else whole)
+    return b"".join(made)
+
+
+def rounded_graph(graph: memoryview, halves: set[bytes]) -> bytes:
+    """As above, of a GraphProto: 1 is a node, and of a node 1 an input, 2 an output, 4 the type."""
+    made: list[bytes | memoryview] = []
+    for number, whole, node in fields(graph):
+        names = [bytes(name) for at, _, name in fields(node) if at == 2] if number == 1 else []
+        if halves.isdisjoint(names):
+            made.append(whole)
+            continue
+        renamed = [
+            field(2, bytes(content) + b":unrounded") if at == 2 and content in halves else part
+            for at, part, content in fields(node)
+        ]
+        made.append(field(1, b"".join(renamed)))
+        for name in halves.intersection(names):
+            between = name + b":rounded"
+            for source, result in ((name + b":unrounded", between), (between, name)):
+                identity = field(1, source) + field(2, result) + field(4, b"Identity")
+                made.append(field(1, identity))
+    return b"".join(made)
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
+    """The fields of a protobuf message: number, all bytes, and those of a block's content."""
+    end = 0
+    while end < len(message):
+        start = end
+        key, at = varint(message, start)
+        kind, size = key & 7, 0
+        if kind == 0:
+            _, at = varint(message, at)
+        elif kind == 2:
+            size, at = varint(message, at)
+        else:
+            size = {1: 8, 5: 4}[kind]
+        end = at + size
+        yield key >> 3, message[start:end], message[at:end]
+
+
+def varint(message: memoryview, at: int) -> tuple[int, int]:
+    """The number that starts at *at*, and where it ends."""
+    value = shift = 0
+    while True:
+        value |= (message[at] & 127) << shift
+        at, shift = at + 1, shift + 7
+        if message[at - 1] < 128:
+            return value, at
+
+
 def field(number: int, content: bytes) -> bytes:
-    """A field of a protobuf message; one behind a model is merged into it."""
+    """A field of a protobuf message."""
     head = bytearray()
     for value in (number << 3 | 2, len(content)):
         rest = value
