@@ -166,22 +166,20 @@ def concluded(data: RunData, pairs: Sequence[Pair] = ()) -> RunData:
         data = with_result(
             data, lambda ref: _read(by_output.get(ref)), lambda _: "no original op was run"
         )
-    run = data.run
-    if run.verdict in _FINE and not all(_is_excused(each, data) for each in run.result.damaged):
+    if data.run.verdict in _FINE and not _is_excused(data):
         data = undecided(with_doubt(data, _UNEXPLAINED))
     return replace(data, run=replace(data.run, blame=_blame(data)))
 
 
-def _is_excused(damaged: DamagedOutput, data: RunData) -> bool:
-    """Whether it is said why nobody is to blame: rounding explains it or, where limits alone
-    decide, a note says why what is over a limit is no origin (ties)."""
-    by_limits = data.run.method is Method.THRESHOLDS
-    over = any(
-        (item.op, item.port) == (damaged.op, damaged.port) and item.over
-        for item in data.comparisons
-        if item.io is TensorIO.OUTPUT
-    )
-    return bool(damaged.inherent) or (by_limits and not damaged.part and over)
+def _is_excused(data: RunData) -> bool:
+    """Whether it is said of all damage why nobody is to blame: rounding explains it or, where
+    limits alone decide, a note says why what is over a limit is no origin (ties)."""
+    left = [each for each in data.run.result.damaged if not each.inherent]
+    if not left or data.run.method is not Method.THRESHOLDS:
+        return not left
+    outputs = [each for each in data.comparisons if each.io is TensorIO.OUTPUT]
+    over = {(each.op, each.port) for each in outputs if each.over}
+    return all(not each.part and (each.op, each.port) in over for each in left)
 
 
 def _read(pair: Pair | None) -> tuple[Array, Array] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphstore.contract import RunData
-from graphstore.model import Comparison, Reason, TensorIO, TensorRef
+from graphstore.model import Comparison, TensorIO, TensorRef
 from graphstore.traverse.reach import reached
 
 
@@ -32,9 +32,9 @@ def result_tensors(data: RunData) -> ResultTensors:
     ops = data.golden.op_index()
     ends = [TensorRef(ref.op, ref.port) for ref in data.golden.outputs if ref.op in ops]
     misshapen = [
-        item for ref in ends if (item := by_golden.get(ref)) is not None and _is_misshapen(item)
+        item for ref in ends if (item := by_golden.get(ref)) is not None and item.misshapen
     ]
-    shown = {ref for ref, item in by_golden.items() if item.compared and not _is_misshapen(item)}
+    shown = {ref for ref, item in by_golden.items() if item.compared and not item.misshapen}
     settled = {item.golden for item in misshapen} | shown
 
     def before(ref: TensorRef) -> list[TensorRef]:
@@ -47,8 +47,3 @@ def result_tensors(data: RunData) -> ResultTensors:
         if ref in shown and (ref in ends or (ref.op in ops and ops[ref.op].takes))
     ]
     return ResultTensors(tuple(by_golden[ref] for ref in met), tuple(misshapen))
-
-
-def _is_misshapen(item: Comparison) -> bool:
-    differ = item.metrics is not None and item.metrics.shapes_differ
-    return differ or item.reason is Reason.SHAPE_MISMATCH

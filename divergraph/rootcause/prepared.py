@@ -27,7 +27,7 @@ from divergraph.rootcause.groups.groups import Group, GroupCutter
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run_inputs import RunInputs
-from divergraph.rootcause.shape_metrics import is_misshapen, is_reshaped
+from divergraph.rootcause.shape_metrics import is_reshaped
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, TensorIO, TensorRef
@@ -60,7 +60,7 @@ class PreparedRun:
             TensorRef(item.op, item.port): item
             for item in inputs.comparisons
             if item.io is TensorIO.OUTPUT and item.compared and item.shape is not None
-            if not is_misshapen(item)
+            if not item.misshapen
         }
         pairs = {
             TensorRef(pair.op.id, pair.port): pair
@@ -76,7 +76,7 @@ class PreparedRun:
         unfit = {
             TensorRef(item.op, item.port): item
             for item in inputs.comparisons
-            if item.io is TensorIO.OUTPUT and item.golden is not None and is_misshapen(item)
+            if item.io is TensorIO.OUTPUT and item.golden is not None and item.misshapen
             if TensorRef(item.op, item.port) in pairs
         } | {ref: item for ref, item in compared.items() if is_reshaped(pairs[ref].tensors)}
         values = RunValues(

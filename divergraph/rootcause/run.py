@@ -22,7 +22,7 @@ from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
-from divergraph.rootcause.shape_metrics import is_misshapen, with_shapes_measured
+from divergraph.rootcause.shape_metrics import with_shapes_measured
 from divergraph.rootcause.unlike_weights import unlike_weights
 from divergraph.rootcause.values import is_numeric
 from divergraph.rootcause.verdicts import (
@@ -76,7 +76,7 @@ def with_root_cause(
     Raises:
         ExecutionError: the golden model cannot be run, and *choice* asks for root causes.
     """
-    seen = data.run.counts.compared or any(map(is_misshapen, data.comparisons))
+    seen = data.run.counts.compared or any(item.misshapen for item in data.comparisons)
     if choice is MethodChoice.THRESHOLDS or not seen:
         return data
     try:

@@ -16,7 +16,6 @@ from graphstore.model import (
     Level,
     Metric,
     MetricSet,
-    Reason,
     TensorIO,
     TensorRef,
 )
@@ -34,13 +33,6 @@ _NONE = MetricSet(
     mean_relative_error=math.nan,
     notes=dict.fromkeys(Metric, SHAPES_DIFFER),
 )
-
-
-def is_misshapen(item: Comparison) -> bool:
-    """Whether an output has another shape than golden's, judged before or not."""
-    if item.metrics is None:
-        return item.reason is Reason.SHAPE_MISMATCH
-    return item.metrics.shapes_differ
 
 
 def is_reshaped(pair: TensorPair) -> bool:

@@ -202,6 +202,13 @@ class Comparison:
         """True if some metric is over its limit."""
         return self.level is Level.FAIL
 
+    @property
+    def misshapen(self) -> bool:
+        """True if the device's shape is not golden's, whether that was judged or not."""
+        if self.metrics is None:
+            return self.reason is Reason.SHAPE_MISMATCH
+        return self.metrics.shapes_differ
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:

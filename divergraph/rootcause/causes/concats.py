@@ -9,7 +9,7 @@ from itertools import permutations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
 from divergraph.rootcause.causes.words import slices_text
 from graphstore.model import Op
 
@@ -77,20 +77,7 @@ def _operands(view: SampledTensors, op: Op) -> list[_Operand]:
 
 def _view(view: SampledTensors, axis: int, slices: Sequence[int]) -> SampledTensors:
     d, r = (np.take(each, slices, axis) for each in (view.d, view.r))
-    size = rms(r)
-    case = replace(
-        view.case,
-        device=d,
-        reference=r,
-        floor=view.noise / size if size else view.case.floor,
-        inputs={},
-        constants={},
-        others=None,
-        rerun=None,
-        reweigh=None,
-        inside=None,
-    )
-    return SampledTensors(case)
+    return view.of_part(d, r)
 
 
 def _cause(wrong: _Operand, operands: Sequence[_Operand]) -> Cause | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
@@ -227,6 +227,24 @@ class SampledTensors:
         """*values*, of the whole tensor's shape, sampled like ``d``; float64."""
         cut = values[tuple(slice(None, None, step) for step in self.steps)]
         return np.asarray(cut, np.float64)
+
+    def of_part(self, device: Array, reference: Array) -> SampledTensors:
+        """A part of the tensor as one of its own, with the noise of the whole; nothing else of the
+        case is of that part alone."""
+        size = rms(reference)
+        case = replace(
+            self.case,
+            device=device,
+            reference=reference,
+            floor=self.noise / size if size else self.case.floor,
+            inputs={},
+            constants={},
+            others=None,
+            rerun=None,
+            reweigh=None,
+            inside=None,
+        )
+        return SampledTensors(case)
 
     @cached_property
     def energy(self) -> float:

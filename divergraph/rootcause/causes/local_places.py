@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -133,20 +133,7 @@ def _inside(view: SampledTensors, part: _Part) -> Cause | None:
     """What is wrong within the part, judged as a tensor of its own."""
     if part.elements.size < _FEWEST:
         return None
-    size = rms(part.expected)
-    case = replace(
-        view.case,
-        device=part.elements,
-        reference=part.expected,
-        floor=view.noise / size if size else view.case.floor,
-        inputs={},
-        constants={},
-        others=None,
-        rerun=None,
-        reweigh=None,
-        inside=None,
-    )
-    inner = SampledTensors(case)
+    inner = view.of_part(part.elements, part.expected)
     found = (rule(inner) for rule in rules_of_a_part())
     return next((each for each in found if each is not None), None)
 
