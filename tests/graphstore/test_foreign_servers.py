@@ -57,7 +57,7 @@ def answering(status: int, headers: dict[str, str], body: bytes) -> Iterator[str
         (200, OURS, b'{"runs": [{"no": "run"}]}', "cannot be read"),
         (200, OURS, b'{"runs": ["{}"]}', "cannot be read"),
         (200, {**OURS, "Content-Encoding": "gzip"}, b"not packed", "is cut"),
-        (200, {**OURS, "Content-Encoding": "gzip"}, gzip.compress(b"{}")[:-9], "is cut"),
+        (200, {**OURS, "Content-Encoding": "gzip"}, gzip.compress(b"{}", mtime=0)[:-9], "is cut"),
         (404, {"Content-Type": "text/html"}, b"<h1>", "no server of ours"),
         (500, {"Content-Type": "text/html"}, b"<h1>", "cannot answer"),
     ],
