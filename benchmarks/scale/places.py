@@ -157,7 +157,7 @@ def _paths(root: Path) -> tuple[Path, Path, Path, Path]:
 
 def _questions(root: Path, places: int, runs: int) -> Facts:  # noqa: ARG001
     """Questions over all places, the first time and again, and those about one of many."""
-    from divergraph.ask.recurring_answers import recurring
+    from divergraph.ask.questions.recurring import RecurringQuestion
     from graphstore.contract import QueryParameters
     from graphstore.cypher.queries import list_queries
     from graphstore.embedded import EmbeddedStore
@@ -169,7 +169,7 @@ def _questions(root: Path, places: int, runs: int) -> Facts:  # noqa: ARG001
             for what, text in OVER_ALL.items():
                 ask = partial(store.query, text, QueryParameters())
                 _timed(facts, f"{what} of all ranks, {when}, s", ask)
-            _timed(facts, f"recurring origins, {when}, s", partial(recurring, store))
+            _timed(facts, f"recurring origins, {when}, s", partial(RecurringQuestion().ask, store))
         arrays = store.arrays(names[0])
         values = {"op": arrays.ids[len(arrays.ids) // 2], "limit": 20, "times": 2.0}
         taken = []

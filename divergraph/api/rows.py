@@ -79,7 +79,11 @@ class Rows(Sequence[_T], Generic[_T]):
         return f"<{counted(len(self._items), self._kind.__name__)}>"
 
     def _repr_html_(self) -> str:
-        shown = self._items[:_SHOWN]
+        return self.html(_SHOWN)
+
+    def html(self, most: int) -> str:
+        """The first *most* rows as an HTML table, without columns in which nothing is known."""
+        shown = self._items[:most]
         cells = [(column.name, [column.value(row) for row in shown]) for column in self._columns()]
         known = [(name, values) for name, values in cells if any(map(_says_something, values))]
         head = "".join(f"<th>{escape(name)}</th>" for name, _ in known)

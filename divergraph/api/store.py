@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from divergraph.api.arguments import AnyPath, side_of
+from divergraph.api.asking import Asking
 from divergraph.api.graph import Graph
 from divergraph.api.rows import Rows
 from divergraph.api.runs.compared_run import ComparedRun
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from graphstore.transfer.copying import CopiedEntry
 
 
-class Store:
+class Store(Asking):
     """Runs and imported graphs by name; close it, or use ``with``.
 
     >>> import divergraph as dg
@@ -123,9 +124,8 @@ class Store:
 
     def recurring(self) -> RecurringAnswer:
         """What is guilty in several runs."""
-        from divergraph.ask import recurring
-
-        return recurring(self._contents)
+        answer: RecurringAnswer = self.ask("recurring")
+        return answer
 
     def query(
         self,
@@ -261,6 +261,9 @@ class Store:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def _asked(self) -> GraphStore:
+        return self._contents
 
     def __repr__(self) -> str:
         return f"<Store {self.url!r}: {counted(len(self), 'run')}>"

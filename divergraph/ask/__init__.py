@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from divergraph.ask.facts import load_facts, op_rows, resolve_op
     from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer, origins
     from divergraph.ask.overview_answers import first_look, overview
+    from divergraph.ask.questions.recurring import Recurring, RecurringAnswer
     from divergraph.ask.reasons import reason_groups
-    from divergraph.ask.recurring_answers import Recurring, RecurringAnswer, recurring
     from divergraph.ask.role_table import RoleTable, roles
     from divergraph.ask.run_changes import ChangeKind, OpChange, RunChanges, compare_runs
     from divergraph.ask.trace_answers import Cut, ErrorPath, Trace, TraceStep
@@ -70,7 +70,6 @@ __all__ = [
     "origins",
     "overview",
     "reason_groups",
-    "recurring",
     "resolve_op",
     "roles",
     "trace",
@@ -100,9 +99,8 @@ _WHERE = {
     "first_look": "divergraph.ask.overview_answers",
     "overview": "divergraph.ask.overview_answers",
     "reason_groups": "divergraph.ask.reasons",
-    "Recurring": "divergraph.ask.recurring_answers",
-    "RecurringAnswer": "divergraph.ask.recurring_answers",
-    "recurring": "divergraph.ask.recurring_answers",
+    "Recurring": "divergraph.ask.questions.recurring",
+    "RecurringAnswer": "divergraph.ask.questions.recurring",
     "RoleTable": "divergraph.ask.role_table",
     "roles": "divergraph.ask.role_table",
     "ChangeKind": "divergraph.ask.run_changes",

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple
+
+from graphstore.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    import click
 
 
 class ListedCommand(NamedTuple):
@@ -195,7 +202,50 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
 }
 
 COMMANDS = {name: command for listed in SECTIONS.values() for name, command in listed.items()}
-"""All of them by name."""
+"""Those that are written by hand, by name; the questions have commands, too."""
+
+
+def command_names() -> list[str]:
+    """The names of all commands; of other packages none that is one of ours."""
+    from divergraph.ask.registry import own_names, plugged_questions
+
+    return list(dict.fromkeys((*COMMANDS, *own_names(), *plugged_questions())))
+
+
+@cache
+def command_of(name: str) -> click.Command:
+    """The command *name*; its module is loaded now.
+
+    Raises:
+        UnknownNameError: there is none.
+    """
+    if name in COMMANDS:
+        module = import_module(f"divergraph.{COMMANDS[name].module}")
+        command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
+        return command
+    from divergraph.ask.registry import own_names, own_question, plugged_questions
+    from divergraph.cli.question_command import question_command
+
+    kind = own_question(name) if name in own_names() else plugged_questions().get(name)
+    if kind is None:
+        raise UnknownNameError("command", name)
+    return question_command(kind)
+
+
+def helped_sections() -> dict[str, dict[str, str]]:
+    """What each command does, under its heading; questions come last of those about runs."""
+    from divergraph.ask.question import help_of
+    from divergraph.ask.registry import all_questions
+
+    sections = {
+        heading: {name: command.help for name, command in listed.items()}
+        for heading, listed in SECTIONS.items()
+    }
+    for name, kind in all_questions().items():
+        if name not in COMMANDS:
+            sections["Ask a run"][name] = help_of(kind)
+    return sections
+
 
 OTHER_TOOLS: dict[str, str] = {
     "ait": "msit",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import errno
 import gc
-import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -16,7 +15,12 @@ from typing import cast
 
 import click
 
-from divergraph.cli.command_table import COMMANDS, OTHER_TOOLS, SECTIONS
+from divergraph.cli.command_table import (
+    OTHER_TOOLS,
+    command_names,
+    command_of,
+    helped_sections,
+)
 from divergraph.cli.error_text import error_text, is_unforeseen
 from divergraph.cli.loudness import with_loudness
 from divergraph.cli.say import say_error, say_usage
@@ -24,6 +28,7 @@ from divergraph.files.config_file import read_config
 from divergraph.jobs.background.own_process import as_job, own_progress
 from divergraph.outcomes import BAD_INPUT, outcome_of_error
 from divergraph.version import __version__
+from graphstore.errors import UnknownNameError
 
 
 def fit_streams() -> None:
@@ -101,7 +106,7 @@ def _meant(name: str) -> str:
     if name in OTHER_TOOLS:
         page = f"docs/coming-from/{OTHER_TOOLS[name]}.md"
         return f"{page} says what does the same here."
-    near = difflib.get_close_matches(name, COMMANDS)
+    near = difflib.get_close_matches(name, command_names())
     if name in precision_tool_command.commands:
         near = [f"precision-tool {name}"]
     return f"Did you mean {' or '.join(near)}?" if near else ""
@@ -111,14 +116,13 @@ class _LazyGroup(click.Group):
     """Loads a command's module only when that command is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return command_names()
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        try:
+            return with_loudness(command_of(cmd_name))
+        except UnknownNameError:
             return None
-        module = importlib.import_module(f"divergraph.{COMMANDS[cmd_name].module}")
-        command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
-        return with_loudness(command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -142,7 +146,7 @@ class _LazyGroup(click.Group):
         if config.content:
             from divergraph.cli.configured import check_commands, defaults, settings
 
-            check_commands(config, COMMANDS)
+            check_commands(config, command_names())
             ctx.default_map = defaults(settings(config, name, command))
 
     def make_context(
@@ -162,11 +166,11 @@ class _LazyGroup(click.Group):
         return result
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        width = max(map(len, COMMANDS))
-        for heading, listed in SECTIONS.items():
+        sections = helped_sections()
+        width = max(len(name) for listed in sections.values() for name in listed)
+        for heading, listed in sections.items():
             with formatter.section(heading):
-                rows = [(name.ljust(width), command.help) for name, command in listed.items()]
-                formatter.write_dl(rows)
+                formatter.write_dl([(name.ljust(width), said) for name, said in listed.items()])
 
 
 @click.group(

@@ -21,7 +21,7 @@ from graphstore.model import GUILTY, SUSPECT, Side
 from graphstore.open_store import DEFAULT_STORE
 
 if TYPE_CHECKING:
-    from divergraph.questions.question import Question
+    from divergraph.ask.question import Question
 
 Answer = TypeVar("Answer")
 Row = TypeVar("Row")
@@ -244,7 +244,9 @@ def print_shown(
     """Print *answer*, as JSON or by *show*, and that there is *more* of it than is shown."""
     with timed("writing the answer"):
         if as_json:
-            print_json(question.json(answer))
+            from divergraph.questions.question import json_of
+
+            print_json(json_of(question, answer))
         else:
             show(answer)
     say_more(more)

@@ -126,10 +126,10 @@ class _Columns:
         golden_type = comparison.golden_dtype if comparison.compared else None
         # A dump without an address is shown at 0, as in the reference comparator.
         address = str(comparison.address or 0) if dumped else _NAN
-        name = _no_formula(op.name)
-        cells = [str(index), _no_formula(op.type)]
+        name = no_formula(op.name)
+        cells = [str(index), no_formula(op.type)]
         cells += self._side(name, device_type or _NAN, address, self._device_address)
-        cells += self._side(_no_formula(golden), golden_type or _NAN, _NAN, self._golden_address)
+        cells += self._side(no_formula(golden), golden_type or _NAN, _NAN, self._golden_address)
         cells += [
             f"{name}:{comparison.io}:{comparison.port}" if dumped else _NAN,
             _shape(op, comparison) if dumped else _NAN,
@@ -143,7 +143,8 @@ class _Columns:
         return [name, dtype, address] if with_address else [name, dtype]
 
 
-def _no_formula(text: str) -> str:
+def no_formula(text: str) -> str:
+    """*text* with an apostrophe in front if a spreadsheet would take it for a formula."""
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 

@@ -1,6 +1,7 @@
 """JSON Schemas of what commands print with ``--json``.
 
-They are made of the declarations in ``json/answers.txt`` and of the records of the model. ``python
+They are made of the answers of questions, of the declarations in ``json/answers.txt`` and of the
+records of the model. ``python
 -m divergraph.present.schema --write`` writes the shipped ``schemas/<command>.json``; a test fails
 if they differ from the declarations.
 """
@@ -18,6 +19,9 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 
+from divergraph.ask.question import Question, answer_of
+from divergraph.ask.registry import own_names, own_question, plugged_questions
+from divergraph.present.declared_answer import declared_objects
 from graphstore import model
 from graphstore.errors import UnknownNameError
 from graphstore.model import ErrorSplit, Figures, Metric, MetricSet
@@ -51,10 +55,33 @@ def _declarations() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, Declare
     _, commands, *objects = text.split("\n\n")
     answers = (line.split(": ") for line in commands.splitlines())
     heads = (block.strip().partition("\n") for block in objects)
-    return (
-        {command: tuple(names.split(" | ")) for command, names in answers},
-        {name: _answer(body) for name, _, body in heads},
-    )
+    by_command = {command: tuple(names.split(" | ")) for command, names in answers}
+    by_name = {name: _answer(body) for name, _, body in heads}
+    for name in own_names():
+        _declare(own_question(name), by_command, by_name)
+    return dict(sorted(by_command.items())), by_name
+
+
+def _declare(
+    kind: type[Question[Any]],
+    by_command: dict[str, tuple[str, ...]],
+    by_name: dict[str, DeclaredAnswer],
+) -> None:
+    """Add what a question answers; a command that is written by hand may answer more."""
+    by_command.setdefault(kind.name, (answer_of(kind).__name__,))
+    for name, (types, notes) in declared_objects(answer_of(kind)).items():
+        fields = ", ".join(f"{field}: {of}" for field, of in types.items())
+        by_name[name] = DeclaredAnswer(fields, notes)
+
+
+@cache
+def _plugged() -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, DeclaredAnswer]]:
+    """The same of questions of other packages."""
+    by_command: dict[str, tuple[str, ...]] = {}
+    by_name: dict[str, DeclaredAnswer] = {}
+    for kind in plugged_questions().values():
+        _declare(kind, by_command, by_name)
+    return by_command, by_name
 
 
 def _answer(body: str) -> DeclaredAnswer:
@@ -66,13 +93,17 @@ def _answer(body: str) -> DeclaredAnswer:
 
 
 def commands() -> Mapping[str, tuple[str, ...]]:
-    """The commands whose JSON is declared, and the names of the objects each may print."""
+    """Our commands whose JSON is declared, and the names of the objects each may print."""
     return _declarations()[0]
 
 
 def answers() -> Mapping[str, DeclaredAnswer]:
-    """Every declared object by name."""
+    """Every declared object of ours by name."""
     return _declarations()[1]
+
+
+def _declared(name: str) -> DeclaredAnswer | None:
+    return answers().get(name) or _plugged()[1].get(name)
 
 
 def shipped_schema(command: str) -> str:
@@ -82,7 +113,9 @@ def shipped_schema(command: str) -> str:
         UnknownNameError: there is no such command.
     """
     if command not in commands():
-        raise UnknownNameError("command", command)
+        if command not in _plugged()[0]:
+            raise UnknownNameError("command", command)
+        return schema_text(command)
     place = files("divergraph.present").joinpath(f"schemas/{command}.json")
     return place.read_text(encoding="utf-8")
 
@@ -90,7 +123,7 @@ def shipped_schema(command: str) -> str:
 def schema_text(command: str) -> str:
     """The same, made of the declarations."""
     found: dict[str, Schema] = {}
-    roots = [_schema(name, found) for name in _declarations()[0][command]]
+    roots = [_schema(name, found) for name in {**commands(), **_plugged()[0]}[command]]
     schema = {
         "$schema": _DIALECT,
         "title": f"divergraph {command} --json",
@@ -152,18 +185,19 @@ def fields_of(name: str) -> dict[str, str]:
 
     Inherited fields come first.
     """
-    if name not in answers() or not answers()[name].fields:
+    declared_here = _declared(name)
+    if declared_here is None or not declared_here.fields:
         return _record_fields(getattr(model, name))
     fields: dict[str, str] = {}
-    for field, kind, base in _FIELD.findall(answers()[name].fields):
+    for field, kind, base in _FIELD.findall(declared_here.fields):
         fields |= fields_of(base) if base else {field: kind}
     return fields
 
 
 def _notes(name: str) -> dict[str, str]:
-    if name not in answers():
+    declared_here = _declared(name)
+    if declared_here is None:
         return {}
-    declared_here = answers()[name]
     bases = [base for _, _, base in _FIELD.findall(declared_here.fields) if base]
     taken = {field: text for base in bases for field, text in _notes(base).items() if field != "*"}
     return {**taken, **declared_here.notes}

@@ -7,13 +7,11 @@ from dataclasses import dataclass, replace
 
 from divergraph.ask import (
     OriginsAnswer,
-    RecurringAnswer,
     RoleTable,
     RunChanges,
     Trace,
     compare_runs,
     origins,
-    recurring,
     roles,
     trace,
 )
@@ -23,7 +21,6 @@ from divergraph.present.json.propagation import (
     advice_json,
     changes_json,
     origins_json,
-    recurring_json,
     roles_json,
     trace_json,
 )
@@ -48,19 +45,6 @@ class OriginsQuestion(Question[OriginsAnswer]):
     def json(self, answer: OriginsAnswer) -> Mapping[str, Json]:
         """What ``origins`` prints."""
         return origins_json(answer, explain=self.explain)
-
-
-@dataclass(frozen=True, slots=True)
-class RecurringQuestion(Question[RecurringAnswer]):
-    """Which ops, types and fusion patterns are guilty in several runs of the store?"""
-
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RecurringAnswer:
-        """All that recur, the most frequent first."""
-        return recurring(store)
-
-    def json(self, answer: RecurringAnswer) -> Mapping[str, Json]:
-        """What ``origins --all-runs`` prints."""
-        return recurring_json(answer)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,57 +1,29 @@
-"""What a question is, and how one is made of the values of options."""
+"""Questions whose JSON is not their answer's fields, and the JSON of any question."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import fields
-from enum import Enum
-from functools import cache
-from typing import Any, Generic, TypeVar, get_type_hints
 
+from divergraph.ask.question import Answer
+from divergraph.ask.question import Question as DeclaredQuestion
 from divergraph.present.json.shapes import Json
-from graphstore.cancellation import Cancellation
-from graphstore.contract import GraphStore
-
-Answer = TypeVar("Answer")
-AnyQuestion = TypeVar("AnyQuestion", bound="Question[Any]")
 
 
-class Question(ABC, Generic[Answer]):
-    """A question to a store: a frozen dataclass whose fields are its parameters.
-
-    Fields have the names of the parameters of the command that asks it.
-    """
+class Question(DeclaredQuestion[Answer]):
+    """A question whose JSON is written by hand."""
 
     __slots__ = ()
-
-    @abstractmethod
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Answer:
-        """The answer; *cancellation* stops what the database computes for it.
-
-        Raises:
-            UnknownNameError: no such run, graph or op.
-            InputError: the parameters do not fit the run.
-        """
 
     @abstractmethod
     def json(self, answer: Answer) -> Mapping[str, Json]:
         """What the command prints of *answer* with ``--json``."""
 
 
-def question_of(kind: type[AnyQuestion], values: Mapping[str, Any]) -> AnyQuestion:
-    """The question whose parameters are among *values*, those of a command by name."""
-    hints = _types(kind)
-    taken = {field.name: values[field.name] for field in fields(kind) if field.name in values}  # type: ignore[arg-type]
-    return kind(**{name: _value(hints[name], value) for name, value in taken.items()})
+def json_of(question: DeclaredQuestion[Answer], answer: Answer) -> Mapping[str, Json]:
+    """The JSON of an answer."""
+    if isinstance(question, Question):
+        return question.json(answer)
+    from divergraph.present.declared_answer import answer_json
 
-
-@cache
-def _types(kind: type) -> Mapping[str, Any]:
-    """The types of a question's fields; Python compiles their texts each time it is asked."""
-    return get_type_hints(kind)
-
-
-def _value(hint: Any, value: Any) -> Any:
-    """Choices of a command are texts; a question has the enum."""
-    return hint(value) if isinstance(hint, type) and issubclass(hint, Enum) else value
+    return answer_json(answer)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from divergraph.api.answers import ErrorPicture, TensorValues, ValueHistogram, ValueSlice
 from divergraph.api.runs.compared_run import ComparedRun
+from divergraph.ask.question import Answer
 from divergraph.present.json.shapes import Json
 from divergraph.present.json.tensor import histogram_json, slice_json, tensor_answer_json
-from divergraph.questions.question import Answer, Question
+from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError

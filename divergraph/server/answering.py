@@ -13,11 +13,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from divergraph.api.answer_table import FORMATS, table_bytes
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.runs.model_parts import is_graph
+from divergraph.ask.question import Question, question_of
 from divergraph.present.json.shapes import Json, json_text, listing_parts
 from divergraph.questions.listings import OpsQuestion, listed_text
-from divergraph.questions.question import Question, question_of
+from divergraph.questions.question import json_of
 from divergraph.questions.tensors import OfTensor
 from divergraph.server.asking import AskingPool
 from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
@@ -31,10 +33,12 @@ from divergraph.server.tokens import User, UserRole
 from divergraph.text.printable import printable_json
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
-from graphstore.errors import UnknownNameError
+from graphstore.errors import InputError, UnknownNameError
 from graphstore.schema import codec
 
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+FORMAT = "format"
+"""The parameter that says how an answer with a table is sent."""
 _LONG = 20_000
 """Ops: lists of more are written to a file and sent from there, and none of their texts is kept."""
 
@@ -102,13 +106,26 @@ class Answering:
             check_role(request, route.role)
             known = {name: str(value) for name, value in request.path_params.items()}
             given = request.query_params.multi_items()
+            form = _form(given) if route.has_table else "json"
             values = values_of(route.question, route.commands, given, known)
             question: Question[Any] = question_of(route.question, values)
+            if form != "json":
+                return await self._table(request, question, form)
             return await self.answer(
                 request, question, known.get("run"), reads_files=route.reads_files
             )
 
         return answer
+
+    async def _table(self, request: Request, question: Question[Any], form: str) -> Response:
+        """The table of the answer to *question* as a file."""
+
+        def work(cancellation: Cancellation) -> Response:
+            answer = question.ask(self.store, cancellation)
+            content = table_bytes(type(question), answer, form)
+            return Response(content, media_type=FORMATS[form].media_type)
+
+        return await self.pool.answer(request, work)
 
     def check_files(self, run: str) -> None:
         """Return if the files of *run*, or of an imported graph, may be read.
@@ -138,7 +155,7 @@ class Answering:
 
         def work(cancellation: Cancellation) -> Response:
             if target is None:
-                return document(question.json(question.ask(self.store, cancellation)))
+                return document(json_of(question, question.ask(self.store, cancellation)))
             if reads_files:
                 self.check_files(target)
             return self._answer(request, question, target, cancellation, keep=not reads_files)
@@ -180,8 +197,9 @@ class Answering:
             return self._page(request, question, stamp)
         if isinstance(question, OfTensor):
             place = (question.run, question.op, question.output, question.input_)
-            return EncodedAnswer(encoded(question.json(question.of(self.tensors.values(*place)))))
-        return EncodedAnswer(encoded(question.json(question.ask(self.store, cancellation))))
+            answer = question.of(self.tensors.values(*place))
+            return EncodedAnswer(encoded(question.json(answer)))
+        return EncodedAnswer(encoded(json_of(question, question.ask(self.store, cancellation))))
 
     def _page(
         self, request: Request, question: OpsQuestion, stamp: str
@@ -227,3 +245,18 @@ class Answering:
 
 def _tag(question: object, stamp: str) -> str:
     return f'"{hashlib.sha256(f"{question!r} {stamp}".encode()).hexdigest()[:32]}"'
+
+
+def _form(given: list[tuple[str, str]]) -> str:
+    """The format that is wanted, which is taken out of *given*.
+
+    Raises:
+        InputError: there is no such format.
+    """
+    names = [text for name, text in given if name == FORMAT]
+    given[:] = [entry for entry in given if entry[0] != FORMAT]
+    form = names[-1] if names else "json"
+    if form != "json" and form not in FORMATS:
+        hint = f"json, {', '.join(FORMATS)}"
+        raise InputError("there is no such format", where=FORMAT, hint=hint)
+    return form

@@ -41,7 +41,7 @@ from divergraph.server.problems import problem_of
 from divergraph.server.remote.job_routes import FollowedJobRoutes
 from divergraph.server.remote.routes import StoreRoutes
 from divergraph.server.roots import Roots
-from divergraph.server.route_table import QUESTIONS, VERSION
+from divergraph.server.route_table import VERSION, question_routes
 from divergraph.server.settings import UPLOADS, Limits, ServerSettings
 from divergraph.server.tokens import TokenFile
 from divergraph.server.uploads.quarantine import Quarantine
@@ -114,7 +114,7 @@ def _asking_routes(answering: Answering, limits: Limits) -> list[Route]:
     downloads, cypher = DownloadRoutes(answering), CypherRoutes(answering, limits)
     questions = [
         Route(VERSION + route.path, answering.endpoint(route), methods=["GET"])
-        for route in QUESTIONS
+        for route in question_routes()
     ]
     return [
         *questions,

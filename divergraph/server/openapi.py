@@ -10,8 +10,12 @@ from typing import Any, TypeAlias
 
 import click
 
+from divergraph.api.answer_table import FORMATS
+from divergraph.ask.question import help_of
+from divergraph.cli.command_table import command_of
 from divergraph.present.schema import answer_schemas
 from divergraph.questions.cypher_in_json import cypher_schema
+from divergraph.server.answering import FORMAT
 from divergraph.server.downloads import (
     ARRAY_COMMANDS,
     ARRAY_TYPE,
@@ -27,7 +31,6 @@ from divergraph.server.downloads import (
 from divergraph.server.jobs.packed import ZIP
 from divergraph.server.jobs.requests import JOB_COMMANDS, JobCommand
 from divergraph.server.parameters import (
-    command_of,
     is_required,
     parameters_of,
     public_name,
@@ -35,7 +38,7 @@ from divergraph.server.parameters import (
     type_schema,
 )
 from divergraph.server.problems import MEDIA_TYPE
-from divergraph.server.route_table import QUESTIONS, VERSION, QuestionRoute
+from divergraph.server.route_table import VERSION, QuestionRoute, question_routes
 from divergraph.server.settings import Limits
 from divergraph.version import __version__
 
@@ -86,6 +89,13 @@ _NEW_NOTE: Schema = {
         "bookmark": {"type": "boolean"},
     },
 }
+_FORMAT: Schema = {
+    "name": FORMAT,
+    "in": "query",
+    "required": False,
+    "schema": {"enum": ["json", *FORMATS], "default": "json"},
+    "description": "JSON, or the table of the answer as a file.",
+}
 _SENT: list[Schema] = [
     {"name": "name", "in": "query", "required": True, "schema": {**_TEXT, "minLength": 1}},
     {
@@ -108,10 +118,11 @@ _OTHERS = (
 @cache
 def openapi() -> str:
     """The description, as JSON."""
-    names = sorted({*_OTHERS, *(shape for route in QUESTIONS for shape in route.shapes)})
+    routes = question_routes()
+    names = sorted({*_OTHERS, *(shape for route in routes for shape in route.shapes)})
     schemas, shapes = answer_schemas(names)
     paths: dict[str, Schema] = {}
-    for route in QUESTIONS:
+    for route in routes:
         paths.setdefault(VERSION + route.path, {})["get"] = _asked(route, shapes)
     for described in (
         _cypher(shapes),
@@ -276,9 +287,12 @@ def _downloads() -> dict[str, Schema]:
 def _asked(route: QuestionRoute, shapes: Mapping[str, Schema]) -> Schema:
     in_path = tuple(re.findall(r"\{(\w+)\}", route.path))
     parameters = _parameters(route.question, route.commands, in_path)
-    summary = " ".join((route.question.__doc__ or "").split())
-    answers = [shapes[name] for name in route.shapes]
-    return _operation(summary, parameters, answers[0] if len(answers) == 1 else {"anyOf": answers})
+    shown = [shapes[name] for name in route.shapes]
+    answers = {"application/json": shown[0] if len(shown) == 1 else {"anyOf": shown}}
+    if route.has_table:
+        parameters.append(_FORMAT)
+        answers |= {form.media_type: _TEXT for form in FORMATS.values()}
+    return _sent(help_of(route.question), parameters, answers)
 
 
 def _parameters(kind: type, commands: tuple[str, ...], in_path: tuple[str, ...]) -> list[Schema]:

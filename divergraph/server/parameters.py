@@ -3,7 +3,6 @@ those are."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
@@ -11,22 +10,17 @@ from typing import Any
 
 import click
 
-from divergraph.cli.command_table import COMMANDS
+from divergraph.cli.command_table import command_of
+from divergraph.cli.question_command import parameters_of as question_parameters
 from graphstore.errors import InputError
-
-
-@cache
-def command_of(name: str) -> click.Command:
-    """The command *name*."""
-    module = importlib.import_module(f"divergraph.{COMMANDS[name].module}")
-    command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
-    return command
 
 
 @cache
 def parameters_of(kind: type, commands: tuple[str, ...]) -> Mapping[str, click.Parameter]:
     """The parameters of a question, or another dataclass, by field: each as the first of *commands*
-    that has it declares it."""
+    that has it declares it; without commands as the question does."""
+    if not commands:
+        return question_parameters(kind)
     declared = (param for name in reversed(commands) for param in command_of(name).params)
     known = {param.name: param for param in declared}
     return {field.name: known[field.name] for field in fields(kind)}
@@ -91,7 +85,7 @@ def values_of(
     allowed = {public_name(param): param.multiple for param in params.values()}
     texts = _texts(given, {name: many for name, many in allowed.items() if name not in known})
     values: dict[str, Any] = {}
-    context = click.Context(command_of(commands[0]))
+    context = click.Context(click.Command("question"))
     for field, param in params.items():
         name = public_name(param)
         found = [known[field]] if field in known else texts.get(name, [])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from divergraph.ask.question import Question, answer_of, fields_of, table_of
+from divergraph.ask.registry import all_questions
 from divergraph.questions.lineages import LineageQuestion, UnmatchedQuestion
 from divergraph.questions.listings import BetweenQuestion, EntriesQuestion, OpsQuestion
 from divergraph.questions.memory import BaselinesQuestion, NotesQuestion
@@ -13,11 +15,9 @@ from divergraph.questions.propagation import (
     AdviceQuestion,
     ChangesQuestion,
     OriginsQuestion,
-    RecurringQuestion,
     RolesQuestion,
     TraceQuestion,
 )
-from divergraph.questions.question import Question
 from divergraph.questions.tensors import (
     TensorHistogramQuestion,
     TensorQuestion,
@@ -31,9 +31,9 @@ VERSION = "/v1"
 
 @dataclass(frozen=True, slots=True)
 class QuestionRoute:
-    """An address: its parameters are options of ``commands``, the answer one of ``shapes``, by the
-    names of their declarations; at least ``role`` may ask. The files of the run are read if it
-    ``reads_files``."""
+    """An address: its parameters are options of ``commands``, or of the question if there are none;
+    the answer is one of ``shapes``, by the names of their declarations; at least ``role`` may ask.
+    The files of the run are read if it ``reads_files``."""
 
     path: str
     question: type[Question[Any]]
@@ -41,6 +41,11 @@ class QuestionRoute:
     shapes: tuple[str, ...]
     role: UserRole = UserRole.READER
     reads_files: bool = False
+
+    @property
+    def has_table(self) -> bool:
+        """Whether the answer is sent as a table, too."""
+        return not self.commands and table_of(self.question) is not None
 
 
 def _route(path: str, question: type[Question[Any]], commands: str, shapes: str) -> QuestionRoute:
@@ -56,7 +61,7 @@ def _of_files(
 _ANALYST, _READER = UserRole.ANALYST, UserRole.READER
 _TENSOR = "/runs/{run}/tensor"
 
-QUESTIONS = (
+_WRITTEN = (
     _route("/runs", EntriesQuestion, "runs", "RunsAnswer"),
     _route("/runs/{run}", RunQuestion, "analyse", "RunAnswer"),
     _route("/runs/{run}/ops", OpsQuestion, "ops", "OpsAnswer"),
@@ -83,7 +88,20 @@ QUESTIONS = (
     _route("/graphs/{run}/submodel", SubmodelQuestion, "submodel", "PartAnswer"),
     _route("/graphs/{run}/between", BetweenQuestion, "between", "BetweenAnswer"),
     _route("/changes", ChangesQuestion, "compare-runs", "ChangesAnswer"),
-    _route("/recurring", RecurringQuestion, "origins", "RecurringOrigins"),
     _route("/notes", NotesQuestion, "lineage", "NotesAnswer"),
     _route("/baselines", BaselinesQuestion, "runs", "BaselinesAnswer"),
 )
+
+
+def question_routes() -> list[QuestionRoute]:
+    """The addresses of all questions; those of other packages come last, so that they take no
+    address of ours."""
+    routes = list(_WRITTEN)
+    for kind in all_questions().values():
+        about_run = any(field.name == "run" for field in fields_of(kind))
+        path = kind.path or (f"/runs/{{run}}/{kind.name}" if about_run else f"/{kind.name}")
+        shapes = (answer_of(kind).__name__,)
+        routes.append(QuestionRoute(path, kind, (), shapes))
+        if kind.graphs:
+            routes.append(QuestionRoute(path.replace("/runs/", "/graphs/"), kind, (), shapes))
+    return routes

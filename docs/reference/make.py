@@ -16,9 +16,14 @@ from pathlib import Path
 
 import click
 
+from divergraph.ask.question import fields_of as question_fields
+from divergraph.ask.question import help_of
+from divergraph.ask.registry import own_names, own_question
 from divergraph.cli.loudness import is_loudness
 from divergraph.cli.main import cli
 from divergraph.present.schema import answers, commands, fields_of
+from divergraph.server.agents.tool_table import QuestionTool, all_tools
+from divergraph.server.route_table import question_routes
 from divergraph.text.words import REASON_WORDS
 from graphstore import model
 from graphstore.cypher.queries import Dialect, load, own_queries
@@ -225,8 +230,45 @@ def _link(name: str) -> str:
     return f"[{name}](#{name.lower()})"
 
 
+def faces_page() -> str:
+    """What each question is called in each face."""
+    lines = [
+        "# Questions and their faces",
+        "",
+        "What a question is called on the command line, over HTTP (below `/v1`), as a tool of agents",
+        "and in Python. Those with a command in this table are declared in one file each",
+        "([extend.md](../how-to/extend.md)): their tables are files, too (`-o FILE`, `?format=`), and",
+        "the palette of `divergraph tui` asks them (`Ask: …`).",
+        "",
+        "| question | command | HTTP | tool | Python |",
+        "|---|---|---|---|---|",
+    ]
+    paths: dict[type, list[str]] = {}
+    for route in question_routes():
+        paths.setdefault(route.question, []).append(f"`{route.path}`")
+    questions = {own_question(name): name for name in own_names()}
+    tools = {
+        tool.kind: f"`{name}`"
+        for name, tool in all_tools().items()
+        if isinstance(tool, QuestionTool)
+    }
+    for kind in dict.fromkeys([*questions, *paths, *tools]):
+        name = questions.get(kind, "")
+        owner = "run" if any(field.name == "run" for field in question_fields(kind)) else "store"
+        cells = (
+            help_of(kind).replace("``", "`"),
+            name and f"`{name}`",
+            ", ".join(paths.get(kind, ())),
+            tools.get(kind, ""),
+            name and f"`{owner}.{name.replace('-', '_')}`",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 PAGES: Mapping[str, Callable[[], str]] = {
     "commands.md": commands_page,
+    "faces.md": faces_page,
     "filters.md": filters_page,
     "json.md": json_page,
     "keys.md": keys_page,

@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.ask import ChangeKind, compare_runs, recurring
+from divergraph.ask import ChangeKind, compare_runs
+from divergraph.ask.questions.recurring import RecurringQuestion
 from divergraph.cli.main import run as command
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
@@ -99,7 +100,7 @@ def test_runs_without_anything_in_common(store, lenet, tmp_path):
 
 
 def test_guilty_in_several_runs(store):
-    answer = recurring(store)
+    answer = RecurringQuestion().ask(store)
     assert (answer.runs, answer.diverged) == (5, 4)
     by_original = {one.originals: one for one in answer.same_original}
     assert by_original[("left",)].runs == ("left", "again")
@@ -128,7 +129,7 @@ def test_an_op_of_another_model_is_not_the_same_op(store, tmp_path):
         golden.with_suffix(".onnx"), golden, device.with_suffix(".onnx"), device
     )
     compare_into(store, request, name="small")
-    answer = recurring(store)
+    answer = RecurringQuestion().ask(store)
     store.delete("small")
     (left,) = (one for one in answer.same_original if one.originals == ("left",))
     assert left.runs == ("left", "again")

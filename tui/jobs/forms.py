@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from graphstore.errors import InputError
 from tui.jobs.form_table import FORMS, REST, UNSHOWN
 from tui.jobs.watched import JobsElsewhere
+
+if TYPE_CHECKING:
+    from divergraph.ask.question import Question
 
 YES = "yes"
 """The text of a flag that is set."""
@@ -199,6 +203,15 @@ def form_of(name: str, elsewhere: JobsElsewhere | None = None) -> JobForm:
     if open_:
         groups[REST] = _fields(command, open_.values(), plan.needed, elsewhere)
     return JobForm(name, command, groups, takes_store, elsewhere is not None)
+
+
+def question_form(kind: type[Question[Any]]) -> JobForm:
+    """The form of a question that is declared, with its parameters only."""
+    from divergraph.cli.question_command import parameters_of
+
+    command = _command(kind.name)
+    fields = _fields(command, parameters_of(kind).values(), (), None)
+    return JobForm(kind.name, command, {"The question": fields} if fields else {}, False)
 
 
 def form_titles(elsewhere: JobsElsewhere | None = None) -> dict[str, str]:

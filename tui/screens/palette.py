@@ -5,14 +5,17 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
+from divergraph.ask.question import Question, help_of
+from divergraph.ask.registry import all_questions
 from divergraph.text.printable import printable
 from tui.keys import KeyScope
 from tui.owner import Owner
+from tui.screens.asked_question import ask
 
 SHOWN_OPS = 30
 _SCOPES = (KeyScope.EVERYWHERE, KeyScope.OPS, KeyScope.PATHS, KeyScope.PART)
@@ -31,6 +34,8 @@ class PaletteProvider(Provider):
         for title, action, words in self._commands():
             run = partial(self.screen.run_action, action)
             yield DiscoveryHit(title, run, help=words)
+        for title, kind in self._questions().items():
+            yield DiscoveryHit(title, partial(ask, self._owner, kind), help=help_of(kind))
 
     async def search(self, query: str) -> Hits:
         """Commands and ops that fit *query*: of many ops those it says most of."""
@@ -40,6 +45,11 @@ class PaletteProvider(Provider):
             if score > 0:
                 run = partial(self.screen.run_action, action)
                 yield Hit(score, matcher.highlight(title), run, help=words)
+        for title, kind in self._questions().items():
+            score = matcher.match(title)
+            if score > 0:
+                asked = partial(ask, self._owner, kind)
+                yield Hit(score, matcher.highlight(title), asked, help=help_of(kind))
         known = self._owner.session.known_rows()
         for place, op in enumerate(fitting(query, () if known is None else known.ids)):
             shown, opened = printable(op), partial(self._owner.open_op, op)
@@ -51,6 +61,11 @@ class PaletteProvider(Provider):
             for key in self._owner.keys
             if self._is_meant(key.scope) and self._runs_here(key.action)
         ]
+
+    @staticmethod
+    def _questions() -> dict[str, type[Question[Any]]]:
+        """The declared questions by what they are called here."""
+        return {f"Ask: {name}": kind for name, kind in all_questions().items()}
 
     def _is_meant(self, scope: KeyScope) -> bool:
         of_view = getattr(self.screen, "SCOPES", ())

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divergraph.api.arguments import AnyPath, filter_of, side_of
+from divergraph.api.asking import Asking
 from divergraph.api.private_store import private_store
 from divergraph.api.progress import ProgressOption, telling
 from divergraph.api.rows import Rows
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-class RunAnswers:
+class RunAnswers(Asking):
     """A run by its name, in a store or by itself, and the questions about it.
 
     Ops are named by their id, or by a name that only one op has. All answers are frozen values.
@@ -303,6 +304,9 @@ class RunAnswers:
         from divergraph.present.networkx_graph import to_networkx
 
         return to_networkx(self._asked(), self._name, side_of(side))
+
+    def _own_parameters(self) -> Mapping[str, object]:
+        return {"run": self._name}
 
     def _asked(self) -> GraphStore:
         """The store the questions are asked of: the user's, else a temporary one."""

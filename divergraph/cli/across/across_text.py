@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from divergraph.ask.recurring_answers import Recurring, RecurringAnswer
+from divergraph.ask.questions.recurring import Recurring, RecurringAnswer
 from divergraph.ask.run_changes import RunChanges
 from divergraph.ask.sentences import names, times
 from divergraph.cli.options import say_rest
@@ -42,24 +42,27 @@ def show_changes(changes: RunChanges, most: int) -> None:
         say_note(note)
 
 
-def show_recurring(answer: RecurringAnswer) -> None:
-    """What is guilty in several runs."""
+def show_recurring(answer: RecurringAnswer, limit: int | None = None) -> None:
+    """What is guilty in several runs, *limit* of each kind."""
     say(f"{answer.diverged} of {counted(answer.runs, 'run')} have an origin")
-    _show("the same original op", answer.same_original, by_original=True)
-    _show("the same type and fusion pattern", answer.same_pattern, by_original=False)
+    _show("the same original op", answer.same_original, limit, by_original=True)
+    _show("the same type and fusion pattern", answer.same_pattern, limit, by_original=False)
 
 
-def _show(title: str, found: Sequence[Recurring], *, by_original: bool) -> None:
+def _show(
+    title: str, entries: Sequence[Recurring], limit: int | None, *, by_original: bool
+) -> None:
     say(f"{title}, in several runs", bold=True)
-    if not found:
+    if not entries:
         say("  none")
-    for one in found:
+    for one in entries[:limit]:
         itself = one.pattern in ((), (one.type,))
         made_of = "" if itself else f" of {'+'.join(one.pattern)}"
         what = (
             f"{names(one.originals)}  ({one.type}{made_of})" if by_original else one.type + made_of
         )
-        most = "" if one.largest is None else f", up to {times(one.largest)} its floor"
+        most = "" if one.suspicion is None else f", up to {times(one.suspicion)} its floor"
         say(f"  {what}: {counted(len(one.runs), 'run')} ({names(one.runs, 4)}){most}")
         if not by_original:
             say(f"      {names(one.ops, 4)}")
+    say_rest(len(entries), len(entries) if limit is None else limit)

@@ -42,9 +42,10 @@ def origins_command(
         raise click.UsageError("give either a run or --all-runs")
     if run is None and explain:
         raise click.UsageError("--explain is of one run")
+    from divergraph.ask.questions.recurring import RecurringQuestion
     from divergraph.cli.across.across_text import show_recurring
     from divergraph.cli.ask.propagation_text import show_origins_answer
-    from divergraph.questions.propagation import OriginsQuestion, RecurringQuestion
+    from divergraph.questions.propagation import OriginsQuestion
 
     if run is None:
         print_answer(RecurringQuestion(), store, show_recurring, as_json=as_json)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import click
 
 from divergraph.ask.doctor import InstallationCheck, checks
-from divergraph.cli.command_table import COMMANDS
+from divergraph.cli.command_table import command_names
 from divergraph.cli.configured import check_commands, settings
 from divergraph.cli.options import STORE_VARIABLE, common, print_json
 from divergraph.cli.say import say
@@ -71,7 +71,7 @@ def _settings(commands: click.Command, given: str | None) -> Iterator[Installati
         yield InstallationCheck("environment sets", True, " ".join(variables))
     try:
         config = read_config()
-        check_commands(config, COMMANDS)
+        check_commands(config, command_names())
         there = "" if config.content else ": nothing is set there"
         yield InstallationCheck("configuration", True, f"{config.path or 'none'}{there}")
         yield from _of_commands(config, commands)

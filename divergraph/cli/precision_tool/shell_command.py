@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.command_table import COMMANDS
+from divergraph.cli.command_table import command_names
 from divergraph.cli.main import run as run_ours
 from divergraph.cli.options import STORE_VARIABLE, store_url
 from divergraph.cli.precision_tool.commands import precision_tool_command, system
@@ -74,7 +74,7 @@ class _Shell:
 
     @staticmethod
     def _ours() -> list[str]:
-        return [name for name in COMMANDS if name not in _NOT_HERE]
+        return [name for name in command_names() if name not in _NOT_HERE]
 
     def _do(self, line: str) -> int:
         line = line.strip()
@@ -101,7 +101,7 @@ class _Shell:
             given = ["--data", str(self.place.data)]
             given += ["--run", self.place.run] if self.place.run else []
             return run_ours(["precision-tool", *given, *words])
-        if first in COMMANDS and first not in _NOT_HERE:
+        if first in command_names() and first not in _NOT_HERE:
             return run_ours(words)
         if shutil.which(first) is not None:
             return system(line)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from divergraph.ask.advisor.advisor import Advice
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
-from divergraph.ask.recurring_answers import RecurringAnswer
 from divergraph.ask.role_table import RoleTable
 from divergraph.ask.run_changes import OpChange, RunChanges
 from divergraph.ask.trace_answers import ErrorPath, Trace
@@ -190,18 +189,6 @@ def roles_json(run: str, table: RoleTable) -> dict[str, Json]:
             for row in table.rows
         ],
         **analysis_json(table.run),
-    }
-
-
-def recurring_json(answer: RecurringAnswer) -> dict[str, Json]:
-    """What ``origins --all-runs --json`` prints."""
-    return {
-        "runs": answer.runs,
-        "diverged": answer.diverged,
-        "same_original": [
-            record_json(one, {"largest": "suspicion"}) for one in answer.same_original
-        ],
-        "same_pattern": [record_json(one, {"largest": "suspicion"}) for one in answer.same_pattern],
     }
 
 

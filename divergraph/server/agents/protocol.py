@@ -16,8 +16,9 @@ from mcp.server.stdio import stdio_server
 
 from divergraph.cli.error_text import error_text
 from divergraph.cli.say import say_error
+from divergraph.questions.question import json_of
 from divergraph.server.agents.bounded_answer import bounded_answer, bounded_sentence
-from divergraph.server.agents.tool_table import TOOLS
+from divergraph.server.agents.tool_table import all_tools
 from divergraph.text.printable import printable
 from divergraph.version import __version__
 from graphstore.cancellation import Cancellation
@@ -79,7 +80,7 @@ def described_tools() -> list[Any]:
         types.Tool(
             name=name, description=tool.says(), input_schema=tool.schema(), annotations=about
         )
-        for name, tool in TOOLS.items()
+        for name, tool in all_tools().items()
     ]
 
 
@@ -94,12 +95,13 @@ class ToolAnswering:
         """What the tool *name* answers, or the sentence that says why it cannot."""
 
         def work(cancellation: Cancellation) -> tuple[str, str]:
-            if name not in TOOLS:
-                hint = f"there are {', '.join(TOOLS)}"
+            tools = all_tools()
+            if name not in tools:
+                hint = f"there are {', '.join(tools)}"
                 raise InputError(f"there is no tool {name!r}", hint=hint)
             stated = {field: value for field, value in given.items() if value is not None}
-            question = TOOLS[name].question(stated)
-            return bounded_answer(question.json(question.ask(self._store, cancellation)))
+            question = tools[name].question(stated)
+            return bounded_answer(json_of(question, question.ask(self._store, cancellation)))
 
         answer, error = await self._waited(work)
         if error is not None:

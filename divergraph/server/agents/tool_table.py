@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
+from divergraph.ask.question import Question, help_of, question_of
+from divergraph.ask.registry import all_questions
 from divergraph.questions.cypher import NamedQueriesQuestion, RowsQuestion
 from divergraph.questions.cypher_in_json import check_fields, cypher_question, cypher_schema
 from divergraph.questions.lineages import LineageQuestion
 from divergraph.questions.listings import EntriesQuestion, OpsQuestion
 from divergraph.questions.propagation import AdviceQuestion, OriginsQuestion, TraceQuestion
-from divergraph.questions.question import Question, question_of
 from divergraph.questions.tensors import TensorQuestion
 from divergraph.questions.verdicts import OpQuestion, RunQuestion
 from divergraph.server.parameters import (
@@ -53,21 +55,21 @@ class AgentTool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QuestionTool:
-    """A question whose parameters are options of *command*; *more* is said of its answer."""
+    """A question whose parameters are options of ``commands``, or of its own if there are none;
+    ``more`` is said of its answer."""
 
     name: str
     kind: type[Question[Any]]
-    command: str
+    commands: tuple[str, ...] = ()
     more: str = ""
 
     def says(self) -> str:
         """What the question asks: the first paragraph of what is said of it."""
-        asked = (self.kind.__doc__ or "").partition("\n\n")[0].replace("``", "`")
-        return " ".join(f"{asked} {self.more}".split())
+        return f"{help_of(self.kind)} {self.more}".replace("``", "`").strip()
 
     def schema(self) -> dict[str, Any]:
         """The options of the command that the question has."""
-        params = parameters_of(self.kind, (self.command,))
+        params = parameters_of(self.kind, self.commands)
         described = {}
         for param in params.values():
             said = said_of(param)
@@ -86,7 +88,7 @@ class QuestionTool:
     def question(self, given: Mapping[str, Any]) -> Question[Any]:
         """The question, its parameters checked as the command does."""
         texts = [(name, _typed(name, value)) for name, value in given.items()]
-        return question_of(self.kind, values_of(self.kind, (self.command,), texts, {}))
+        return question_of(self.kind, values_of(self.kind, self.commands, texts, {}))
 
 
 def _typed(name: str, value: object) -> str:
@@ -142,24 +144,30 @@ def _is_public(name: str) -> bool:
     return not name.endswith("_json")
 
 
-TOOLS: Mapping[str, AgentTool] = {
-    tool.name: tool
-    for tool in (
-        QuestionTool("runs", EntriesQuestion, "runs"),
-        QuestionTool(
-            "verdict",
-            RunQuestion,
-            "analyse",
-            "Verdict, doubt about the sides, counts, worst tensors, and what was not compared.",
-        ),
-        QuestionTool("advise", AdviceQuestion, "advise"),
-        QuestionTool("origins", OriginsQuestion, "origins"),
-        QuestionTool("trace", TraceQuestion, "trace"),
-        QuestionTool("ops", OpsQuestion, "ops"),
-        QuestionTool("op", OpQuestion, "op"),
-        QuestionTool("lineage", LineageQuestion, "lineage"),
-        QuestionTool("tensor", TensorQuestion, "tensor"),
-        QueryTool(),
-        QuestionTool("queries", NamedQueriesQuestion, "query", "The tool query asks them."),
-    )
-}
+_WRITTEN: tuple[AgentTool, ...] = (
+    QuestionTool("runs", EntriesQuestion, ("runs",)),
+    QuestionTool(
+        "verdict",
+        RunQuestion,
+        ("analyse",),
+        "Verdict, doubt about the sides, counts, worst tensors, and what was not compared.",
+    ),
+    QuestionTool("advise", AdviceQuestion, ("advise",)),
+    QuestionTool("origins", OriginsQuestion, ("origins",)),
+    QuestionTool("trace", TraceQuestion, ("trace",)),
+    QuestionTool("ops", OpsQuestion, ("ops",)),
+    QuestionTool("op", OpQuestion, ("op",)),
+    QuestionTool("lineage", LineageQuestion, ("lineage",)),
+    QuestionTool("tensor", TensorQuestion, ("tensor",)),
+    QueryTool(),
+    QuestionTool("queries", NamedQueriesQuestion, ("query",), "The tool query asks them."),
+)
+
+
+@cache
+def all_tools() -> Mapping[str, AgentTool]:
+    """The tools by name: those written here, and one for each question that is declared."""
+    tools: dict[str, AgentTool] = {tool.name: tool for tool in _WRITTEN}
+    for name, kind in all_questions().items():
+        tools.setdefault(name, QuestionTool(name, kind))
+    return tools

@@ -14,8 +14,9 @@ from typing import Any
 import click
 
 from divergraph.api.capture import is_seed
+from divergraph.cli.command_table import command_of
 from divergraph.jobs.background.job_files import PART
-from divergraph.server.parameters import command_of, public_name
+from divergraph.server.parameters import public_name
 from graphstore.errors import InputError
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from divergraph.ask.question import Question
+from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import Origin, Run, Side
 
@@ -14,32 +17,41 @@ _SAME_MODEL = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Recurring:
-    """Something that is guilty in ``runs``.
+    """Something that is guilty in several runs."""
 
-    ``type`` is the type of the device ops, ``pattern`` the sorted types of the originals in
-    them; ``ops`` are their names and ``originals`` those of the tensors they were held
-    against. ``largest`` is the largest suspicion, if any is known.
-    """
-
-    type: str
-    pattern: tuple[str, ...]
+    type: Annotated[str, "of the device ops"]
+    pattern: Annotated[tuple[str, ...], "the types of the originals"]
     runs: tuple[str, ...]
-    ops: tuple[str, ...]
-    originals: tuple[str, ...]
-    largest: float | None
+    ops: Annotated[tuple[str, ...], "the device ops"]
+    originals: Annotated[tuple[str, ...], "the golden ops they were held against"]
+    suspicion: Annotated[float | None, "the largest; null where none is known"]
 
 
 @dataclass(frozen=True, slots=True)
 class RecurringAnswer:
-    """Guilty in more than one run: the same original, the same pattern; most runs first.
+    """Guilty in more than one run, most runs first."""
 
-    ``runs`` counts those that were looked at, ``diverged`` those with an origin.
-    """
+    runs: Annotated[int, "those that were looked at"]
+    diverged: Annotated[int, "runs with an origin"]
+    same_original: Annotated[tuple[Recurring, ...], "the same golden op of the same model"]
+    same_pattern: Annotated[
+        tuple[Recurring, ...], "device ops of one type made of originals of the same types"
+    ]
 
-    runs: int
-    diverged: int
-    same_original: tuple[Recurring, ...]
-    same_pattern: tuple[Recurring, ...]
+
+@dataclass(frozen=True, slots=True)
+class RecurringQuestion(Question[RecurringAnswer]):
+    """Say which ops, types and fusion patterns are guilty in several runs of the store."""
+
+    name = "recurring"
+    example = "divergraph recurring"
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RecurringAnswer:
+        """All that recur, the most frequent first; original ops count by model."""
+        return _recurring(store)
+
+
+QUESTION = RecurringQuestion
 
 
 @dataclass
@@ -49,14 +61,14 @@ class _Seen:
     runs: dict[str, None] = field(default_factory=dict)
     ops: dict[str, None] = field(default_factory=dict)
     originals: dict[str, None] = field(default_factory=dict)
-    largest: float | None = None
+    suspicion: float | None = None
 
     def add(self, run: str, origin: Origin) -> None:
         self.runs[run] = self.ops[origin.op] = None
         if origin.golden:
             self.originals[origin.golden[0].op] = None
         if origin.suspicion is not None:
-            self.largest = max(self.largest or 0.0, origin.suspicion)
+            self.suspicion = max(self.suspicion or 0.0, origin.suspicion)
 
     def value(self) -> Recurring:
         return Recurring(
@@ -65,12 +77,11 @@ class _Seen:
             tuple(self.runs),
             tuple(self.ops),
             tuple(self.originals),
-            self.largest,
+            self.suspicion,
         )
 
 
-def recurring(store: GraphStore) -> RecurringAnswer:
-    """What is guilty in more than one run of *store*; original ops count by model."""
+def _recurring(store: GraphStore) -> RecurringAnswer:
     runs = store.runs()
     originals: dict[tuple[str, str], _Seen] = {}
     patterns: dict[tuple[str, tuple[str, ...]], _Seen] = {}

@@ -1,0 +1,166 @@
+"""A question, declared once: its parameters, its answer, a sentence of help, an example.
+
+A question is a frozen dataclass. Its fields are the parameters, the fields of what it answers are
+the JSON. The command, the route, the tool of agents, the form and the method of the Python API
+follow from the declaration; a front end adds code only for what it draws itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    Generic,
+    NamedTuple,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from divergraph.outcomes import FINE, Outcome
+from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore
+
+Answer = TypeVar("Answer")
+AnyQuestion = TypeVar("AnyQuestion", bound="Question[Any]")
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """What a field of a question says beside its type, in ``Annotated``.
+
+    A field without a default is an argument of the command, one with a default an option.
+    ``name`` is its public name if it is not the field's; ``above`` is a limit it may not reach.
+    """
+
+    help: str = ""
+    name: str = ""
+    metavar: str | None = None
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    above: float | None = None
+    maximum: float | None = None
+    is_argument: bool = False
+    is_run: bool = False
+
+
+RunName: TypeAlias = Annotated[str, Parameter("The name of a run.", is_run=True)]
+TargetName: TypeAlias = Annotated[
+    str, Parameter("The name of a run or imported graph.", is_run=True)
+]
+OpName: TypeAlias = Annotated[str, Parameter("The name of an op.")]
+
+
+class Question(ABC, Generic[Answer]):
+    """A question to a store. The first paragraph of a question's docstring is its help.
+
+    ``example`` is a line of its command. Its address is ``path``, which follows from the name and
+    from whether it has a field ``run``; ``graphs``: ``run`` may be an imported graph. ``table`` is
+    the field of the answer whose entries are the rows of its table, by default the first one that
+    holds records.
+    """
+
+    __slots__ = ()
+    name: ClassVar[str]
+    example: ClassVar[str] = ""
+    path: ClassVar[str] = ""
+    graphs: ClassVar[bool] = False
+    table: ClassVar[str] = ""
+
+    @abstractmethod
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Answer:
+        """The answer; *cancellation* stops what the database computes for it.
+
+        Raises:
+            UnknownNameError: no such run, graph or op.
+            InputError: the parameters do not fit the run.
+        """
+
+    def outcome(self, answer: Answer) -> Outcome:
+        """What the exit code of the command says of *answer*."""
+        return FINE
+
+
+class Field(NamedTuple):
+    """A field of a question or an answer: its type without ``None``, and what is said of it."""
+
+    name: str
+    kind: Any
+    optional: bool
+    about: Parameter
+
+
+def fields_of(kind: Any) -> tuple[Field, ...]:
+    """The fields of a dataclass in their order; text in ``Annotated`` is their help."""
+    return _fields_of(kind)
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[Field, ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple(_field(each.name, hints[each.name]) for each in fields(kind))
+
+
+def _field(name: str, hint: Any) -> Field:
+    about = Parameter()
+    while get_origin(hint) is Annotated:
+        hint, said, *_ = get_args(hint)
+        about = said if isinstance(said, Parameter) else Parameter(said)
+    optional = False
+    if get_origin(hint) in (Union, UnionType):
+        kinds = [kind for kind in get_args(hint) if kind is not NoneType]
+        optional = len(kinds) < len(get_args(hint))
+        hint = kinds[0] if len(kinds) == 1 else Any
+    return Field(name, hint, optional, about)
+
+
+def row_kind(kind: Any) -> type[Any] | None:
+    """The records that a field of type *kind* lists, if it does."""
+    entry = next(iter(get_args(kind)), None)
+    is_list = isinstance(get_origin(kind), type) and not issubclass(get_origin(kind), Mapping)
+    return entry if is_list and isinstance(entry, type) and is_dataclass(entry) else None
+
+
+def help_of(kind: type[Question[Any]]) -> str:
+    """The sentence that says what *kind* asks."""
+    return " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
+
+
+def answer_of(kind: type[Question[Any]]) -> type[Any]:
+    """The dataclass of the answers to *kind*."""
+    bases = getattr(kind, "__orig_bases__", ())
+    answer: type[Any] = next(get_args(base)[0] for base in bases if get_origin(base) is Question)
+    return answer
+
+
+def table_of(kind: type[Question[Any]]) -> Field | None:
+    """The field of the answer to *kind* that is its table, if it has one."""
+    lists = [field for field in fields_of(answer_of(kind)) if row_kind(field.kind) is not None]
+    return next((field for field in lists if kind.table in ("", field.name)), None)
+
+
+def question_of(kind: type[AnyQuestion], values: Mapping[str, Any]) -> AnyQuestion:
+    """The question whose parameters are among *values*, those of a command by name."""
+    return kind(
+        **{
+            field.name: _value(field.kind, values[field.name])
+            for field in fields_of(kind)
+            if field.name in values
+        }
+    )
+
+
+def _value(kind: Any, value: Any) -> Any:
+    """Choices of a command are texts; a question has the enum."""
+    return kind(value) if isinstance(kind, type) and issubclass(kind, Enum) else value

@@ -1,0 +1,1 @@
+"""One question a file: its name is the file's, ``QUESTION`` its declaration."""

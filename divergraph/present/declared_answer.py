@@ -1,0 +1,140 @@
+"""What follows from the dataclass of an answer: its JSON, and what schemas say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import is_dataclass
+from enum import Enum
+from pathlib import PurePath
+from typing import Any, NamedTuple, get_args, get_origin
+
+from divergraph.ask.question import fields_of, row_kind
+from divergraph.present.json.memory import noted_row_json
+from divergraph.present.json.shapes import (
+    Json,
+    link_json,
+    metrics_json,
+    plain_json,
+    split_json,
+    tensor_json,
+)
+from graphstore import model
+from graphstore.model import ErrorSplit, LineageLink, MetricSet, TensorRef
+from graphstore.op_row import OpRow
+
+
+class WrittenRecord(NamedTuple):
+    """How a record of the model is written where its fields are not its JSON; ``name`` is that of
+    its declaration."""
+
+    name: str
+    json: Callable[[Any], Json]
+
+
+_WRITTEN: Mapping[type, WrittenRecord] = {
+    ErrorSplit: WrittenRecord("ErrorSplit", split_json),
+    LineageLink: WrittenRecord("LinkEntry", link_json),
+    MetricSet: WrittenRecord("MetricSet", metrics_json),
+    OpRow: WrittenRecord("NotedOpEntry", noted_row_json),
+    TensorRef: WrittenRecord("TensorName", tensor_json),
+}
+_PLAIN = {bool: "bool", int: "int", float: "number", str: "str", Any: "any"}
+
+
+class DeclaredObject(NamedTuple):
+    """An object of JSON: the declared types of its fields, and what is said of them."""
+
+    fields: Mapping[str, str]
+    notes: Mapping[str, str]
+
+
+def answer_json(answer: object) -> dict[str, Json]:
+    """An answer as JSON: its fields in their order."""
+    return {field.name: _json(getattr(answer, field.name)) for field in fields_of(type(answer))}
+
+
+def _json(value: Any) -> Json:
+    if (written := _WRITTEN.get(type(value))) is not None:
+        return written.json(value)
+    if isinstance(value, Mapping):
+        return {str(plain_json(name)): _json(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(entry) for entry in value]
+    return answer_json(value) if is_dataclass(value) else plain_json(value)
+
+
+def declared_objects(kind: type[Any]) -> dict[str, DeclaredObject]:
+    """By name, the object of JSON that a dataclass becomes, and those in it."""
+    fields = fields_of(kind)
+    types = {
+        field.name: _type(field.kind) + "?" * (field.optional and field.kind is not float)
+        for field in fields
+    }
+    notes = {field.name: field.about.help for field in fields if field.about.help}
+    inner = [entry for field in fields for entry in _records(field.kind)]
+    objects = {kind.__name__: DeclaredObject(types, notes)}
+    for record in inner:
+        objects |= declared_objects(record)
+    return objects
+
+
+def _type(kind: Any) -> str:
+    """The type as ``answers.txt`` writes it."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if kind in _WRITTEN:
+        return _WRITTEN[kind].name
+    origin = get_origin(kind)
+    if origin is not None and issubclass(origin, Mapping):
+        name, entry = get_args(kind)
+        return f"{{{_type(name)}: {_type(entry)}}}"
+    if origin is not None:
+        return f"[{_type(get_args(kind)[0])}]"
+    if issubclass(kind, Enum) and not _is_of_model(kind):
+        return " | ".join(f'"{choice.value}"' for choice in kind)
+    return "str" if issubclass(kind, PurePath) else str(kind.__name__)
+
+
+def _records(kind: Any) -> list[type[Any]]:
+    """The dataclasses in a type that are declared by themselves only."""
+    inner = [record for part in get_args(kind) for record in _records(part)]
+    if isinstance(kind, type) and is_dataclass(kind) and kind not in _WRITTEN:
+        return [] if _is_of_model(kind) else [kind]
+    return inner
+
+
+def _is_of_model(kind: type) -> bool:
+    return getattr(model, kind.__name__, None) is kind
+
+
+def answer_lines(answer: object) -> list[str]:
+    """An answer as plain text: a line a field, a table a list of records."""
+    lines: list[str] = []
+    for field in fields_of(type(answer)):
+        value = getattr(answer, field.name)
+        title = field.name.replace("_", " ")
+        if row_kind(field.kind) is None:
+            lines.append(f"{title}: {_text(value)}")
+        else:
+            lines += [f"{title}: {len(value)}", *_table(row_kind(field.kind), value)]
+    return lines
+
+
+def _table(kind: Any, rows: Any) -> list[str]:
+    """Rows below the names of their fields, as wide as the texts; a last column may be longer."""
+    if not rows:
+        return []
+    names = [field.name for field in fields_of(kind)]
+    cells = [names, *([_text(getattr(row, name)) for name in names] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, float):
+        return format(value, ".4g")
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_text, value)) or "-"
+    return str(value.value if isinstance(value, Enum) else value)
