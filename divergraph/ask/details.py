@@ -8,7 +8,7 @@ from divergraph.ask.answers import OpDetail, TensorRow, UnmatchedOp, UnmatchedOp
 from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
 from divergraph.ask.memory.notes import with_notes
 from divergraph.ask.sentences import deed_sentence
-from divergraph.text.words import REASON_WORDS
+from divergraph.text.words import REASON_WORDS, excuse_text
 from divergraph.thresholds.verdicts import worst
 from graphstore.contract import GraphStore
 from graphstore.errors import UnknownNameError
@@ -226,7 +226,7 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
     """The sentence about a compared op by its state."""
     broken = _broken(facts, item)
     if row.split is not None and row.state in _OF_SPLIT:
-        return _of_split(facts, row, broken)
+        return _of_split(facts, row, item, broken)
     if row.state is OpState.ORIGIN:
         return f"{broken}; the nearest measured ops before it are within their limits"
     if row.state is OpState.BROKEN:
@@ -241,7 +241,7 @@ def _of_state(facts: Facts, row: OpRow, item: Comparison) -> str:
 _OF_SPLIT = (OpState.ORIGIN, OpState.DRIFTING, OpState.EXPLAINED)
 
 
-def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
+def _of_split(facts: Facts, row: OpRow, item: Comparison, broken: str) -> str:
     """The sentence about an op whose error was split, and that carries none; a cause is left to the
     op's findings."""
     answer = None if facts.answer is None else facts.answer.of(row.id)
@@ -251,7 +251,7 @@ def _of_split(facts: Facts, row: OpRow, broken: str) -> str:
         precision = str(facts.answer.run.analysis.arithmetic) or row.dtype
         return deed_sentence(answer.origin, answer.split, precision)
     if broken:
-        return f"{broken}; no more than the precision of the ops up to here explains"
+        return f"{broken}; {excuse_text(item)}"
     return "within the limits, past a warning level"
 
 

@@ -77,7 +77,7 @@ def show_run(data: RunData) -> None:
         say("worst tensors")
         for item in bad:
             level = item.level.value if item.level is not None else ""
-            excuse = "" if origins else excuse_text(item)
+            excuse = excuse_text(item)
             why = f"  ({excuse})" if excuse else ""
             say(f"  {metric_text(item.metrics)}  {level:4}  {item.op}:{item.port}{why}")
     groups = reason_groups(comparisons)

@@ -16,6 +16,7 @@ from divergraph.text.words import (
     REASON_WORDS,
     answers_text,
     counted,
+    excuse_text,
     known,
     not_compared_text,
     note_text,
@@ -105,9 +106,10 @@ def _worst(report: RunReport) -> list[str]:
                 short(item.metrics.relative_euclidean_distance),
                 short(item.metrics.max_absolute_error),
                 "" if item.level is None else item.level.value,
+                _plain(excuse_text(item)),
             ]
         )
-    heading = ["tensor", "cosine", "rel. error", "max\\|Δ\\|", "level"]
+    heading = ["tensor", "cosine", "rel. error", "max\\|Δ\\|", "level", "why"]
     return [_folded("Worst tensors", _table(heading, lines, names=1))]
 
 
@@ -147,9 +149,11 @@ def _folded(title: str, text: str) -> str:
 
 def _table(heading: Sequence[str], lines: Iterable[Sequence[str]], names: int = 0) -> str:
     """A table; columns after the first *names* hold numbers and are aligned right."""
-    rules = ["---" if place < names or not names else "---:" for place in range(len(heading))]
-    if heading[-1] in ("why", "level"):
-        rules[-1] = "---"
+    words = ("why", "level")
+    rules = [
+        "---" if place < names or not names or title in words else "---:"
+        for place, title in enumerate(heading)
+    ]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (heading, rules, *lines))
 
 

@@ -24,6 +24,7 @@ from divergraph.text.words import (
     REASON_WORDS,
     answers_text,
     counted,
+    excuse_text,
     known,
     note_text,
     observed_text,
@@ -200,10 +201,13 @@ def worst(report: RunReport) -> str:
         assert item.metrics is not None
         cells = "".join(f"<td class=num>{value}</td>" for _, value in _numbers(item.metrics))
         level = "" if item.level is None else item.level.value
-        lines.append(f"<tr><td>{shown(tensor_text(item))}</td>{cells}<td>{level}</td></tr>")
+        why = shown(excuse_text(item))
+        lines.append(
+            f"<tr><td>{shown(tensor_text(item))}</td>{cells}<td>{level}</td><td>{why}</td></tr>"
+        )
     return (
         "<p>The plot and the table of all tensors need JavaScript. The worst tensors:</p>"
-        "<table><thead><tr><th>tensor<th>cosine<th>relative error<th>max |Δ|<th>level</tr></thead>"
+        "<table><thead><tr><th>tensor<th>cosine<th>relative error<th>max |Δ|<th>level<th>why</tr></thead>"
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
 

@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from divergraph.text.numbers import deviation_text
-from divergraph.text.words import observed_text, reserve_text
+from divergraph.text.words import excuse_text, observed_text, reserve_text
 from divergraph.thresholds.verdicts import badness
 from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
@@ -166,6 +166,7 @@ def comparison_json(item: Comparison, types: Mapping[str, str]) -> dict[str, Jso
         "level": None if item.level is None else item.level.value,
         "failed": [metric.value for metric in item.failed],
         "limit": item.limit or None,
+        "excuse": excuse_text(item) or None,
         "shape": None if item.shape is None else list(item.shape),
     }
 
