@@ -27,7 +27,7 @@ from onnx import helper, numpy_helper
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from graphstore.contract import RunData
-from graphstore.model import Verdict
+from graphstore.model import ResultState, Verdict
 
 Array = np.ndarray
 Weights = dict[str, Array]
@@ -408,11 +408,15 @@ def ran(net: Net, case: Case, device: StandIn, folder: Path, golden: Path) -> Ru
     """The comparison of a case; *golden* holds golden's model and dump."""
     folder.mkdir()
     model = net.save(folder / "model.onnx", case.weights)
-    given = {}
-    for name, value in case.feeds.items():
-        given[name] = folder / f"{name}.npy"
-        np.save(given[name], value)
-    capture(CaptureRequest(model, folder / "run", given, device=device))
+    given = saved(case.feeds, folder)
+    if device is StandIn.INT8:
+        # A device's scales come from the data it was calibrated on, which is golden's, and stay.
+        calibrated = {name: golden / f"{name}.npy" for name in net.feeds}
+        capture(CaptureRequest(model, folder / "calibrated", calibrated, device=device))
+        model = next((folder / "calibrated").glob("*.onnx"))
+        capture(CaptureRequest(model, folder / "run", given))
+    else:
+        capture(CaptureRequest(model, folder / "run", given, device=device))
     for name in case.hidden:
         for file in (folder / "run").glob(f"{name}.0.*.npy"):
             file.unlink()
@@ -421,7 +425,7 @@ def ran(net: Net, case: Case, device: StandIn, folder: Path, golden: Path) -> Ru
                 file.unlink()
     healthy = golden / f"{device.value}.onnx"
     if not healthy.exists():
-        made = next((folder / "run").glob("*.onnx"), model)
+        made = model if device is StandIn.INT8 else next((folder / "run").glob("*.onnx"), model)
         healthy.write_bytes(made.read_bytes())
     return compare(CompareRequest(golden / "model.onnx", golden / "run", healthy, folder / "run"))
 
@@ -429,12 +433,17 @@ def ran(net: Net, case: Case, device: StandIn, folder: Path, golden: Path) -> Ru
 def golden_of(net: Net, folder: Path) -> Path:
     """Golden's model and dump in *folder*."""
     folder.mkdir()
-    given = {}
-    for name, value in net.feeds.items():
-        given[name] = folder / f"{name}.npy"
-        np.save(given[name], value)
+    given = saved(net.feeds, folder)
     capture(CaptureRequest(net.save(folder / "model.onnx"), folder / "run", given))
     return folder
+
+
+def saved(feeds: Feeds, folder: Path) -> dict[str, Path]:
+    """The files of *feeds* in *folder*, by name."""
+    files = {name: folder / f"{name}.npy" for name in feeds}
+    for name, value in feeds.items():
+        np.save(files[name], value)
+    return files
 
 
 def wrong(case: Case, device: StandIn, data: RunData) -> str:
@@ -444,6 +453,8 @@ def wrong(case: Case, device: StandIn, data: RunData) -> str:
         return ""  # in a channel that is cut off, nobody sees it
     if case.name.startswith("fault") and verdict in OK and device is StandIn.INT8:
         return ""  # what steps of 8 bits hide is no matter of the inputs
+    if verdict in OK and "undumped" in case.name and data.run.result.state is ResultState.RIGHT:
+        return ""  # what changes no output by more than rounding does needs no answer
     if verdict not in case.right:
         return f"{verdict.value}, not {' or '.join(sorted(each.value for each in case.right))}"
     said = " ".join(each.relation for each in data.run.analysis.mismatches)

@@ -29,7 +29,6 @@ from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.consequences import with_consequences
 from divergraph.rootcause.devices.deciding import Deciding, coarsest
 from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
-from divergraph.rootcause.devices.floors import least_floor
 from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
 from divergraph.rootcause.devices.held_weights.told_weights import with_told_weights
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
@@ -65,7 +64,6 @@ from graphstore.model import ErrorSplit, Guilt, InputMismatch, Reckoning, Role, 
 
 Observer = Callable[[OpVerdict], None]
 _NAMED = 3
-_MANY = 1 << 20
 
 
 def split_run(
@@ -376,7 +374,7 @@ class _Unlike:
             judging.splits,
             judging.explaining.findings,
             self._judged,
-            self._rounding,
+            judging.arithmetics,
         )
         for each in found:
             if each.blame is Blame.EITHER:
@@ -384,9 +382,6 @@ class _Unlike:
                 self.unsure |= dict.fromkeys(each.outputs, maybe)
             elif each.blame is Blame.INPUT:
                 self._acquit(each)
-
-    def _rounding(self, group: Group) -> float:
-        return least_floor(self.judging.arithmetics.of(group).precision, _MANY)
 
     def _acquit(self, unlike: FedOtherwise) -> None:
         judging, outputs = self.judging, set(unlike.outputs)

@@ -207,7 +207,8 @@ def worst(report: RunReport) -> str:
         )
     return (
         "<p>The plot and the table of all tensors need JavaScript. The worst tensors:</p>"
-        "<table><thead><tr><th>tensor<th>cosine<th>relative error<th>max |Δ|<th>level<th>why</tr></thead>"
+        "<table><thead><tr><th>tensor<th>cosine<th>relative error<th>max |Δ|<th>level<th>why</tr>"
+        "</thead>"
         f"<tbody>{''.join(lines)}</tbody></table>"
     )
 

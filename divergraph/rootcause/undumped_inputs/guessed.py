@@ -207,5 +207,6 @@ def _equations(readers: Sequence[Reader], inputs: Sequence[Array]) -> tuple[Arra
         device = reader.device[reader.known].astype(np.float64)
         size = length(device) or 1.0
         rows.append(np.stack([(each - first) / size for each in others], axis=1))
-        rest.append((device - first) / size)
+        off = reader.arithmetic_error(inputs[0])[reader.known]
+        rest.append((device - first - off) / size)
     return np.concatenate(rows), np.concatenate(rest)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from divergraph.execute.contract import Array, RunnableSubgraph
+from divergraph.rootcause.devices.floors import least_floor
+from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.groups.groups import Feed, Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.prepared import PreparedRun
@@ -17,6 +19,9 @@ from graphstore.model import ErrorSplit, Guilt, TensorRef
 
 _CUTS = frozenset({"Relu", "Relu6", "Clip", "Minimum", "Maximum"})
 """Ops behind which a value is known only where it was not cut off."""
+
+_MANY = 1 << 20
+"""Elements of an output whose chance errors average out: the least floor of a large tensor."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,7 @@ class Reader:
     device: Array
     reference: Array
     noise: float
+    arithmetics: Arithmetics
 
     @property
     def output(self) -> TensorRef:
@@ -57,6 +63,21 @@ class Reader:
         """As :meth:`outputs`, before a last op that cuts values off."""
         return self._run(inputs, self._uncut)
 
+    def arithmetic_error(self, values: Array) -> Array:
+        """How far the device's arithmetic, its rounded weights among it, is off on this input: of
+        the group's output, 0 where it cannot be emulated.
+
+        A bias rounded to 16 bits is an error of one sign in all of a channel, which a fit without
+        it would take for a property of the input.
+        """
+        (exact,) = self.outputs([values])
+        fed = {**self.given, self.name: values.astype(self.golden.dtype)}
+        (emulated,) = self.arithmetics.emulated([self.group], [fed])
+        if exact is None or emulated is None or emulated.shape != exact.shape:
+            return np.zeros(self.reference.shape)
+        error = np.subtract(emulated, exact, dtype=np.float64)
+        return np.where(np.isfinite(error), error, 0.0)
+
     def suspicion(self, output: Array | None) -> float:
         """How far the device's output is from *output*, in its noise."""
         return np.inf if output is None else relative(self.device, output) / self.noise
@@ -70,13 +91,15 @@ class Reader:
 
     @cached_property
     def known(self) -> Array:
-        """Where the device's output is what was there before it was cut off."""
+        """Where the device's output is what was there before it was cut off, by an op such as Relu
+        or by the range of a quantiser: an extreme value that several elements share is a limit."""
         known = np.isfinite(self.device)
-        if self._uncut != self.run.golden.name(self.group.golden):
-            low, high = self.reference.min(), self.reference.max()
-            known &= self.device > low
-            at_top = np.count_nonzero(self.reference == high) > 1
-            known &= (self.device < high) if at_top else True
+        values = np.unique(self.device[known])
+        if values.size > 2:  # else the limits would be all there is
+            for limit in (values[0], values[-1]):
+                at_limit = self.device == limit
+                if np.count_nonzero(at_limit) > 1:
+                    known &= ~at_limit
         return known
 
     def _run(self, inputs: Sequence[Array], name: str) -> list[Array | None]:
@@ -113,10 +136,10 @@ def readers_of(
     run: PreparedRun,
     groups: Sequence[Group],
     splits: Mapping[TensorRef, ErrorSplit],
-    rounding: Callable[[Group], float],
+    arithmetics: Arithmetics,
 ) -> dict[str, list[Reader]]:
     """By input that the device did not dump: the judged outputs computed from it, if one of them is
-    guilty. *rounding* is the least noise of a group: floors may be lowered to that of a part."""
+    guilty. *arithmetics* are the device's."""
     found: dict[str, list[tuple[Group, ErrorSplit]]] = {}
     for group in groups:
         split = splits[group.output]
@@ -127,7 +150,7 @@ def readers_of(
         name: [
             reader
             for group, split in each
-            if (reader := _reader(run, name, group, split, rounding(group)))
+            if (reader := _reader(run, name, group, split, arithmetics))
         ]
         for name, each in found.items()
         if any(split.guilt is Guilt.GUILTY for _, split in each)
@@ -135,7 +158,7 @@ def readers_of(
 
 
 def _reader(
-    run: PreparedRun, name: str, group: Group, split: ErrorSplit, rounding: float
+    run: PreparedRun, name: str, group: Group, split: ErrorSplit, arithmetics: Arithmetics
 ) -> Reader | None:
     given, missing = run.runs.feeds(group)
     device = None if missing else run.values.device(group.output)
@@ -145,4 +168,11 @@ def _reader(
     fitting = same_shape(device, reference.shape)
     if fitting is None or not split.floor:
         return None
-    return Reader(run, name, group, split, given, fitting, reference, max(split.floor, rounding))
+    # The floor may be that of a part of the output, or of the quantised op where all its scales are
+    # known; guesses are run unquantised.
+    (emulated,) = arithmetics.emulated([group], [given])
+    rounding = 0.0
+    if emulated is not None and emulated.shape == reference.shape:
+        rounding = relative(emulated, reference)
+    noise = max(split.floor, rounding, least_floor(arithmetics.of(group).precision, _MANY))
+    return Reader(run, name, group, split, given, fitting, reference, noise, arithmetics)

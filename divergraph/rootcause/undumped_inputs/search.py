@@ -12,6 +12,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules
+from divergraph.rootcause.devices.mixed_precision import Arithmetics
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.input_relations.known import relation
 from divergraph.rootcause.prepared import PreparedRun
@@ -56,7 +57,7 @@ def fed_otherwise(
     splits: Mapping[TensorRef, ErrorSplit],
     findings: Collection[Finding],
     judge: Judge,
-    rounding: Callable[[Group], float],
+    arithmetics: Arithmetics,
 ) -> Iterator[FedOtherwise]:
     """The inputs of the model that the device did not dump and that a guilty op reads.
 
@@ -64,7 +65,7 @@ def fed_otherwise(
     or if only another input explains them although few could; the ops are if no input does, if
     parts of their outputs clear it, or if a fault of few parameters predicts what they put out.
     """
-    for name, readers in readers_of(run, groups, splits, rounding).items():
+    for name, readers in readers_of(run, groups, splits, arithmetics).items():
         if readers:
             yield _Search(name, readers, findings, judge).found()
 
