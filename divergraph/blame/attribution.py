@@ -9,7 +9,7 @@ before anything is compiled.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -102,6 +102,8 @@ class Blame:
     warnings: tuple[str, ...] = ()
     what_if: WhatIf | None = None
     """What is left if the asked ops are exact."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """By output that is right as a whole the damaged parts of it, whose error was blamed."""
 
 
 def blame(
@@ -134,6 +136,7 @@ def blame(
     kept = _worth_it(searched)
     return Blame(
         errors=_errors(samples),
+        parts={name: part for sample in reversed(samples) for name, part in sample.parts.items()},
         unexplained=unexplained,
         shares=tuple(sorted(shares, key=lambda each: -each.size)),
         keep=tuple(
@@ -204,10 +207,13 @@ def _kept(
 
 
 def _worth_it(kept: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
-    """*kept* without the entries at its end that together gain hardly anything."""
-    for count, each in enumerate(kept, 1):
+    """*kept* without the entries at its end that together gain hardly anything; nothing if all of
+    them do, as of ops in a row that each quantise what they hand on."""
+    nothing = ("", 1.0, 1.0)
+    for count, each in enumerate([nothing, *kept]):
         if all(
-            own <= all_kept + _ENOUGH for own, all_kept in zip(each[1:], kept[-1][1:], strict=True)
+            own <= all_kept + _ENOUGH
+            for own, all_kept in zip(each[1:], (kept or [nothing])[-1][1:], strict=True)
         ):
             return kept[:count]
     return kept

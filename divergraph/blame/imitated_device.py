@@ -81,7 +81,9 @@ class Imitation:
         for number in range(_OTHERS if self.errs.sizes else 0):
             noise = self._noise(number)
             made = self.model.run(noise)
-            golden = GoldenOutputs({name: made[name] for name in self.golden.values})
+            golden = GoldenOutputs(
+                {name: made[name] for name in self.golden.values}, self.golden.masks
+            )
             whole = length(golden.change(self._made(frozenset(), noise)))
             self.runs += 1
             if whole:

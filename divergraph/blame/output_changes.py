@@ -16,19 +16,25 @@ Change: TypeAlias = Mapping[str, Array]
 
 @dataclass(frozen=True)
 class GoldenOutputs:
-    """Golden outputs by name, with their norms, as hundreds of runs are compared with them."""
+    """Golden outputs by name, with their norms, as hundreds of runs are compared with them. Of an
+    output with a mask, an array of bools of its shape, only what is True there counts."""
 
     values: Mapping[str, Array]
+    masks: Mapping[str, Array] = field(default_factory=dict)
     scales: Mapping[str, float] = field(init=False)
 
     def __post_init__(self) -> None:
-        scales = {name: norm(value) or 1.0 for name, value in self.values.items()}
+        scales = {name: norm(self._part(name, value)) or 1.0 for name, value in self.values.items()}
         object.__setattr__(self, "scales", scales)
+
+    def _part(self, name: str, value: Array) -> Array:
+        mask = self.masks.get(name)
+        return value if mask is None else np.where(mask, value, 0.0)
 
     def change(self, outputs: Mapping[str, Array]) -> dict[str, Array]:
         """How *outputs* differ from these; outputs of other names are ignored."""
         return {
-            name: _difference(outputs[name], value) / self.scales[name]
+            name: self._part(name, _difference(outputs[name], value)) / self.scales[name]
             for name, value in self.values.items()
         }
 

@@ -26,6 +26,7 @@ from divergraph.execute.contract import (
 from divergraph.execute.installed import open_executor
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.devices.precisions.int8 import INT8
+from divergraph.rootcause.devices.quantisers import DEQUANTISING
 from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.run_inputs import RunSources
@@ -87,8 +88,43 @@ def blame_run(
         ),
         not_imitated="" if blamed.imitated else blamed.not_imitated or why_not,
         stand_ins=stand_ins(data.golden, outputs),
-        warnings=tuple(said for each in found for said in each.warnings),
+        warnings=(
+            *_without_share(data, blamed),
+            *(said for each in found for said in each.warnings),
+        ),
     )
+
+
+def _without_share(data: RunData, blamed: Blame) -> Iterator[str]:
+    """What is said of origins that have no share of their own."""
+    shares = {each.op for each in blamed.shares}
+    device = OpGraph(data.device)
+    misshapen = {item.op for item in data.comparisons if item.misshapen}
+    for origin in data.origins:
+        if origin.op in shares:
+            continue
+        readers = [
+            op.id for op in data.device.ops if op.id in shares and _reads(device, op, origin.op)
+        ]
+        if readers and device.ops[origin.op].type in DEQUANTISING:
+            yield f"what {origin.op} loses counts as of {', '.join(readers)}, which read it"
+            continue
+        why = "gives another shape than is right" if origin.op in misshapen else "is to blame"
+        yield (
+            f"{origin.op} {why}, but its error cannot be added inside the golden model, so it has "
+            "no share: what comes from no measured op may be its"
+        )
+
+
+def _reads(device: OpGraph, op: Op, maker: str) -> bool:
+    return any(ref.producer is not None and ref.producer.op == maker for ref in device.inputs(op))
+
+
+def _in_parts(data: RunData) -> frozenset[str]:
+    """The outputs, by golden's names, that are damaged in parts and right as a whole."""
+    damaged = data.run.result.damaged
+    wholes = {each.tensor for each in damaged if not each.part}
+    return frozenset(each.tensor for each in damaged) - wholes
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +170,7 @@ def _blamed(
     readings = collected.readings.of_ops
     model, why_not = _opened(executor, feeds, tensors, tuple(outputs), readings)
     return _Blamed(
-        ModelSample(model, items, outputs, options.memory),
+        ModelSample(model, items, outputs, options.memory, _in_parts(data)),
         why_not or _nothing_to_imitate(data.run.analysis.arithmetic, items),
         collected.left_out,
         tuple(dumps_written_since(data.run, sources.pairs)),

@@ -12,6 +12,7 @@ from divergraph.blame.imitated_device import Errs, Imitation
 from divergraph.blame.output_changes import Change, GoldenOutputs, flat, length, minus, norm
 from divergraph.blame.search import Left, Shortener, size
 from divergraph.execute.contract import AdditiveRun, Array, QuantisedRun
+from divergraph.results.damage import damaged_parts, mask_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,9 @@ class Alone:
 class ModelSample:
     """The golden *model* on a sample, the errors the device *introduced* there, its outputs.
 
-    *device_outputs* are the device's values of the model's outputs, in golden's order of axes.
+    *device_outputs* are the device's values of the model's outputs, in golden's order of axes. Of
+    those *in_parts* only the damaged parts count, whose size says little beside that of the whole:
+    the scores beside boxes in pixels.
     About *memory* bytes of introduced errors are kept in memory, the largest relative errors first.
     """
 
@@ -65,6 +68,7 @@ class ModelSample:
         introduced: Sequence[Introduced],
         device_outputs: Mapping[str, Array],
         memory: int = 1 << 30,
+        in_parts: Collection[str] = (),
     ) -> None:
         self.runs = 0
         self.items: dict[str, Introduced] = {}
@@ -82,8 +86,16 @@ class ModelSample:
         # Room for another device's kernels is as large as each kernel likes.
         names = [name for name in known if outputs[name].size == device_outputs[name].size]
         self.left_out += [name for name in known if name not in names]
-        self._golden = GoldenOutputs({name: outputs[name] for name in names})
         device = {name: device_outputs[name] for name in names}
+        damaged = {
+            name: tuple(damaged_parts(device[name].reshape(outputs[name].shape), outputs[name]))
+            for name in names
+            if name in in_parts
+        }
+        self.parts = {name: ", ".join(each.part for each in own) for name, own in damaged.items()}
+        """By output the damaged parts of it that alone count."""
+        masks = {name: mask_of(own, outputs[name].shape) for name, own in damaged.items() if own}
+        self._golden = GoldenOutputs({name: outputs[name] for name in names}, masks)
         self.errors = self._golden.off(device)
         self._error = self._change(device)
         self.off = length(self._error)

@@ -7,7 +7,7 @@ slices of each axis (a channel, a column, an item of the batch).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,10 +77,23 @@ def damage_of(item: Comparison, device: Array | None, golden: Array | None) -> I
         yield Damage(whole)  # its parts say no more, unless one is lost
     if device is None or golden is None or device.shape != golden.shape:
         return
+    yield from (each for each in damaged_parts(device, golden) if each.lost or not whole)
+
+
+def damaged_parts(device: Array, golden: Array) -> Iterator[Damage]:
+    """The damaged slices along each axis of two arrays of one shape; none unless both are finite
+    floats."""
     if device.dtype.kind == "f" and golden.dtype.kind == "f" and np.isfinite(device).all():
         for axis in range(golden.ndim):
-            slices = damaged_slices(device, golden, axis)
-            yield from (each for each in slices if each.lost or not whole)
+            yield from damaged_slices(device, golden, axis)
+
+
+def mask_of(parts: Iterable[Damage], shape: tuple[int, ...]) -> Array:
+    """Where an output of *shape* is damaged, as bools."""
+    mask = np.zeros(shape, np.bool_)
+    for part in parts:
+        mask[(slice(None),) * (part.axis or 0) + (list(part.places),)] = True
+    return mask
 
 
 def _whole(item: Comparison, device: Array | None, golden: Array | None) -> str:

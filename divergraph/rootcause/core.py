@@ -164,6 +164,8 @@ class Splitting:
             run.misshapen,
         )
         if observer is not None:
+            for verdict in misshapen.verdicts:
+                observer(verdict)
             return found
         found = with_consequences(run, arithmetics, with_lost_axes(run, found))
         return with_lost_parts(run, found)
@@ -337,7 +339,9 @@ class _Judging:
         if ignores_nan(device, reference, given, types):
             self.explaining.findings.append(ignoring(group.output))
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
-        if estimate.expected is not None:
+        if self.observer is not None:
+            pass  # it asks what the op adds, the steps of quantisers included
+        elif estimate.expected is not None:
             reference = estimate.expected.reshape(shape)
         else:  # what a healthy device has lies on the grid of its quantiser, if it has one
             reference = context.arithmetic.on_grid(group, reference)

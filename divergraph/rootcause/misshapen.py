@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
 from divergraph.rootcause.causes.evidence import Cause, RunsSpentError
@@ -20,9 +22,11 @@ from divergraph.rootcause.causes.reruns.shapes import (
     wrong_shape,
 )
 from divergraph.rootcause.explaining import Explaining
+from divergraph.rootcause.groups.group_reruns import OpVerdict
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.shape_metrics import without_ones
+from divergraph.rootcause.values import relative
 from graphstore.model import (
     AttrValue,
     ErrorSplit,
@@ -40,12 +44,15 @@ from graphstore.traverse.topological_order import graph_arrays
 class Misshapen:
     """What was found of outputs of another shape: the ``splits`` of those that ops are guilty of,
     with ``groups`` and ``findings``, and of those behind them on whose inputs no original op runs;
-    the groups of all others behind them, which ``follow`` and are to be judged."""
+    the groups of all others behind them, which ``follow`` and are to be judged. ``verdicts`` are
+    those of guilty ops whose values numpy's broadcasting brings to the right shape, as the ops
+    behind them read them."""
 
     splits: Mapping[TensorRef, ErrorSplit] = field(default_factory=dict)
     groups: Mapping[TensorRef, Group] = field(default_factory=dict)
     findings: Sequence[Finding] = ()
     follow: Sequence[Group] = ()
+    verdicts: Sequence[OpVerdict] = ()
 
 
 def with_misshapen(run: PreparedRun) -> tuple[PreparedRun, Misshapen]:
@@ -66,6 +73,7 @@ class _Search:
     guilty: dict[TensorRef, tuple[Group, ErrorSplit, Finding]] = field(default_factory=dict)
     follow: dict[TensorRef, Group] = field(default_factory=dict)
     unrun: dict[TensorRef, ErrorSplit] = field(default_factory=dict)
+    verdicts: list[OpVerdict] = field(default_factory=list)
     explaining: Explaining = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +88,7 @@ class _Search:
             {ref: group for ref, (group, _, _) in self.guilty.items()},
             [finding for _, _, finding in self.guilty.values()],
             list(self.follow.values()),
+            self.verdicts,
         )
         return self.run.with_misshapen(self._seen), found
 
@@ -151,6 +160,25 @@ class _Search:
             reference=run.executor.name,
         )
         self.guilty[output] = group, split, finding
+        golden = None if group.golden is None else run.values.golden(group.golden)
+        if golden is not None and golden.shape == reference.shape:
+            self._note_values(group, split, given, device, reference, golden)
+
+    def _note_values(
+        self,
+        group: Group,
+        split: ErrorSplit,
+        given: Mapping[str, Array],
+        device: Array,
+        reference: Array,
+        golden: Array,
+    ) -> None:
+        try:
+            read = np.broadcast_to(device, reference.shape)
+        except ValueError:
+            return
+        split = replace(split, introduced=relative(read, reference))
+        self.verdicts.append(OpVerdict(group, split, read, reference, golden, given))
 
     def _cause(self, fault: ShapeFault) -> Cause | None:
         self.explaining.budget.begin()

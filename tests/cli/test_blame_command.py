@@ -151,7 +151,12 @@ def test_runs_of_several_inputs_are_blamed_together(
 def test_a_class_is_blamed_by_its_scores(divergraph, kept, store: Path, tmp_path: Path) -> None:
     kept(choosing(tmp_path / "device.onnx", 1.1), choosing(tmp_path / "golden.onnx", 1))
     (output,) = divergraph("blame", "r", "--store", store, "--json").json["outputs"]
-    assert output == {"tensor": "y", "error": pytest.approx(0.1, rel=0.01), "stands_in": True}
+    assert output == {
+        "tensor": "y",
+        "part": None,
+        "error": pytest.approx(0.1, rel=0.01),
+        "stands_in": True,
+    }
     assert "stands for outputs" in divergraph("blame", "r", "--store", store).out
     asked = divergraph("blame", "r", "--output", "best", "--store", store)
     assert asked.code == 2
@@ -215,7 +220,7 @@ def test_an_output_that_is_no_number_is_said_to_be(
     kept(model, spoil=spoil)
     assert "no number  y" in divergraph("blame", "r", "--store", store).out
     told = divergraph("blame", "r", "--store", store, "--json").json
-    assert told["outputs"] == [{"tensor": "y", "error": None, "stands_in": False}]
+    assert told["outputs"] == [{"tensor": "y", "part": None, "error": None, "stands_in": False}]
     assert told["keep"][0]["op"] == "last"
     assert told["keep"][0]["left"] == 0
 

@@ -156,6 +156,8 @@ def _show(found: Blame, top: int, *, whole: bool) -> None:
             "inputs, or ops that could not be run"
             + ("" if found.keep else "; to keep ops in higher precision would not help")
         )
+    elif found.shares and not found.keep:
+        say("no few ops kept in higher precision take it away")
 
 
 def _show_what_if(asked: WhatIf) -> None:
@@ -175,7 +177,8 @@ def _show_outputs(found: Blame, most: int) -> None:
         shown = sorted(errors, key=lambda each: -each[1])[:most]
     for name, error in shown:
         off = f"{error:9.3g}" if isfinite(error) else "no number"
-        say(f"  {off}  {name}")
+        part = f", {found.parts[name]}" if name in found.parts else ""
+        say(f"  {off}  {name}{part}")
     if len(shown) < len(found.errors):
         say(f"  and {len(found.errors) - len(shown)} more by less (--list-outputs)")
     if found.stand_ins:

@@ -14,7 +14,12 @@ def blame_json(run: str, others: Sequence[str], found: Blame, top: int) -> dict[
         "run": run,
         "others": list(others),
         "outputs": [
-            {"tensor": name, "error": number(error), "stands_in": name in found.stand_ins}
+            {
+                "tensor": name,
+                "part": found.parts.get(name),
+                "error": number(error),
+                "stands_in": name in found.stand_ins,
+            }
             for name, error in found.errors.items()
         ],
         "unexplained": number(found.unexplained),

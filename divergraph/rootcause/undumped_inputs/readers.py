@@ -55,6 +55,12 @@ class Reader:
         """Whether the output is not what golden's input gives."""
         return self.split.guilt is not Guilt.NONE
 
+    @property
+    def is_quantised(self) -> bool:
+        """Whether the judge knew all scales of quantisers, which guesses are run without."""
+        assert self.split.floor is not None
+        return self.split.floor < self.noise
+
     def outputs(self, inputs: Sequence[Array]) -> list[Array | None]:
         """The group's output for each of *inputs*; None where it does not run."""
         return self._run(inputs, self.run.golden.name(self.group.golden))

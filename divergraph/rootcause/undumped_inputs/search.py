@@ -27,6 +27,8 @@ Judge: TypeAlias = Callable[[Mapping[str, Array], Sequence[Group]], Mapping[Tens
 
 _MOST_JUDGED = 12
 _MOST_GAIN = 8.0
+_AS_NOISE = 1.5
+"""Noise that a right guess leaves at most where the noise is that of the steps of quantisers."""
 _OTHER_DATA = "replaced by other data"
 
 
@@ -78,7 +80,15 @@ class _Search:
     judge: Judge
 
     def found(self) -> FedOtherwise:
-        for guess in islice(likely_guesses(self.readers), _MOST_JUDGED):
+        guesses = islice(likely_guesses(self.readers), _MOST_JUDGED)
+        if all(each.is_quantised for each in self.readers):
+            # A fitted factor is exact to some digits, after which an input quantised by it has
+            # other ties: a judge who knows all scales would see these.
+            near = next((guess for guess in guesses if guess.suspicion <= _AS_NOISE), None)
+            if near is not None:
+                of_op = self._is_fault() or self._may_be_of_op(near)
+                return self._as(Blame.EITHER if of_op else Blame.INPUT, near.words)
+        for guess in guesses:
             if self._explains(guess.values):
                 blame = Blame.EITHER if self._may_be_of_op(guess) else Blame.INPUT
                 return self._as(blame, guess.words, guess.values)
