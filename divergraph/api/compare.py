@@ -27,7 +27,7 @@ from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError
 from graphstore.model import GUILTY, SUSPECT
-from importers.dumps.folder import DumpChoice
+from importers.dumps.contract import DumpChoice
 
 
 class CompareOptions(TypedDict, total=False):

@@ -12,7 +12,7 @@ from divergraph.inputs.sources import load_dumps, load_graph
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import ModelGraph, Run
-from importers.dumps.folder import ANY_DUMP, DumpChoice
+from importers.dumps.contract import ANY_DUMP, DumpChoice
 
 
 def consistency(

@@ -9,8 +9,10 @@ from divergraph.api.rows import Rows
 from divergraph.inputs import fitting_pairs as pairs
 from divergraph.inputs.detection import Findings, Formats, find_out
 from graphstore.errors import InputError
-from importers.dumps.detect import DUMPS_READ, FoundDump, detect_bare_files
+from importers.dumps.contract import FoundDump
+from importers.dumps.detect import detect_bare_files
 from importers.dumps.detect import list_dumps as listed
+from importers.dumps.readers import installed as dump_readers
 from importers.folder_hints import folder_hint
 from importers.registry import installed
 
@@ -34,7 +36,7 @@ def formats() -> Formats:
     """
     return Formats(
         {importer.name: importer.reads for importer in installed()},
-        {kind.value: reads for kind, reads in DUMPS_READ.items()},
+        {reader.name: reader.reads for reader in dump_readers()},
     )
 
 

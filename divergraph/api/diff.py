@@ -15,7 +15,7 @@ from divergraph.text.words import counted
 from divergraph.thresholds.verdicts import badness
 from graphstore.errors import InputError
 from graphstore.model import DType, Level, Metric, MetricSet, Reason
-from importers.dumps.bare.index import RawForm
+from importers.dumps.contract import RawForm
 from importers.dumps.decode import can_decode
 
 _LEVELS = list(Level)

@@ -15,7 +15,7 @@ from divergraph.verification.verify_dump import Verification
 from divergraph.verification.verify_dump import verify as verified
 from graphstore.errors import InputError
 from graphstore.model import Framework
-from importers.dumps.folder import DumpChoice
+from importers.dumps.contract import DumpChoice
 from importers.om.constants import OfflineWeights
 from importers.om.constants import weights as weights_of
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.places import RankStep
 from graphstore.errors import InputError
-from importers.dumps.detect import FoundDump, list_dumps
+from importers.dumps.contract import FoundDump
+from importers.dumps.detect import list_dumps
 
 _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _MOST = 1_000_000

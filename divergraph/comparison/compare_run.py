@@ -61,7 +61,7 @@ from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, Method, Op, Run, TensorIO, TensorRef, Verdict
 from graphstore.traverse.topological_order import graph_arrays
-from importers.dumps.folder import ANY_DUMP, DumpChoice
+from importers.dumps.contract import ANY_DUMP, DumpChoice
 
 _MOST_SAID = 3
 

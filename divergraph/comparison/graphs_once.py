@@ -8,6 +8,7 @@ from pathlib import Path
 from divergraph.graphs.lineage import Lineage, link_graphs
 from divergraph.inputs.sources import InputFiles
 from graphstore.model import ModelGraph
+from importers.dumps.contract import ANY_DUMP, DumpChoice
 from importers.dumps.folder import Leaf
 from importers.dumps.index import DumpIndex
 
@@ -27,7 +28,7 @@ class GraphsOnce(InputFiles):
         self._walked: dict[Path, list[Leaf]] = {}
         self._read: dict[Path, ModelGraph] = {}
         self._linked: dict[tuple[int, int], Lineage] = {}
-        self._scanned: dict[int, tuple[tuple[Path, int | None], DumpIndex]] = {}
+        self._scanned: dict[int, tuple[tuple[Path, DumpChoice], DumpIndex]] = {}
 
     def read(self, path: Path, options: Mapping[str, str] | None = None) -> ModelGraph:
         """The graph in a file; of one read with options nothing is kept."""
@@ -59,10 +60,10 @@ class GraphsOnce(InputFiles):
             self._linked[key] = link_graphs(golden, device)
         return self._linked[key]
 
-    def scan(self, path: Path, graph: ModelGraph, step: int | None = None) -> DumpIndex:
+    def scan(self, path: Path, graph: ModelGraph, choice: DumpChoice = ANY_DUMP) -> DumpIndex:
         """The dumps in a folder; of each graph those asked for last are kept."""
         last = self._scanned.get(id(graph))
-        if last is None or last[0] != (path, step):
-            last = (path, step), super().scan(path, graph, step)
+        if last is None or last[0] != (path, choice):
+            last = (path, choice), super().scan(path, graph, choice)
             self._scanned[id(graph)] = last
         return last[1]

@@ -30,7 +30,7 @@ from graphstore.contract import GraphStore, RunData
 from graphstore.entry_names import check_new_name
 from graphstore.errors import InputError, NameTakenError
 from graphstore.model import Counts, Run, Verdict
-from importers.dumps.detect import FoundDump
+from importers.dumps.contract import FoundDump
 
 _TOGETHER = 512
 """Places that are kept together: until they are, their runs are in the journal."""

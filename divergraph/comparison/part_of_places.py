@@ -13,7 +13,7 @@ from divergraph.jobs.job import Job
 from divergraph.jobs.progress import Progress
 from divergraph.jobs.queue_executor import ItemForm, own_part
 from divergraph.metrics.pairs.many_pairs import Workers
-from importers.dumps.detect import FoundDump
+from importers.dumps.contract import FoundDump
 
 
 def form_of_places(request: CompareRequest, dumps: Sequence[FoundDump]) -> ItemForm:

@@ -18,7 +18,7 @@ from divergraph.version import __version__
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 from graphstore.transfer.portable import run_from_lines, run_lines
-from importers.dumps.detect import FoundDump
+from importers.dumps.contract import FoundDump
 
 R = TypeVar("R")
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from math import prod
 from pathlib import Path
 
-from divergraph.conversion.named_tensors import holds_named_tensors, named_tensors
 from divergraph.conversion.relayout import relayout
 from divergraph.files.array_files import Array, OutputFolder
 from divergraph.jobs.progress import NO_PROGRESS, Progress
@@ -23,19 +22,21 @@ from divergraph.values.unread import or_raise
 from graphstore.errors import DivergraphError, ImportFormatError, InputError
 from graphstore.model import DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.arrays.npy import read_npy_header
-from importers.dumps.arrays.tfdbg import device_folders, files_of_device
 from importers.dumps.ascend.file import DeviceFile, read_device_file
 from importers.dumps.ascend.overflow import read_record, record_json
+from importers.dumps.contract import NO_FORM, DumpReader, FilePlace
 from importers.dumps.detect import list_dumps
 from importers.dumps.index import DamagedError, list_folder, open_dump
-from importers.dumps.msprobe.index import TENSORS, described_by
 from importers.dumps.msprobe.statistics_csv import ENDING
 from importers.dumps.names import MAPPING, OPDEBUG
+from importers.dumps.readers import owner_of, reader_of
 from importers.layouts import LayoutError
 
 FAILED_LIST = "convert_failed_file_list.txt"
 _ARRAY = ".npy"
 _NAME_PARTS = 5
+_WHOLE_FILES = frozenset({"ascend", "raw"})
+"""Readers of files with blocks beside the tensors; and of what may be one in another name."""
 _MAX_LOG = 1 << 24
 
 
@@ -125,12 +126,11 @@ def _listed(paths: tuple[Path, ...]) -> Iterator[Path]:
         yield from _in_folder(path) if is_folder else (path,)
 
 
-def _in_folder(folder: Path) -> Iterator[Path]:
-    if devices := device_folders(folder):
-        return (path for device in devices for path in files_of_device(device))
-    if described_by(list_folder(folder).files):
-        folder /= TENSORS
-    names = [name for name in list_folder(folder).files if name not in (MAPPING, FAILED_LIST)]
+def _in_folder(folder: Path) -> Iterable[Path]:
+    listing = list_folder(folder)
+    if (owner := owner_of(listing)) is not None:
+        return owner.value_files(listing)
+    names = [name for name in listing.files if name not in (MAPPING, FAILED_LIST)]
     if not names:
         inner = [str(found.path) for found in list_dumps(folder)]
         hint = f"give one of {', '.join(inner[:3])}" if inner else "give the folder they lie in"
@@ -157,8 +157,8 @@ class _File:
                 self._array_file()
             elif self._path.name.endswith(ENDING):
                 raise InputError("statistics have no values to convert")
-            elif holds_named_tensors(self._path):
-                self._named()
+            elif (reader := reader_of(self._path)) is not None and reader.name not in _WHOLE_FILES:
+                self._named(reader)
             else:
                 self._device_file(read_device_file(self._path))
         except ImportFormatError as error:
@@ -284,18 +284,22 @@ class _File:
         )
         self._plainly(self._folder, self._path.name.removesuffix(_ARRAY), ref)
 
-    def _named(self) -> None:
+    def _named(self, reader: DumpReader) -> None:
         if self._request.layout is not None:
             raise InputError("what this file holds has no device layout", hint="leave -f out")
-        for tensor in named_tensors(self._path):
+        size = self._path.stat().st_size
+        tensors = list(reader.tensors(FilePlace(self._path, self._path.name, "", size), NO_FORM))
+        several = len({tensor.iteration for tensor in tensors}) > 1
+        for tensor in tensors:
+            name = reader.array_name(tensor)
+            if tensor.ref is None:
+                self._reasons.append(f"{name}: {tensor.damage}")
+                continue
             try:
-                if isinstance(tensor.found, DamagedError):
-                    raise tensor.found
-                self._plainly(self._folder.inner(tensor.folder), tensor.name, tensor.found)
-            except DamagedError as damage:
-                self._reasons.append(f"{tensor.name}: {damage.detail}")
+                folder = self._folder.inner(tensor.iteration if several else "")
+                self._plainly(folder, name, tensor.ref)
             except DivergraphError as error:
-                self._reasons.append(f"{tensor.name}: {error}")
+                self._reasons.append(f"{name}: {error}")
 
     def _plainly(self, folder: OutputFolder, name: str, ref: DumpTensorRef) -> None:
         array = or_raise(read_stored(ref))

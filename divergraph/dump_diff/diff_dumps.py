@@ -25,7 +25,8 @@ from divergraph.values.tensor_pair import TensorPair
 from graphstore.errors import InputError
 from graphstore.model import Level, Metric, Reason
 from importers.archives import unpack_hint
-from importers.dumps.bare.index import NO_FORM, BareDump, BareTensor, RawForm, find_tensors
+from importers.dumps.bare.index import BareDump, BareTensor, find_tensors
+from importers.dumps.contract import NO_FORM, RawForm
 
 DEFAULT_LIMIT = 0.001
 """What an element may differ, absolutely and relatively, where the user gives one of both."""

@@ -18,7 +18,8 @@ from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import TensorIO, TensorStatistics
-from importers.dumps.bare.index import NO_FORM, BareTensor, RawForm, find_tensors
+from importers.dumps.bare.index import BareTensor, find_tensors
+from importers.dumps.contract import NO_FORM, RawForm
 
 _BLOCK = 1 << 20
 _NAMED = 8

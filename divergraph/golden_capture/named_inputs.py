@@ -11,9 +11,10 @@ from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DumpTensorRef
-from importers.dumps.arrays.polygraphy import array_refs, is_results, iteration_of
-from importers.dumps.bare.files import JSON, NO_FORM, FilePlace, bare_kind, finder_of
+from importers.dumps.arrays.polygraphy import iteration_of
+from importers.dumps.contract import NO_FORM, FilePlace
 from importers.dumps.index import DamagedError, shown
+from importers.dumps.readers import reader_of
 
 _SHOWN = 4
 _Found: TypeAlias = Mapping[str, DumpTensorRef | DamagedError]
@@ -26,9 +27,8 @@ def full_name(name: str, known: Container[str]) -> str:
 
 def names_tensors(path: Path) -> bool:
     """Whether the file at *path* names the tensors it holds."""
-    if path.name.endswith(JSON):
-        return is_results(path)
-    return bare_kind(path.name) in ("npz", "torch")
+    reader = reader_of(path)
+    return reader is not None and reader.names_inputs
 
 
 def first_iteration(path: Path) -> tuple[Path, tuple[str, ...]]:
@@ -91,33 +91,26 @@ def named_values(path: Path, inputs: Collection[str]) -> tuple[dict[str, Array],
 
 
 def _tensors(path: Path) -> tuple[_Found, tuple[str, ...]]:
-    """The tensors of a file by name, and a remark if there are more of the same names."""
+    """The tensors of a file by name, those of its first inference, and a remark if there are more
+    of the same names."""
+    reader = reader_of(path)
+    assert reader is not None
     try:
-        if path.name.endswith(JSON):
-            return _of_first(path)
-        finder = finder_of(path.name, path, NO_FORM)
-        assert finder is not None
-        stem = f"{path.stem}/"
-        return {
-            tensor.name.removeprefix(stem): tensor.ref or DamagedError(tensor.damage)
-            for tensor in finder(FilePlace(path, path.name, "", 0))
-        }, ()
+        place = FilePlace(path, path.name, "", path.stat().st_size)
+        tensors = list(reader.tensors(place, NO_FORM))
     except DamagedError as damage:
         raise ImportFormatError(path, damage.detail) from damage
-
-
-def _of_first(path: Path) -> tuple[_Found, tuple[str, ...]]:
-    """The tensors of the first iteration of the first runner."""
-    by_iteration: dict[str, dict[str, DumpTensorRef | DamagedError]] = {}
-    called = ""
-    for iteration, name, found in array_refs(path):
-        called = called or iteration.called
-        by_iteration.setdefault(iteration.scope, {})[name] = found
-    first = next(iter(by_iteration.values()), {})
-    if len(by_iteration) < 2:
-        return first, ()
+    iterations = list(dict.fromkeys(tensor.iteration for tensor in tensors))
+    first = iterations[0] if iterations else ""
+    found: _Found = {
+        reader.array_name(tensor): tensor.ref or DamagedError(tensor.damage)
+        for tensor in tensors
+        if tensor.iteration == first
+    }
+    if len(iterations) < 2:
+        return found, ()
     unpack = f"divergraph convert -d {path.name} -out DIR parts them"
-    return first, (f"{path.name}: {called} is taken, one of {len(by_iteration)} ({unpack})",)
+    return found, (f"{path.name}: {first} is taken, one of {len(iterations)} ({unpack})",)
 
 
 def _value(path: Path, found: _Found, name: str) -> Array:

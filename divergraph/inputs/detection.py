@@ -10,12 +10,8 @@ from pathlib import Path
 from divergraph.inputs.data_folder import DataFolder, data_folder
 from graphstore.errors import DivergraphError
 from importers.contract import Confidence
-from importers.dumps.detect import (
-    FoundDump,
-    detect_bare_files,
-    detect_tensor_file,
-    list_dumps,
-)
+from importers.dumps.contract import FoundDump
+from importers.dumps.detect import detect_bare_files, detect_tensor_file, list_dumps
 from importers.dumps.folder import is_dump_name
 from importers.registry import detect, unknown
 from importers.source import read_head

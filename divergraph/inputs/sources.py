@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from importers.archives import unpack_hint
-from importers.dumps.detect import DumpKind, detect_dumps, list_dumps, scan_dumps
-from importers.dumps.folder import (
-    ANY_DUMP,
-    DumpChoice,
-    Leaf,
-    dump_leaves,
-    find_dump_folder,
-    model_names,
-)
+from importers.dumps.contract import ANY_DUMP, DumpChoice, FoundDump
+from importers.dumps.detect import detect_dumps, inner_levels, list_dumps, scan_dumps
+from importers.dumps.folder import Leaf, dump_leaves, find_dump_folder, model_names
 from importers.dumps.index import DumpIndex
 from importers.dumps.model_inputs import with_model_inputs
 from importers.ge_proto.importer import candidates, choose_graph
@@ -38,9 +32,9 @@ class InputFiles:
         """The dumps below a folder, as :func:`importers.dumps.folder.dump_leaves`."""
         return dump_leaves(root)
 
-    def scan(self, path: Path, graph: ModelGraph, step: int | None = None) -> DumpIndex:
+    def scan(self, path: Path, graph: ModelGraph, choice: DumpChoice = ANY_DUMP) -> DumpIndex:
         """The tensors of a dump, as :func:`importers.dumps.detect.scan_dumps`."""
-        return scan_dumps(path, graph, step=step)
+        return scan_dumps(path, graph, choice)
 
 
 READ_ANEW = InputFiles()
@@ -134,26 +128,24 @@ def load_dumps(
         InputError: no such folder, nothing of this *choice*, or no file in it belongs to
             the graph.
     """
-    if _is_results_file(path):
-        index = files.scan(path, graph, choice.step)
-        decided = frozenset({"step"} if choice.step is not None else ())
-        return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
-    _check_folder(path, side)
     is_device = graph.framework is Framework.ASCEND
-    if not is_device and (kinds := {found.kind for found in detect_dumps(path)}):
-        index = files.scan(path, graph, choice.step)
-        if index.tensors or not _has_dumps_below(path):
-            chosen = choice.step is not None and DumpKind.POLYGRAPHY in kinds
-            decided = frozenset({"step"} if chosen else ())
-            return _checked(DumpSource(index, path, _said(side, index), decided), graph, side)
+    if dumps := _dumps_at(path, side, only_file=is_device):
+        index = files.scan(path, graph, choice)
+        if index.tensors or path.is_file() or not _has_dumps_below(path):
+            source = DumpSource(index, path, _said(side, index), _decided(choice, dumps))
+            return _checked(source, graph, side)
     found = find_dump_folder(path, graph.name if is_device else None, choice, files.walk)
-    index = files.scan(found.path, graph)
+    rest = replace(choice, **dict.fromkeys(found.decided))
+    index = files.scan(found.path, graph, rest)
     if is_device:
         index = with_model_inputs(index, graph)
     said = _said(side, index)
     if found.path != path:
         said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)
-    source = DumpSource(index, found.path, said, found.decided, len(found.others))
+    decided = found.decided
+    if (rest.rank, rest.step) != (None, None):
+        decided |= _decided(rest, detect_dumps(found.path))
+    source = DumpSource(index, found.path, said, decided, len(found.others))
     return _checked(source, graph, side)
 
 
@@ -183,12 +175,22 @@ def _checked(source: DumpSource, graph: ModelGraph, side: str) -> DumpSource:
     return source
 
 
-def _is_results_file(path: Path) -> bool:
-    """True for a file that is a whole dump by itself."""
+def _decided(choice: DumpChoice, dumps: Iterable[FoundDump]) -> frozenset[str]:
+    """What of the *choice* is among levels inside of *dumps*."""
+    return frozenset(level for level in inner_levels(dumps) if getattr(choice, level) is not None)
+
+
+def _dumps_at(path: Path, side: str, *, only_file: bool) -> tuple[FoundDump, ...]:
+    """The dumps right at *path*, a folder or a file that is a whole dump by itself."""
     try:
-        return path.is_file() and bool(detect_dumps(path))
+        is_file = path.is_file()
     except OSError:  # said with the folder's check
-        return False
+        is_file = False
+    dumps = detect_dumps(path) if is_file else ()
+    if not dumps:
+        _check_folder(path, side)
+        dumps = () if only_file else detect_dumps(path)
+    return dumps
 
 
 def _check_folder(path: Path, side: str) -> None:

@@ -11,24 +11,24 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from operator import attrgetter, eq
 from pathlib import Path
 
 from graphstore.errors import InputError
-from importers.dumps.arrays.golden import NPY, golden_ending
-from importers.dumps.arrays.polygraphy import JSON, is_results
-from importers.dumps.arrays.tfdbg import DEVICE
-from importers.dumps.ascend.index import is_device_dump
+from importers.contract import Confidence
+from importers.dumps.bare.tensor import NPY
+from importers.dumps.contract import ANY_DUMP, DumpChoice, DumpReader
 from importers.dumps.index import is_inside
-from importers.dumps.msprobe.index import DEBUG, DUMP, sole_process
-from importers.dumps.msprobe.statistics_csv import ENDING, TABLE
+from importers.dumps.msprobe.index import sole_process
 from importers.dumps.names import MAPPING, OPDEBUG, counted, read_mapping
+from importers.dumps.readers import graph_readers
 from importers.folder_hints import folder_hint
 
 # Two more than the device makes: users may point at a folder around dump_path.
 _LEVELS = 7
 _TIME = re.compile(r"\d{14}")
-_STEP = re.compile(r"step_?(\d+)", re.IGNORECASE)
+_STEP = r"(?i:step)_?(\d+)"
 _RANK = re.compile(r"(?:rank|proc|device)_?(\d+)", re.IGNORECASE)
 
 
@@ -62,13 +62,19 @@ class _Walk:
     def __init__(self, home: str) -> None:
         self._home = home
         self._seen: set[tuple[int, int]] = set()
+        self._readers = graph_readers()
+        self._folder_readers = [
+            reader
+            for reader in self._readers
+            if type(reader).claims_folder is not DumpReader.claims_folder
+        ]
         self.recorded: list[Path] = []
         """Folders with records of overflows and no dump of a tensor."""
 
     def folders(self, folder: Path, depth: int) -> Iterator[Path]:
         try:
             with os.scandir(folder) as entries:
-                level = self._look(entries)
+                level = self._look(entries, folder.name)
         except OSError as error:
             if depth == 0:
                 raise InputError(
@@ -84,27 +90,30 @@ class _Walk:
                 for leaf in self.folders(folder / name, depth + 1):
                     found = True
                     yield leaf
-        if not found and (level.arrays or any(map(is_results, level.texts))):
+        if not found and any(reader.is_dump(folder / name) for name, reader in level.possible):
             yield folder
         elif not found and level.records:
             self.recorded.append(folder)
 
-    def _look(self, entries: Iterable[os.DirEntry[str]]) -> _Content:
+    def _look(self, entries: Iterable[os.DirEntry[str]], folder: str) -> _Content:
         level = _Content()
         for entry in entries:
-            if entry.name.startswith(DEVICE):
+            name = entry.name
+            if any(reader.claims_folder(name) for reader in self._folder_readers):
                 level.dumps = True
                 break
             if self._is_new_folder(entry):
-                level.folders.append(entry.name)
-            elif is_dump_name(entry.name):
-                level.dumps = True
-                break
-            level.records = level.records or entry.name.startswith(OPDEBUG)
-            level.arrays = level.arrays or entry.name.endswith(NPY)
-            level.mapping = level.mapping or entry.name == MAPPING
-            if entry.name.endswith(JSON):
-                level.texts.append(Path(entry.path))
+                level.folders.append(name)
+            else:
+                claims = [(reader.claims(name, folder), reader) for reader in self._readers]
+                if any(claim is Confidence.SURE for claim, _ in claims):
+                    level.dumps = True
+                    break
+                level.possible += [
+                    (name, reader) for claim, reader in claims if claim is Confidence.MAYBE
+                ]
+            level.records = level.records or name.startswith(OPDEBUG)
+            level.mapping = level.mapping or name == MAPPING
         return level
 
     def _is_new_folder(self, entry: os.DirEntry[str]) -> bool:
@@ -125,27 +134,19 @@ class _Walk:
 
 @dataclass(slots=True)
 class _Content:
-    """What lies in one folder; ``arrays``: ``.npy`` files with no number in the name.
-
-    Such arrays may be dumps, but as well the model's input beside the dump folders.
-    ``texts`` are JSON files, which may be run results; ``records`` those of overflows.
-    """
+    """What lies in one folder; ``possible``: files whose names leave it open whether they are
+    dumps, with the readers that may know; ``records`` are those of overflows."""
 
     dumps: bool = False
-    arrays: bool = False
     records: bool = False
     mapping: bool = False
     folders: list[str] = field(default_factory=list)
-    texts: list[Path] = field(default_factory=list)
+    possible: list[tuple[str, DumpReader]] = field(default_factory=list)
 
 
 def is_dump_name(name: str) -> bool:
     """True if a file is called as dump files are, so that its folder is a dump."""
-    if name.endswith(NPY):
-        return name.removesuffix(NPY).rpartition(".")[2].isdecimal()
-    if name in (DUMP, DEBUG, TABLE) or golden_ending(name) is not None:
-        return True
-    return not name.startswith(OPDEBUG) and is_device_dump(name.removesuffix(ENDING), {})
+    return any(reader.claims(name, "") is Confidence.SURE for reader in graph_readers())
 
 
 def leaf_of(root: Path, path: Path) -> Leaf:
@@ -175,17 +176,23 @@ def leaf_of(root: Path, path: Path) -> Leaf:
 
 def _told(path: Path, chain: tuple[str, ...]) -> Leaf | None:
     """The levels of a folder below one that says ``step0`` or ``rank0`` itself."""
-    steps = [found[1] for name in chain if (found := _STEP.fullmatch(name))]
+    step_of = _step_folders()
+    steps = [found[found.lastindex or 0] for name in chain if (found := step_of(name))]
     ranks = [found[1] for name in chain if (found := _RANK.fullmatch(name))]
     if not steps and not ranks:
         return None
-    place = max(
-        index for index, name in enumerate(chain) if _STEP.fullmatch(name) or _RANK.fullmatch(name)
-    )
+    place = max(index for index, name in enumerate(chain) if step_of(name) or _RANK.fullmatch(name))
     model, model_id, step = (*chain[place + 1 :], "", "", "")[:3]
     if ranks and any(map(sole_process, (path, *path.parents[: len(chain) - 1]))):
         ranks = ["0"]
     return Leaf(path, "", ranks[-1] if ranks else "", model, model_id, steps[-1] if steps else step)
+
+
+@cache
+def _step_folders() -> Callable[[str], re.Match[str] | None]:
+    """What tells the step that a folder's name counts."""
+    patterns = filter(None, (_STEP, *(reader.step_folder for reader in graph_readers())))
+    return re.compile("|".join(patterns)).fullmatch
 
 
 _STAMP = re.compile(r"\d{8,}")
@@ -196,23 +203,6 @@ _EXPECTED = (
 )
 _NO_MODEL = "the folder was given below the model level, so its model is not checked"
 _LISTED = 8
-
-
-@dataclass(frozen=True, slots=True)
-class DumpChoice:
-    """Which of several dumps to take, as the user says; None where any will do.
-
-    ``time`` is the folder of 14 digits, ``rank`` a rank or device id, ``step`` a step,
-    iteration or data index.
-    """
-
-    time: str | None = None
-    rank: int | None = None
-    model_id: int | None = None
-    step: int | None = None
-
-
-ANY_DUMP = DumpChoice()
 
 
 @dataclass(frozen=True, slots=True)

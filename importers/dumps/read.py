@@ -51,11 +51,33 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
         return small
     if ref.statistics is not None:
         raise ImportFormatError(ref.path, "the dump holds statistics of this tensor, no values")
+    if ref.format not in _FORMATS:
+        return _read_by_its_reader(ref)
     if ref.dtype is None or ref.shape is None or not can_decode(ref.dtype):
         what = "elements without a known type" if ref.dtype is None else f"elements of {ref.dtype}"
         raise ImportFormatError(ref.path, f"{what} cannot be read", offset=ref.offset)
     with _told_damage(ref.path, f"shape {list(ref.shape)} of {ref.dtype}", ref.offset):
         values = _joined(ref) if ref.parts else _values(ref, ref.dtype, ref.shape)
+    values.flags.writeable = False
+    return values
+
+
+_FORMATS = frozenset(DumpFormat)
+
+
+def _read_by_its_reader(ref: DumpTensorRef) -> NDArray[np.generic]:
+    from importers.dumps.readers import reader_named  # it loads every reader
+
+    reader = reader_named(ref.format)
+    if reader is None:
+        hint = "install the plug-in that listed this dump"
+        raise ImportFormatError(ref.path, f"no dump reader {ref.format!r} is here", hint=hint)
+    with _told_damage(ref.path, f"shape {list(ref.shape or ())} of {ref.dtype}", ref.offset):
+        values: NDArray[np.generic] = np.asarray(reader.read(ref))
+    if ref.shape is not None and values.size != prod(ref.shape):
+        what = f"{values.size} values were read, shape {list(ref.shape)} was listed"
+        raise _changed(ref.path, what, ref.offset)
+    values = values.reshape(values.shape if ref.shape is None else ref.shape)
     values.flags.writeable = False
     return values
 

@@ -8,7 +8,7 @@ import pytest
 
 from divergraph.comparison.compare_run import CompareRequest, compare
 from graphstore.errors import InputError
-from importers.dumps.folder import DumpChoice
+from importers.dumps.contract import DumpChoice
 
 
 def write_run(folder, value):

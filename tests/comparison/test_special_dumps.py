@@ -15,7 +15,7 @@ from divergraph.text.words import verdict_text
 from graphstore.errors import InputError
 from graphstore.model import DType, DumpTensorRef, Metric, Reason, TensorIO, Verdict
 from importers.dumps.ascend.file import read_device_file
-from importers.dumps.folder import DumpChoice
+from importers.dumps.contract import DumpChoice
 from importers.dumps.index import DumpIndex, DumpProblem
 from importers.dumps.read import read_array
 from importers.proto.messages import dump_data_pb2 as pb

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from divergraph.dump_diff.pairing import pair_by_name
 from graphstore.errors import InputError
 from graphstore.model import DType
-from importers.dumps.bare.index import RawForm, find_tensors
+from importers.dumps.bare.index import find_tensors
+from importers.dumps.contract import RawForm
 from importers.dumps.read import read_array, read_npy
 
 

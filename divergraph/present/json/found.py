@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from divergraph.inputs.data_folder import DataFolder
     from divergraph.inputs.detection import Findings
     from divergraph.inputs.fitting_pairs import FittingPairs, FittingSide
-    from importers.dumps.detect import FoundDump
+    from importers.dumps.contract import FoundDump
 
 
 def findings_json(found: Findings) -> Json:
@@ -80,7 +80,7 @@ def dump_json(dump: FoundDump) -> dict[str, Json]:
     """One entry of ``dumps``."""
     return {
         "path": str(dump.path),
-        "kind": dump.kind.value,
+        "kind": dump.kind,
         "sure": dump.confidence > 1,
         "reason": dump.reason,
         "files": dump.files,

@@ -9,6 +9,7 @@ dumps may name the tensor instead of the op. msaccucmp's converter writes
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,9 +22,12 @@ from graphstore.model import (
     Tensor,
     TensorIO,
 )
+from importers.contract import Confidence
 from importers.dumps.arrays.golden_names import GoldenNames, Hit, name_without_time
 from importers.dumps.arrays.npy import NpyHeader, read_npy_header
 from importers.dumps.ascend.file import look_at, tensor_ref
+from importers.dumps.bare.tensor import BareTensor, found_tensor, identity_of, npy_tensor
+from importers.dumps.contract import DumpChoice, DumpReader, FilePlace, FoundDump, RawForm
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
@@ -33,6 +37,7 @@ from importers.dumps.index import (
     TensorKey,
     list_folder,
     open_dump,
+    or_damage,
 )
 from importers.dumps.names import MAPPING, OpNames, parse_dump_name, read_mapping
 
@@ -295,3 +300,70 @@ def _can_be(tensor: Tensor | None, dtype: DType | None, shape: tuple[int, ...]) 
     return len(declared) == len(shape) and all(
         want is None or want == have for want, have in zip(declared, shape, strict=True)
     )
+
+
+class NpyReader(DumpReader):
+    """``.npy`` files named after ops or tensors; golden files of other endings lie beside them, so
+    one scan takes both."""
+
+    name = "npy"
+    reads = ".npy files named after ops or tensors, or made by converters"
+    names_inputs = False
+
+    def claims(self, name: str, folder: str) -> Confidence:
+        """A file without a number in its name may as well be the input of a model."""
+        if not name.endswith(NPY):
+            return Confidence.NO
+        numbered = name.removesuffix(NPY).rpartition(".")[2].isdecimal()
+        return Confidence.SURE if numbered else Confidence.MAYBE
+
+    def files_in(self, listing: FolderListing) -> list[str]:
+        """All ``.npy`` files."""
+        return [name for name in listing.files if name.endswith(NPY)]
+
+    def proof(self, path: Path) -> str:
+        """The shape in its header."""
+        with open_dump(path) as (fd, size):
+            return f"is a .npy file of shape {list(read_npy_header(fd, size).shape)}"
+
+    def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+        """The one array; what is in the file is read with the values."""
+        yield npy_tensor(str(place.path), place.file, place.folder, place.size, form.raw_type)
+
+    def scan(self, listing: FolderListing, graph: ModelGraph, choice: DumpChoice) -> DumpIndex:
+        """Both kinds of golden files by op."""
+        return scan_golden_listing(listing, graph)
+
+
+class GoldenReader(DumpReader):
+    """Golden files with the header of a device dump."""
+
+    name = "golden"
+    reads = "{op}.{output}.{time}.pb and .quant of Caffe tools and msaccucmp's converter"
+    names_inputs = False
+
+    def claims(self, name: str, folder: str) -> Confidence:
+        """By the number before the ending: graphs have such endings, too."""
+        found = name.endswith(_BINARY) and golden_ending(name) is not None
+        return Confidence.SURE if found else Confidence.NO
+
+    def detect(self, listing: FolderListing) -> Iterator[FoundDump]:
+        """Only what can be read: graphs have such names."""
+        for dump in super().detect(listing):
+            if dump.confidence is Confidence.SURE:
+                yield dump
+
+    def proof(self, path: Path) -> str:
+        """The kind of its header."""
+        return f"has a header of kind {look_at(path, None).whole_header().format}"
+
+    def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+        """Its first output."""
+        identity, time = identity_of(place.folder, place.stem)
+        ref = or_damage(lambda: first_output(place.path))
+        yield found_tensor(place.below(place.file), place.path, ref, identity, time)
+
+    def scan(self, listing: FolderListing, graph: ModelGraph, choice: DumpChoice) -> DumpIndex:
+        """Nothing where ``.npy`` files lie, whose scan takes them along."""
+        npy = any(name.endswith(NPY) for name in (*listing.files, *listing.others))
+        return DumpIndex() if npy else scan_golden_listing(listing, graph)

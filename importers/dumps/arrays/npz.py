@@ -12,7 +12,9 @@ import struct
 import tempfile
 import zipfile
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from numpy.typing import NDArray
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorIO
 from importers.dumps.arrays.npy import NpyHeader, header_of, parse_npy_header
-from importers.dumps.index import DamagedError, shown
+from importers.dumps.bare.tensor import BareTensor, Identity, found_tensor, plain
+from importers.dumps.contract import DumpReader, FilePlace, RawForm
+from importers.dumps.index import DamagedError, open_dump, or_damage, shown
 from importers.file_parts import UnnamedFile, read_at
 
 MAX_MEMBERS = 1 << 20
@@ -218,3 +222,23 @@ def _more(unpacking: Any, packed: bytes, limit: int) -> bytes:
 
 def _unpacked(packed: bytes, limit: int) -> bytes:
     return _more(zlib.decompressobj(-zlib.MAX_WBITS), packed, limit)
+
+
+class NpzReader(DumpReader):
+    """Archives of arrays, whose names need not be those of a model's tensors."""
+
+    name = "npz"
+    reads = ".npz archives (diff)"
+    endings = (ENDING,)
+    diff_only = True
+
+    def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+        """Its arrays, in its order."""
+        scope = f"{place.scope}/{place.stem}" if place.scope else place.stem
+        with open_dump(place.path) as (fd, size):
+            members = read_members(fd, size)
+        for member in members:
+            identity = Identity(scope, "", plain(member.name), TensorIO.OUTPUT, 0)
+            ref = or_damage(partial(member.ref, place.path, form.dtype))
+            full = place.below(f"{place.stem}/{member.name}")
+            yield found_tensor(full, place.path, ref, identity, model_name=member.name)

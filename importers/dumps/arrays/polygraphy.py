@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from graphstore.errors import InputError
 from graphstore.model import (
     DType,
     DumpFormat,
@@ -28,12 +29,25 @@ from graphstore.model import (
     Reason,
     TensorIO,
 )
+from importers.contract import Confidence
 from importers.dumps.arrays.npy import NpyHeader, parse_npy_header
+from importers.dumps.bare.tensor import BareTensor, Identity, found_tensor, plain
+from importers.dumps.contract import (
+    DumpChoice,
+    DumpReader,
+    FilePlace,
+    FoundDump,
+    RawForm,
+    at_step,
+)
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
+    DumpProblem,
+    FolderListing,
     Gathering,
     TensorKey,
+    merged,
     of_no_op,
     open_dump,
     or_damage,
@@ -351,3 +365,81 @@ def array_bytes(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, memoryview]:
     data = _decoded(read_at(fd, ref.nbytes, ref.offset), place)
     header = parse_npy_header(data, len(data))
     return header, memoryview(data)[header.data_offset :]
+
+
+class PolygraphyReader(DumpReader):
+    """Files of results; of a folder each file is a dump, a damaged one a problem of its own."""
+
+    name = "polygraphy"
+    reads = "JSON files of Polygraphy's --save-outputs"
+    whole_file = True
+    inner_levels = frozenset({"step"})
+
+    def claims(self, name: str, folder: str) -> Confidence:
+        """Most JSON files are something else."""
+        return Confidence.MAYBE if name.endswith(JSON) else Confidence.NO
+
+    def is_dump(self, path: Path) -> bool:
+        """By the first bytes."""
+        return is_results(path)
+
+    def files_in(self, listing: FolderListing) -> list[str]:
+        """Those that begin as results do."""
+        names = [name for name in listing.files if name.endswith(JSON)]
+        return [name for name in names if is_results(listing.folder / name)]
+
+    def detect(self, listing: FolderListing) -> Iterator[FoundDump]:
+        """Each file, with its iteration where its name tells it."""
+        reason = "JSON that holds arrays as Polygraphy writes them"
+        for name in self.files_in(listing):
+            found = FoundDump(listing.folder / name, self.name, Confidence.SURE, reason, 1)
+            yield at_step(found, iteration_of(name))
+
+    def parts(self, dump: FoundDump) -> Iterator[FoundDump]:
+        """A file once for each iteration of its first runner."""
+        try:
+            iterations = read_iterations(dump.path)
+        except DamagedError:
+            iterations = ()  # who reads it says what is wrong
+        numbers = [each.number for each in iterations if each.runner == iterations[0].runner]
+        several = len(numbers) > 1
+        yield from (at_step(dump, number) for number in numbers) if several else (dump,)
+
+    def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+        """The tensors of all iterations of all runners."""
+        for iteration, name, found in array_refs(place.path):
+            scope = "/".join(filter(None, (place.scope, iteration.scope)))
+            identity = Identity(scope, "", plain(name), TensorIO.OUTPUT, 0)
+            inside = f"{iteration.called}/{name}" if iteration.scope else name
+            full = place.below(f"{place.stem}/{inside}")
+            tensor = found_tensor(full, place.path, found, identity, model_name=name)
+            tensor.iteration = iteration.called
+            yield tensor
+
+    def scan(self, listing: FolderListing, graph: ModelGraph, choice: DumpChoice) -> DumpIndex:
+        """Of files that are called by their iterations one is taken: that of the step chosen,
+        else the first."""
+        found: list[DumpIndex] = []
+        names = self.files_in(listing)
+        numbers = {number: name for name in names if (number := iteration_of(name)) is not None}
+        step = choice.step
+        if step is not None and numbers and step not in numbers:
+            there = ", ".join(map(str, sorted(numbers)))
+            raise InputError(f"no iteration {step}, there are {there}", where=str(listing.folder))
+        taken = min(numbers, default=None) if step is None else step
+        for name in names:
+            path = listing.folder / name
+            number = iteration_of(name)
+            if number != taken and number is not None:
+                continue
+            try:
+                one = scan_polygraphy(path, graph, step if number is None else None)
+            except DamagedError as damage:
+                problem = DumpProblem(path, None, None, None, damage.reason, damage.detail)
+                found.append(DumpIndex(problems=(problem,), files=1))
+                continue
+            if number is not None and len(numbers) > 1:
+                told = f"iteration {number}, one of {len(numbers)} (--step)"
+                one = replace(one, notes=(*one.notes, told))
+            found.append(one)
+        return merged(found)

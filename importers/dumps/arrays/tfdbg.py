@@ -11,7 +11,7 @@ import mmap
 import os
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -29,9 +29,19 @@ from graphstore.model import (
     Reason,
     TensorIO,
 )
+from importers.contract import Confidence
 from importers.dumps.ascend import wire_walk as wirewalk
+from importers.dumps.bare.tensor import BareTensor, Identity, found_tensor, plain, scope_of
+from importers.dumps.contract import DumpChoice, DumpReader, FilePlace, FoundDump, RawForm
 from importers.dumps.decode import can_decode, stored_bytes
-from importers.dumps.index import DamagedError, DumpIndex, Gathering, TensorKey, open_dump
+from importers.dumps.index import (
+    DamagedError,
+    DumpIndex,
+    FolderListing,
+    Gathering,
+    TensorKey,
+    open_dump,
+)
 from importers.proto.messages import tf_graph_pb2 as pb
 from importers.proto.wire import BLOCK, VARINT, FieldSpan
 from importers.tensorflow.types import dtype_of
@@ -312,3 +322,73 @@ def _repeated(data: mmap.mmap, field: tuple[FieldSpan, ...], dtype: DType) -> ND
 
 def _bad(what: str, at: int) -> DamagedError:
     return DamagedError(f"the event is damaged: {what}", offset=at)
+
+
+_EVENT = re.compile(r"(?P<name>.+)_(?P<slot>\d{1,6})_DebugIdentity_(?P<time>\d{1,20})")
+
+
+class TfdbgReader(DumpReader):
+    """Session folders of the debugger, and single files of one."""
+
+    name = "tfdbg"
+    reads = "session folders of TensorFlow's debugger, and their files"
+    whole_folder = True
+    names_inputs = False
+
+    def claims(self, name: str, folder: str) -> Confidence:
+        """A file outside of its session names no op by itself."""
+        return Confidence.NO
+
+    def claims_folder(self, name: str) -> bool:
+        """The folder of a device."""
+        return name.startswith(DEVICE)
+
+    def lists(self, name: str, folder: str) -> bool:
+        """Single files, wherever they lie."""
+        return _EVENT.fullmatch(name) is not None
+
+    def owns(self, listing: FolderListing) -> bool:
+        """A session folder."""
+        return bool(self._devices(listing))
+
+    def _devices(self, listing: FolderListing) -> list[Path]:
+        session = listing.folder.name.startswith(DEVICE) or any(
+            name.startswith(DEVICE) for name in listing.others
+        )
+        return device_folders(listing.folder) if session else []
+
+    def detect(self, listing: FolderListing) -> Iterator[FoundDump]:
+        """A session by the folder of its first device."""
+        if devices := self._devices(listing):
+            reason = f"{devices[0].name} is a device of a TensorFlow debugger session"
+            yield FoundDump(listing.folder, self.name, Confidence.SURE, reason)
+
+    def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+        """The tensor of an event file."""
+        match = _EVENT.fullmatch(place.file)
+        assert match is not None
+        with open_dump(place.path) as (fd, size):
+            event = read_event(fd, size)
+        # of a file given by itself the op's scope is told by the folders above
+        below = place.folder or place.path.absolute().parent.as_posix()
+        session, marked, inside = below.rpartition(DEVICE)
+        session = session if place.folder else ""
+        folder = inside.partition("/")[2] if marked else place.folder
+        op = f"{folder}/{match['name']}" if folder else match["name"]
+        port, time = int(match["slot"]), int(match["time"])
+        ref = event.ref(place.path, (op, TensorIO.OUTPUT, port), time)
+        identity = Identity(scope_of(session.strip("/")), "", plain(op), TensorIO.OUTPUT, port)
+        yield found_tensor(f"{session}{op}:{match['slot']}", place.path, ref, identity, time)
+
+    def value_files(self, listing: FolderListing) -> Iterable[Path]:
+        """Those of tensors below the folders of the devices."""
+        return [path for device in self._devices(listing) for path in files_of_device(device)]
+
+    def array_name(self, tensor: BareTensor) -> str:
+        """The op, its output and the time."""
+        op, _, port = tensor.name.rpartition(":")
+        return f"{op}.{port}.{tensor.timestamp}"
+
+    def scan(self, listing: FolderListing, graph: ModelGraph, choice: DumpChoice) -> DumpIndex:
+        """The tensors of a session by op."""
+        return scan_tfdbg(listing.folder, graph)

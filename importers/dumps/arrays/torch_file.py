@@ -14,6 +14,7 @@ import struct
 import warnings
 import zipfile
 import zlib
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -21,8 +22,10 @@ from typing import Any
 
 from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
 from importers.dumps.arrays.npz import list_members, member_place
+from importers.dumps.bare.tensor import BareTensor, found_tensor, identity_of
+from importers.dumps.contract import DumpReader, FilePlace, RawForm
 from importers.dumps.decode import stored_bytes
-from importers.dumps.index import DamagedError, shown
+from importers.dumps.index import DamagedError, open_dump, shown
 from importers.file_parts import read_at
 from importers.number_formats import named_dtype
 
@@ -42,6 +45,10 @@ _OPCODES = frozenset(
     STOP
     """.split()
 )
+_OPCODES_OF_DICTS = _OPCODES | frozenset(
+    "SETITEM SETITEMS APPEND APPENDS BINFLOAT LONG4 EMPTY_SET ADDITEMS POP".split()
+)
+"""What a dict of plain values adds: nothing that calls anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +84,9 @@ class _Tensor:
     strides: tuple[int, ...]
 
 
-def read_torch(fd: int, size: int) -> TorchTensor:
-    """The one tensor in the open ``.pt`` file of *size* bytes.
+def read_torch(fd: int, size: int, key: str = "") -> TorchTensor:
+    """The one tensor in the open ``.pt`` file of *size* bytes; where that holds a dict, the one of
+    this *key*.
 
     Raises:
         DamagedError: no such archive, more than a plain contiguous tensor in it, or its
@@ -89,7 +97,7 @@ def read_torch(fd: int, size: int) -> TorchTensor:
     if len(pickles) != 1:
         raise DamagedError(f"{len(pickles)} members data.pkl", offset=0)
     root = pickles[0].removesuffix("data.pkl")
-    tensor = _tensor_of(_content(by_name[pickles[0]], fd, size))
+    tensor = _tensor_of(_content(by_name[pickles[0]], fd, size), key)
     order = by_name.get(f"{root}byteorder")
     if order is not None and _content(order, fd, size) != b"little":
         raise DamagedError("numbers in big-endian order", Reason.DTYPE_UNSUPPORTED)
@@ -148,20 +156,22 @@ def _placed(tensor: _Tensor, start: int, stored: int) -> TorchTensor:
     return TorchTensor(dtype, shape, start + first, nbytes, None)
 
 
-def _tensor_of(data: bytes) -> _Tensor:
-    """The tensor a ``data.pkl`` describes.
+def _tensor_of(data: bytes, key: str) -> _Tensor:
+    """The tensor a ``data.pkl`` describes, by itself or in a dict.
 
     Raises:
         DamagedError: it describes anything but one tensor.
     """
     try:
-        _check_opcodes(data)
+        _check_opcodes(data, _OPCODES_OF_DICTS if key else _OPCODES)
         found = _Unpickler(io.BytesIO(data)).load()
     except (
         *(pickle.UnpicklingError, struct.error, EOFError),
         *(ArithmeticError, LookupError, TypeError, ValueError),
     ) as error:
         raise DamagedError(f"its description is damaged: {shown(str(error))}", offset=0) from None
+    if key and isinstance(found, dict):
+        found = found.get(key)
     if not isinstance(found, _Tensor):
         raise DamagedError(
             "the file holds something else than one tensor", Reason.DTYPE_UNSUPPORTED
@@ -169,12 +179,12 @@ def _tensor_of(data: bytes) -> _Tensor:
     return found
 
 
-def _check_opcodes(data: bytes) -> None:
+def _check_opcodes(data: bytes, allowed: Collection[str]) -> None:
     with warnings.catch_warnings():
         # A damaged text with a stray backslash is refused below, like every text.
         warnings.simplefilter("ignore", DeprecationWarning)
         for opcode, argument, place in pickletools.genops(data):
-            if opcode.name not in _OPCODES:
+            if opcode.name not in allowed:
                 raise DamagedError(
                     "the file holds more than one plain tensor "
                     f"(opcode {opcode.name} at {place} of data.pkl)",
@@ -249,3 +259,21 @@ _FUNCTIONS = {
     "torch._utils _rebuild_tensor_v3": _rebuilt_of_bytes,
     "torch.storage UntypedStorage": DType.UINT8,
 }
+
+
+class TorchReader(DumpReader):
+    """Files of one saved tensor."""
+
+    name = "torch"
+    reads = ".pt files of one tensor (msprobe's, diff)"
+    endings = (ENDING, ".pth")
+    diff_only = True
+    generic = True
+
+    def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
+        """The one tensor, called as its file."""
+        with open_dump(place.path) as (fd, size):
+            tensor = read_torch(fd, size)
+        identity, time = identity_of(place.folder, place.stem)
+        ref = tensor.ref(place.path, identity.key)
+        yield found_tensor(place.below(place.stem), place.path, ref, identity, time)

@@ -8,23 +8,13 @@ from pathlib import Path
 
 from graphstore.errors import InputError
 from importers.archives import packed_note, refuse_archive
-from importers.dumps.bare.files import (
-    NO_FORM,
-    NPY,
-    FilePlace,
-    Finder,
-    RawForm,
-    damaged_file,
-    finder_of,
-    msprobe_tensors,
-    npy_file,
-)
-from importers.dumps.bare.tensor import BareTensor
-from importers.dumps.index import DamagedError, is_inside
-from importers.dumps.msprobe.index import described_by
+from importers.dumps.bare.tensor import NPY, BareTensor, npy_tensor
+from importers.dumps.contract import NO_FORM, DumpReader, FilePlace, RawForm
+from importers.dumps.index import DamagedError, FolderListing, is_inside
 from importers.dumps.names import CAPTURED, MAPPING, captured_names, read_mapping
+from importers.dumps.readers import owner_of, reader_of
 
-__all__ = ["NO_FORM", "BareDump", "BareTensor", "RawForm", "find_tensors"]
+__all__ = ["BareDump", "BareTensor", "find_tensors"]
 
 _MAX_DEPTH = 32
 _MAX_FILES = 5_000_000
@@ -59,15 +49,15 @@ def find_tensors(path: Path, form: RawForm = NO_FORM) -> BareDump:
     except OSError as error:
         what = "no such file or folder" if not path.exists() else f"not readable: {error.strerror}"
         raise InputError(what, where=str(path)) from error
-    finder = finder_of(path.name, path, form)
-    if finder is None:
+    reader = reader_of(path, form=form)
+    if reader is None:
         refuse_archive(path, "a file with tensors")
         raise InputError(
             "this is not a file with tensors",
             where=str(path),
             hint="of raw values say --dtype and --shape; docs/how-to/diff.md lists what is read",
         )
-    _add(dump, finder, FilePlace(path, path.name, "", status.st_size))
+    _add(dump, reader, FilePlace(path, path.name, "", status.st_size), form)
     return dump
 
 
@@ -92,7 +82,8 @@ class _Walk:
         if note := packed_note(folder):
             self._dump.notes.append(note)
         names = {entry.name for entry in found}
-        if described_by(names) and self._msprobe(folder, below):
+        owner = owner_of(FolderListing(folder, tuple(names), {}))
+        if owner is not None and self._owned(owner, folder, below):
             return
         model_names = captured_names(folder) if CAPTURED in names else {}
         mapping: dict[str, str] = {}
@@ -117,27 +108,29 @@ class _Walk:
         if self._files > _MAX_FILES:
             raise InputError(f"more than {_MAX_FILES} files", where=str(self._dump.path))
         if file.endswith(NPY):  # dumps of many thousands of files are of these
-            size = _size(entry)
-            tensor = npy_file(entry.path, file, below, size, self._form)
+            tensor = npy_tensor(entry.path, file, below, _size(entry), self._form.raw_type)
             tensor.model_name = model_name
             self._dump.tensors.append(tensor)
             return
         path = Path(entry.path)
-        finder = finder_of(file, path, self._form)
-        if finder is None:
+        reader = reader_of(path, file, self._form)
+        if reader is None:
             if file in (MAPPING, CAPTURED):
                 return
             self._dump.passed_over += 1
             if len(self._dump.examples) < 3:
                 self._dump.examples.append(entry.name)
             return
-        _add(self._dump, finder, FilePlace(path, file, below, _size(entry)))
+        _add(self._dump, reader, FilePlace(path, file, below, _size(entry)), self._form)
 
-    def _msprobe(self, folder: Path, below: str) -> bool:
+    def _owned(self, owner: DumpReader, folder: Path, below: str) -> bool:
+        tensors = owner.folder_tensors(folder, below)
+        if tensors is None:
+            return False
         try:
-            self._dump.tensors += msprobe_tensors(folder, below)
+            self._dump.tensors += tensors
         except DamagedError as damage:
-            self._dump.notes.append(f"{folder}/dump.json: {damage.detail}")
+            self._dump.notes.append(f"{folder}: {damage.detail}")
             return False
         return True
 
@@ -155,8 +148,13 @@ def _size(entry: os.DirEntry[str]) -> int:
         return 0
 
 
-def _add(dump: BareDump, finder: Finder, place: FilePlace) -> None:
+def _add(dump: BareDump, reader: DumpReader, place: FilePlace, form: RawForm) -> None:
     try:
-        dump.tensors += finder(place)
+        dump.tensors += reader.tensors(place, form)
     except DamagedError as damage:
-        dump.tensors.append(damaged_file(place, damage))
+        file = (place.folder, place.file)
+        name = place.below(place.file)
+        stands_for = BareTensor(
+            name, str(place.path), None, damage.reason, damage.detail, None, file
+        )
+        dump.tensors.append(stands_for)

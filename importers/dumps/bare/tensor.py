@@ -10,6 +10,7 @@ from graphstore.model import DType, DumpFormat, DumpTensorRef, Reason, TensorIO
 from importers.dumps.index import DamagedError
 from importers.dumps.names import DumpName, parse_dump_name
 
+NPY = ".npy"
 _TIME = re.compile(r"\d{14}")
 _GOLDEN = re.compile(r"(?P<op>.+)\.(?P<port>\d{1,6})\.(?P<time>\d{10,20})")
 _CONVERTED = re.compile(
@@ -58,6 +59,12 @@ class BareTensor:
     _npy: tuple[int, DType | None] = (0, None)
     """Of a ``.npy`` file its size, and what the user says its elements are."""
     model_name: str = ""
+    iteration: str = ""
+    """What its file calls the inference it is of, where it may hold several."""
+    rank: int | None = None
+    step: int | None = None
+    port: int | None = None
+    """The port of the op *model_name*; None where that is a tensor's own name."""
 
     @property
     def path(self) -> Path:
@@ -119,6 +126,17 @@ def found_tensor(
         reason, detail = found.reason, found.detail
         return BareTensor(name, str(path), None, reason, detail, told, model_name=model_name)
     return BareTensor(name, str(found.path), found, _told=told, model_name=model_name)
+
+
+def npy_tensor(
+    path: str, file: str, folder: str, size: int, raw_type: DType | None = None
+) -> BareTensor:
+    """The tensor of the ``.npy`` file at *path*, named *file* below *folder*. *raw_type* is the
+    type of elements numpy has no name for."""
+    stem = file[: -len(NPY)]
+    name = f"{folder}/{stem}" if folder else stem
+    # Whatever is in it is read with the values: opening a file twice doubles its cost.
+    return BareTensor(name, path, None, None, "", None, (folder, stem), (size, raw_type))
 
 
 def npy_ref(path: str, size: int, raw_type: DType | None = None) -> DumpTensorRef:

@@ -12,7 +12,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,15 +24,20 @@ from graphstore.model import (
     TensorIO,
     TensorStatistics,
 )
+from importers.contract import Confidence
 from importers.dumps.arrays.npy import read_npy_header
 from importers.dumps.arrays.torch_file import ENDING as TORCH
 from importers.dumps.arrays.torch_file import read_torch
+from importers.dumps.bare.tensor import BareTensor, Identity, found_tensor
+from importers.dumps.contract import DumpChoice, DumpReader, FoundDump
 from importers.dumps.index import (
     DamagedError,
     DumpIndex,
+    FolderListing,
     Gathering,
     TensorKey,
     is_inside,
+    list_folder,
     of_no_op,
     open_dump,
     shown,
@@ -293,3 +298,49 @@ def _file_ref(path: Path, ref: DumpTensorRef) -> DumpTensorRef:
 
 def _bad(what: str, at: int) -> DamagedError:
     return DamagedError(f"{DUMP} is damaged: {what}", offset=at)
+
+
+class MsprobeReader(DumpReader):
+    """Folders of one rank and step, which a file describes."""
+
+    name = "msprobe"
+    reads = "folders with msprobe's dump.json"
+    whole_folder = True
+    names_inputs = False
+
+    def claims(self, name: str, folder: str) -> Confidence:
+        """The file that describes the folder."""
+        return Confidence.SURE if name in (DUMP, DEBUG) else Confidence.NO
+
+    def owns(self, listing: FolderListing) -> bool:
+        """A described folder."""
+        return bool(described_by(listing.files))
+
+    def detect(self, listing: FolderListing) -> Iterator[FoundDump]:
+        """By the file that describes it."""
+        if described := described_by(listing.files):
+            reason = f"{described} names the tensors"
+            yield FoundDump(listing.folder, self.name, Confidence.SURE, reason, 1)
+
+    def lists(self, name: str, folder: str) -> bool:
+        """The folder is listed as a whole."""
+        return False
+
+    def folder_tensors(self, folder: Path, below: str) -> Iterator[BareTensor]:
+        """One tensor for each input and output of each call."""
+        scope = below.replace(folder.name, "rank0") if sole_process(folder) else below
+        path = folder / (DUMP if (folder / DUMP).is_file() else DEBUG)
+        for call, entry in read_dump_json(path).items():
+            for io, port, found in call_tensors(path, call, entry):
+                name = f"{call}.{io}.{port}"
+                identity = Identity(scope, "", call, io, port)
+                yield found_tensor(f"{below}/{name}" if below else name, path, found, identity)
+
+    def value_files(self, listing: FolderListing) -> Iterable[Path]:
+        """All in the folder of tensors."""
+        folder = listing.folder / TENSORS
+        return [folder / name for name in list_folder(folder).files]
+
+    def scan(self, listing: FolderListing, graph: ModelGraph, choice: DumpChoice) -> DumpIndex:
+        """The tensors by op."""
+        return scan_msprobe(listing.folder, graph)
