@@ -20,6 +20,7 @@ from divergraph.comparison.observed_run import NOTHING_UNDUMPED, Undumped, obser
 from divergraph.consistency.repeat import NOT_DETERMINISTIC
 from divergraph.consistency.stored_run import run_findings
 from divergraph.graphs.arrivals import arriving
+from divergraph.graphs.assumed_axes import with_axes_settled
 from divergraph.graphs.lineage import Lineage
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.matching.in_place import overwritten
@@ -121,6 +122,9 @@ def compare(
         lambda side, source: load_dumps(paths[side], source.graph, side, request.choice, graphs),
     )
     _check_choice(request.choice, golden_dump.decided | device_dump.decided)
+    golden_dump, device_dump = with_axes_settled(
+        golden_graph, device_graph, golden_dump, device_dump, graphs.link
+    )
     return _Comparing(
         request, thresholds, golden_graph, device_graph, golden_dump, device_dump, graphs
     ).run(progress)

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 
 from divergraph.execute.contract import DEFAULT_MEMORY
+from divergraph.graphs.assumed_axes import with_axes_settled
 from divergraph.graphs.linking_run import linked_graphs
 from divergraph.graphs.pairing import Pair, device_order, pair_tensors
 from divergraph.inputs.kept_paths import FILES, kept_path
@@ -68,6 +69,7 @@ def sources_of(data: RunData, progress: Progress, memory: int = DEFAULT_MEMORY) 
     progress.stage("finding dumps")
     golden_dump = load_dumps(kept_path(data.run, "golden_dump"), golden.graph, "golden")
     device_dump = load_dumps(kept_path(data.run, "device_dump"), device.graph, "device")
+    golden_dump, device_dump = with_axes_settled(golden, device, golden_dump, device_dump)
     pairs = _pairs(data, golden, device, golden_dump, device_dump, progress, memory)
     return RunSources(golden.path, device.path, golden_dump.index, device_dump.index, pairs)
 

@@ -77,9 +77,9 @@ class DumpTensorRef:
     of grouped convolution weights. ``timestamp`` is in microseconds, 0 if unknown. Whole
     numbers with a ``scale`` stand for ``scale * (number - zero_point)``. ``crc32`` is that
     of the whole ``.npy`` file, or of the bytes of a ``.pt`` file, as their archive tells it.
-    ``axes_assumed``: the file tells neither shape nor order of axes, ``shape`` is the graph's with
-    its second axis last. ``format`` is one of :class:`DumpFormat`, or the name of the dump reader
-    that reads the values.
+    ``axes`` are those of ``shape`` in the order in which they lie in the file, empty for the same;
+    ``axes_assumed``: the file does not tell it. ``format`` is one of :class:`DumpFormat`, or the
+    name of the dump reader that reads the values.
     """
 
     path: Path
@@ -101,6 +101,7 @@ class DumpTensorRef:
     scale: float | None = None
     zero_point: int = 0
     crc32: int | None = None
+    axes: tuple[int, ...] = ()
     axes_assumed: bool = False
 
 

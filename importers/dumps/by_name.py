@@ -196,8 +196,8 @@ def _resolved(tensor: BareTensor, key: TensorKey, declared: Tensor | None) -> Du
 
 
 def _with_shape(ref: DumpTensorRef, declared: Tensor | None) -> DumpTensorRef:
-    """*ref* with the shape its graph has *declared*, if its file tells none; with the second axis
-    last where its writer is known for that.
+    """*ref* with the shape its graph has *declared*, if its file tells none; in the file its second
+    axis lies last where the writer is known for that.
 
     Raises:
         DamagedError: the graph does not tell it either, or the file has another size.
@@ -216,6 +216,6 @@ def _with_shape(ref: DumpTensorRef, declared: Tensor | None) -> DumpTensorRef:
     if needed != ref.nbytes:
         what = f"{list(sized)} of {ref.dtype}, as the graph has it, takes {needed} bytes"
         raise DamagedError(f"{what}, the file has {ref.nbytes}")
-    if ref.axes_assumed and len(sized) > 2:
-        sized = (sized[0], *sized[2:], sized[1])
-    return replace(ref, shape=sized)
+    rank = len(sized)
+    axes = (0, *range(2, rank), 1) if ref.axes_assumed and rank > 2 else ()
+    return replace(ref, shape=sized, axes=axes, axes_assumed=bool(axes))

@@ -46,6 +46,8 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
     """
     if ref.scale is not None:
         return _dequantised(ref, ref.scale)
+    if ref.axes:
+        return _in_order(ref)
     small = small_npy(ref) if ref.statistics is None else None
     if small is not None:
         return small
@@ -53,6 +55,10 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
         raise ImportFormatError(ref.path, "the dump holds statistics of this tensor, no values")
     if ref.format not in _FORMATS:
         return _read_by_its_reader(ref)
+    if ref.shape is None and ref.format == DumpFormat.RAW and ref.dtype is not None:
+        # without a graph nothing tells the shape
+        flat = replace(ref, shape=(ref.nbytes * 8 // (ref.dtype.bits or 8),))
+        return read_array(flat)
     if ref.dtype is None or ref.shape is None or not can_decode(ref.dtype):
         what = "elements without a known type" if ref.dtype is None else f"elements of {ref.dtype}"
         raise ImportFormatError(ref.path, f"{what} cannot be read", offset=ref.offset)
@@ -80,6 +86,13 @@ def _read_by_its_reader(ref: DumpTensorRef) -> NDArray[np.generic]:
     values = values.reshape(values.shape if ref.shape is None else ref.shape)
     values.flags.writeable = False
     return values
+
+
+def _in_order(ref: DumpTensorRef) -> NDArray[np.generic]:
+    """The values with the axes as the shape has them, of a file where they lie otherwise."""
+    shape = ref.shape or ()
+    stored = read_array(replace(ref, axes=(), shape=tuple(shape[axis] for axis in ref.axes)))
+    return stored.transpose(np.argsort(ref.axes))
 
 
 def _dequantised(ref: DumpTensorRef, scale: float) -> NDArray[np.generic]:
