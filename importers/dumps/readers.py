@@ -27,7 +27,10 @@ def installed() -> tuple[DumpReader, ...]:
     loaded = (_load(entry) for entry in sorted(entry_points(group=ENTRY_POINT_GROUP)))
     readers = [reader for reader in loaded if reader is not None]
     if not readers:
-        raise InputError("no dump reader is installed", hint="install divergraph again")
+        raise InputError(
+            "no dump reader is installed",
+            hint="install divergraph again; in a checkout, pip install -e .",
+        )
     return tuple(sorted(readers, key=lambda reader: reader.generic))
 
 

@@ -13,35 +13,13 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-READER = '''
-"""Dumps of an accelerator that writes a line of facts and then halves of its numbers."""
-
-import numpy as np
-
-from graphstore.model import DType
-from importers.dumps.contract import DumpReader, named_tensor
-from importers.dumps.index import DamagedError
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "extend.md"
 
 
-class HalvesReader(DumpReader):
-    name = "halves"
-    reads = ".halves files: one tensor each, every number halved"
-    endings = (".halves",)
-
-    def tensors(self, place, form):
-        facts, _, data = place.path.read_bytes().partition(b"\\n")
-        try:
-            tensor, *sizes = facts.decode().split()
-            shape = tuple(map(int, sizes))
-        except ValueError as error:
-            raise DamagedError(f"its first line is damaged: {error}") from None
-        yield named_tensor(
-            place, tensor, DType.FLOAT32, shape, offset=len(facts) + 1, format=self.name, alone=True
-        )
-
-    def read(self, ref):
-        return np.frombuffer(ref.path.read_bytes()[ref.offset :], "<f4") * 2
-'''
+def reader_of_the_page() -> str:
+    """The dump reader that the how-to page shows."""
+    blocks = PAGE.read_text(encoding="utf-8").split("```python\n")[1:]
+    return next(block.partition("```")[0] for block in blocks if "HalvesReader" in block)
 
 
 def write_halves(folder: Path, name: str, array: np.ndarray) -> None:
@@ -56,7 +34,7 @@ def run(tmp_path, monkeypatch):
     site = tmp_path / "site"
     facts = site / "halves-1.0.dist-info"
     facts.mkdir(parents=True)
-    (site / "halves_dumps.py").write_text(READER)
+    (site / "halves_dumps.py").write_text(reader_of_the_page())
     (facts / "METADATA").write_text("Metadata-Version: 2.1\nName: halves\nVersion: 1.0\n")
     (facts / "entry_points.txt").write_text(
         "[divergraph.dumps]\nhalves = halves_dumps:HalvesReader\n"
