@@ -4,20 +4,27 @@
 of ops in the original model, one per line, and warn that fusion may change them: so a fused op is
 listed by all of its originals and by its own name. Source: the pages "--keep_dtype" and
 "--customize_dtypes" of the ATC manual. The block list is what
-``onnxconverter_common.float16.convert_float_to_float16(node_block_list=...)`` takes.
+``onnxconverter_common.float16.convert_float_to_float16(node_block_list=...)`` takes, the
+``nodes_to_exclude`` of ONNX Runtime's quantisers and ``nncf.IgnoredScope(names=...)``. TensorRT's
+``trtexec`` takes names of layers, which are those of ONNX nodes, in ``--layerPrecisions``; QNN's
+converters take encodings of tensors in the JSON of ``--quantization_overrides``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from divergraph.blame.attribution import KeepListEntry
 from divergraph.graphs.matching.constants import constant_ops
 from graphstore.contract import RunData
+from graphstore.errors import InputError
 from graphstore.model import DType, ModelGraph, Op, TensorRef
 from graphstore.traverse.reach import reached
 
 _FP16_MOST = 65504.0
+_ENDS_NAME = re.compile(r"[,\s]")
 _FLOATS = frozenset((None, DType.FLOAT16, DType.BFLOAT16, DType.FLOAT32))
 
 
@@ -41,6 +48,46 @@ def customize_dtypes_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list
 def block_list_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
     """The names of the golden nodes, one per line."""
     return list(dict.fromkeys(op.name for op in _originals(data, kept)))
+
+
+def layer_precisions_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
+    """The options of ``trtexec`` that hold the golden nodes and their outputs to float32.
+
+    Raises:
+        InputError: a node's name holds what ends a name there.
+    """
+    names = block_list_lines(data, kept)
+    for name in names:
+        if _ENDS_NAME.search(name):
+            what = f"the node {name!r} cannot be named to trtexec"
+            raise InputError(what, hint="rename it: a comma or blank ends a name there")
+    told = ",".join(f"{name}:fp32" for name in names)
+    options = [f"--layerPrecisions={told}", f"--layerOutputTypes={told}"]
+    return ["--precisionConstraints=obey", *options] if names else []
+
+
+def quantization_overrides_lines(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:
+    """The JSON of QNN's ``--quantization_overrides`` in which the golden nodes' outputs and the
+    constants they read stay float16, the widest float that all of its devices compute."""
+    ops = list(_originals(data, kept))
+    constants = {each.tensor.name for each in data.golden.constants}
+    reads = {ref.tensor for op in ops for ref in op.inputs if ref is not None}
+    as_float = [{"bitwidth": 16, "dtype": "float"}]
+    content = {
+        "activation_encodings": {out.name: as_float for op in ops for out in op.outputs},
+        "param_encodings": dict.fromkeys(sorted(reads & constants), as_float),
+    }
+    return json.dumps(content, indent=2).split("\n")
+
+
+LINES: Mapping[str, Callable[[RunData, Sequence[KeepListEntry]], list[str]]] = {
+    "keep_dtype": keep_dtype_lines,
+    "customize_dtypes": customize_dtypes_lines,
+    "block_list": block_list_lines,
+    "layer_precisions": layer_precisions_lines,
+    "quantization_overrides": quantization_overrides_lines,
+}
+"""What writes each of ``keep_forms.KEEP_FORMS``."""
 
 
 def constants_read(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -76,6 +77,12 @@ def test_blame_is_shown_with_the_run_wherever_it_is_kept(run, tmp_path):
             found = each.blame(top=2)
             assert found.shares[0].op == "second"
             assert each.keep_list(found, "block_list")[0] == "second"
+            assert each.keep_list(found, "layer_precisions")[:2] == (
+                *("--precisionConstraints=obey", "--layerPrecisions=second:fp32"),
+            )
+            overrides = json.loads("".join(each.keep_list(found, "quantization_overrides")))
+            as_float = [{"bitwidth": 16, "dtype": "float"}]
+            assert list(overrides["activation_encodings"].values()) == [as_float]
             assert each.origins[0].share == pytest.approx(found.shares[0].share)
         assert store["net"].origins[0].share is not None
         with pytest.raises(dg.errors.InputError, match="no list is called"):

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from divergraph.blame.keep_forms import KEEP_FORMS
+
 REST = "Further"
 """The heading of options that are not named."""
 
@@ -80,7 +82,7 @@ FORMS: Mapping[str, FormPlan] = {
         {
             "The run": ("run", "others", "outputs", "top"),
             "What if": ("exact",),
-            "Lists for converters": ("keep_dtype", "customize_dtypes", "block_list"),
+            "Lists for converters": tuple(KEEP_FORMS),
         }
     ),
     "report": FormPlan({"The run": ("run",), "Reports": _REPORTS}),

@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.blame.attribution import Blame
-from divergraph.blame.keep_lists import (
-    block_list_lines,
-    constants_read,
-    customize_dtypes_lines,
-    keep_dtype_lines,
-)
+from divergraph.blame.keep_lists import LINES, constants_read
 from divergraph.blame.run import BlameChoice, blame_run, with_blame
 from divergraph.jobs.progress import Progress
 from divergraph.present.json.blame import blame_json
 from divergraph.rootcause.options import RootCauseOptions
 from graphstore.contract import RunData
 from graphstore.errors import InputError
-
-_FORMS = {
-    "keep_dtype": keep_dtype_lines,
-    "customize_dtypes": customize_dtypes_lines,
-    "block_list": block_list_lines,
-}
 
 
 def blamed(
@@ -42,11 +31,11 @@ def keep_list(data: RunData, found: Blame, form: str) -> tuple[str, ...]:
     """The lines of a list in one of the forms.
 
     Raises:
-        InputError: there is no such form.
+        InputError: there is no such form, or it cannot name an op.
     """
-    if form not in _FORMS:
-        raise InputError(f"no list is called {form!r}", hint=f"one of {', '.join(_FORMS)}")
-    return tuple(_FORMS[form](data, found.keep))
+    if form not in LINES:
+        raise InputError(f"no list is called {form!r}", hint=f"one of {', '.join(LINES)}")
+    return tuple(LINES[form](data, found.keep))
 
 
 def halved_constants(data: RunData, found: Blame) -> list[str]:

@@ -109,8 +109,9 @@ class ComparedRun(RunAnswers):
     def keep_list(self, blame: Blame, form: str) -> tuple[str, ...]:
         """The ops of *blame* to keep in higher precision, as lines of another tool's file.
 
-        *form* is ``keep_dtype`` or ``customize_dtypes`` (ATC), or ``block_list``
-        (onnxconverter-common).
+        *form* is one of ``divergraph.blame.keep_forms.KEEP_FORMS``: ``keep_dtype``,
+        ``customize_dtypes`` (ATC), ``block_list`` (onnxconverter-common, ONNX Runtime, NNCF),
+        ``layer_precisions`` (trtexec), ``quantization_overrides`` (QNN).
         """
         from divergraph.api.runs.blame import keep_list
 

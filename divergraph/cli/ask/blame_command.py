@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
+from divergraph.blame.keep_forms import KEEP_FORMS
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside, say_note
@@ -19,6 +20,17 @@ if TYPE_CHECKING:
     from divergraph.api.answers import Blame, WhatIf
 
 _file = click.Path(dir_okay=False, path_type=Path)
+_Command = TypeVar("_Command", bound=Callable[..., None])
+
+
+def _keep_options(command: _Command) -> _Command:
+    """An option for each form of the list of ops to keep; its value is the file to write."""
+    for form, help_text in reversed(KEEP_FORMS.items()):
+        option = f"--{form.replace('_', '-')}"
+        command = click.option(option, type=_file, help=f"Write the ops to keep {help_text}.")(
+            command
+        )
+    return command
 
 
 @click.command("blame")
@@ -48,13 +60,7 @@ _file = click.Path(dir_okay=False, path_type=Path)
     help="Say what would be left if this device op were exact; repeat for more ops together.",
 )
 @click.option("--list-outputs", is_flag=True, help="List how far off each output is.")
-@click.option("--keep-dtype", type=_file, help="Write the ops to keep for ATC's --keep_dtype.")
-@click.option(
-    "--customize-dtypes", type=_file, help="Write them for ATC's --customize_dtypes, as float32."
-)
-@click.option(
-    "--block-list", type=_file, help="Write their nodes for onnxconverter-common, one per line."
-)
+@_keep_options
 @click.option(
     "--memory",
     type=click.IntRange(min=1),
@@ -71,12 +77,10 @@ def blame_command(
     outputs: tuple[str, ...],
     exact: tuple[str, ...],
     list_outputs: bool,
-    keep_dtype: Path | None,
-    customize_dtypes: Path | None,
-    block_list: Path | None,
     memory: int,
     store: str | None,
     as_json: bool,
+    **files: Path | None,
 ) -> None:
     """Say which ops made the error of the model's outputs in a RUN compared before.
 
@@ -91,11 +95,6 @@ def blame_command(
     from divergraph.files.whole_files import check_place
     from divergraph.present.json.blame import blame_json
 
-    files = {
-        "keep_dtype": keep_dtype,
-        "customize_dtypes": customize_dtypes,
-        "block_list": block_list,
-    }
     for path in files.values():
         if path is not None:
             check_place(path)
@@ -109,7 +108,7 @@ def blame_command(
     for form, path in files.items():
         if path is not None:
             _write(path, blamed.keep_list(found, form))
-    if block_list is not None and (held := blamed.halved_constants(found)):
+    if files["block_list"] is not None and (held := blamed.halved_constants(found)):
         say_note(
             f"these nodes read {counted(len(held), 'Constant node')}, which converters to "
             "float16 make halves of; make initializers of them first, see "
