@@ -87,7 +87,7 @@ LINES: Mapping[str, Callable[[RunData, Sequence[KeepListEntry]], list[str]]] = {
     "layer_precisions": layer_precisions_lines,
     "quantization_overrides": quantization_overrides_lines,
 }
-"""What writes each of ``keep_forms.KEEP_FORMS``."""
+"""What writes each form; ``divergraph.api.keep_forms`` says what it is for."""
 
 
 def constants_read(data: RunData, kept: Sequence[KeepListEntry]) -> list[str]:

@@ -12,6 +12,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import divergraph as dg
+from divergraph.api.keep_forms import KEEP_FORMS
+from divergraph.blame.keep_lists import LINES
 
 
 def model(path: Path, factor: float) -> Path:
@@ -87,6 +89,10 @@ def test_blame_is_shown_with_the_run_wherever_it_is_kept(run, tmp_path):
         assert store["net"].origins[0].share is not None
         with pytest.raises(dg.errors.InputError, match="no list is called"):
             run.keep_list(found, "best")
+
+
+def test_every_form_of_the_list_to_keep_can_be_written():
+    assert list(KEEP_FORMS) == list(LINES)
 
 
 def test_a_part_is_written_and_gives_the_golden_outputs(run, tmp_path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from divergraph.blame.keep_forms import KEEP_FORMS
+from divergraph.api.keep_forms import KEEP_FORMS
 
 REST = "Further"
 """The heading of options that are not named."""

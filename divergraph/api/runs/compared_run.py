@@ -109,7 +109,7 @@ class ComparedRun(RunAnswers):
     def keep_list(self, blame: Blame, form: str) -> tuple[str, ...]:
         """The ops of *blame* to keep in higher precision, as lines of another tool's file.
 
-        *form* is one of ``divergraph.blame.keep_forms.KEEP_FORMS``: ``keep_dtype``,
+        *form* is one of ``divergraph.api.keep_forms.KEEP_FORMS``: ``keep_dtype``,
         ``customize_dtypes`` (ATC), ``block_list`` (onnxconverter-common, ONNX Runtime, NNCF),
         ``layer_precisions`` (trtexec), ``quantization_overrides`` (QNN).
         """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from divergraph.blame.keep_forms import KEEP_FORMS
+from divergraph.api.keep_forms import KEEP_FORMS
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside, say_note

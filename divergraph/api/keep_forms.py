@@ -10,4 +10,4 @@ KEEP_FORMS = {
     "quantization_overrides": "for QNN's --quantization_overrides, as float16",
 }
 """By name, which is that of the option of ``blame`` and of the form that ``ComparedRun.keep_list``
-takes; ``keep_lists.LINES`` writes them."""
+takes; ``blame.keep_lists.LINES`` writes them."""
