@@ -15,7 +15,7 @@ from divergraph.text.known_figures import known_figures, undefined_figures
 from graphstore.columns.coded import Coded, Float, Int
 from graphstore.columns.op_columns import OpColumns
 from graphstore.columns.parts import OptionalNumbers
-from graphstore.model import Metric, OpState, Role, Shape
+from graphstore.model import METRIC_NUMBERS, TELLING_METRICS, Metric, OpState, Role, Shape
 
 SortKey: TypeAlias = Callable[[OpColumns], OptionalNumbers]
 """A number for each op, small for those that come first; ops without one come last."""
@@ -129,6 +129,14 @@ STATE_ORDER = (
 )
 """The states, worst first."""
 
+_OTHERS = tuple(metric for metric in METRIC_NUMBERS if metric not in TELLING_METRICS)
+"""The metrics without a short column name; the larger, the worse."""
+
+
+def _by_metric(metric: Metric) -> SortKey:
+    return lambda ops: _largest_first(_defined(ops, metric))
+
+
 SORT_KEYS: Mapping[str, SortKey] = {
     "state": lambda ops: _placed(ops.states, STATE_ORDER[:-1]),
     "topo": lambda ops: _all(np.arange(len(ops))),
@@ -139,14 +147,15 @@ SORT_KEYS: Mapping[str, SortKey] = {
     "layout": lambda ops: _ranked(ops.layouts),
     "subgraph": lambda ops: _ranked(ops.subgraphs),
     "cos": _cosine,
-    "max": lambda ops: _largest_first(_defined(ops, Metric.MAX_ABSOLUTE_ERROR)),
-    "rel": lambda ops: _largest_first(_defined(ops, Metric.RELATIVE_EUCLIDEAN_DISTANCE)),
+    "max": _by_metric(Metric.MAX_ABSOLUTE_ERROR),
+    "rel": _by_metric(Metric.RELATIVE_EUCLIDEAN_DISTANCE),
     "gain": lambda ops: _largest_first(OptionalNumbers(ops.gain, ~np.isnan(ops.gain))),
     "from": lambda ops: _ranked(ops.origins.mapped(lambda names: names[0] if names else "")),
     "role": _roles,
     "susp": lambda ops: _largest_first(ops.split_number("suspicion")),
     "intro": lambda ops: _largest_first(ops.split_number("introduced")),
+    **{metric.value: _by_metric(metric) for metric in _OTHERS},
 }
 
-LARGEST_FIRST = {"max", "rel", "gain", "shape", "susp", "intro"}
+LARGEST_FIRST = {"max", "rel", "gain", "shape", "susp", "intro", *map(str, _OTHERS)}
 """Columns whose worst or first value is the largest number."""

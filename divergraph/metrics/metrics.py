@@ -7,7 +7,8 @@ sums in float32, so its last digits differ). Memory does not grow with the tenso
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,26 +69,45 @@ def overflow_flag(device: Array) -> bool | None:
     return False
 
 
+class Summed(NamedTuple):
+    """What a kernel is computed from: the sums of the first sweep, the divergence of the second,
+    and the notes, to which it adds what it has to say of its metric."""
+
+    sums: Sums
+    divergence: float
+    said: dict[Metric, str]
+
+
+KERNELS: Mapping[Metric, Callable[[Summed], float]] = {
+    Metric.COSINE_SIMILARITY: lambda of: _cosine(of.sums, of.said),
+    Metric.MAX_ABSOLUTE_ERROR: lambda of: of.sums.worst_absolute,
+    Metric.ACCUMULATED_RELATIVE_ERROR: lambda of: of.sums.relative_error,
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE: lambda of: _relative_euclidean(of.sums, of.said),
+    Metric.KULLBACK_LEIBLER_DIVERGENCE: lambda of: (
+        0.0 if abs(of.divergence) < EPSILON else of.divergence
+    ),
+    Metric.MEAN_ABSOLUTE_ERROR: lambda of: of.sums.absolute_error / of.sums.elements,
+    Metric.ROOT_MEAN_SQUARE_ERROR: lambda of: _root(of.sums.square_error / of.sums.elements),
+    Metric.MAX_RELATIVE_ERROR: lambda of: of.sums.worst_relative,
+    Metric.MEAN_RELATIVE_ERROR: lambda of: of.sums.relative_error / of.sums.elements,
+}
+"""How each metric of one number follows from the sums over a pair. Many small pairs are computed in
+columns by the same formulas (``pairs/small_table.py``), what is not there by these."""
+
+
 def ten_metrics(sums: Sums, divergence: float, both_bool: bool) -> MetricSet:
     """The metrics that follow from the sums of a sweep and the divergence."""
     said: dict[Metric, str] = {}
-    count = sums.elements
+    count, summed = sums.elements, Summed(sums, divergence, said)
+    numbers: dict[str, Any] = {metric: kernel(summed) for metric, kernel in KERNELS.items()}
     result = MetricSet(
-        cosine_similarity=_cosine(sums, said),
-        max_absolute_error=sums.worst_absolute,
-        accumulated_relative_error=sums.relative_error,
-        relative_euclidean_distance=_relative_euclidean(sums, said),
-        kullback_leibler_divergence=0.0 if abs(divergence) < EPSILON else divergence,
+        **numbers,
         standard_deviation=(
             sums.device.total / count,
             _root(sums.device.spread / count),
             sums.golden.total / count,
             _root(sums.golden.spread / count),
         ),
-        mean_absolute_error=sums.absolute_error / count,
-        root_mean_square_error=_root(sums.square_error / count),
-        max_relative_error=sums.worst_relative,
-        mean_relative_error=sums.relative_error / count,
         elements=count,
         device_nonfinite=sums.device.nonfinite,
         golden_nonfinite=sums.golden.nonfinite,

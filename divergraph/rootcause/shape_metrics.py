@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
+from divergraph.metrics.metrics import every_metric
 from divergraph.thresholds.verdicts import count
 from divergraph.values.tensor_pair import TensorPair
 from graphstore.contract import RunData
@@ -15,22 +16,13 @@ from graphstore.model import (
     Comparison,
     Level,
     Metric,
-    MetricSet,
     TensorIO,
     TensorRef,
 )
 
-_NONE = MetricSet(
-    cosine_similarity=math.nan,
-    max_absolute_error=math.nan,
-    accumulated_relative_error=math.nan,
+_NONE = every_metric(
+    math.nan,
     relative_euclidean_distance=math.inf,
-    kullback_leibler_divergence=math.nan,
-    standard_deviation=(math.nan,) * 4,
-    mean_absolute_error=math.nan,
-    root_mean_square_error=math.nan,
-    max_relative_error=math.nan,
-    mean_relative_error=math.nan,
     notes=dict.fromkeys(Metric, SHAPES_DIFFER),
 )
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
+from divergraph.metrics.metrics import every_metric
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS
 from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.op_graph import OpGraph
@@ -29,7 +30,6 @@ from graphstore.model import (
     Counts,
     LineageRule,
     Method,
-    MetricSet,
     ModelGraph,
     Run,
     TensorIO,
@@ -39,18 +39,7 @@ from graphstore.model import (
 )
 from importers.dumps.index import DumpIndex
 
-_EQUAL = MetricSet(
-    cosine_similarity=1.0,
-    max_absolute_error=0.0,
-    accumulated_relative_error=0.0,
-    relative_euclidean_distance=0.0,
-    kullback_leibler_divergence=0.0,
-    standard_deviation=(0.0, 0.0, 0.0, 0.0),
-    mean_absolute_error=0.0,
-    root_mean_square_error=0.0,
-    max_relative_error=0.0,
-    mean_relative_error=0.0,
-)
+_EQUAL = every_metric(0.0, cosine_similarity=1.0)
 
 
 class OwnValues(RunValues):

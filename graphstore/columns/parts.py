@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import repeat
 from typing import Any, TypeAlias
@@ -68,16 +68,16 @@ class MetricColumns:
 
     def listed(self, rows: NDArray[Any]) -> list[MetricSet]:
         """The values of *rows*."""
-        known = {name: self.numbers[name][rows].tolist() for name in FIGURES}
+        known: dict[str, Iterable[Any]] = {
+            name: self.numbers[name][rows].tolist() for name in FIGURES
+        }
         spread = zip(*(known[name] for name in SPREAD), strict=True)
-        return list(
-            map(
-                MetricSet,
-                *(spread if each is Metric.STANDARD_DEVIATION else known[each] for each in Metric),
-                *(self.counts[name][rows].tolist() for name in COUNTS),
-                map(dict, self.notes.listed(rows)),
-            )
-        )
+        known |= {name: self.counts[name][rows].tolist() for name in COUNTS}
+        known |= {
+            Metric.STANDARD_DEVIATION.value: spread,
+            "notes": map(dict, self.notes.listed(rows)),
+        }
+        return list(map(MetricSet, *(known[field.name] for field in fields(MetricSet))))
 
     def noted(self, metric: Metric, note: str) -> Bool:
         """The rows in which *metric* has this *note*."""

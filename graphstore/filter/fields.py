@@ -96,25 +96,18 @@ _RESULT = (
     _field("amplification", "amp", _NUMBER, "propagated error over the worst one in"),
 )
 
-_METRICS = (
-    _field(Metric.COSINE_SIMILARITY, "cos cosine", _NUMBER, "cosine similarity"),
-    _field(Metric.MAX_ABSOLUTE_ERROR, "maxabs max_abs", _NUMBER, "largest |x - y|"),
-    _field(Metric.ACCUMULATED_RELATIVE_ERROR, "are", _NUMBER, "sum of |x/y - 1|"),
-    _field(
-        Metric.RELATIVE_EUCLIDEAN_DISTANCE,
-        "red euclid rel_euclid",
-        _NUMBER,
-        "relative Euclidean distance",
-    ),
-    _field(Metric.KULLBACK_LEIBLER_DIVERGENCE, "kl kld", _NUMBER, "Kullback-Leibler divergence"),
-    _field(Metric.STANDARD_DEVIATION, "std", _NUMBER, "standard deviation of the device values"),
+_SPREAD = (
     _field("golden_std", "", _NUMBER, "standard deviation of the golden values"),
     _field("mean", "", _NUMBER, "mean of the device values"),
     _field("golden_mean", "", _NUMBER, "mean of the golden values"),
-    _field(Metric.MEAN_ABSOLUTE_ERROR, "mae meanabs", _NUMBER, "mean of |x - y|"),
-    _field(Metric.ROOT_MEAN_SQUARE_ERROR, "rmse", _NUMBER, "root mean square error"),
-    _field(Metric.MAX_RELATIVE_ERROR, "maxrel max_rel", _NUMBER, "largest |x/y - 1|"),
-    _field(Metric.MEAN_RELATIVE_ERROR, "meanrel mre", _NUMBER, "mean of |x/y - 1|"),
+)
+_METRICS = tuple(
+    field
+    for metric in Metric
+    for field in (
+        _field(metric, metric.aliases, _NUMBER, metric.formula),
+        *(_SPREAD if metric is Metric.STANDARD_DEVIATION else ()),
+    )
 )
 
 FIELDS: tuple[FilterField, ...] = _DESCRIPTION + _RESULT + _METRICS

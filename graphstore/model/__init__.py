@@ -17,7 +17,9 @@ from graphstore.model.analysis import (
     RunAnalysis,
 )
 from graphstore.model.comparison import (
+    METRIC_NUMBERS,
     SHAPES_DIFFER,
+    TELLING_METRICS,
     Comparison,
     Counts,
     Level,
@@ -89,10 +91,12 @@ __all__ = [
     "COMPUTE_TYPE",
     "FAULT_OF",
     "GUILTY",
+    "METRIC_NUMBERS",
     "SHAPES_DIFFER",
     "SPLIT_NUMBERS",
     "SPLIT_ORDERS",
     "SUSPECT",
+    "TELLING_METRICS",
     "UNCLASSIFIED",
     "UNIT_ROUNDOFF",
     "Adjustment",

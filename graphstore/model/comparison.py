@@ -17,18 +17,86 @@ from graphstore.model.root_cause import ErrorSplit
 
 
 class Metric(StrEnum):
-    """The ten metrics, in the column order of the result CSV. Lower is better but for cosine."""
+    """The ten metrics, in the column order of the result CSV. Lower is better but for cosine.
 
-    COSINE_SIMILARITY = "cosine_similarity"
-    MAX_ABSOLUTE_ERROR = "max_absolute_error"
-    ACCUMULATED_RELATIVE_ERROR = "accumulated_relative_error"
-    RELATIVE_EUCLIDEAN_DISTANCE = "relative_euclidean_distance"
-    KULLBACK_LEIBLER_DIVERGENCE = "kullback_leibler_divergence"
-    STANDARD_DEVIATION = "standard_deviation"
-    MEAN_ABSOLUTE_ERROR = "mean_absolute_error"
-    ROOT_MEAN_SQUARE_ERROR = "root_mean_square_error"
-    MAX_RELATIVE_ERROR = "max_relative_error"
-    MEAN_RELATIVE_ERROR = "mean_relative_error"
+    A metric is a row here, a field of :class:`MetricSet` and a kernel in
+    ``divergraph.metrics.metrics``; columns, filters and labels everywhere follow.
+    """
+
+    label: str
+    """For narrow columns and plots."""
+    short: str
+    """For lists of metrics over their limits."""
+    words: str
+    aliases: str
+    """What filters call it beside its name."""
+    formula: str
+
+    def __new__(  # noqa: D102 - the row
+        cls,
+        name: str,
+        label: str = "",
+        short: str = "",
+        words: str = "",
+        aliases: str = "",
+        formula: str = "",
+    ) -> Metric:
+        member = str.__new__(cls, name)
+        member._value_ = name
+        member.label, member.short, member.words = label, short, words
+        member.aliases, member.formula = aliases, formula
+        return member
+
+    COSINE_SIMILARITY = (
+        *("cosine_similarity", "cosine", "cos"),
+        *("cosine similarity", "cos cosine", "cosine similarity"),
+    )
+    MAX_ABSOLUTE_ERROR = (
+        *("max_absolute_error", "max |Δ|", "max"),
+        *("max absolute error", "maxabs max_abs", "largest |x - y|"),
+    )
+    ACCUMULATED_RELATIVE_ERROR = (
+        *("accumulated_relative_error", "accumulated relative error", "acc"),
+        *("accumulated relative error", "are", "sum of |x/y - 1|"),
+    )
+    RELATIVE_EUCLIDEAN_DISTANCE = (
+        *("relative_euclidean_distance", "relative error", "rel", "relative Euclidean distance"),
+        *("red euclid rel_euclid", "relative Euclidean distance"),
+    )
+    KULLBACK_LEIBLER_DIVERGENCE = (
+        *("kullback_leibler_divergence", "KL divergence", "KL", "Kullback-Leibler divergence"),
+        *("kl kld", "Kullback-Leibler divergence"),
+    )
+    STANDARD_DEVIATION = (
+        *("standard_deviation", "mean; std", "std"),
+        *("mean; std, device", "std", "standard deviation of the device values"),
+    )
+    MEAN_ABSOLUTE_ERROR = (
+        *("mean_absolute_error", "mean |Δ|", "MAE"),
+        *("mean absolute error", "mae meanabs", "mean of |x - y|"),
+    )
+    ROOT_MEAN_SQUARE_ERROR = (
+        *("root_mean_square_error", "RMS error", "RMSE"),
+        *("root mean square error", "rmse", "root mean square error"),
+    )
+    MAX_RELATIVE_ERROR = (
+        *("max_relative_error", "max relative error", "maxrel"),
+        *("max relative error", "maxrel max_rel", "largest |x/y - 1|"),
+    )
+    MEAN_RELATIVE_ERROR = (
+        *("mean_relative_error", "mean relative error", "meanrel"),
+        *("mean relative error", "meanrel mre", "mean of |x/y - 1|"),
+    )
+
+
+METRIC_NUMBERS = tuple(metric for metric in Metric if metric is not Metric.STANDARD_DEVIATION)
+"""The metrics of one number."""
+TELLING_METRICS = (
+    Metric.COSINE_SIMILARITY,
+    Metric.RELATIVE_EUCLIDEAN_DISTANCE,
+    Metric.MAX_ABSOLUTE_ERROR,
+)
+"""Those that people look at first."""
 
 
 SHAPES_DIFFER = "the shapes differ"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graphstore.model import DType, Metric, MetricSet, TensorIO, TensorStatistics
+from graphstore.model import METRIC_NUMBERS, DType, Metric, MetricSet, TensorIO, TensorStatistics
 from importers.number_formats import named_dtype
 from importers.results.table import ResultKind, ResultTable
 
@@ -237,9 +237,7 @@ def _metrics(line: Mapping[str, str], shape: tuple[int, ...] | None) -> MetricSe
     if deviation is not None:
         missing.remove(Metric.STANDARD_DEVIATION)
     numbers: dict[str, Any] = {
-        metric.value: told.get(metric, math.nan)
-        for metric in Metric
-        if metric is not Metric.STANDARD_DEVIATION
+        metric.value: told.get(metric, math.nan) for metric in METRIC_NUMBERS
     }
     return MetricSet(
         **numbers,

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from divergraph.text.words import REASON_WORDS, shape_text
-from graphstore.model import LineageRule, Metric, OpState, Reason
+from graphstore.model import LineageRule, OpState, Reason
 from tui.style import theme
 from tui.style import words as wording
 from tui.style.glyphs import ASCII, UNICODE
@@ -17,7 +17,6 @@ from tui.style.glyphs import ASCII, UNICODE
         (REASON_WORDS, Reason),
         (wording.REASON_SHORT, Reason),
         (wording.RULE_WORDS, LineageRule),
-        (wording.METRIC_WORDS, Metric),
         (theme.STATE_STYLES, OpState),
     ],
 )

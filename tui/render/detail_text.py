@@ -241,7 +241,7 @@ def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str
     general = label in _GENERAL  # else the limits of the run are not those of this tensor
     named, _, bound = decided.partition(" ")
     for metric in Metric:
-        words = wording.METRIC_WORDS[metric] + " "
+        words = metric.words + " "
         room = METRIC_CELLS - width_of(words)
         unknown = values.notes.get(metric) == NOT_KNOWN
         text = g.dash if unknown else wording.metric_text(values, metric)

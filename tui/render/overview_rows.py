@@ -16,18 +16,6 @@ from tui.widgets.cells import width_of
 from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell, FixedRows
 
-_SHORT_METRICS = {
-    Metric.COSINE_SIMILARITY: "cos",
-    Metric.MAX_ABSOLUTE_ERROR: "max",
-    Metric.ACCUMULATED_RELATIVE_ERROR: "acc",
-    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "rel",
-    Metric.KULLBACK_LEIBLER_DIVERGENCE: "KL",
-    Metric.STANDARD_DEVIATION: "std",
-    Metric.MEAN_ABSOLUTE_ERROR: "MAE",
-    Metric.ROOT_MEAN_SQUARE_ERROR: "RMSE",
-    Metric.MAX_RELATIVE_ERROR: "maxrel",
-    Metric.MEAN_RELATIVE_ERROR: "meanrel",
-}
 _WORST_FIRST = (
     OpState.ORIGIN,
     OpState.BROKEN,
@@ -117,7 +105,7 @@ def _why(one: OriginAnswer) -> str:
 def _origin(rank: int, row: OpRow, causes: dict[str, str], glyphs: Glyphs) -> tuple[Cell, ...]:
     style = state_style(row.state)
     tail = f" {glyphs.fused}{row.fused}" if row.fused > 1 else ""
-    over = " ".join(_SHORT_METRICS[metric] for metric in row.failed)
+    over = " ".join(metric.short for metric in row.failed)
     metrics = row.metrics
     return (
         Cell(f"{rank} {glyphs.state(row.state)}", style),

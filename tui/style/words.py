@@ -67,19 +67,6 @@ RULE_WORDS = {
     LineageRule.SAME_PLACE: "same place",
 }
 
-METRIC_WORDS = {
-    Metric.COSINE_SIMILARITY: "cosine similarity",
-    Metric.MAX_ABSOLUTE_ERROR: "max absolute error",
-    Metric.ACCUMULATED_RELATIVE_ERROR: "accumulated relative error",
-    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "relative Euclidean distance",
-    Metric.KULLBACK_LEIBLER_DIVERGENCE: "Kullback-Leibler divergence",
-    Metric.STANDARD_DEVIATION: "mean; std, device",
-    Metric.MEAN_ABSOLUTE_ERROR: "mean absolute error",
-    Metric.ROOT_MEAN_SQUARE_ERROR: "root mean square error",
-    Metric.MAX_RELATIVE_ERROR: "max relative error",
-    Metric.MEAN_RELATIVE_ERROR: "mean relative error",
-}
-
 ROLE_WORDS = {
     Role.INTRODUCES: "makes more error than it was given",
     Role.CARRIES: "passes on what it was given, 0.67 to 1.5 times as large",

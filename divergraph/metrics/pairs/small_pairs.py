@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from divergraph.metrics.flat import Flat
 from divergraph.metrics.measure import Wanted
+from divergraph.metrics.metrics import KERNELS, Summed
 from divergraph.metrics.pairs.small_table import (
     SideColumns,
     SmallTable,
@@ -140,7 +142,18 @@ def measured_rows(
         if not len(rows):
             return [], known
         numbers, columns, second = numbers[rows], columns.taken(rows), second[:, rows]
-    return [finished(numbers.tolist(), columns, second, size, want)], known
+    table = finished(numbers.tolist(), columns, second, size, want)
+    return [_with_other_metrics(table, columns, size)], known
+
+
+def _with_other_metrics(table: SmallTable, columns: SumColumns, size: int) -> SmallTable:
+    """*table* with the metrics that have no formula for columns, row by row."""
+    others = [metric for metric in KERNELS if metric.value not in table.metrics]
+    if not others:
+        return table
+    rows = [Summed(_sums(columns, row, size), 0.0, {}) for row in range(len(table.numbers))]
+    more = {metric.value: np.array([KERNELS[metric](row) for row in rows]) for metric in others}
+    return replace(table, metrics={**table.metrics, **more})
 
 
 def _ends(values: Float32) -> _Ends:

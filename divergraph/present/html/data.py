@@ -16,7 +16,9 @@ from divergraph.text.numbers import deviation_text, short
 from divergraph.text.printable import printable
 from divergraph.text.words import REASON_WORDS, shape_text
 from graphstore.model import (
+    METRIC_NUMBERS,
     SPLIT_NUMBERS,
+    TELLING_METRICS,
     Comparison,
     Level,
     Metric,
@@ -32,18 +34,11 @@ Getter: TypeAlias = Callable[[Comparison], "float | int | None"]
 
 _LEVELS = {None: 0, Level.PASS: 1, Level.WARN: 2, Level.FAIL: 3}
 _STATES = list(OpState)
-METRIC_LABELS = {
-    Metric.COSINE_SIMILARITY: "cosine",
-    Metric.RELATIVE_EUCLIDEAN_DISTANCE: "relative error",
-    Metric.MAX_ABSOLUTE_ERROR: "max |Δ|",
-    Metric.MEAN_ABSOLUTE_ERROR: "mean |Δ|",
-    Metric.ROOT_MEAN_SQUARE_ERROR: "RMS error",
-    Metric.MAX_RELATIVE_ERROR: "max relative error",
-    Metric.MEAN_RELATIVE_ERROR: "mean relative error",
-    Metric.ACCUMULATED_RELATIVE_ERROR: "accumulated relative error",
-    Metric.KULLBACK_LEIBLER_DIVERGENCE: "KL divergence",
-}
-"""The metrics with one number, the most telling first."""
+TOLD_METRICS = (
+    *TELLING_METRICS,
+    *(metric for metric in METRIC_NUMBERS if metric not in TELLING_METRICS),
+)
+"""The metrics of one number, the most telling first."""
 
 
 def page_data(report: RunReport) -> str:
@@ -56,6 +51,7 @@ def page_data(report: RunReport) -> str:
         "numbers": _numbers(report.tensors),
         "notes": _notes(report.tensors),
         "plots": _plots(report),
+        "metrics": [[metric.value, metric.label, metric.words] for metric in TOLD_METRICS],
         "words": words.all,
     }
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
@@ -172,7 +168,7 @@ def _count(name: str) -> Getter:
 
 
 _GETTERS: Mapping[str, Getter] = {
-    **{metric.value: _metric(metric) for metric in METRIC_LABELS},
+    **{metric.value: _metric(metric) for metric in TOLD_METRICS},
     "cosine_distance": _figure("cosine_distance"),
     "worst_error": _worst_error,
     "bad_share": _bad_share,
@@ -231,7 +227,7 @@ def plot_limits(run: Run, name: str) -> dict[str, float]:
 
 def _plots(report: RunReport) -> list[dict[str, object]]:
     """What can be plotted, with the limits that hold for all tensors of the run."""
-    labels = {metric.value: label for metric, label in METRIC_LABELS.items()} | _MORE_PLOTS
+    labels = {metric.value: metric.label for metric in TOLD_METRICS} | _MORE_PLOTS
     return [
         {
             "key": name,

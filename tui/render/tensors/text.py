@@ -50,7 +50,7 @@ def numbers(tensor: TensorRow, glyphs: Glyphs, width: int) -> Content:
     values = compared.metrics
     for metric in _METRICS:
         style = theme.LEVEL_STYLES[Level.FAIL] if metric in compared.failed else ""
-        name = wording.METRIC_WORDS[metric]
+        name = metric.words
         lines.append(
             Content.assemble(
                 (fit(name, 2 * _LABEL + 4, glyphs.ellipsis), theme.HEADING),

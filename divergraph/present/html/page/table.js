@@ -16,6 +16,8 @@ const wordColumn = (key, label, title) => ({
   sort: row => word(key, row),
   text: row => word(key, row),
 });
+// So many metrics stand before what the op does to the error.
+const TELLING = 3;
 const columns = [
   {key: "state", label: "", title: "state", has: () => true, sort: row => rank(stateOf(row)), text: row => MARKS[stateOf(row)]},
   {key: "topo", label: "#", title: "place in execution order", numeric: true, has: () => true, sort: row => row, text: row => String(tensors.op[row])},
@@ -24,19 +26,12 @@ const columns = [
   wordColumn("dtype", "dtype", "on the device"),
   wordColumn("shape", "shape"),
   {key: "level", label: "level", has: () => true, sort: row => -tensors.level[row] || null, text: row => LEVELS[tensors.level[row]]},
-  numberColumn("cosine_similarity", "cosine"),
-  numberColumn("relative_euclidean_distance", "rel. error", "relative Euclidean distance"),
-  numberColumn("max_absolute_error", "max |Δ|"),
+  ...data.metrics.slice(0, TELLING).map(metric => numberColumn(...metric)),
   wordColumn("role", "role", "what the op does to the error"),
   numberColumn("suspicion", "suspicion", "introduced error over what precision explains"),
   numberColumn("introduced", "introduced", "error the op makes itself"),
   numberColumn("bad_share", "bad share", "share of elements that differ"),
-  numberColumn("mean_absolute_error", "mean |Δ|"),
-  numberColumn("root_mean_square_error", "RMS"),
-  numberColumn("max_relative_error", "max rel."),
-  numberColumn("mean_relative_error", "mean rel."),
-  numberColumn("accumulated_relative_error", "acc. rel."),
-  numberColumn("kullback_leibler_divergence", "KL"),
+  ...data.metrics.slice(TELLING).map(metric => numberColumn(...metric)),
 ].filter(column => column.has());
 const NUMBERS_FROM = columns.findIndex(column => column.key === "level");
 
@@ -138,10 +133,7 @@ const scrollToRow = (row, middle) => {
 // The panel that says all of one tensor.
 const detail = byId("detail");
 const DETAILS = [
-  ["cosine_similarity", "cosine"], ["relative_euclidean_distance", "relative error"], ["max_absolute_error", "max |Δ|"],
-  ["mean_absolute_error", "mean |Δ|"], ["root_mean_square_error", "RMS error"], ["max_relative_error", "max relative error"],
-  ["mean_relative_error", "mean relative error"], ["accumulated_relative_error", "accumulated rel. error"],
-  ["kullback_leibler_divergence", "KL divergence"], ["suspicion", "suspicion"], ["introduced", "introduced error"],
+  ...data.metrics, ["suspicion", "suspicion"], ["introduced", "introduced error"],
   ["propagated", "propagated error"], ["floor", "noise floor"], ["amplification", "amplification"],
   ["bad_share", "share of bad elements"], ["snr", "SNR in dB"], ["max_ulp", "largest ULP distance"],
   ["elements", "elements"], ["device_nonfinite", "NaN/Inf, device"], ["golden_nonfinite", "NaN/Inf, golden"],

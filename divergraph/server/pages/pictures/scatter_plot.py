@@ -10,7 +10,7 @@ import numpy as np
 from divergraph.ask.facts import Facts
 from divergraph.ask.op_order import STATE_ORDER
 from divergraph.ask.sentences import SPLIT_LABELS
-from divergraph.present.html.data import METRIC_LABELS, plot_limits
+from divergraph.present.html.data import TOLD_METRICS, plot_limits
 from divergraph.server.pages.pictures.scales import Scale, Tick
 from divergraph.text.known_figures import known_figures
 from divergraph.text.numbers import short
@@ -19,7 +19,7 @@ from graphstore.columns.parts import OptionalNumbers
 from graphstore.model import Metric, OpState
 
 PLOTTED: Mapping[str, str] = {
-    **{metric.value: label for metric, label in METRIC_LABELS.items()},
+    **{metric.value: metric.label for metric in TOLD_METRICS},
     **SPLIT_LABELS,
 }
 """What can be on the vertical axis, with its name."""
