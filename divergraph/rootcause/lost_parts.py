@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.results.damage import VISIBLE, one_valued_slices
 from divergraph.rootcause.causes.words import ranges_text
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.prepared import PreparedRun
@@ -37,9 +38,8 @@ from graphstore.traverse.topological_order import graph_arrays
 LABEL = "lost_part"
 _LEAST_VALUES = 4
 """A part of fewer elements may hold one value by chance."""
-_VISIBLE = 0.03
-"""The least spread of a part, relative to its size, that is missed in a result: below a few per
-cent a constant is as good. Changes the verdict of no case yet."""
+_EXACT = 2.0**-20
+"""The least spread of a part on the way to a result, relative to its size: float32 keeps it."""
 _OWN_USE = 1 / 64
 """The least range of one slice, as a share of that of its tensor, that may not be lost: 8 bits on a
 scale that fits the tensor have 127 steps to each side, so what is within one of them is rounding.
@@ -173,25 +173,20 @@ def lost_parts(
         if not 2 <= d.shape[axis] <= _LARGEST_AXIS or d.size // d.shape[axis] < _LEAST_VALUES:
             continue
         known = taken if operands is not None and operands[0] == axis else set()
-        slices = tuple(n for n in _slices(d, r, axis, visible=visible) if n not in known)
+        lost = np.flatnonzero(one_valued_slices(d, r, axis, _least(visible=visible)))
+        slices = tuple(n for n in lost.tolist() if n not in known)
         if slices:
             yield LostPart("one value each", axis, slices)
 
 
-def _slices(d: Array, r: Array, axis: int, *, visible: bool) -> list[int]:
-    """The slices of an axis that hold one value each where the expected ones vary."""
-    rest = tuple(n for n in range(d.ndim) if n != axis)
-    one = np.ptp(d, axis=rest) == 0.0
-    spread = np.std(r, axis=rest)
-    size = np.sqrt(np.mean(np.square(r), axis=rest))
-    least = size * (_VISIBLE if visible else 2.0**-20)
-    return [int(n) for n in np.flatnonzero(one & (spread > least))]
+def _least(*, visible: bool) -> float:
+    return VISIBLE if visible else _EXACT
 
 
 def _lost(d: Array, r: Array, *, visible: bool) -> str:
     """How a part is lost; "" if it is not."""
     spread, size = float(np.std(r)), float(np.sqrt(np.mean(np.square(r))))
-    if d.size < _LEAST_VALUES or spread <= size * (_VISIBLE if visible else 2.0**-20):
+    if d.size < _LEAST_VALUES or spread <= size * _least(visible=visible):
         return ""
     if np.ptp(d) == 0.0:
         return "one value"
@@ -322,7 +317,7 @@ def _sentence(
 def _span(right: Array) -> str:
     """The values of a part, by how far they are apart where that is little of their size."""
     low, high = float(right.min()), float(right.max())
-    if high - low < _VISIBLE * max(abs(low), abs(high)):
+    if high - low < VISIBLE * max(abs(low), abs(high)):
         return f"{high - low:.3g} around {small_number((low + high) / 2)}"
     return f"{small_number(low)} to {small_number(high)}"
 
