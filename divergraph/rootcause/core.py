@@ -167,8 +167,11 @@ class Splitting:
             for verdict in misshapen.verdicts:
                 observer(verdict)
             return found
+        # What the device was fed is known by now.
+        run = replace(run, runs=replace(run.runs, fed={**run.runs.fed, **unlike.values}))
         found = with_consequences(run, arithmetics, with_lost_axes(run, found))
-        return with_lost_parts(run, found)
+        # What steps fit golden's input may wipe out another one: no op is to blame for that.
+        return found if found.entries else with_lost_parts(run, found)
 
     def rounded(
         self, groups: Mapping[TensorRef, Group], wanted: Sequence[TensorRef]
@@ -368,6 +371,8 @@ class _Unlike:
     unsure: dict[TensorRef, InputMismatch] = field(default_factory=dict)
     fed: list[Group] = field(default_factory=list)
     """Groups that read other values than are known."""
+    values: dict[str, Array] = field(default_factory=dict)
+    """By input what the device was fed, where that is known."""
 
     def look(self) -> None:
         """Look for them."""
@@ -392,6 +397,7 @@ class _Unlike:
         groups = [group for group in self.groups if group.output in outputs]
         error = None
         if unlike.values is not None:
+            self.values[unlike.name] = unlike.values
             judging.splits.update(self._judged({unlike.name: unlike.values}, groups))
             golden = judging.run.runs.feeds(groups[0])[0][unlike.name]
             error = relative(unlike.values, golden)

@@ -19,6 +19,7 @@ from divergraph.execute.contract import Array
 from divergraph.results.damage import VISIBLE, one_valued_slices
 from divergraph.rootcause.causes.words import ranges_text
 from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import Source
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import Splits
 from divergraph.rootcause.values import same_shape
@@ -249,7 +250,7 @@ def _reference(run: PreparedRun, group: Group) -> Array | None:
     """What the original ops give of the device's inputs, or what was handed in."""
     if group.is_passthrough is not None:
         return run.values.device(group.is_passthrough)
-    if group.failure:
+    if group.failure or group.source is Source.ENTRY:  # it read what nobody knows
         return None
     given, missing = run.runs.feeds(group)
     if missing:

@@ -158,6 +158,7 @@ PUBLIC = {
     "03-pool-ceil-mode": ((*ONNX, "--device-dump", "device"), "diverged"),
     "04-input-channels-swapped": ((*ONNX, "--device-dump", "device"), "inputs_differ"),
     "06-input-nhwc": ((*ONNX, "--device-dump", "device"), "inputs_differ"),
+    "08-raw-result-folder": ((*ONNX, "--device-dump", "out/Result_0"), "clean"),
     "10-concat-branch-hw-swapped": ((*ONNX, "--device-dump", "device"), "diverged"),
     "14-int8-head-all-zero": (
         (*ONNX[:4], "--device", "dev/model.int8.onnx", "--device-dump", "dev"),

@@ -84,6 +84,16 @@ class Reader:
         error = np.subtract(emulated, exact, dtype=np.float64)
         return np.where(np.isfinite(error), error, 0.0)
 
+    def left_by(self, values: Array) -> float:
+        """How far the device's output is from that on an input, over what its arithmetic is off
+        there."""
+        (output,) = self.outputs([values])
+        if output is None:
+            return np.inf
+        left = float(np.linalg.norm(np.subtract(self.device, output, dtype=np.float64)))
+        off = float(np.linalg.norm(self.arithmetic_error(values)))
+        return left / off if off else np.inf
+
     def suspicion(self, output: Array | None) -> float:
         """How far the device's output is from *output*, in its noise."""
         return np.inf if output is None else relative(self.device, output) / self.noise

@@ -28,7 +28,7 @@ Judge: TypeAlias = Callable[[Mapping[str, Array], Sequence[Group]], Mapping[Tens
 _MOST_JUDGED = 12
 _MOST_GAIN = 8.0
 _AS_NOISE = 1.5
-"""Noise that a right guess leaves at most where the noise is that of the steps of quantisers."""
+"""How many times what steps of quantisers are off by a right guess leaves at most."""
 _OTHER_DATA = "replaced by other data"
 
 
@@ -84,7 +84,7 @@ class _Search:
         if all(each.is_quantised for each in self.readers):
             # A fitted factor is exact to some digits, after which an input quantised by it has
             # other ties: a judge who knows all scales would see these.
-            near = next((guess for guess in guesses if guess.suspicion <= _AS_NOISE), None)
+            near = next((guess for guess in guesses if self._is_noise(guess.values)), None)
             if near is not None:
                 of_op = self._is_fault() or self._may_be_of_op(near)
                 return self._as(Blame.EITHER if of_op else Blame.INPUT, near.words)
@@ -140,6 +140,10 @@ class _Search:
         given = values.astype(self.readers[0].golden.dtype)
         splits = self.judge({self.name: given}, [each.group for each in self.readers])
         return all(each.guilt is Guilt.NONE and not each.failure for each in splits.values())
+
+    def _is_noise(self, values: Array) -> bool:
+        """Whether all readers are off by no more than the steps of quantisers on *values*."""
+        return all(each.left_by(values) <= _AS_NOISE for each in self.readers)
 
     def _is_predicted(self) -> bool:
         """Whether a fault of few parameters predicts what each wrong reader put out."""
