@@ -20,13 +20,12 @@ from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
 from graphstore.errors import DivergraphError, ImportFormatError, InputError
-from graphstore.model import DumpFormat, DumpTensorRef, TensorIO
-from importers.dumps.arrays.npy import read_npy_header
+from graphstore.model import DumpTensorRef, TensorIO
 from importers.dumps.ascend.file import DeviceFile, read_device_file
 from importers.dumps.ascend.overflow import read_record, record_json
 from importers.dumps.contract import NO_FORM, DumpReader, FilePlace
 from importers.dumps.detect import list_dumps
-from importers.dumps.index import DamagedError, list_folder, open_dump
+from importers.dumps.index import DamagedError, list_folder
 from importers.dumps.msprobe.statistics_csv import ENDING
 from importers.dumps.names import MAPPING, OPDEBUG
 from importers.dumps.readers import owner_of, reader_of
@@ -153,8 +152,6 @@ class _File:
         try:
             if self._path.name.startswith(OPDEBUG):
                 self._overflow_record()
-            elif self._path.name.endswith(_ARRAY):
-                self._array_file()
             elif self._path.name.endswith(ENDING):
                 raise InputError("statistics have no values to convert")
             elif (reader := reader_of(self._path)) is not None and reader.name not in _WHOLE_FILES:
@@ -265,26 +262,11 @@ class _File:
         text = json.dumps(record_json(record), indent=4)
         self._folder.words(f"{self._path.name}.output.0.json", text)
 
-    def _array_file(self) -> None:
-        if self._request.type in (DumpType.NPY, DumpType.MSNPY) or self._request.layout:
+    def _named(self, reader: DumpReader) -> None:
+        as_arrays = self._request.type in (DumpType.NPY, DumpType.MSNPY)
+        if self._path.name.endswith(_ARRAY) and (as_arrays or self._request.layout):
             hint = "-t bin and -t txt write it otherwise; it has no device layout"
             raise InputError("this is a .npy file already", hint=hint)
-        with open_dump(self._path) as (fd, size):
-            header = read_npy_header(fd, size)
-        ref = DumpTensorRef(
-            self._path,
-            DumpFormat.NPY,
-            op=self._path.stem,
-            io=TensorIO.OUTPUT,
-            port=0,
-            dtype=header.element_type(),
-            shape=header.shape,
-            offset=header.data_offset,
-            nbytes=header.nbytes,
-        )
-        self._plainly(self._folder, self._path.name.removesuffix(_ARRAY), ref)
-
-    def _named(self, reader: DumpReader) -> None:
         if self._request.layout is not None:
             raise InputError("what this file holds has no device layout", hint="leave -f out")
         size = self._path.stat().st_size

@@ -94,12 +94,15 @@ KERNELS: Mapping[Metric, Callable[[Summed], float]] = {
 """How each metric of one number follows from the sums over a pair. Many small pairs are computed in
 columns by the same formulas (``pairs/small_table.py``), what is not there by these."""
 
+_BY_FIELD = tuple((metric.value, kernel) for metric, kernel in KERNELS.items())
+"""The same by the names of fields: texts are hashed in half the time that enumerations take."""
+
 
 def ten_metrics(sums: Sums, divergence: float, both_bool: bool) -> MetricSet:
     """The metrics that follow from the sums of a sweep and the divergence."""
     said: dict[Metric, str] = {}
     count, summed = sums.elements, Summed(sums, divergence, said)
-    numbers: dict[str, Any] = {metric: kernel(summed) for metric, kernel in KERNELS.items()}
+    numbers: dict[str, Any] = {name: kernel(summed) for name, kernel in _BY_FIELD}
     result = MetricSet(
         **numbers,
         standard_deviation=(

@@ -117,7 +117,7 @@ class DumpReader:
     reads: ClassVar[str]
     """What it reads, as one phrase for people."""
     endings: ClassVar[tuple[str, ...]] = ()
-    """Endings of the names of its files, for :meth:`claims`."""
+    """Endings that all names of its files have, empty if they have none in common."""
     diff_only: ClassVar[bool] = False
     """Whether its files tell too little to be held against a graph: ``diff`` alone takes them."""
     generic: ClassVar[bool] = False
@@ -156,10 +156,11 @@ class DumpReader:
 
     def files_in(self, listing: FolderListing) -> list[str]:
         """The files of this reader in a folder, by name."""
-        if type(self).claims is DumpReader.claims:
-            return [name for name in listing.files if name.endswith(self.endings)]
+        names = listing.files
+        if self.endings:  # most files of a large folder are out at once
+            names = tuple(name for name in names if name.endswith(self.endings))
         folder = listing.folder.name
-        return [name for name in listing.files if self.claims(name, folder)]
+        return [name for name in names if self.claims(name, folder)]
 
     def detect(self, listing: FolderListing) -> Iterator[FoundDump]:
         """What of a folder is this reader's, with the reason; by default the first files are

@@ -28,6 +28,7 @@ class QnnReader(DumpReader):
 
     name = "qnn"
     reads = "folders Result_{n} of qnn-net-run and snpe-net-run: {tensor}.raw of float32"
+    endings = (".raw",)
     names_inputs = False
     step_folder = r"Result_(\d+)"
 

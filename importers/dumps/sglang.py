@@ -34,6 +34,7 @@ class SglangReader(DumpReader):
 
     name = "sglang"
     reads = "folders of SGLang's dumper: step=0___rank=0___dump_index=1___name=x.pt"
+    endings = (ENDING,)
     inner_levels = frozenset({"rank", "step"})
 
     def claims(self, name: str, folder: str) -> Confidence:

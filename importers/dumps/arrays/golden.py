@@ -308,6 +308,7 @@ class NpyReader(DumpReader):
 
     name = "npy"
     reads = ".npy files named after ops or tensors, or made by converters"
+    endings = (NPY,)
     names_inputs = False
 
     def claims(self, name: str, folder: str) -> Confidence:
@@ -340,6 +341,7 @@ class GoldenReader(DumpReader):
 
     name = "golden"
     reads = "{op}.{output}.{time}.pb and .quant of Caffe tools and msaccucmp's converter"
+    endings = _BINARY
     names_inputs = False
 
     def claims(self, name: str, folder: str) -> Confidence:

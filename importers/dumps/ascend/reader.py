@@ -73,6 +73,7 @@ class StatisticsReader(DumpReader):
 
     name = "statistics"
     reads = "tables of statistics: {dump name}.csv, MindSpore's statistic.csv"
+    endings = (ENDING,)
     names_inputs = False
 
     def claims(self, name: str, folder: str) -> Confidence:
