@@ -22,7 +22,7 @@ AnyPath: TypeAlias = str | os.PathLike[str]
 MIB = 1 << 20
 
 _SHORT_OPERANDS = ("hf32", "tf32")
-"""float32 whose matrix operands have fewer bits: the members of ``Operands`` users may choose."""
+"""float32 whose matrix operands have fewer bits: the formats users may choose."""
 
 _Word = TypeVar("_Word", bound=StrEnum)
 
@@ -70,14 +70,14 @@ def root_cause_of(suspect: float, guilty: float, precision: str, memory: int) ->
     Raises:
         InputError: the limits contradict each other, or no such precision.
     """
-    from divergraph.rootcause.devices.operand_precision import Operands
+    from divergraph.rootcause.arithmetic.contract import format_named
     from divergraph.rootcause.devices.precision import precision_named
     from divergraph.rootcause.devices.precisions.fp32 import FP32
     from divergraph.rootcause.options import RootCauseOptions
 
     size = at_least_one(memory, "memory") * MIB
     if precision in _SHORT_OPERANDS:
-        operands = Operands(precision)
+        operands = format_named(precision)
         return RootCauseOptions(suspect, guilty, FP32, size, operands)
     chosen = None if precision == "auto" else precision_named(precision)
     return RootCauseOptions(suspect, guilty, chosen, size)

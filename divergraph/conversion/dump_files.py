@@ -23,7 +23,7 @@ from graphstore.errors import DivergraphError, ImportFormatError, InputError
 from graphstore.model import DumpTensorRef, TensorIO
 from importers.dumps.ascend.file import DeviceFile, read_device_file
 from importers.dumps.ascend.overflow import read_record, record_json
-from importers.dumps.contract import DumpReader
+from importers.dumps.contract import NO_FORM, DumpReader, FilePlace
 from importers.dumps.detect import list_dumps
 from importers.dumps.index import DamagedError, list_folder
 from importers.dumps.msprobe.statistics_csv import ENDING
@@ -269,7 +269,8 @@ class _File:
             raise InputError("this is a .npy file already", hint=hint)
         if self._request.layout is not None:
             raise InputError("what this file holds has no device layout", hint="leave -f out")
-        tensors = reader.tensors_of(self._path)
+        size = self._path.stat().st_size
+        tensors = list(reader.tensors(FilePlace(self._path, self._path.name, "", size), NO_FORM))
         several = len({tensor.iteration for tensor in tensors}) > 1
         for tensor in tensors:
             name = reader.array_name(tensor)

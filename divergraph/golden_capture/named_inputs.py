@@ -12,6 +12,7 @@ from divergraph.values.unread import or_raise
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DumpTensorRef
 from importers.dumps.arrays.polygraphy import iteration_of
+from importers.dumps.contract import NO_FORM, FilePlace
 from importers.dumps.index import DamagedError, shown
 from importers.dumps.readers import reader_of
 
@@ -95,7 +96,8 @@ def _tensors(path: Path) -> tuple[_Found, tuple[str, ...]]:
     reader = reader_of(path)
     assert reader is not None
     try:
-        tensors = reader.tensors_of(path)
+        place = FilePlace(path, path.name, "", path.stat().st_size)
+        tensors = list(reader.tensors(place, NO_FORM))
     except DamagedError as damage:
         raise ImportFormatError(path, damage.detail) from damage
     iterations = list(dict.fromkeys(tensor.iteration for tensor in tensors))

@@ -32,7 +32,6 @@ from divergraph.rootcause.devices.dynamic_choice import with_dynamic_scales
 from divergraph.rootcause.devices.functions import FUNCTIONS, functions_remark
 from divergraph.rootcause.devices.held_weights.told_weights import with_told_weights
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
-from divergraph.rootcause.devices.operand_precision import remark
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps, without_exact_kernels
 from divergraph.rootcause.end_to_end import rounded_from_the_inputs
@@ -126,7 +125,7 @@ class Splitting:
             unlike.look()
         remarks = (
             held,
-            remark(arithmetics.usual.operands),
+            arithmetics.remark,
             functions_remark(arithmetics.usual.approximated),
             *_drawn_remarks(judging.drawn),
             *run.runs.remarks(groups),
@@ -160,6 +159,7 @@ class Splitting:
             run.runs.assumed,
             unlike.unsure,
             tuple(each for each in remarks if each),
+            arithmetics.operands.unexplained,
             tuple(judging.reckonings.values()),
             run.misshapen,
         )
@@ -252,6 +252,8 @@ class _Judging:
                     runnable.append(group)
                     feeds.append(given)
         references = self.run.runs.references(runnable, feeds)
+        if self.observer is None:  # who watches ops asks for all of their errors
+            references = self.arithmetics.sharpened(runnable, feeds, references)
         emulations = self.arithmetics.emulated(runnable, feeds)
         runner = self.run.executor.name
         for group, given, reference, emulation in zip(

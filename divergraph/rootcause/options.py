@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from divergraph.execute.contract import DEFAULT_MEMORY
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.operand_precision import Operands
+from divergraph.rootcause.arithmetic.contract import OperandFormat
 from divergraph.rootcause.devices.precision import Precision
 from graphstore.errors import InputError
 from graphstore.model import Guilt
@@ -34,7 +34,7 @@ class RootCauseOptions:
     guilty: float = field(default_factory=lambda: calibration.GUILTY)
     precision: Precision | None = None
     memory: int = DEFAULT_MEMORY
-    operands: Operands | None = None
+    operands: OperandFormat | None = None
 
     def __post_init__(self) -> None:
         if not 0.0 < self.suspect <= self.guilty:

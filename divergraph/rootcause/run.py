@@ -194,6 +194,11 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     if said:
         found = undecided(with_doubt(found, said))
         return replace(found, run=replace(found.run, blame=RunBlame(Blamed.ARITHMETIC, said)))
+    if splits.unexplained:
+        found = with_doubt(found, splits.unexplained)
+        if not origins:
+            blame = RunBlame(Blamed.ARITHMETIC, splits.unexplained)
+            found = replace(undecided(found), run=replace(undecided(found).run, blame=blame))
     unsure = {ref.op for ref in splits.unsure} & blamed
     if unsure:
         said = _either(splits, unsure)

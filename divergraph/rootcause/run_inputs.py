@@ -66,6 +66,8 @@ class Splits:
     as well as a fault of its op does."""
     remarks: tuple[str, ...] = ()
     """Sentences about the device's arithmetic and what could not be judged."""
+    unexplained: str = ""
+    """A doubt: what ops of a kind lose alike, as no arithmetic known here does."""
     reckonings: tuple[Reckoning, ...] = ()
     """How outputs over half the limit of suspects were judged."""
     misshapen: frozenset[TensorRef] = frozenset()

@@ -12,15 +12,19 @@ SUSPECT, GUILTY = 6.0, 10.0
 """The default limits: above these suspicions an op is suspect, or guilty."""
 
 
+_FOR_FLOAT32 = frozenset({"hf32", "tf32", "bf16", "fp16"})
+"""Operands that stand for float32: on a device of 16 bits they are those of a few ops."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceArithmetic:
     """What the device computes in, as the root-cause analysis found it or was told.
 
     ``precision`` is the word of ``--precision`` (``fp16``), "" where no analysis was made;
     ``quantised`` says that integers of 8 bits are among its tensors, too. ``operands`` gives the
-    operand precision of families of matrix ops (``hf32``), ``functions`` by op type the relative
-    error of approximated functions; both list only what is not exact. ``fp32_ops`` are device ops
-    that stay in float32 on a device of 16 bits.
+    operand format of families of matrix ops (``hf32``, ``e4m3 by row``), ``functions`` by op type
+    the relative error of approximated functions; both list only what is not exact. ``fp32_ops`` are
+    device ops that stay in float32 on a device of 16 bits.
     """
 
     precision: str = ""
@@ -30,11 +34,12 @@ class DeviceArithmetic:
     fp32_ops: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """``fp32/hf32, int8``: the kinds of operands and 8 bits beside the precision."""
-        taken = self.operands.values() if self.precision == "fp32" else ()
-        kinds = sorted({kind.partition(",")[0] for kind in taken})
+        """``fp32/hf32, int8``, ``bf16/e4m3 by row``: operands and 8 bits beside the precision."""
+        kinds = {kind.removesuffix(", cut") for kind in self.operands.values()}
+        if self.precision != "fp32":
+            kinds -= _FOR_FLOAT32
         quantised = ", int8" if self.quantised and self.precision != "int8" else ""
-        return "/".join([self.precision, *kinds]) + quantised
+        return "/".join([self.precision, *sorted(kinds)]) + quantised
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,13 +98,16 @@ def scan_by_name(
     Raises:
         InputError: no such rank or step.
     """
+    from importers.dumps.contract import NO_FORM, FilePlace
+
     gathered = Gathering()
     tensors: list[BareTensor] = []
     for name in reader.files_in(listing):
         path = listing.folder / name
         gathered.files += 1
         try:
-            tensors += reader.tensors_of(path)
+            place = FilePlace(path, name, "", path.stat().st_size)
+            tensors += reader.tensors(place, NO_FORM)
         except DamagedError as damage:
             gathered.problem(path, damage)
     notes: list[str] = []

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from graphstore.errors import DivergraphError
 from graphstore.model import DType, DumpFormat, DumpTensorRef, ModelGraph, TensorIO
 from graphstore.model import TensorStatistics as Statistics
 from importers.contract import Confidence
@@ -185,7 +184,8 @@ class DumpReader:
         Raises:
             DamagedError: it is not what it is called.
         """
-        tensors = self.tensors_of(path)
+        size = path.stat().st_size if path.exists() else 0
+        tensors = list(self.tensors(FilePlace(path, path.name, "", size), NO_FORM))
         if not tensors:
             raise DamagedError("it holds no tensor")
         for tensor in tensors:
@@ -216,32 +216,6 @@ class DumpReader:
             return tensor.model_name + ("" if tensor.port is None else f".{tensor.port}")
         inside = tensor.name.rpartition("/")[2]
         return tensor.path.stem if inside in (tensor.path.name, tensor.path.stem) else inside
-
-    def tensors_of(self, path: Path) -> list[BareTensor]:
-        """The tensors of the file at *path*, given by itself.
-
-        Raises:
-            DamagedError: it cannot be read.
-        """
-        try:
-            size = path.stat().st_size
-        except OSError as error:
-            raise DamagedError(f"the file cannot be read: {error.strerror}") from error
-        return self.listed(FilePlace(path, path.name, "", size), NO_FORM)
-
-    def listed(self, place: FilePlace, form: RawForm) -> list[BareTensor]:
-        """What :meth:`tensors` gives; a reader that fails is one that cannot read the file.
-
-        Raises:
-            DamagedError: the file cannot be read.
-        """
-        try:
-            return list(self.tensors(place, form))
-        except (DamagedError, DivergraphError):
-            raise
-        except Exception as error:
-            what = f"the reader {self.name} fails: {type(error).__name__}: {error}"
-            raise DamagedError(what) from error
 
     def folder_tensors(self, folder: Path, below: str) -> Iterator[BareTensor] | None:
         """The tensors of a folder that this reader owns, *below* being the folder's name from

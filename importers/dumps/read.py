@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,6 @@ from importers.dumps.arrays.npy import (
 from importers.dumps.decode import Bytes, can_decode, decode
 from importers.dumps.index import DamagedError, open_dump
 from importers.file_parts import advise, read_at
-
-if TYPE_CHECKING:
-    from importers.dumps.contract import DumpReader
 
 _WHOLE = 1 << 16
 """Files up to this are read in one go, header and all."""
@@ -82,23 +79,12 @@ def _read_by_its_reader(ref: DumpTensorRef) -> NDArray[np.generic]:
         hint = "install the plug-in that listed this dump"
         raise ImportFormatError(ref.path, f"no dump reader {ref.format!r} is here", hint=hint)
     with _told_damage(ref.path, f"shape {list(ref.shape or ())} of {ref.dtype}", ref.offset):
-        values: NDArray[np.generic] = np.asarray(_by(reader, ref))
+        values: NDArray[np.generic] = np.asarray(reader.read(ref))
     if ref.shape is not None and values.size != prod(ref.shape):
         what = f"{values.size} values were read, shape {list(ref.shape)} was listed"
         raise _changed(ref.path, what, ref.offset)
     values = values.reshape(values.shape if ref.shape is None else ref.shape)
     values.flags.writeable = False
-    return values
-
-
-def _by(reader: DumpReader, ref: DumpTensorRef) -> NDArray[np.generic]:
-    try:
-        values: NDArray[np.generic] = reader.read(ref)
-    except (DamagedError, ValueError, MemoryError):
-        raise
-    except Exception as error:
-        what = f"the reader {reader.name} fails: {type(error).__name__}: {error}"
-        raise DamagedError(what) from error
     return values
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from divergraph.rootcause import calibration
-from divergraph.rootcause.devices.arithmetic import find_operands
+from divergraph.rootcause.arithmetic.families import Family, ReadOperands
+from divergraph.rootcause.arithmetic.finding import OperandSearch
 from divergraph.rootcause.devices.formulas import Approximated
 from divergraph.rootcause.devices.functions import find_functions
 from divergraph.rootcause.devices.mixed_precision import (
@@ -16,11 +17,6 @@ from divergraph.rootcause.devices.mixed_precision import (
     DeclaredTypes,
     borne_out,
     declared_type,
-)
-from divergraph.rootcause.devices.operand_precision import (
-    Family,
-    Operands,
-    ShortOperands,
 )
 from divergraph.rootcause.devices.precision import (
     Precision,
@@ -133,7 +129,7 @@ class Deciding:
             and not types.is_half_inside(group)
         )
 
-    def _functions(self, groups: Sequence[Group], operands: ShortOperands) -> Approximated:
+    def _functions(self, groups: Sequence[Group], operands: ReadOperands) -> Approximated:
         """The functions that *groups* in float32 approximate."""
         exact = replace(self._floors(FP32, operands), plain=True)
 
@@ -157,7 +153,7 @@ class Deciding:
         What is dumped as float32 may have been computed in 16 bits as well: its values show it.
         """
         half = types.half or self._half_by_values() or self._half_declared()
-        everywhere = {} if half else self._operands(FP32, groups)
+        everywhere = ReadOperands() if half else self._operands(FP32, groups)
         half = half or _type_of(everywhere)
         rounded = {ref for ref, kind in self.held.items() if kind is half}
         coarse = frozenset(
@@ -169,11 +165,13 @@ class Deciding:
         operands = everywhere or self._operands(FP32, others)
         found = self._functions(others, operands)
         usual = self._floors(FP32, operands, found)
-        kinds = dict.fromkeys(kind for kind in operands.values() if kind is not Operands.FULL)
-        further = tuple(self._floors(FP32, dict.fromkeys(Family, kind), found) for kind in kinds)
+        kinds = dict.fromkeys(operands.families.values())
+        further = tuple(
+            self._floors(FP32, ReadOperands(dict.fromkeys(Family, kind)), found) for kind in kinds
+        )
         if half is None or not coarse:
             return Arithmetics(usual, further=further)
-        return Arithmetics(usual, self._floors(half, {}), coarse, further)
+        return Arithmetics(usual, self._floors(half, ReadOperands()), coarse, further)
 
     def _half_by_values(self) -> Precision | None:
         """The 16-bit precision of the most tensors; None where so few are in one that they may be
@@ -191,7 +189,7 @@ class Deciding:
         return None
 
     def _floors(
-        self, precision: Precision, operands: ShortOperands, functions: Approximated | None = None
+        self, precision: Precision, operands: ReadOperands, functions: Approximated | None = None
     ) -> Emulation:
         run, memory = self.run, self.run.options.memory // 2
         found = functions or {}
@@ -199,27 +197,25 @@ class Deciding:
             run.executor, run.golden, precision, memory, run.quantisers, operands, found
         )
 
-    def _operands(self, precision: Precision, groups: Sequence[Group]) -> ShortOperands:
-        """The operand precision of matrix ops: the user's, or the one their errors show."""
+    def _operands(self, precision: Precision, groups: Sequence[Group]) -> ReadOperands:
+        """The operand formats of matrix ops: the user's, or those their errors show."""
         if self.run.options.operands is not None:
-            return dict.fromkeys(Family, self.run.options.operands)
-        if self.run.options.precision is not None or precision is not FP32:
-            return {}
-        if self._quantises:
-            return {}
-        return find_operands(
+            return ReadOperands(dict.fromkeys(Family, self.run.options.operands))
+        if self.run.options.precision is not None or self._quantises:
+            return ReadOperands()
+        search = OperandSearch(
             self.run.golden,
-            groups,
             self.run.runs.samples,
             lambda operands: self._floors(precision, operands),
             self.run.options.suspect,
         )
+        return search.found(groups)
 
 
-def _type_of(operands: ShortOperands) -> Precision | None:
+def _type_of(operands: ReadOperands) -> Precision | None:
     """The 16-bit precision that is the type of some matrix ops' operands: the device has it, so
     single tensors may be held in it."""
-    names = {kind.value for kind in operands.values()}
+    names = {kind.name for kind in operands.families.values()}
     return next((each for each in precisions() if each.rounds and each.name in names), None)
 
 

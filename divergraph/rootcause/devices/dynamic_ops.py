@@ -12,8 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause.arithmetic.families import is_one_product
 from divergraph.rootcause.devices.held_weights.held_integers import GoldenWeights, WeightQuantiser
-from divergraph.rootcause.devices.operand_precision import is_one_product
 from divergraph.rootcause.devices.quantisers import RANGES, Constant, Quantiser, Quantisers
 from graphstore.contract import RunData
 from graphstore.model import Comparison, DType, Op, TensorIO, TensorRef

@@ -11,9 +11,9 @@ import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.families import family_of
 from divergraph.rootcause.devices.arithmetic import agreement, measured
 from divergraph.rootcause.devices.formulas import FORMULAS, Approximated, Approximation, fused
-from divergraph.rootcause.devices.operand_precision import family_of
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph

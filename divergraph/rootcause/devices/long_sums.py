@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause.devices.operand_precision import is_one_product
+from divergraph.rootcause.arithmetic.families import is_one_product
 from graphstore.model import Op
 
 _REDUCING = re.compile(r"(Global)?(Average|Lp)Pool.*|AvgPool.*|Reduce(?!Max|Min|Prod).*|Mean|Sum")

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.families import ReadOperands
 from divergraph.rootcause.devices.arithmetic import ratio_of
-from divergraph.rootcause.devices.operand_precision import Operands, ShortOperands
 from divergraph.rootcause.devices.precision import Precision, half_of
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.group_runs import GroupSample
@@ -42,9 +42,18 @@ class Arithmetics:
     further: tuple[Emulation, ...] = ()
 
     @property
-    def operands(self) -> ShortOperands:
-        """The operand precision of matrix ops in float32, by family."""
-        return self.usual.operands or (self.other.operands if self.other is not None else {})
+    def operands(self) -> ReadOperands:
+        """The operand formats of matrix ops."""
+        if self.usual.operands or self.other is None:
+            return self.usual.operands
+        return self.other.operands
+
+    @property
+    def remark(self) -> str:
+        """The run's note on operand formats; "" if matrix ops read their operands as they are."""
+        precision, operands = self.usual.precision, self.usual.operands
+        words = precision.name if precision.dtype is None else precision.dtype.value
+        return operands.sentence(words) if operands else ""
 
     def described(self, precision: Precision, *, quantised: bool) -> DeviceArithmetic:
         """The arithmetic as the run keeps it, for a device mostly in *precision*."""
@@ -52,11 +61,7 @@ class Arithmetics:
         return DeviceArithmetic(
             precision.name,
             quantised,
-            {
-                family.value: kind.value
-                for family, kind in self.operands.items()
-                if kind is not Operands.FULL
-            },
+            {family.value: kind.name for family, kind in self.operands.families.items()},
             {kind: each.off for kind, each in self.usual.approximated.items()},
             tuple(sorted({ref.op for ref in kept_single})),
         )
@@ -71,6 +76,26 @@ class Arithmetics:
         """For all outputs the one of the two that rounds, where one does."""
         rounding = self.usual if self.other is None or self.usual.precision.rounds else self.other
         return replace(self, usual=rounding, other=None)
+
+    def sharpened(
+        self,
+        groups: Sequence[Group],
+        feeds: Sequence[Mapping[str, Array]],
+        references: Sequence[Array | str],
+    ) -> list[Array | str]:
+        """*references*, with those of exact operand formats in place of others: what such a product
+        gives of operands as the device reads them, not rounded any further."""
+        found = list(references)
+        for place, group in enumerate(groups):
+            floors = self.of(group)
+            ops = [floors.golden.ops[op_id] for op_id in group.ops]
+            known = found[place]
+            if isinstance(known, str) or not floors.operands.is_exact(ops, floors.golden):
+                continue
+            (made,) = replace(floors, plain=True).emulated([group], [feeds[place]])
+            if made is not None and made.shape == known.shape:
+                found[place] = made
+        return found
 
     def instead_of(self, floors: Emulation) -> tuple[Emulation, ...]:
         """All emulations of the run but *floors*."""

@@ -34,7 +34,7 @@ def of_patches(
     x, w = (*read, None, None)[:2]
     if x is None or w is None or x.ndim != w.ndim or made.ndim != x.ndim:
         return None
-    found = _Patches.of(op, x, w, made.shape)
+    found = Patches.of(op, x, w, made.shape)
     if found is None:
         return None
     rows = found.rows(x)
@@ -62,7 +62,7 @@ def _groups(op: Op) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Patches:
+class Patches:
     """Patches of *kernel* places, *dilations* apart, with a step of *strides* between them."""
 
     kernel: tuple[int, ...]
@@ -72,7 +72,9 @@ class _Patches:
     groups: int
 
     @classmethod
-    def of(cls, op: Op, x: Array, w: Array, made: tuple[int, ...]) -> _Patches | None:
+    def of(cls, op: Op, x: Array, w: Array, made: tuple[int, ...]) -> Patches | None:
+        """The patches of *x* that *op* multiplies by *w* to give an output of shape *made*; None
+        where the channels do not fit."""
         kernel, groups = w.shape[2:], _groups(op)
         strides, dilations = (_numbers(op, name, len(kernel)) for name in ("strides", "dilations"))
         said = op.attrs.get("pads")

@@ -142,7 +142,7 @@ class QuantisedOps:
             kind: list(self._ratios(sampled_groups(own, _LOOKED_AT), samples, device))
             for kind, own in by_kind.items()
         }
-        kinds = {kind for kind, own in ratios.items() if _exact(_enough(kind, ratios))}
+        kinds = {kind for kind, own in ratios.items() if are_exact(_enough(kind, ratios))}
         return replace(self, kinds=frozenset(kinds))
 
     def _ratios(
@@ -209,8 +209,9 @@ def healthy_ratio() -> float:
     return calibration.HEALTHY_SHARE * calibration.SUSPECT
 
 
-def _exact(ratios: Sequence[float]) -> bool:
-    """Whether all ops but a few (faults) agree with what was expected."""
+def are_exact(ratios: Sequence[float]) -> bool:
+    """Whether all ops but a few (faults) agree with what was expected, by these ratios of error
+    over floor."""
     good = int(np.count_nonzero(np.asarray(ratios) <= healthy_ratio()))
     return good > 1 and len(ratios) - good <= max(1.0, calibration.QUANTISED_MOST_OFF * len(ratios))
 

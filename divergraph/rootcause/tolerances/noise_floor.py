@@ -17,15 +17,11 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.families import ReadOperands, bias_of
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
 from divergraph.rootcause.devices.formulas import Approximated, Approximation, fused
 from divergraph.rootcause.devices.held_weights.held_attributes import with_held_attributes
 from divergraph.rootcause.devices.long_sums import terms
-from divergraph.rootcause.devices.operand_precision import (
-    ShortOperands,
-    bias_of,
-    with_short_operands,
-)
 from divergraph.rootcause.devices.patches import bytes_of_patches, has_patches, of_patches
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
@@ -66,7 +62,7 @@ class Emulation:
     precision: Precision
     memory: int
     quantisers: Quantisers = NO_QUANTISERS
-    operands: ShortOperands = field(default_factory=dict)
+    operands: ReadOperands = field(default_factory=ReadOperands)
     approximated: Approximated = field(default_factory=dict)
     """By op type how the device approximates functions in float32."""
     plain: bool = False
@@ -266,7 +262,7 @@ class Emulation:
             made = {
                 name: self._approximated(value, size)
                 if size
-                else self._added_up(op, state.read(weights), self._round(value))
+                else self._lossy(op, self._added_up(op, state.read(weights), self._round(value)))
                 for name, value in computed.items()
             }
             state.take(made, failed=bool(result.failure))
@@ -324,6 +320,19 @@ class Emulation:
             return value
         return self._noisy(value, units * self.precision.unit)
 
+    def _lossy(self, op: Op | None, value: Array) -> Array:
+        """*value*, the output of *op*, less what this device loses of it in a way nobody knows:
+        noise of one size in the whole tensor, more in rows that are larger."""
+        size = 0.0 if op is None or self.plain else self.operands.noise(op, self.golden)
+        if not size or value.dtype.kind != "f" or not value.size:
+            return value
+        squares = np.square(value, dtype=np.float64)
+        scale = np.sqrt(np.maximum(squares.mean(axis=-1, keepdims=True), squares.mean()))
+        start = int(self._draws.integers(_NOISE // 2))
+        noise = np.resize(self._noise[start:], value.shape)
+        # Uniform numbers up to 1 have a root mean square of 1/sqrt(3).
+        return np.asarray(value + size * math.sqrt(3.0) * scale * noise, value.dtype)
+
     def _approximated(self, value: Array, size: float) -> Array:
         """*value* as an approximation that is off by up to *size* may give it: polynomials and
         tables are as good as that next to 1, not next to 0, where Erf or Sigmoid have their tails.
@@ -372,7 +381,9 @@ class Emulation:
         if scale is not None and not _goes_by_patch(op, scale, found):
             met = {name: value for name, value in found.items() if name in state.values}
             found |= self._met(op, scale, met)
-        return with_short_operands(op, found, self.operands) if self.operands else found
+        if not self.operands:
+            return found
+        return self.operands.read(op, found, self.golden, self.precision.rounded)
 
     def _met(self, op: Op, scale: DynamicScale, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs *given* to an op that quantises them with scales of their values; a bias is

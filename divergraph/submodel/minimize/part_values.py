@@ -13,10 +13,11 @@ import numpy as np
 from divergraph.execute.contract import DEFAULT_MEMORY, Array, Executor, RunnableSubgraph
 from divergraph.execute.installed import open_executor
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.contract import format_named
+from divergraph.rootcause.arithmetic.families import Family, ReadOperands
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.formulas import Approximated, Approximation
-from divergraph.rootcause.devices.operand_precision import Family, Operands, ShortOperands
 from divergraph.rootcause.devices.precision import Precision, precision_named
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.precisions.int8 import INT8
@@ -262,16 +263,17 @@ class PartEmulation:
         except ExecutionError:
             return None
         single = precision is FP32
-        taken = self._taken if single else {}
+        taken = self._taken(single=single)
         functions = self._functions if single else {}
         graph, quantisers = OpGraph(self._parts.golden), self._quantisers
         return Emulation(executor, graph, precision, DEFAULT_MEMORY, quantisers, taken, functions)
 
-    @cached_property
-    def _taken(self) -> ShortOperands:
-        """The operand precision of the device's matrix ops."""
+    def _taken(self, *, single: bool) -> ReadOperands:
+        """The operand formats of the device's matrix ops: of its 16-bit ops only scaled ones, since
+        the others stand for float32."""
         found = {} if self._given is not None else self._found.operands
-        return {Family(name): Operands(kind) for name, kind in found.items()}
+        known = {Family(name): format_named(kind) for name, kind in found.items()}
+        return ReadOperands({key: kind for key, kind in known.items() if single or kind.scaled})
 
     @cached_property
     def _functions(self) -> Approximated:

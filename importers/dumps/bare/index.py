@@ -150,7 +150,7 @@ def _size(entry: os.DirEntry[str]) -> int:
 
 def _add(dump: BareDump, reader: DumpReader, place: FilePlace, form: RawForm) -> None:
     try:
-        dump.tensors += reader.listed(place, form)
+        dump.tensors += reader.tensors(place, form)
     except DamagedError as damage:
         file = (place.folder, place.file)
         name = place.below(place.file)

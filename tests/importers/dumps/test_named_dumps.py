@@ -11,9 +11,8 @@ import pytest
 from graphstore.errors import ImportFormatError, InputError
 from graphstore.model import DType, Reason, Tensor, TensorIO
 from importers.dumps.bare.index import find_tensors
-from importers.dumps.contract import DumpChoice, DumpReader
+from importers.dumps.contract import DumpChoice
 from importers.dumps.detect import detect_dumps, list_dumps, scan_dumps
-from importers.dumps.index import list_folder
 from importers.dumps.read import read_array
 
 OUT = TensorIO.OUTPUT
@@ -276,24 +275,6 @@ def test_a_snapshot_lists_its_runs(snapshot):
     assert found == [("rknn", "golden/npy"), ("rknn", "simulator")]
     names = [tensor.name for tensor in find_tensors(snapshot / "golden").tensors]
     assert names == ["_a_Conv_output_0", "y-rs"]
-
-
-class Careless(DumpReader):
-    """Reads nothing, and says so in its own way."""
-
-    name = reads = "careless"
-    endings = (".careless",)
-
-    def tensors(self, place, form):
-        raise KeyError("shape")
-
-
-def test_a_reader_that_fails_says_which_and_why(tmp_path, graph):
-    (tmp_path / "a.careless").write_bytes(b"")
-    (found,) = Careless().detect(list_folder(tmp_path))
-    assert found.reason == "a.careless: the reader careless fails: KeyError: 'shape'"
-    index = Careless().scan(list_folder(tmp_path), graph, DumpChoice())
-    assert [problem.path.name for problem in index.problems] == ["a.careless"]
 
 
 def test_texts_of_other_folders_are_no_dumps(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from dumped_sides import compared, guilty, run_all, written
 from onnx import helper
 
-from divergraph.rootcause.devices.operand_precision import Operands
+from divergraph.rootcause.arithmetic.contract import FULL, Role, format_named
 
 node = helper.make_node
 LAYERS, WIDE = 5, 16
@@ -40,9 +40,10 @@ class Net:
         """What a device has whose ops of these names take their operands in TF32."""
         values = dict(self.feeds)
         for each in self.nodes:
-            kind = Operands.TF32 if each.name in short else Operands.FULL
-            given = {each.input[0]: kind(values[each.input[0]])}
-            held = {each.input[1]: kind(self.weights[each.input[1]])}
+            kind = format_named("tf32") if each.name in short else FULL
+            x, w = values[each.input[0]], self.weights[each.input[1]]
+            given = {each.input[0]: kind.operand(x, 1, Role.ACTIVATION)}
+            held = {each.input[1]: kind.operand(w, 1, Role.WEIGHT)}
             one = written(self.folder / "op.onnx", [each], given, held, list(each.output))
             values |= {each.output[0]: run_all(one, given)[each.output[0]]}
         return values

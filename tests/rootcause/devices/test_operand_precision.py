@@ -18,27 +18,30 @@ from onnx import TensorProto, helper, numpy_helper
 from divergraph.api.arguments import root_cause_of
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
-from divergraph.rootcause.devices.operand_precision import (
-    CANDIDATES,
-    Family,
-    OperandEvidence,
-    Operands,
-    decided,
-    family_of,
-    remark,
+from divergraph.rootcause.arithmetic.contract import (
+    FULL,
+    OperandFormat,
+    Role,
+    format_named,
+    whole_formats,
 )
+from divergraph.rootcause.arithmetic.families import Family, family_of
+from divergraph.rootcause.arithmetic.finding import OperandEvidence, decided
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.options import RootCauseOptions
 from graphstore.model import Guilt, Op, TensorIO
 
 Array = np.ndarray
+HF32, TF32, BF16_OPERANDS = map(format_named, ("hf32", "tf32", "bf16"))
+HF32_CUT, TF32_CUT = map(format_named, ("hf32, cut", "tf32, cut"))
+CANDIDATES = [each for each in whole_formats() if not each.scaled]
 singles = hnp.arrays(np.float32, 20, elements=st.floats(-(2.0**99), 2.0**99, width=32))
 MATRIX = ("Conv", "MatMul")
 
 
 def run_with(
-    sides, operands: Operands, types=MATRIX, fault: Callable[[str, Array], Array] | None = None
+    sides, operands: OperandFormat, types=MATRIX, fault: Callable[[str, Array], Array] | None = None
 ):
     """Dump what a device makes of the network that takes the operands of *types* so."""
     made = sides()
@@ -47,7 +50,9 @@ def run_with(
     values["x"] = np.load(made.folder / "x.npy")
     for node in model.graph.node:
         feeds = {
-            name: operands(values[name]) if node.op_type in types and place < 2 else values[name]
+            name: operands.operand(values[name], -1, Role.ACTIVATION)
+            if node.op_type in types and place < 2
+            else values[name]
             for place, name in enumerate(node.input)
         }
         value = run_one(node, feeds)
@@ -73,10 +78,10 @@ def run_one(node: onnx.NodeProto, feeds: dict[str, Array]) -> Array:
 @pytest.mark.parametrize(
     ("operands", "said"),
     [
-        (Operands.HF32, "fp32/hf32"),
-        (Operands.TF32, "fp32/tf32"),
-        (Operands.HF32_CUT, "fp32/"),
-        (Operands.BF16, "fp32/bf16"),
+        (HF32, "fp32/hf32"),
+        (TF32, "fp32/tf32"),
+        (HF32_CUT, "fp32/"),
+        (BF16_OPERANDS, "fp32/bf16"),
     ],
 )
 def test_a_healthy_device_with_short_operands_has_no_origin(sides, operands, said):
@@ -87,7 +92,7 @@ def test_a_healthy_device_with_short_operands_has_no_origin(sides, operands, sai
     assert any("bits of mantissa" in warning for warning in data.run.warnings)
 
 
-@pytest.mark.parametrize(("operands", "origins"), [(Operands.BF16, []), (Operands.FULL, ["relu2"])])
+@pytest.mark.parametrize(("operands", "origins"), [(BF16_OPERANDS, []), (FULL, ["relu2"])])
 def test_a_tensor_held_in_the_type_of_the_operands_is_no_fault(sides, operands, origins):
     """A device whose convolutions read bfloat16 may hold what one of them reads in it."""
 
@@ -102,7 +107,7 @@ def test_a_fault_in_one_convolution_is_found_all_the_same(sides):
     def weaker(name, value):
         return value * np.float32(0.99) if name == "conv2" else value
 
-    data = compare(run_with(sides, Operands.HF32, fault=weaker).request)
+    data = compare(run_with(sides, HF32, fault=weaker).request)
     assert [origin.op for origin in data.origins] == ["conv2"]
     assert str(data.run.analysis.arithmetic) == "fp32/hf32"
 
@@ -112,7 +117,7 @@ def test_only_convolutions_may_be_short(sides, gain, origins):
     def weaker(name, value):
         return value * np.float32(gain) if name == "matmul" else value
 
-    made = run_with(sides, Operands.HF32, types=("Conv",), fault=weaker)
+    made = run_with(sides, HF32, types=("Conv",), fault=weaker)
     assert [origin.op for origin in compare(made.request).origins] == origins
 
 
@@ -120,14 +125,14 @@ def test_full_operands_are_believed_of_a_device_with_one_fault(sides):
     def weaker(name, value):
         return value * np.float32(0.9995) if name == "conv1" else value
 
-    data = compare(run_with(sides, Operands.FULL, fault=weaker).request)
+    data = compare(run_with(sides, FULL, fault=weaker).request)
     assert str(data.run.analysis.arithmetic) == "fp32"
     assert [origin.op for origin in data.origins] == ["conv1"]
 
 
 @pytest.mark.slow
 def test_the_user_may_say_it(sides):
-    made = run_with(sides, Operands.HF32)
+    made = run_with(sides, HF32)
     strict = compare(replace(made.request, root_cause=RootCauseOptions(precision=FP32)))
     assert {origin.op for origin in strict.origins} >= {f"conv{k}" for k in range(4)}
     said = compare(replace(made.request, root_cause=root_cause_of(6, 10, "hf32", 1024)))
@@ -141,29 +146,27 @@ def test_the_user_may_say_it(sides):
     assert all(item.split is None or item.split.guilt is Guilt.NONE for item in said.comparisons)
 
 
-@given(singles, st.sampled_from([each for each in CANDIDATES if each is not Operands.FP16]))
+@given(singles, st.sampled_from([each for each in CANDIDATES if each.name != "fp16"]))
 def test_operands_are_off_by_a_unit_of_their_bits_at_most(values, operands):
-    taken = operands(values)
-    assert np.array_equal(operands(taken), taken)
-    bits = {Operands.BF16: 7, Operands.TF32: 10, Operands.TF32_CUT: 10}.get(operands, 11)
+    taken = operands.operand(values, -1, Role.WEIGHT)
+    assert np.array_equal(operands.operand(taken, -1, Role.WEIGHT), taken)
+    bits = {BF16_OPERANDS: 7, TF32: 10, TF32_CUT: 10}.get(operands, 11)
     large = np.abs(values) > 1e-30
     assert np.all(np.abs(taken - values)[large] <= 2.0**-bits * np.abs(values)[large])
 
 
 def test_whole_numbers_are_no_operands_to_shorten():
     sizes = np.array([1 << 30, 3])
-    assert Operands.HF32(sizes) is sizes
+    assert HF32.operand(sizes, -1, Role.WEIGHT) is sizes
 
 
 def evidence(family: Family, full: float, hf32: float) -> OperandEvidence:
     ratios = dict.fromkeys(CANDIDATES, 0.01)
-    return OperandEvidence(family, {**ratios, Operands.FULL: full, Operands.HF32: hf32})
+    return OperandEvidence(family, {**ratios, FULL: full, HF32: hf32})
 
 
 def test_one_op_alone_must_fit_well():
-    assert decided([evidence(Family.CONVOLUTION, 300, 1.1)], 6) == {
-        Family.CONVOLUTION: Operands.HF32
-    }
+    assert decided([evidence(Family.CONVOLUTION, 300, 1.1)], 6) == {Family.CONVOLUTION: HF32}
     assert decided([evidence(Family.CONVOLUTION, 300, 2.5)], 6) == {}
     assert decided([], 6) == {}
 
@@ -171,18 +174,18 @@ def test_one_op_alone_must_fit_well():
 def test_of_two_ops_the_one_that_nothing_explains_does_not_hide_how_both_compute():
     unlike = dict.fromkeys(CANDIDATES, math.inf)
     healthy, faulty = (
-        OperandEvidence(Family.PRODUCT, {**unlike, Operands.FULL: full, Operands.HF32: hf32})
+        OperandEvidence(Family.PRODUCT, {**unlike, FULL: full, HF32: hf32})
         for full, hf32 in ((450.0, 1.0), (6e5, 1e3))
     )
 
-    assert decided([healthy, faulty], 6.0) == {Family.PRODUCT: Operands.HF32}
+    assert decided([healthy, faulty], 6.0) == {Family.PRODUCT: HF32}
     assert decided([faulty], 6.0) == {}
 
 
 def test_recurrent_layers_in_full_do_not_speak_for_convolutions():
     convolutions = [evidence(Family.CONVOLUTION, 300, 1.1), evidence(Family.CONVOLUTION, 250, 0.9)]
     layers = [evidence(Family.RECURRENT, full, full / 300) for full in (0.8, 1.0, 1.2)]
-    assert decided(convolutions + layers, 6) == {Family.CONVOLUTION: Operands.HF32}
+    assert decided(convolutions + layers, 6) == {Family.CONVOLUTION: HF32}
 
 
 def test_many_faults_of_no_common_size_are_no_way_to_compute():
@@ -208,10 +211,6 @@ def test_families_of_ops(kind, family):
     assert family_of(Op(id="op", name="op", type=kind, inputs=(), outputs=())) is family
 
 
-def test_nothing_is_said_where_operands_are_full():
-    assert remark({}) == ""
-
-
 def test_a_gain_of_the_only_op_over_the_floor_is_no_short_operand(tmp_path) -> None:
     """0.3 %: as much as operands of bfloat16 cost, but not the errors these make."""
     rng = np.random.default_rng(8)
@@ -234,8 +233,8 @@ def test_a_gain_of_the_only_op_over_the_floor_is_no_short_operand(tmp_path) -> N
 
 
 def test_exact_einsums_say_nothing_of_matrix_products():
-    exact = dict.fromkeys(Operands, 0.0)
-    short = {each: 1.0 if each is Operands.TF32 else 100.0 for each in Operands}
+    exact = dict.fromkeys((FULL, *CANDIDATES), 0.0)
+    short = {each: 1.0 if each == TF32 else 100.0 for each in (FULL, *CANDIDATES)}
     found = decided(
         [
             *[OperandEvidence(family_of(Op("e", "e", "Einsum")) or Family.PRODUCT, exact)] * 4,
@@ -243,4 +242,4 @@ def test_exact_einsums_say_nothing_of_matrix_products():
         ],
         6.0,
     )
-    assert found == {Family.PRODUCT: Operands.TF32}
+    assert found == {Family.PRODUCT: TF32}

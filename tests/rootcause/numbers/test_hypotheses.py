@@ -12,17 +12,16 @@ import pytest
 from calibrated import both_tests
 from judged_output import context
 
-from divergraph.rootcause.devices import (
-    arithmetic,
-    operand_precision,
-    quantised_ops,
-)
+from divergraph.rootcause.arithmetic import finding
+from divergraph.rootcause.arithmetic.contract import OperandFormat, format_named, whole_formats
+from divergraph.rootcause.arithmetic.families import Family
+from divergraph.rootcause.arithmetic.finding import OperandEvidence
+from divergraph.rootcause.devices import arithmetic, quantised_ops
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.dynamic_choice import scales_of
 from divergraph.rootcause.devices.dynamic_scales import DYNAMIC_SCALES, DynamicScale
 from divergraph.rootcause.devices.functions import find_functions
 from divergraph.rootcause.devices.mixed_precision import DeclaredTypes
-from divergraph.rootcause.devices.operand_precision import Family, OperandEvidence, Operands
 from divergraph.rootcause.devices.precision import fits_half, precision_of
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
@@ -40,6 +39,7 @@ from graphstore.model import DType, Guilt, TensorRef
 RNG = np.random.default_rng(7)
 V = RNG.standard_normal(4000).astype(np.float32)
 W = RNG.standard_normal(4000).astype(np.float32)
+TF32, FP16_OPERANDS = format_named("tf32"), format_named("fp16")
 REF = TensorRef("op", 0)
 
 
@@ -80,38 +80,40 @@ def declared_trusted() -> None:
     assert not trusts(50)
 
 
-def operands(ratios: list[float], other: float = 100.0, **named: float) -> Operands | None:
+def operands(
+    ratios: list[float], other: float = 100.0, fp16: float = 100.0
+) -> OperandFormat | None:
     """What ops of these errors over floors with TF32 operands, and others without, decide."""
     evidence = [
         OperandEvidence(
             Family.PRODUCT,
-            {**dict.fromkeys(Operands, other), Operands.TF32: each}
-            | {Operands[name]: value for name, value in named.items()},
+            dict.fromkeys((finding.FULL, *whole_formats()), other)
+            | {TF32: each, FP16_OPERANDS: fp16},
         )
         for each in ratios
     ]
-    return operand_precision.decided(evidence, 6.0).get(Family.PRODUCT)
+    return finding.decided(evidence, 6.0).get(Family.PRODUCT)
 
 
 def enough_ops() -> None:
     quantised_enough()
-    assert operands([1, 1, 1, 4]) is Operands.TF32
+    assert operands([1, 1, 1, 4]) == TF32
     assert operands([1, 4]) is None
 
 
 def operands_likely() -> None:
-    assert operands([2, 2, 2, 2]) is Operands.TF32
+    assert operands([2, 2, 2, 2]) == TF32
     assert operands([5, 5, 5, 5]) is None
 
 
 def operands_likely_few() -> None:
-    assert operands([1.5, 1.5]) is Operands.TF32
+    assert operands([1.5, 1.5]) == TF32
     assert operands([4, 4]) is None
 
 
 def operands_same() -> None:
-    assert operands([math.exp(0.02)] * 4, FP16=1.0) is Operands.TF32
-    assert operands([math.exp(0.2)] * 4, FP16=1.0) is Operands.FP16
+    assert operands([math.exp(0.02)] * 4, fp16=1.0) == TF32
+    assert operands([math.exp(0.2)] * 4, fp16=1.0) == FP16_OPERANDS
 
 
 class Off:
@@ -138,12 +140,22 @@ def sample(error: np.ndarray) -> GroupSample:
     return GroupSample(group, {}, V.astype(np.float64), V.astype(np.float64) + error)
 
 
+def operands_rest() -> None:
+    assert finding.are_shown([0.3, 0.3, 0.9], 2)
+    assert not finding.are_shown([0.9, 0.9, 0.9], 2)
+
+
+def most_lost() -> None:
+    assert finding._common_loss([sample(0.1 * W)] * 4) is not None
+    assert finding._common_loss([sample(0.9 * W)] * 4) is None
+
+
 def operands_alike() -> None:
     def ratio(cosine: float) -> float:
-        floors = {Operands.TF32: Off(0.01 * V)}
+        floors = {TF32: Off(0.01 * V)}
         error = 0.01 * (cosine * V + math.sqrt(1 - cosine**2) * W)
-        found = arithmetic._evidence(Family.PRODUCT, sample(error), 50.0, floors, alone=True)
-        return found.ratios[Operands.TF32]
+        found = finding._evidence(Family.PRODUCT, sample(error), 50.0, floors, alone=True)
+        return found.ratios[TF32]
 
     assert math.isfinite(ratio(0.6))
     assert math.isinf(ratio(0.1))
@@ -249,8 +261,8 @@ def tiles_grow_alike() -> None:
 
 
 def test_ops_agree_with_their_scales_up_to_half_the_suspect_limit() -> None:
-    assert quantised_ops._exact([1, 1, 2])
-    assert not quantised_ops._exact([8, 8, 8])
+    assert quantised_ops.are_exact([1, 1, 2])
+    assert not quantised_ops.are_exact([8, 8, 8])
 
 
 def quantised_enough() -> None:
@@ -262,8 +274,8 @@ def quantised_enough() -> None:
 
 
 def quantised_most_off() -> None:
-    assert quantised_ops._exact([1] * 8 + [9] * 2)
-    assert not quantised_ops._exact([1] * 5 + [9] * 5)
+    assert quantised_ops.are_exact([1] * 8 + [9] * 2)
+    assert not quantised_ops.are_exact([1] * 5 + [9] * 5)
 
 
 def quantised_least_floor() -> None:
@@ -319,6 +331,8 @@ CASES: dict[str, Callable[[], None]] = {
     "OPERANDS_LIKELY_FEW": operands_likely_few,
     "OPERANDS_SAME": operands_same,
     "OPERANDS_ALIKE": operands_alike,
+    "OPERANDS_REST": operands_rest,
+    "MOST_LOST": most_lost,
     "OPERANDS_SEEN": operands_seen,
     "TILES_ALIKE": tiles_alike,
     "TILES_BY_CHANCE": tiles_by_chance,

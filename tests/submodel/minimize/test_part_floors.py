@@ -12,13 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 from divergraph.cli.main import run
 from divergraph.jobs.progress import NO_PROGRESS
-from divergraph.rootcause.devices.operand_precision import Operands
+from divergraph.rootcause.arithmetic.contract import Role, format_named
 from divergraph.submodel.minimize.oracle import Part
 from divergraph.submodel.minimize.part_values import PartValues
 from divergraph.submodel.minimize.verdicts import Variant
 from divergraph.submodel.run_parts import opened
 from graphstore.open_store import open_store
 
+HF32 = format_named("hf32")
 DRAW = np.random.default_rng(11)
 WEIGHTS = {f"w{k}": (DRAW.standard_normal((24, 24)) / 5).astype(np.float32) for k in range(6)}
 
@@ -44,7 +45,7 @@ def run_short(model, values):
     for node in model.graph.node:
         feeds = {name: values[name] for name in node.input}
         if node.op_type == "MatMul":
-            feeds = {name: Operands.HF32(value) for name, value in feeds.items()}
+            feeds = {name: HF32.operand(x, -1, Role.WEIGHT) for name, x in feeds.items()}
         ends = [
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in names]
             for names in (node.input, node.output)
@@ -86,7 +87,7 @@ def compared(tmp_path_factory) -> Path:
 def test_healthy_short_operands_are_no_failure(compared):
     with open_store(str(compared / "store")) as store:
         data = store.run_data("hf32")
-    assert data.run.analysis.arithmetic.operands == {"matrix products": "hf32"}
+    assert data.run.analysis.arithmetic.operands == {"linear layers": "hf32"}
     parts = opened(data, NO_PROGRESS)
     values = PartValues(parts)
     verdicts = {}

@@ -16,7 +16,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.graphs.matching.constants import constant_ops
-from divergraph.rootcause.devices.operand_precision import is_one_product
+from divergraph.rootcause.arithmetic.families import is_one_product
 from divergraph.rootcause.devices.quantisers import RANGES, Quantiser, Quantisers
 from graphstore.contract import RunData
 from graphstore.model import (

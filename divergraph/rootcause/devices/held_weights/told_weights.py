@@ -20,12 +20,12 @@ import numpy as np
 
 from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.families import bias_of, is_one_product
 from divergraph.rootcause.devices.arithmetic import is_of_operands, ratio_of
 from divergraph.rootcause.devices.dynamic_choice import share_alike
 from divergraph.rootcause.devices.held_weights.held_attributes import has_attributes
 from divergraph.rootcause.devices.held_weights.holdings import MORE, SCALES, STATIC, USUAL, Holding
 from divergraph.rootcause.devices.held_weights.weight_grids import along, half
-from divergraph.rootcause.devices.operand_precision import bias_of, is_one_product
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
 from divergraph.rootcause.groups.group_runs import GroupSample

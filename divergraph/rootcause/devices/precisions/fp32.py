@@ -13,7 +13,7 @@ from graphstore.model import DType
 
 
 class Single(Precision):
-    """float32. Matrix operands (``operand_precision``) and ``functions`` may be coarser."""
+    """float32. Matrix operands (``rootcause/arithmetic``) and ``functions`` may be coarser."""
 
     name = "fp32"
     unit = 2.0**-24

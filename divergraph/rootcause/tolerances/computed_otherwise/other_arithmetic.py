@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.contract import format_named
+from divergraph.rootcause.arithmetic.families import ReadOperands, family_of
 from divergraph.rootcause.devices.arithmetic import agreement
 from divergraph.rootcause.devices.floors import floor_of
-from divergraph.rootcause.devices.operand_precision import Operands, family_of
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.tolerances.contract import (
     Action,
@@ -30,7 +31,7 @@ from divergraph.rootcause.tolerances.contract import (
 from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 
-_SHORT = (Operands.TF32, Operands.TF32_CUT, Operands.HF32, Operands.HF32_CUT)
+_SHORT = ("tf32", "tf32, cut", "hf32", "hf32, cut")
 """Operands that stand for float32 where an engine has no more."""
 
 
@@ -57,13 +58,13 @@ def _otherwise(context: OpContext, least: float) -> Iterator[tuple[Emulation, fl
     yield from ((each, least) for each in context.others)
     arithmetic = context.arithmetic
     ops = (context.golden.ops[op] for op in context.group.ops)
-    families = [family for op in ops if (family := family_of(op)) is not None]
+    families = [each for op in ops if (each := family_of(op, context.golden)) is not None]
     told = context.options.precision, context.options.operands
     if arithmetic.precision is not FP32 or len(families) != 1 or told != (None, None):
         return
-    for kind in _SHORT:
-        if arithmetic.operands.get(families[0]) is not kind:
-            alone = replace(arithmetic, operands={families[0]: kind})
+    for kind in map(format_named, _SHORT):
+        if arithmetic.operands.families.get(families[0]) != kind:
+            alone = replace(arithmetic, operands=ReadOperands({families[0]: kind}))
             yield alone, max(least, calibration.OPERANDS_SEEN)
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 from divergraph.rootcause import calibration
+from divergraph.rootcause.arithmetic.families import Family, family_of
 from divergraph.rootcause.devices.arithmetic import agreement
-from divergraph.rootcause.devices.operand_precision import Family, family_of
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,

@@ -1,0 +1,216 @@
+"""What an operand format is: how a matrix engine reads the two factors of its products.
+
+A format is a value grid (the numbers eight or four bits can be) with a scale layout (the values
+that share one scale) for activations, and one for weights. Grids and layouts are found in
+``formats`` and at entry points of the group ``divergraph.arithmetics``, and combined; what is no
+such combination gives itself as an ``OperandFormat``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.registry import discovered
+from graphstore.errors import InputError
+
+ENTRY_POINT_GROUP = "divergraph.arithmetics"
+
+
+class Role(StrEnum):
+    """What an operand is: computed anew in each run, or a constant of the model."""
+
+    ACTIVATION = "activation"
+    WEIGHT = "weight"
+
+
+class Grid(ABC):
+    """The numbers one element can be. ``name`` is its word in analyses; ``bits`` are those of its
+    mantissa, or of the whole integer. ``largest`` is the largest number, None for types that stand
+    without a scale; ``integers`` says that the numbers are evenly spaced."""
+
+    name: str
+    bits: int
+    largest: float | None = None
+    integers = False
+
+    @abstractmethod
+    def rounded(self, value: Array) -> Array:
+        """*value* (float32, divided by its scale) as the nearest numbers of the grid, float32. What
+        is beyond ``largest`` becomes ``largest``."""
+
+
+class Layout(ABC):
+    """The values that share a scale. ``name`` follows the grid's in analyses (``by row``), *words*
+    says it in a sentence."""
+
+    name: str
+    words: str
+    variant_of = ""
+    """The name of the layout that this one is nearly alike: it is only tried where that one is the
+    likeliest of its grid."""
+
+    def fits(self, grid: Grid) -> bool:
+        """Whether values of *grid* can have scales of this layout."""
+        return grid.largest is not None
+
+    @abstractmethod
+    def rounded(self, value: Array, axis: int, grid: Grid) -> Array:
+        """*value* (float32 of any shape, summed over *axis*) divided by its scales, rounded to
+        *grid* and multiplied again: float32 of the same shape."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A grid with a layout: how one operand is read."""
+
+    grid: Grid
+    layout: Layout
+
+    @property
+    def name(self) -> str:
+        """The words of grid and layout: ``e4m3 by row``."""
+        return f"{self.grid.name} {self.layout.name}".strip()
+
+    def __str__(self) -> str:
+        if self.grid.largest is None:
+            return f"{self.grid.name} ({self.grid.bits} bits of mantissa)"
+        return f"{self.grid.name} {self.layout.words}".strip()
+
+    def __call__(self, value: Array, axis: int) -> Array:
+        """*value*, which is summed over *axis*, as the multiplier reads it, in its dtype. Only
+        floats are changed."""
+        if value.dtype.kind != "f" or not value.size:
+            return value
+        with np.errstate(all="ignore"):
+            made = self.layout.rounded(np.asarray(value, np.float32), axis, self.grid)
+        return np.asarray(made, value.dtype).reshape(value.shape)
+
+
+class OperandFormat(ABC):
+    """How the operands of a product are read. ``name`` is its word in analyses and runs; ``scaled``
+    says that the values are divided by scales first, so that its errors have no size of their own.
+    Formats are compared by name."""
+
+    name: str
+    scaled = True
+    leaves_activations = False
+    """Only weights are held in this format: they are scaled back before they are multiplied."""
+
+    @abstractmethod
+    def operand(self, value: Array, axis: int, role: Role) -> Array:
+        """*value* (of any dtype and shape, summed over *axis*) as the multiplier reads it, in its
+        dtype and shape."""
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """What users read behind "operands": ``e4m3 with a scale for the tensor``."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OperandFormat) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"<operands {self.name}>"
+
+
+_PLAIN = "plain"
+_TIMES = " x "
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Combined(OperandFormat):
+    """One reading for activations and one for weights; None leaves them as they are."""
+
+    activation: Reading | None
+    weight: Reading | None
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # follows from its parts
+        """``e4m3 by row``, or both sides where they differ: ``plain x int4 by row``."""
+        sides = [_PLAIN if each is None else each.name for each in (self.activation, self.weight)]
+        return sides[0] if sides[0] == sides[1] else _TIMES.join(sides)
+
+    @property
+    def scaled(self) -> bool:  # type: ignore[override]  # follows from its parts
+        """Whether a side has scales."""
+        return any(each.grid.largest is not None for each in (self.activation, self.weight) if each)
+
+    @property
+    def leaves_activations(self) -> bool:  # type: ignore[override]  # follows from its parts
+        """Whether only weights are read so."""
+        return self.activation is None and self.weight is not None
+
+    def operand(self, value: Array, axis: int, role: Role) -> Array:
+        """*value* as it is read in this *role*."""
+        reading = self.weight if role is Role.WEIGHT else self.activation
+        return value if reading is None else reading(value, axis)
+
+    @property
+    def sentence(self) -> str:
+        """Both sides in words."""
+        if self.activation is None or self.weight is None:
+            known = self.weight or self.activation
+            role = "weights" if self.activation is None else "activations"
+            return f"{role} {known}" if known is not None else _PLAIN
+        if self.activation == self.weight:
+            return str(self.activation)
+        return f"activations {self.activation}, weights {self.weight}"
+
+
+FULL: OperandFormat = Combined(None, None)
+"""Operands as they are."""
+
+
+def _flat() -> Iterator[object]:
+    for each in discovered(f"{__package__}.formats", "ARITHMETIC", ENTRY_POINT_GROUP):
+        yield from each if isinstance(each, tuple) else (each,)
+
+
+@cache
+def readings() -> tuple[Reading, ...]:
+    """Every grid with every layout that fits it."""
+    grids = [each for each in _flat() if isinstance(each, Grid)]
+    layouts = [each for each in _flat() if isinstance(each, Layout)]
+    return tuple(Reading(g, layout) for g in grids for layout in layouts if layout.fits(g))
+
+
+@cache
+def whole_formats() -> tuple[OperandFormat, ...]:
+    """The formats that are no combinations, and those of types that need no scales, which read both
+    operands alike."""
+    given = [each for each in _flat() if isinstance(each, OperandFormat)]
+    plain = [Combined(each, each) for each in readings() if each.grid.largest is None]
+    return (*given, *plain)
+
+
+def format_named(name: str) -> OperandFormat:
+    """The format of this name.
+
+    Raises:
+        InputError: there is none, or not any more: a plug-in may be gone.
+    """
+    for each in (FULL, *whole_formats()):
+        if each.name == name:
+            return each
+    known = {each.name: each for each in readings()}
+    sides = name.split(_TIMES) if _TIMES in name else [name, name]
+    if all(side == _PLAIN or side in known for side in sides):
+        activation, weight = (known.get(side) for side in sides)
+        return Combined(activation, weight)
+    raise InputError(
+        f"no operand format {name!r}",
+        hint=f"grids are {', '.join(sorted({each.grid.name for each in known.values()}))}",
+    )

@@ -1,0 +1,1 @@
+"""Value grids and scale layouts, one a module: each is its ``ARITHMETIC``."""

@@ -1,0 +1,79 @@
+"""The two kinds of value grids that formats are made of: short floats and short integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.arithmetic.contract import Grid
+from divergraph.rootcause.devices.mantissa import short
+
+_MANTISSA = 23
+"""Stored bits of a float32 mantissa."""
+
+
+def to_step(value: Array, exponents: Array, bits: Array | int) -> Array:
+    """*value* as multiples of 2^(exponents - bits), nearest, ties to even."""
+    steps = np.ldexp(np.float32(1), exponents - bits)
+    rounded: Array = np.rint(value / steps) * steps
+    return rounded
+
+
+def binade(value: Array) -> Array:
+    """The exponent of each element: 2^exponent <= |value| < 2^(exponent + 1); int32."""
+    exponents: Array = np.frexp(value)[1] - 1
+    return exponents
+
+
+@dataclass(frozen=True)
+class FloatGrid(Grid):
+    """A short float with ``bits`` of mantissa; below 2^``least`` its numbers are evenly spaced."""
+
+    name: str
+    bits: int
+    least: int
+    largest: float
+
+    def rounded(self, value: Array) -> Array:
+        """*value* rounded to nearest even, saturated."""
+        made = to_step(value, np.maximum(binade(value), self.least), self.bits)
+        saturated: Array = np.clip(made, -self.largest, self.largest)
+        return saturated
+
+
+@dataclass(frozen=True)
+class IntegerGrid(Grid):
+    """Whole numbers from -``largest`` to ``largest``."""
+
+    name: str
+    bits: int
+    integers = True
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]  # follows from the bits
+        """Both ends are alike: the lowest integer is not used."""
+        return float((1 << (self.bits - 1)) - 1)
+
+    def rounded(self, value: Array) -> Array:
+        """*value* rounded to nearest even, saturated."""
+        made: Array = np.clip(np.rint(value), -self.largest, self.largest)
+        return made
+
+
+@dataclass(frozen=True)
+class ShortMantissa(Grid):
+    """float32 with ``bits`` of mantissa, the others rounded or ``cut`` off: no scale is needed."""
+
+    name: str
+    bits: int
+    cut: bool = False
+
+    def rounded(self, value: Array) -> Array:
+        """*value* with fewer bits."""
+        lost = _MANTISSA - self.bits
+        if not self.cut:
+            return short(value, lost)
+        raw = np.ascontiguousarray(value).view(np.uint32) >> np.uint32(lost) << np.uint32(lost)
+        return raw.view(np.float32).reshape(value.shape)
