@@ -29,6 +29,11 @@ class Order:
     descending: bool = False
 
 
+ORDERS = (
+    *("topo", "op", "type", "state", "cos", "max", "rel", "gain", "role", "susp", "intro"),
+    *(metric.value for metric in METRIC_NUMBERS if metric not in TELLING_METRICS),
+)
+"""The columns that lists of ops are offered by."""
 IN_RUN = Order("cos")
 IN_GRAPH = Order("topo")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
@@ -31,6 +31,7 @@ from typing import (
 from divergraph.outcomes import FINE, Outcome
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
+from graphstore.model import Side
 
 Answer = TypeVar("Answer")
 AnyQuestion = TypeVar("AnyQuestion", bound="Question[Any]")
@@ -40,8 +41,9 @@ AnyQuestion = TypeVar("AnyQuestion", bound="Question[Any]")
 class Parameter:
     """What a field of a question says beside its type, in ``Annotated``.
 
-    A field without a default is an argument of the command, one with a default an option.
-    ``name`` is its public name if it is not the field's; ``above`` is a limit it may not reach.
+    A field without a default is an argument of the command, one with a default an option, unless
+    ``is_argument`` says otherwise. ``name`` is its public name if it is not the field's; ``above``
+    is a limit it may not reach.
     """
 
     help: str = ""
@@ -51,7 +53,7 @@ class Parameter:
     minimum: float | None = None
     above: float | None = None
     maximum: float | None = None
-    is_argument: bool = False
+    is_argument: bool | None = None
     is_run: bool = False
 
 
@@ -60,15 +62,18 @@ TargetName: TypeAlias = Annotated[
     str, Parameter("The name of a run or imported graph.", is_run=True)
 ]
 OpName: TypeAlias = Annotated[str, Parameter("The name of an op.")]
+OneSide: TypeAlias = Annotated[Side, Parameter("Which graph of a run.")]
 
 
 class Question(ABC, Generic[Answer]):
     """A question to a store. The first paragraph of a question's docstring is its help.
 
-    ``example`` is a line of its command. Its address is ``path``, which follows from the name and
-    from whether it has a field ``run``; ``graphs``: ``run`` may be an imported graph. ``table`` is
-    the field of the answer whose entries are the rows of its table, by default the first one that
-    holds records.
+    ``example`` is a line of its command; ``command`` says which command asks it, where that is not
+    one of its own. Its address is ``path``, which follows from the name and from whether it has a
+    field ``run``; ``graphs``: ``run`` may be an imported graph. ``table`` is the field of the
+    answer whose entries are the rows of its table, by default the first one that holds records.
+    ``reads_files``: the files of the run are read; ``shows_values``: values in them are answered.
+    ``shapes`` names the declared JSON of an answer that is written by hand.
     """
 
     __slots__ = ()
@@ -77,6 +82,10 @@ class Question(ABC, Generic[Answer]):
     path: ClassVar[str] = ""
     graphs: ClassVar[bool] = False
     table: ClassVar[str] = ""
+    command: ClassVar[str] = ""
+    reads_files: ClassVar[bool] = False
+    shows_values: ClassVar[bool] = False
+    shapes: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Answer:
@@ -113,14 +122,14 @@ def _fields_of(kind: Any) -> tuple[Field, ...]:
 
 
 def _field(name: str, hint: Any) -> Field:
-    about = Parameter()
-    while get_origin(hint) is Annotated:
-        hint, said, *_ = get_args(hint)
-        about = said if isinstance(said, Parameter) else Parameter(said)
-    optional = False
-    if get_origin(hint) in (Union, UnionType):
+    about, optional = Parameter(), False
+    while (origin := get_origin(hint)) in (Annotated, Union, UnionType):
+        if origin is Annotated:
+            hint, text, *_ = get_args(hint)
+            about = text if isinstance(text, Parameter) else Parameter(text)
+            continue
         kinds = [kind for kind in get_args(hint) if kind is not NoneType]
-        optional = len(kinds) < len(get_args(hint))
+        optional = optional or len(kinds) < len(get_args(hint))
         hint = kinds[0] if len(kinds) == 1 else Any
     return Field(name, hint, optional, about)
 
@@ -137,6 +146,11 @@ def help_of(kind: type[Question[Any]]) -> str:
     return " ".join(inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0].split())
 
 
+def is_about_run(kind: Any) -> bool:
+    """Whether *kind* cannot be asked without a run."""
+    return any(field.name == "run" and field.default is MISSING for field in fields(kind))
+
+
 def answer_of(kind: type[Question[Any]]) -> type[Any]:
     """The dataclass of the answers to *kind*."""
     bases = getattr(kind, "__orig_bases__", ())
@@ -146,8 +160,15 @@ def answer_of(kind: type[Question[Any]]) -> type[Any]:
 
 def table_of(kind: type[Question[Any]]) -> Field | None:
     """The field of the answer to *kind* that is its table, if it has one."""
+    if kind.shapes:
+        return None
     lists = [field for field in fields_of(answer_of(kind)) if row_kind(field.kind) is not None]
     return next((field for field in lists if kind.table in ("", field.name)), None)
+
+
+def shapes_of(kind: type[Question[Any]]) -> tuple[str, ...]:
+    """The names of the objects of JSON that *kind* may answer."""
+    return kind.shapes or (answer_of(kind).__name__,)
 
 
 def question_of(kind: type[AnyQuestion], values: Mapping[str, Any]) -> AnyQuestion:

@@ -1,5 +1,6 @@
-"""Which questions there are: a module of ``divergraph.ask.questions`` is one, and each entry point
-``divergraph.questions`` of an installed package."""
+"""Which questions there are: a module of ``divergraph.ask.questions`` is one, each entry point
+``divergraph.questions`` of an installed package, and those whose JSON is written by hand, which
+stand above the API and are loaded by name as those of other packages are."""
 
 from __future__ import annotations
 
@@ -18,17 +19,25 @@ ENTRY_POINT_GROUP = "divergraph.questions"
 _LOG = logging.getLogger(__name__)
 
 
+@cache
+def _own_places() -> Mapping[str, str]:
+    """Module and name of each question that comes with the program; none is loaded."""
+    modules = (module.name for module in iter_modules(own.__path__))
+    declared = {name.replace("_", "-"): f"{own.__name__}.{name}:QUESTION" for name in modules}
+    written: Mapping[str, str] = import_module("divergraph.questions").PLACES
+    return {**written, **declared}
+
+
 def own_names() -> list[str]:
-    """The names of the questions that come with the program; none is loaded."""
-    return [module.name.replace("_", "-") for module in iter_modules(own.__path__)]
+    """The names of the questions that come with the program."""
+    return list(_own_places())
 
 
 @cache
 def own_question(name: str) -> type[Question[Any]]:
     """One of them."""
-    question: type[Question[Any]] = import_module(
-        f"{own.__name__}.{name.replace('-', '_')}"
-    ).QUESTION
+    module, _, attribute = _own_places()[name].partition(":")
+    question: type[Question[Any]] = getattr(import_module(module), attribute)
     return question
 
 

@@ -207,9 +207,10 @@ COMMANDS = {name: command for listed in SECTIONS.values() for name, command in l
 
 def command_names() -> list[str]:
     """The names of all commands; of other packages none that is one of ours."""
-    from divergraph.ask.registry import own_names, plugged_questions
+    from divergraph.ask.registry import all_questions
 
-    return list(dict.fromkeys((*COMMANDS, *own_names(), *plugged_questions())))
+    questions = (name for name, kind in all_questions().items() if not kind.command)
+    return list(dict.fromkeys((*COMMANDS, *questions)))
 
 
 @cache
@@ -227,7 +228,7 @@ def command_of(name: str) -> click.Command:
     from divergraph.cli.question_command import question_command
 
     kind = own_question(name) if name in own_names() else plugged_questions().get(name)
-    if kind is None:
+    if kind is None or kind.command:
         raise UnknownNameError("command", name)
     return question_command(kind)
 
@@ -242,7 +243,7 @@ def helped_sections() -> dict[str, dict[str, str]]:
         for heading, listed in SECTIONS.items()
     }
     for name, kind in all_questions().items():
-        if name not in COMMANDS:
+        if name not in COMMANDS and not kind.command:
             sections["Ask a run"][name] = help_of(kind)
     return sections
 

@@ -244,7 +244,7 @@ def print_shown(
     """Print *answer*, as JSON or by *show*, and that there is *more* of it than is shown."""
     with timed("writing the answer"):
         if as_json:
-            from divergraph.questions.question import json_of
+            from divergraph.present.declared_answer import json_of
 
             print_json(json_of(question, answer))
         else:

@@ -27,6 +27,8 @@ from divergraph.cli.options import common, limit_option, opened_to_read, say_mor
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside, say_json, say_lines
 from divergraph.jobs.stage_times import timed
+from divergraph.present.declared_answer import json_lines, json_of
+from divergraph.present.json.shapes import json_text
 
 _Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -45,6 +47,16 @@ class Layout(NamedTuple):
 LAYOUTS: Mapping[str, Layout] = {
     "recurring": Layout("across.across_text", "show_recurring", (shown_option("of each", None),)),
 }
+
+
+class QuestionArgument(click.Argument):
+    """An argument with help, which forms, agents and addresses show."""
+
+    def __init__(
+        self, name: str, kind: click.ParamType[Any], about: Parameter, required: bool, nargs: int
+    ) -> None:
+        super().__init__([name], type=kind, required=required, nargs=nargs, metavar=about.metavar)
+        self.help = about.help
 
 
 def question_command(kind: type[Question[Any]]) -> click.Command:
@@ -105,14 +117,9 @@ def _print(
             rows = getattr(answer, table.name)
             answer, more = replace(answer, **{table.name: rows[:limit]}), len(rows[limit:])
     if as_json:
-        from divergraph.present.declared_answer import answer_json
-        from divergraph.present.json.shapes import json_text
-
-        say_json(json_text(answer_json(answer)))
+        say_json(json_text(json_of(question, answer)))
     elif layout is None:
-        from divergraph.present.declared_answer import answer_lines
-
-        say_lines("\n".join(answer_lines(answer)))
+        say_lines("\n".join(json_lines(json_of(question, answer))))
     else:
         show = getattr(import_module(f"divergraph.cli.{layout.module}"), layout.name)
         own = values.keys() - {field.name for field in fields_of(type(question))}
@@ -132,11 +139,10 @@ def _parameter(field: Field, default: Any) -> click.Parameter:
     entry = get_args(field.kind)[0] if many else field.kind
     name = about.name or field.name.strip("_").replace("_", "-")
     required = default is MISSING
-    if required or about.is_argument:
+    is_argument = required if about.is_argument is None else about.is_argument
+    if is_argument:
         nargs = -1 if many else 1
-        return click.Argument(
-            [field.name], type=_type(entry, about), required=required, nargs=nargs
-        )
+        return QuestionArgument(field.name, _type(entry, about), about, required, nargs)
     if isinstance(default, Enum):
         default = default.value
     return click.Option(
@@ -144,8 +150,9 @@ def _parameter(field: Field, default: Any) -> click.Parameter:
         type=None if entry is bool else _type(entry, about),
         is_flag=entry is bool,
         multiple=many,
-        default=default,
-        show_default=not many and default not in (None, False, ""),
+        required=required,
+        default=None if required else default,
+        show_default=not many and default not in (MISSING, None, False, ""),
         metavar=about.metavar,
         help=about.help,
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, NamedTuple, get_args, get_origin
 
-from divergraph.ask.question import fields_of, row_kind
+from divergraph.ask.question import Answer, Question, fields_of
 from divergraph.present.json.memory import noted_row_json
 from divergraph.present.json.shapes import (
     Json,
@@ -107,34 +108,53 @@ def _is_of_model(kind: type) -> bool:
     return getattr(model, kind.__name__, None) is kind
 
 
-def answer_lines(answer: object) -> list[str]:
-    """An answer as plain text: a line a field, a table a list of records."""
+class WrittenQuestion(Question[Answer]):
+    """A question whose JSON is written by hand; ``shapes`` are its declarations."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def json(self, answer: Answer) -> Mapping[str, Json]:
+        """What the command prints of *answer* with ``--json``."""
+
+
+def json_of(question: Question[Answer], answer: Answer) -> Mapping[str, Json]:
+    """The JSON of an answer."""
+    if isinstance(question, WrittenQuestion):
+        return question.json(answer)
+    return answer_json(answer)
+
+
+def json_lines(shape: Mapping[str, Json]) -> list[str]:
+    """An answer's JSON as plain text: a line a field, a table a list of objects."""
     lines: list[str] = []
-    for field in fields_of(type(answer)):
-        value = getattr(answer, field.name)
-        title = field.name.replace("_", " ")
-        if row_kind(field.kind) is None:
-            lines.append(f"{title}: {_text(value)}")
+    for name, value in shape.items():
+        title = name.replace("_", " ")
+        if isinstance(value, list) and value and isinstance(value[0], dict):
+            lines += [f"{title}: {len(value)}", *_table(value)]
+        elif isinstance(value, dict):
+            lines += [f"{title}:", *(f"  {line}" for line in json_lines(value))]
         else:
-            lines += [f"{title}: {len(value)}", *_table(row_kind(field.kind), value)]
+            lines.append(f"{title}: {_text(value)}")
     return lines
 
 
-def _table(kind: Any, rows: Any) -> list[str]:
-    """Rows below the names of their fields, as wide as the texts; a last column may be longer."""
-    if not rows:
-        return []
-    names = [field.name for field in fields_of(kind)]
-    cells = [names, *([_text(getattr(row, name)) for name in names] for row in rows)]
+def _table(rows: Sequence[Json]) -> list[str]:
+    """Objects below the names of their fields, as wide as the texts."""
+    entries = [row for row in rows if isinstance(row, dict)]
+    names = list(entries[0])
+    cells = [names, *([_text(row[name]) for name in names] for row in entries)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
 
 
-def _text(value: Any) -> str:
+def _text(value: Json) -> str:
     if value is None:
         return "-"
     if isinstance(value, float):
         return format(value, ".4g")
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return ", ".join(map(_text, value)) or "-"
-    return str(value.value if isinstance(value, Enum) else value)
+    if isinstance(value, dict):
+        return " ".join(f"{name}={_text(entry)}" for name, entry in value.items()) or "-"
+    return str(value)

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 
-from divergraph.ask.question import Question, answer_of
+from divergraph.ask.question import Question, answer_of, shapes_of
 from divergraph.ask.registry import own_names, own_question, plugged_questions
 from divergraph.present.declared_answer import declared_objects
 from graphstore import model
@@ -68,7 +68,10 @@ def _declare(
     by_name: dict[str, DeclaredAnswer],
 ) -> None:
     """Add what a question answers; a command that is written by hand may answer more."""
-    by_command.setdefault(kind.name, (answer_of(kind).__name__,))
+    if not kind.command:
+        by_command.setdefault(kind.name, shapes_of(kind))
+    if kind.shapes:
+        return
     for name, (types, notes) in declared_objects(answer_of(kind)).items():
         fields = ", ".join(f"{field}: {of}" for field, of in types.items())
         by_name[name] = DeclaredAnswer(fields, notes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.shapes import Json, query_json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore, QueryResult
 from graphstore.cypher.queries import NamedQuery, list_queries
@@ -14,7 +14,7 @@ from graphstore.cypher.user_question import CypherQuestion
 
 
 @dataclass(frozen=True, slots=True)
-class RowsQuestion(Question[QueryResult]):
+class RowsQuestion(WrittenQuestion[QueryResult]):
     """The rows of a query."""
 
     asked: CypherQuestion
@@ -33,7 +33,7 @@ class RowsQuestion(Question[QueryResult]):
 
 
 @dataclass(frozen=True, slots=True)
-class PlanQuestion(Question[str]):
+class PlanQuestion(WrittenQuestion[str]):
     """How would the store find the rows of a query?"""
 
     asked: CypherQuestion
@@ -52,8 +52,12 @@ class PlanQuestion(Question[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedQueriesQuestion(Question[Sequence[NamedQuery]]):
+class NamedQueriesQuestion(WrittenQuestion[Sequence[NamedQuery]]):
     """Which queries have a name?"""
+
+    name = "queries"
+    command = "query --list"
+    shapes = ("QueryList",)
 
     def ask(
         self, store: GraphStore | None = None, cancellation: Cancellation | None = None

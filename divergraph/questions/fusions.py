@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from divergraph.ask.fusion.fused_ops import FusionAnswer, fusion
 from divergraph.ask.fusion.trial import FusionTrial, fusion_trial
+from divergraph.ask.question import Parameter, RunName, TargetName
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.fusion import fusion_json, trial_json
 from divergraph.present.json.shapes import Json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 
 
 @dataclass(frozen=True, slots=True)
-class FusionQuestion(Question[FusionAnswer]):
+class FusionQuestion(WrittenQuestion[FusionAnswer]):
     """Which passes made these ops, or without names those at which the error of a run starts?"""
 
-    run: str
-    ops: tuple[str, ...] = ()
+    name = "fusion"
+    shapes = ("FusionAnswer",)
+
+    run: TargetName
+    ops: Annotated[
+        tuple[str, ...],
+        Parameter("Default: those at which the error starts.", is_argument=True, metavar="[OP]..."),
+    ] = ()
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> FusionAnswer:
         """The ops with their passes, and what switches these off."""
@@ -31,11 +39,16 @@ class FusionQuestion(Question[FusionAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
-class FusionTrialQuestion(Question[FusionTrial]):
+class FusionTrialQuestion(WrittenQuestion[FusionTrial]):
     """Is the error of a run gone in ``against``, a run made with fusion passes off?"""
 
-    run: str
-    against: str
+    name = "fusion-trial"
+    command = "fusion --against"
+    path = "/runs/{run}/fusion/trial"
+    shapes = ("FusionTrialAnswer",)
+
+    run: RunName
+    against: Annotated[str, Parameter("The run made with passes off.", is_run=True)]
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> FusionTrial:
         """What became of each guilty op.

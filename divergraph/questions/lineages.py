@@ -6,19 +6,24 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from divergraph.ask import UnmatchedOps, lineage, unmatched
+from divergraph.ask.question import OpName, RunName, TargetName
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.shapes import Json, link_json, unmatched_json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import LineageLink
 
 
 @dataclass(frozen=True, slots=True)
-class LineageQuestion(Question[Sequence[LineageLink]]):
+class LineageQuestion(WrittenQuestion[Sequence[LineageLink]]):
     """Which originals was a device op made of, or where did an original go?"""
 
-    run: str
-    op: str
+    name = "lineage"
+    graphs = True
+    shapes = ("LineageAnswer",)
+
+    run: TargetName
+    op: OpName
 
     def ask(
         self, store: GraphStore, cancellation: Cancellation | None = None
@@ -32,10 +37,14 @@ class LineageQuestion(Question[Sequence[LineageLink]]):
 
 
 @dataclass(frozen=True, slots=True)
-class UnmatchedQuestion(Question[UnmatchedOps]):
+class UnmatchedQuestion(WrittenQuestion[UnmatchedOps]):
     """Which ops of both sides stand for nothing on the other, and why?"""
 
-    run: str
+    name = "unmatched"
+    command = "lineage --unmatched"
+    shapes = ("UnmatchedAnswer",)
+
+    run: RunName
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> UnmatchedOps:
         """Those of both sides, in execution order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
@@ -11,7 +12,9 @@ from divergraph.ask import ops_between
 from divergraph.ask.facts import OpPage, find_run, op_numbers
 from divergraph.ask.memory.baselines import standings
 from divergraph.ask.memory.notes import noting, with_notes
-from divergraph.ask.op_order import Order
+from divergraph.ask.op_order import ORDERS, Order
+from divergraph.ask.question import OneSide, Parameter, TargetName
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.memory import noted_row_json, standing_json
 from divergraph.present.json.shapes import (
     Json,
@@ -20,7 +23,6 @@ from divergraph.present.json.shapes import (
     listing_parts,
     run_summary_json,
 )
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.columns.op_columns import OpColumns, OpSelection
 from graphstore.contract import GraphInfo, GraphStore
@@ -41,8 +43,11 @@ class Entries:
 
 
 @dataclass(frozen=True, slots=True)
-class EntriesQuestion(Question[Entries]):
+class EntriesQuestion(WrittenQuestion[Entries]):
     """Which runs and imported graphs are there?"""
+
+    name = "runs"
+    shapes = ("RunsAnswer",)
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Entries:
         """Both, oldest first."""
@@ -82,19 +87,38 @@ class NotedOps(Collection[OpRow]):
 
 
 @dataclass(frozen=True, slots=True)
-class OpsQuestion(Question[Sequence[OpRow]]):
+class OpsQuestion(WrittenQuestion[Sequence[OpRow]]):
     """Which ops has a run or graph, and how do they fare?
 
     ``order`` is a key of ``SORT_KEYS``, with a dash in front if the last come first; of all in
     this order those behind ``after`` are listed, ``limit`` at the most.
     """
 
-    run: str
-    where: str | None = None
-    side: Side = Side.DEVICE
-    order: str = "topo"
-    after: str | None = None
-    limit: int | None = None
+    name = "ops"
+    graphs = True
+    shapes = ("OpsAnswer",)
+
+    run: TargetName
+    where: Annotated[
+        str | None, Parameter("For example: cos<0.99 type:MatMul* !ns:grad", metavar="FILTER")
+    ] = None
+    side: OneSide = Side.DEVICE
+    order: Annotated[
+        str,
+        Parameter(
+            f"By {', '.join(ORDERS)}: the worst first; with a dash, the best.",
+            name="sort",
+            metavar="[-]COLUMN",
+            choices=tuple(sign + column for column in ORDERS for sign in ("", "-")),
+        ),
+    ] = "topo"
+    after: Annotated[
+        str | None, Parameter("List those behind this op only: the next page.", metavar="OP")
+    ] = None
+    limit: Annotated[
+        int | None,
+        Parameter("List N at most, and say how many more there are.", metavar="N", minimum=1),
+    ] = None
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
         """Those the filter ``where`` takes.
@@ -139,12 +163,16 @@ def listed_text(row: OpRow) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class BetweenQuestion(Question[Sequence[OpRow]]):
+class BetweenQuestion(WrittenQuestion[Sequence[OpRow]]):
     """Which ops lie on a path from one op to another?"""
 
-    run: str
-    start: str
-    end: str
+    name = "between"
+    graphs = True
+    shapes = ("BetweenAnswer",)
+
+    run: TargetName
+    start: Annotated[str, Parameter("The first op.")]
+    end: Annotated[str, Parameter("The last op.")]
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
         """Both ends and all between, in execution order; none if no path leads there."""

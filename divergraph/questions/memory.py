@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from divergraph.ask.memory.notes import list_notes
+from divergraph.ask.question import Parameter
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.memory import baselines_answer, notes_answer
 from divergraph.present.json.shapes import Json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
@@ -16,11 +18,15 @@ from graphstore.model import Baseline, Note
 
 
 @dataclass(frozen=True, slots=True)
-class NotesQuestion(Question[Sequence[Note]]):
+class NotesQuestion(WrittenQuestion[Sequence[Note]]):
     """What was written of the ops of all models, of that of a run, or of one op?"""
 
-    run: str | None = None
-    op: str | None = None
+    name = "notes"
+    command = "note list"
+    shapes = ("NotesAnswer",)
+
+    run: Annotated[str | None, Parameter("Of its model.", is_argument=True, is_run=True)] = None
+    op: Annotated[str | None, Parameter("Of this op.", is_argument=True)] = None
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[Note]:
         """The notes, oldest first.
@@ -38,8 +44,12 @@ class NotesQuestion(Question[Sequence[Note]]):
 
 
 @dataclass(frozen=True, slots=True)
-class BaselinesQuestion(Question[Sequence[Baseline]]):
+class BaselinesQuestion(WrittenQuestion[Sequence[Baseline]]):
     """Which run is the baseline of which model?"""
+
+    name = "baselines"
+    command = "baseline list"
+    shapes = ("BaselinesAnswer",)
 
     def ask(
         self, store: GraphStore, cancellation: Cancellation | None = None

@@ -5,29 +5,47 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated
 
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.runs.model_parts import ModelParts, Submodel, asking, is_graph
+from divergraph.ask.question import Parameter, RunName, TargetName
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.part import part_json
 from divergraph.present.json.shapes import Json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import NotDoneError
 
 
 @dataclass(frozen=True, slots=True)
-class SubmodelQuestion(Question[Submodel]):
+class SubmodelQuestion(WrittenQuestion[Submodel]):
     """Which part of the golden model, or of an imported graph, lies between these ops? Reads the
     models of a run; writes nothing."""
 
-    run: str
-    starts: tuple[str, ...]
-    ends: tuple[str, ...]
-    form: str | None = None
-    whole: bool = False
-    all_outputs: bool = False
-    smallest: bool = False
+    name = "submodel"
+    graphs = True
+    reads_files = True
+    shapes = ("PartAnswer",)
+
+    run: TargetName
+    starts: Annotated[
+        tuple[str, ...], Parameter("First op; repeat it.", name="start", is_argument=False)
+    ]
+    ends: Annotated[
+        tuple[str, ...], Parameter("Last op; repeat it.", name="end", is_argument=False)
+    ]
+    form: Annotated[
+        str | None,
+        Parameter("The format of the part.", name="format", choices=("onnx", "tf", "caffe", "ge")),
+    ] = None
+    whole: Annotated[bool, Parameter("Add the rest of a fused op or loop instead of refusing.")] = (
+        False
+    )
+    all_outputs: Annotated[bool, Parameter("Make every tensor that is used outside an output.")] = (
+        False
+    )
+    smallest: Annotated[bool, Parameter("Start where the fewest bytes go in.")] = False
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Submodel:
         """The part, or why it may not be cut so.
@@ -54,10 +72,13 @@ class SubmodelQuestion(Question[Submodel]):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptMinimizeQuestion(Question[str]):
+class KeptMinimizeQuestion(WrittenQuestion[str]):
     """Which smallest parts that still fail did the last search find?"""
 
-    run: str
+    name = "minimize"
+    shapes = ("MinimizeAnswer",)
+
+    run: RunName
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> str:
         """What ``minimize`` printed.
@@ -73,10 +94,13 @@ class KeptMinimizeQuestion(Question[str]):
 
 
 @dataclass(frozen=True, slots=True)
-class KeptBlameQuestion(Question[str]):
+class KeptBlameQuestion(WrittenQuestion[str]):
     """Which ops made the error of the outputs, by the last blame?"""
 
-    run: str
+    name = "blame"
+    shapes = ("BlameAnswer",)
+
+    run: RunName
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> str:
         """What ``blame`` printed.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from divergraph.ask import (
     OriginsAnswer,
@@ -17,6 +18,8 @@ from divergraph.ask import (
 )
 from divergraph.ask.advisor.advisor import Advice, advise
 from divergraph.ask.memory.notes import noted_origins, notes_by_op
+from divergraph.ask.question import Parameter, RunName
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.propagation import (
     advice_json,
     changes_json,
@@ -25,18 +28,27 @@ from divergraph.present.json.propagation import (
     trace_json,
 )
 from divergraph.present.json.shapes import Json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.filter import parse_filter
+from graphstore.model import SPLIT_ORDERS
 
 
 @dataclass(frozen=True, slots=True)
-class OriginsQuestion(Question[OriginsAnswer]):
+class OriginsQuestion(WrittenQuestion[OriginsAnswer]):
     """Where does the error of a run start, and why? ``explain``: with how that was reckoned."""
 
-    run: str
-    explain: bool = False
+    name = "origins"
+    shapes = ("OriginsOfRun", "ExplainedOrigins")
+
+    run: RunName
+    explain: Annotated[
+        bool,
+        Parameter(
+            "How each suspicion was reckoned: reference, emulation, noise floor, what widened or "
+            "narrowed it; of ops next to the limit, too."
+        ),
+    ] = False
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> OriginsAnswer:
         """Origins and suspects, the worst first."""
@@ -48,12 +60,17 @@ class OriginsQuestion(Question[OriginsAnswer]):
 
 
 @dataclass(frozen=True, slots=True)
-class TraceQuestion(Question[Trace]):
+class TraceQuestion(WrittenQuestion[Trace]):
     """Where does the error of an op (the first origin, if none is named) go?"""
 
-    run: str
-    op: str | None = None
-    to: str | None = None
+    name = "trace"
+    shapes = ("TraceAnswer",)
+
+    run: RunName
+    op: Annotated[
+        str | None, Parameter("Where to start; default: the first origin.", is_argument=True)
+    ] = None
+    to: Annotated[str | None, Parameter("Follow the error to this op only.", metavar="OP")] = None
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Trace:
         """All that is downstream, and the paths on which most of the error is carried."""
@@ -66,12 +83,19 @@ class TraceQuestion(Question[Trace]):
 
 
 @dataclass(frozen=True, slots=True)
-class RolesQuestion(Question[RoleTable]):
+class RolesQuestion(WrittenQuestion[RoleTable]):
     """What does each op do to the error?"""
 
-    run: str
-    where: str | None = None
-    order: str = "topo"
+    name = "roles"
+    shapes = ("RolesAnswer",)
+
+    run: RunName
+    where: Annotated[
+        str | None, Parameter("For example: role=amplifies amp>2", metavar="FILTER")
+    ] = None
+    order: Annotated[
+        str, Parameter("The largest first.", name="sort", choices=("topo", *SPLIT_ORDERS))
+    ] = "topo"
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RoleTable:
         """The ops the filter ``where`` takes, in this order.
@@ -89,10 +113,14 @@ class RolesQuestion(Question[RoleTable]):
 
 
 @dataclass(frozen=True, slots=True)
-class AdviceQuestion(Question[Advice]):
+class AdviceQuestion(WrittenQuestion[Advice]):
     """What does a run show as a whole, and what is to be done next?"""
 
-    run: str
+    name = "advise"
+    path = "/runs/{run}/advice"
+    shapes = ("AdviceAnswer",)
+
+    run: RunName
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Advice:
         """The findings; the first is the one to act on."""
@@ -104,12 +132,19 @@ class AdviceQuestion(Question[Advice]):
 
 
 @dataclass(frozen=True, slots=True)
-class ChangesQuestion(Question[RunChanges]):
+class ChangesQuestion(WrittenQuestion[RunChanges]):
     """Which ops make more, or less, error of their own in one run than in an older one?"""
 
-    old: str
-    new: str
-    times: float = 2.0
+    name = "compare-runs"
+    path = "/changes"
+    shapes = ("ChangesAnswer",)
+
+    old: Annotated[str, Parameter("The older run.", is_run=True)]
+    new: Annotated[str, Parameter("The newer run.", is_run=True)]
+    times: Annotated[
+        float,
+        Parameter("Errors that changed by less than this factor are the same.", above=1),
+    ] = 2.0
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RunChanges:
         """What changed by the factor ``times`` or more."""

@@ -5,16 +5,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Annotated, TypeAlias
 
 from divergraph.api.answers import ErrorPicture, TensorValues, ValueHistogram, ValueSlice
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.ask.question import Answer
+from divergraph.ask.question import Answer, OpName, Parameter, RunName
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.shapes import Json
 from divergraph.present.json.tensor import histogram_json, slice_json, tensor_answer_json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
+
+OutputNumber: TypeAlias = Annotated[
+    int | None, Parameter("Its output N; default: 0.", metavar="N", minimum=0)
+]
+InputNumber: TypeAlias = Annotated[int | None, Parameter("Its input N.", metavar="N", minimum=0)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class TensorDistribution:
     found: ValueHistogram
 
 
-class OfTensor(Question[Answer]):
+class OfTensor(WrittenQuestion[Answer]):
     """A question about one output or input of a device op; output 0 if neither is named."""
 
     __slots__ = ()
@@ -75,11 +81,17 @@ class TensorQuestion(OfTensor[TensorPicture]):
     ``output`` is 0 if neither it nor ``input_`` is given; ``top`` elements are listed.
     """
 
-    run: str
-    op: str
-    output: int | None = None
-    input_: int | None = None
-    top: int = 10
+    name = "tensor"
+    reads_files = shows_values = True
+    shapes = ("TensorAnswer",)
+
+    run: RunName
+    op: OpName
+    output: OutputNumber = None
+    input_: InputNumber = None
+    top: Annotated[
+        int, Parameter("So many of the worst elements.", metavar="N", minimum=0, maximum=10_000)
+    ] = 10
 
     def of(self, values: TensorValues) -> TensorPicture:
         """Its values and where they differ."""
@@ -98,11 +110,17 @@ class TensorSliceQuestion(OfTensor[TensorSlice]):
     ``at`` is an index, or a range, of each axis of golden's tensor: ``0,3:9,:``.
     """
 
-    run: str
-    op: str
-    at: str
-    output: int | None = None
-    input_: int | None = None
+    name = "tensor-values"
+    command = "tensor --at"
+    path = "/runs/{run}/tensor/values"
+    reads_files = shows_values = True
+    shapes = ("TensorSlice",)
+
+    run: RunName
+    op: OpName
+    at: Annotated[str, Parameter("0,3:9,: has an index or a range for each axis.")]
+    output: OutputNumber = None
+    input_: InputNumber = None
 
     def of(self, values: TensorValues) -> TensorSlice:
         """The values there.
@@ -121,11 +139,17 @@ class TensorSliceQuestion(OfTensor[TensorSlice]):
 class TensorHistogramQuestion(OfTensor[TensorDistribution]):
     """How are the values of a tensor distributed on both sides? Reads the dumps."""
 
-    run: str
-    op: str
-    bins: int
-    output: int | None = None
-    input_: int | None = None
+    name = "tensor-histogram"
+    command = "tensor --bins"
+    path = "/runs/{run}/tensor/histogram"
+    reads_files = shows_values = True
+    shapes = ("TensorHistogram",)
+
+    run: RunName
+    op: OpName
+    bins: Annotated[int, Parameter("Over so many bins.", minimum=1, maximum=1000)]
+    output: OutputNumber = None
+    input_: InputNumber = None
 
     def of(self, values: TensorValues) -> TensorDistribution:
         """How many lie in each of as many bins.

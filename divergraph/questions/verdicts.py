@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from divergraph.ask import op_detail
 from divergraph.ask.answers import OpDetail
 from divergraph.ask.facts import load_facts
+from divergraph.ask.question import OneSide, OpName, Parameter, RunName, TargetName
 from divergraph.ask.single_ops.neighbourhood import OpsAround, neighbourhood
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.op import neighbourhood_json, op_json
 from divergraph.present.json.propagation import finding_json
 from divergraph.present.json.shapes import Json, run_json
-from divergraph.questions.question import Question
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import Comparison, Finding, Origin, Run, Side
@@ -29,10 +31,15 @@ class KeptRun:
 
 
 @dataclass(frozen=True, slots=True)
-class RunQuestion(Question[KeptRun]):
+class RunQuestion(WrittenQuestion[KeptRun]):
     """What came of a comparison?"""
 
-    run: str
+    name = "verdict"
+    command = "compare"
+    path = "/runs/{run}"
+    shapes = ("RunAnswer",)
+
+    run: RunName
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> KeptRun:
         """The run with what its answer is made of."""
@@ -47,10 +54,13 @@ class RunQuestion(Question[KeptRun]):
 
 
 @dataclass(frozen=True, slots=True)
-class FindingsQuestion(Question[Sequence[Finding]]):
+class FindingsQuestion(WrittenQuestion[Sequence[Finding]]):
     """What was found in a run: causes of its origins, and what is not consistent?"""
 
-    run: str
+    name = "findings"
+    shapes = ("FindingsAnswer",)
+
+    run: RunName
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[Finding]:
         """All of it, as it was kept."""
@@ -62,12 +72,16 @@ class FindingsQuestion(Question[Sequence[Finding]]):
 
 
 @dataclass(frozen=True, slots=True)
-class OpQuestion(Question[OpDetail]):
+class OpQuestion(WrittenQuestion[OpDetail]):
     """What is known of one op: attributes, tensors, lineage, and why it has its state?"""
 
-    run: str
-    op: str
-    side: Side = Side.DEVICE
+    name = "op"
+    graphs = True
+    shapes = ("OpAnswer",)
+
+    run: TargetName
+    op: OpName
+    side: OneSide = Side.DEVICE
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> OpDetail:
         """All of it.
@@ -83,13 +97,18 @@ class OpQuestion(Question[OpDetail]):
 
 
 @dataclass(frozen=True, slots=True)
-class NeighbourhoodQuestion(Question[OpsAround]):
+class NeighbourhoodQuestion(WrittenQuestion[OpsAround]):
     """Which ops does an op read from, and which read it, ``depth`` steps each way?"""
 
-    run: str
-    op: str
-    depth: int
-    side: Side = Side.DEVICE
+    name = "neighbourhood"
+    command = "op --depth"
+    graphs = True
+    shapes = ("NeighbourhoodAnswer",)
+
+    run: TargetName
+    op: OpName
+    depth: Annotated[int, Parameter("So many steps each way.", minimum=1, maximum=100)]
+    side: OneSide = Side.DEVICE
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> OpsAround:
         """These ops, and how far they are.

@@ -17,9 +17,9 @@ from divergraph.api.answer_table import FORMATS, table_bytes
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.runs.model_parts import is_graph
 from divergraph.ask.question import Question, question_of
+from divergraph.present.declared_answer import json_of
 from divergraph.present.json.shapes import Json, json_text, listing_parts
 from divergraph.questions.listings import OpsQuestion, listed_text
-from divergraph.questions.question import json_of
 from divergraph.questions.tensors import OfTensor
 from divergraph.server.asking import AskingPool
 from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
@@ -107,12 +107,12 @@ class Answering:
             known = {name: str(value) for name, value in request.path_params.items()}
             given = request.query_params.multi_items()
             form = _form(given) if route.has_table else "json"
-            values = values_of(route.question, route.commands, given, known)
+            values = values_of(route.question, given, known)
             question: Question[Any] = question_of(route.question, values)
             if form != "json":
                 return await self._table(request, question, form)
             return await self.answer(
-                request, question, known.get("run"), reads_files=route.reads_files
+                request, question, known.get("run"), reads_files=route.question.reads_files
             )
 
         return answer

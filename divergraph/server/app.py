@@ -125,7 +125,6 @@ def _asking_routes(answering: Answering, limits: Limits) -> list[Route]:
         Route(f"{VERSION}/runs/{{run}}/tensor.npz", downloads.arrays),
         Route(f"{VERSION}/query", cypher.rows, methods=["POST"]),
         Route(f"{VERSION}/plan", cypher.plan, methods=["POST"]),
-        Route(f"{VERSION}/queries", cypher.named),
     ]
 
 

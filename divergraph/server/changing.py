@@ -7,9 +7,9 @@ from functools import partial
 from starlette.requests import Request
 from starlette.responses import Response
 
+from divergraph.api.cypher_in_json import text_field
 from divergraph.ask.memory.baselines import delete_entry
 from divergraph.present.json.memory import deleted_answer
-from divergraph.questions.cypher_in_json import text_field
 from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.settings import Limits

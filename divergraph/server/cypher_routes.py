@@ -8,8 +8,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from divergraph.questions.cypher import NamedQueriesQuestion, PlanQuestion, RowsQuestion
-from divergraph.questions.cypher_in_json import check_fields, cypher_question, cypher_schema
+from divergraph.api.cypher_in_json import check_fields, cypher_question, cypher_schema
+from divergraph.questions.cypher import PlanQuestion, RowsQuestion
 from divergraph.server.answering import Answering
 from divergraph.server.bodies import read_body
 from divergraph.server.settings import Limits
@@ -33,10 +33,6 @@ class CypherRoutes:
         """How the store would find them."""
         asked = await self._asked(request)
         return await self._answering.answer(request, PlanQuestion(asked))
-
-    async def named(self, request: Request) -> Response:
-        """The queries that have a name."""
-        return await self._answering.answer(request, NamedQueriesQuestion())
 
     async def _asked(self, request: Request) -> CypherQuestion:
         fields = set(cypher_schema(self._limits.page)["properties"])

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
 import numpy as np
 from starlette.datastructures import Headers
@@ -15,10 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.api.answers import TensorValues
+from divergraph.ask.question import OneSide, OpName, Parameter, RunName, TargetName
 from divergraph.files.npy_file import write_npy_to
 from divergraph.present.destination import ReportKind, write_report
 from divergraph.present.export_file import export
 from divergraph.present.run_report import stored_report
+from divergraph.questions.tensors import InputNumber, OutputNumber
 from divergraph.server.answering import Answering, check_role, is_known
 from divergraph.server.kept.written_files import WrittenFile
 from divergraph.server.parameters import values_of
@@ -48,42 +50,37 @@ _ENDINGS = {ReportKind.JUNIT: "xml", ReportKind.MARKDOWN: "md"}
 class WantedReport:
     """A report of a run; ``excel`` as on the command line."""
 
-    run: str
-    excel: bool = False
+    run: RunName
+    excel: Annotated[bool, Parameter("Begin the CSV with a byte order mark, for Excel.")] = False
 
 
 @dataclass(frozen=True, slots=True)
 class WantedExport:
     """A run or graph as a file; of a run the graph of ``side``."""
 
-    run: str
-    side: Side = Side.DEVICE
+    run: TargetName
+    side: OneSide = Side.DEVICE
 
 
 @dataclass(frozen=True, slots=True)
 class WantedArray:
     """The values of one side of a tensor; output 0 if neither output nor input is named."""
 
-    run: str
-    op: str
-    side: Side = Side.DEVICE
-    output: int | None = None
-    input_: int | None = None
+    run: RunName
+    op: OpName
+    side: OneSide = Side.DEVICE
+    output: OutputNumber = None
+    input_: InputNumber = None
 
 
 @dataclass(frozen=True, slots=True)
 class WantedArrays:
     """The values of both sides of a tensor; output 0 if neither output nor input is named."""
 
-    run: str
-    op: str
-    output: int | None = None
-    input_: int | None = None
-
-
-REPORT_COMMANDS = ("report",)
-EXPORT_COMMANDS = ("export",)
-ARRAY_COMMANDS = ("tensor", "ops")
+    run: RunName
+    op: OpName
+    output: OutputNumber = None
+    input_: InputNumber = None
 
 
 class DownloadRoutes:
@@ -99,7 +96,7 @@ class DownloadRoutes:
         if name not in list(ReportKind):
             raise HTTPException(404, f"no report is called {name!r}")
         kind = ReportKind(name)
-        wanted = _wanted(WantedReport, REPORT_COMMANDS, request)
+        wanted = _wanted(WantedReport, request)
         store = self._answering.store
 
         def write(file: IO[bytes]) -> None:
@@ -116,7 +113,7 @@ class DownloadRoutes:
         kind = request.path_params["kind"]
         if kind not in EXPORT_TYPES:
             raise HTTPException(404, f"nothing is exported as {kind!r}")
-        wanted = _wanted(WantedExport, EXPORT_COMMANDS, request)
+        wanted = _wanted(WantedExport, request)
         named = f"export.{kind}"
 
         def write(file: IO[bytes]) -> None:
@@ -132,7 +129,7 @@ class DownloadRoutes:
     async def array(self, request: Request) -> Response:
         """The values of a tensor, as ``.npy``."""
         check_role(request, UserRole.ANALYST)
-        wanted = _wanted(WantedArray, ARRAY_COMMANDS, request)
+        wanted = _wanted(WantedArray, request)
 
         def write(file: IO[bytes]) -> None:
             self._answering.check_files(wanted.run)
@@ -144,7 +141,7 @@ class DownloadRoutes:
     async def arrays(self, request: Request) -> Response:
         """The values of both sides of a tensor and its layout, as ``.npz``."""
         check_role(request, UserRole.ANALYST)
-        wanted = _wanted(WantedArrays, ARRAY_COMMANDS, request)
+        wanted = _wanted(WantedArrays, request)
 
         def write(file: IO[bytes]) -> None:
             self._answering.check_files(wanted.run)
@@ -188,6 +185,6 @@ class DownloadRoutes:
         return WrittenFile(write, headers, media_type)
 
 
-def _wanted(kind: type, commands: tuple[str, ...], request: Request) -> Any:
+def _wanted(kind: type, request: Request) -> Any:
     known = {"run": str(request.path_params["run"])}
-    return kind(**values_of(kind, commands, request.query_params.multi_items(), known))
+    return kind(**values_of(kind, request.query_params.multi_items(), known))

@@ -11,17 +11,15 @@ from typing import Any, TypeAlias
 import click
 
 from divergraph.api.answer_table import FORMATS
+from divergraph.api.cypher_in_json import cypher_schema
 from divergraph.ask.question import help_of
 from divergraph.cli.command_table import command_of
+from divergraph.cli.question_command import parameters_of
 from divergraph.present.schema import answer_schemas
-from divergraph.questions.cypher_in_json import cypher_schema
 from divergraph.server.answering import FORMAT
 from divergraph.server.downloads import (
-    ARRAY_COMMANDS,
     ARRAY_TYPE,
-    EXPORT_COMMANDS,
     EXPORT_TYPES,
-    REPORT_COMMANDS,
     REPORT_TYPES,
     WantedArray,
     WantedArrays,
@@ -32,9 +30,10 @@ from divergraph.server.jobs.packed import ZIP
 from divergraph.server.jobs.requests import JOB_COMMANDS, JobCommand
 from divergraph.server.parameters import (
     is_required,
-    parameters_of,
     public_name,
     said_of,
+    several,
+    takes_several,
     type_schema,
 )
 from divergraph.server.problems import MEDIA_TYPE
@@ -108,7 +107,7 @@ _SENT: list[Schema] = [
 
 
 _OTHERS = (
-    *("QueryRows", "QueryList", "QueryPlan", "RenamedEntry", "DeletedEntry"),
+    *("QueryRows", "QueryPlan", "RenamedEntry", "DeletedEntry"),
     *("NoteEntry", "DeletedNote", "BaselineEntry"),
     *("JobEntry", "JobsAnswer", "StoppedJob", "UploadEntry", "UploadsAnswer", "DeletedUpload"),
 )
@@ -149,9 +148,7 @@ def openapi() -> str:
 
 def _cypher(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
     rows, plan = shapes["QueryRows"], shapes["QueryPlan"]
-    listed = _operation("Which queries have a name?", [], shapes["QueryList"])
     return {
-        f"{VERSION}/queries": {"get": listed},
         f"{VERSION}/query": {"post": _posted("The rows of a Cypher query.", _CYPHER, rows)},
         f"{VERSION}/plan": {"post": _posted("The plan of a Cypher query.", _CYPHER, plan)},
     }
@@ -237,8 +234,8 @@ def _job_request(name: str, known: JobCommand) -> Schema:
 def _option(param: click.Parameter) -> Schema:
     """An option in the body of a request; what its command takes as text may be a number there."""
     schema = type_schema(param.type)
-    if param.multiple or param.nargs == -1:
-        schema = {"anyOf": [schema, {"type": "array", "items": schema, "minItems": 1}]}
+    if takes_several(param):
+        schema = {"anyOf": [schema, several(schema)]}
     said = said_of(param)
     return {**schema, **({"description": said} if said else {})}
 
@@ -263,12 +260,12 @@ def _downloads() -> dict[str, Schema]:
     """What is sent as a file."""
     place = f"{VERSION}/runs/{{run}}"
     kind = {**_in_path("kind"), "schema": {"enum": [each.value for each in REPORT_TYPES]}}
-    about = [kind, *_parameters(WantedReport, REPORT_COMMANDS, ("run",))]
-    array = _parameters(WantedArray, ARRAY_COMMANDS, ("run",))
-    arrays = _parameters(WantedArrays, ARRAY_COMMANDS, ("run",))
+    about = [kind, *_parameters(WantedReport, ("run",))]
+    array = _parameters(WantedArray, ("run",))
+    arrays = _parameters(WantedArrays, ("run",))
     reports = {kind: _file(kind) for kind in REPORT_TYPES.values()}
     form = {**_in_path("kind"), "schema": {"enum": list(EXPORT_TYPES)}}
-    side = [form, *_parameters(WantedExport, EXPORT_COMMANDS, ("run",))]
+    side = [form, *_parameters(WantedExport, ("run",))]
     exported = {kind: _file(kind) for kind in EXPORT_TYPES.values()}
     exports = _sent("A run or graph in the format of other tools.", side, exported)
     return {
@@ -286,7 +283,7 @@ def _downloads() -> dict[str, Schema]:
 
 def _asked(route: QuestionRoute, shapes: Mapping[str, Schema]) -> Schema:
     in_path = tuple(re.findall(r"\{(\w+)\}", route.path))
-    parameters = _parameters(route.question, route.commands, in_path)
+    parameters = _parameters(route.question, in_path)
     shown = [shapes[name] for name in route.shapes]
     answers = {"application/json": shown[0] if len(shown) == 1 else {"anyOf": shown}}
     if route.has_table:
@@ -295,10 +292,10 @@ def _asked(route: QuestionRoute, shapes: Mapping[str, Schema]) -> Schema:
     return _sent(help_of(route.question), parameters, answers)
 
 
-def _parameters(kind: type, commands: tuple[str, ...], in_path: tuple[str, ...]) -> list[Schema]:
+def _parameters(kind: type, in_path: tuple[str, ...]) -> list[Schema]:
     return [
         _in_path(name) if name in in_path else _parameter(param, required=is_required(kind, name))
-        for name, param in parameters_of(kind, commands).items()
+        for name, param in parameters_of(kind).items()
     ]
 
 
@@ -313,7 +310,7 @@ def _parameter(param: click.Parameter, *, required: bool) -> Schema:
         "name": public_name(param),
         "in": "query",
         "required": required,
-        "schema": {"type": "array", "items": schema, "minItems": 1} if param.multiple else schema,
+        "schema": several(schema) if takes_several(param) else schema,
         **({"description": said} if said else {}),
     }
 

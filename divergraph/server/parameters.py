@@ -1,56 +1,45 @@
-"""The parameters of a question over HTTP or of a tool: the options of its command, checked as
-those are."""
+"""The parameters of a question over HTTP or of a tool: those of its command, checked as there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
-from functools import cache
 from typing import Any
 
 import click
 
-from divergraph.cli.command_table import command_of
-from divergraph.cli.question_command import parameters_of as question_parameters
+from divergraph.cli.question_command import QuestionArgument, parameters_of
 from graphstore.errors import InputError
-
-
-@cache
-def parameters_of(kind: type, commands: tuple[str, ...]) -> Mapping[str, click.Parameter]:
-    """The parameters of a question, or another dataclass, by field: each as the first of *commands*
-    that has it declares it; without commands as the question does."""
-    if not commands:
-        return question_parameters(kind)
-    declared = (param for name in reversed(commands) for param in command_of(name).params)
-    known = {param.name: param for param in declared}
-    return {field.name: known[field.name] for field in fields(kind)}
 
 
 def is_required(kind: type, name: str) -> bool:
     """Whether the question cannot do without this field."""
-    field = next(each for each in fields(kind) if each.name == name)
-    return field.default is MISSING
+    return next(field for field in fields(kind) if field.name == name).default is MISSING
+
+
+def takes_several(param: click.Parameter) -> bool:
+    """Whether *param* may be given more than once."""
+    return param.multiple or param.nargs == -1
 
 
 def public_name(param: click.Parameter) -> str:
     """What *param* is called in a URL: as on the command line, by the last of its long names."""
     if isinstance(param, click.Argument):
-        return str(param.name)
+        return str(param.name).strip("_").replace("_", "-")
     *_, name = (each for each in param.opts if each.startswith("--"))
     return name.removeprefix("--")
 
 
-_ARGUMENTS = {
-    "run": "The name of a run or imported graph.",
-    "op": "The name of an op.",
-}
-
-
 def said_of(param: click.Parameter) -> str | None:
-    """What is said of *param*: the help of an option; click knows none of arguments."""
-    if isinstance(param, click.Option):
+    """What is said of *param*: its help; click knows none of arguments."""
+    if isinstance(param, click.Option | QuestionArgument):
         return param.help
-    return _ARGUMENTS.get(str(param.name))
+    return "The name of a run or imported graph." if param.name == "run" else None
+
+
+def several(schema: dict[str, Any]) -> dict[str, Any]:
+    """The JSON Schema of a list of what *schema* allows."""
+    return {"type": "array", "items": schema, "minItems": 1}
 
 
 def type_schema(kind: click.ParamType[Any]) -> dict[str, Any]:
@@ -71,18 +60,15 @@ def type_schema(kind: click.ParamType[Any]) -> dict[str, Any]:
 
 
 def values_of(
-    kind: type,
-    commands: tuple[str, ...],
-    given: Iterable[tuple[str, str]],
-    known: Mapping[str, str],
+    kind: type, given: Iterable[tuple[str, str]], known: Mapping[str, str]
 ) -> dict[str, Any]:
     """The values of a question's fields: those *given* in the URL's query, and those *known*.
 
     Raises:
         InputError: one is unknown, given twice, missing, or not what its command takes.
     """
-    params = parameters_of(kind, commands)
-    allowed = {public_name(param): param.multiple for param in params.values()}
+    params = parameters_of(kind)
+    allowed = {public_name(param): takes_several(param) for param in params.values()}
     texts = _texts(given, {name: many for name, many in allowed.items() if name not in known})
     values: dict[str, Any] = {}
     context = click.Context(click.Command("question"))
@@ -91,7 +77,7 @@ def values_of(
         found = [known[field]] if field in known else texts.get(name, [])
         if found:
             read = tuple(_value(param, name, text, context) for text in found)
-            values[field] = read if param.multiple else read[0]
+            values[field] = read if allowed[name] else read[0]
         elif is_required(kind, field):
             raise InputError("a parameter is missing", where=name)
     return values

@@ -16,13 +16,11 @@ from pathlib import Path
 
 import click
 
-from divergraph.ask.question import fields_of as question_fields
-from divergraph.ask.question import help_of
+from divergraph.ask.question import help_of, is_about_run
 from divergraph.ask.registry import own_names, own_question
 from divergraph.cli.loudness import is_loudness
 from divergraph.cli.main import cli
 from divergraph.present.schema import answers, commands, fields_of
-from divergraph.server.agents.tool_table import QuestionTool, all_tools
 from divergraph.server.route_table import question_routes
 from divergraph.text.words import REASON_WORDS
 from graphstore import model
@@ -236,9 +234,8 @@ def faces_page() -> str:
         "# Questions and their faces",
         "",
         "What a question is called on the command line, over HTTP (below `/v1`), as a tool of",
-        "agents and in Python. Those with a command in this table are declared in one file each",
-        "([extend.md](../how-to/extend.md)): their tables are files, too (`-o FILE`,",
-        "`?format=`), and the palette of `divergraph tui` asks them (`Ask: …`).",
+        "agents and in Python; the palette of `divergraph tui` asks it as `Ask: …`. All follow",
+        "from one declaration each: [extend.md](../how-to/extend.md).",
         "",
         "| question | command | HTTP | tool | Python |",
         "|---|---|---|---|---|",
@@ -246,21 +243,14 @@ def faces_page() -> str:
     paths: dict[type, list[str]] = {}
     for route in question_routes():
         paths.setdefault(route.question, []).append(f"`{route.path}`")
-    questions = {own_question(name): name for name in own_names()}
-    tools = {
-        tool.kind: f"`{name}`"
-        for name, tool in all_tools().items()
-        if isinstance(tool, QuestionTool)
-    }
-    for kind in dict.fromkeys([*questions, *paths, *tools]):
-        name = questions.get(kind, "")
-        owner = "run" if any(field.name == "run" for field in question_fields(kind)) else "store"
+    for kind in map(own_question, own_names()):
+        attribute = kind.name.replace("-", "_")
         cells = (
             help_of(kind).replace("``", "`"),
-            name and f"`{name}`",
-            ", ".join(paths.get(kind, ())),
-            tools.get(kind, ""),
-            name and f"`{owner}.{name.replace('-', '_')}`",
+            f"`{kind.command or kind.name}`",
+            ", ".join(paths[kind]),
+            f"`{kind.name}`",
+            f"`{'run' if is_about_run(kind) else 'store'}.{attribute}`",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

@@ -26,6 +26,8 @@ GIVEN = {
     "end": "turn",
     "at": "0,2:5",
     "bins": "7",
+    "depth": "2",
+    "against": "worse",
     "kind": "markdown",
 }
 DESCRIBED = json.loads(openapi())

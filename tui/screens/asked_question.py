@@ -44,12 +44,12 @@ def _show(owner: Owner, kind: type[Question[Any]], form: JobForm, words: Sequenc
 def _answer_text(
     owner: Owner, kind: type[Question[Any]], form: JobForm, words: Sequence[str]
 ) -> str:
-    from divergraph.present.declared_answer import answer_lines
+    from divergraph.present.declared_answer import json_lines, json_of
 
     context = form.command.make_context(kind.name, list(words[1:]))
     question = question_of(kind, context.params)
     try:
-        lines = answer_lines(owner.session.asked(question.ask))
+        lines = json_lines(json_of(question, owner.session.asked(question.ask)))
     except DivergraphError as error:
         lines = [str(error)]
     return "\n".join(map(printable, lines))

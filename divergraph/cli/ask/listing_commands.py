@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import click
 
+from divergraph.ask.op_order import ORDERS
 from divergraph.cli.options import (
     common,
     limit_option,
@@ -19,12 +20,8 @@ from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside, say_json_parts, say_note
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.jobs.stage_times import timed
-from graphstore.model import METRIC_NUMBERS, TELLING_METRICS, Side
+from graphstore.model import Side
 
-ORDERS = (
-    *("topo", "op", "type", "state", "cos", "max", "rel", "gain", "role", "susp", "intro"),
-    *(metric.value for metric in METRIC_NUMBERS if metric not in TELLING_METRICS),
-)
 """Of the keys of :mod:`divergraph.ask.op_order`, which is loaded when it is needed."""
 
 

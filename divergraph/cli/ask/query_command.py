@@ -24,8 +24,8 @@ from divergraph.cli.options import (
 from divergraph.cli.say import say, say_beside, say_cells, say_error, say_lines, say_note
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
+from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.questions.cypher import NamedQueriesQuestion, PlanQuestion, RowsQuestion
-from divergraph.questions.question import Question
 from divergraph.text.words import counted
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
@@ -112,7 +112,11 @@ def query_command(
 
 
 def _print_asked(
-    question: Question[_T], store: str | None, show: Callable[[_T], object], *, as_json: bool
+    question: WrittenQuestion[_T],
+    store: str | None,
+    show: Callable[[_T], object],
+    *,
+    as_json: bool,
 ) -> _T:
     """As :func:`print_answer`, and Ctrl-C stops the engine."""
     with opened_to_read(store) as opened_store:

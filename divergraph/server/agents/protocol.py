@@ -16,7 +16,7 @@ from mcp.server.stdio import stdio_server
 
 from divergraph.cli.error_text import error_text
 from divergraph.cli.say import say_error
-from divergraph.questions.question import json_of
+from divergraph.present.declared_answer import json_of
 from divergraph.server.agents.bounded_answer import bounded_answer, bounded_sentence
 from divergraph.server.agents.tool_table import all_tools
 from divergraph.text.printable import printable

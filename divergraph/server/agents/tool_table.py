@@ -1,5 +1,4 @@
-"""Which tool asks which question. A tool is named as the command that prints the same; ``verdict``
-is what ``compare`` printed."""
+"""The tools of agents: every question is one, of the same name."""
 
 from __future__ import annotations
 
@@ -8,20 +7,17 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
+from divergraph.api.cypher_in_json import check_fields, cypher_question, cypher_schema
 from divergraph.ask.question import Question, help_of, question_of
 from divergraph.ask.registry import all_questions
-from divergraph.questions.cypher import NamedQueriesQuestion, RowsQuestion
-from divergraph.questions.cypher_in_json import check_fields, cypher_question, cypher_schema
-from divergraph.questions.lineages import LineageQuestion
-from divergraph.questions.listings import EntriesQuestion, OpsQuestion
-from divergraph.questions.propagation import AdviceQuestion, OriginsQuestion, TraceQuestion
-from divergraph.questions.tensors import TensorQuestion
-from divergraph.questions.verdicts import OpQuestion, RunQuestion
+from divergraph.cli.question_command import parameters_of
+from divergraph.questions.cypher import RowsQuestion
 from divergraph.server.parameters import (
     is_required,
-    parameters_of,
     public_name,
     said_of,
+    several,
+    takes_several,
     type_schema,
     values_of,
 )
@@ -55,28 +51,30 @@ class AgentTool(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class QuestionTool:
-    """A question whose parameters are options of ``commands``, or of its own if there are none;
-    ``more`` is said of its answer."""
+    """A question; the tool has its parameters."""
 
-    name: str
     kind: type[Question[Any]]
-    commands: tuple[str, ...] = ()
-    more: str = ""
+
+    @property
+    def name(self) -> str:
+        """That of the question."""
+        return self.kind.name
 
     def says(self) -> str:
-        """What the question asks: the first paragraph of what is said of it."""
-        return f"{help_of(self.kind)} {self.more}".replace("``", "`").strip()
+        """What the question asks."""
+        return help_of(self.kind).replace("``", "`")
 
     def schema(self) -> dict[str, Any]:
-        """The options of the command that the question has."""
-        params = parameters_of(self.kind, self.commands)
+        """The parameters of the question."""
+        params = parameters_of(self.kind)
         described = {}
         for param in params.values():
-            said = said_of(param)
+            shape, said = type_schema(param.type), said_of(param)
             about = {"description": said} if said else {}
-            described[public_name(param)] = {**type_schema(param.type), **about}
+            shape = several(shape) if takes_several(param) else shape
+            described[public_name(param)] = {**shape, **about}
         needed = [
-            public_name(each) for name, each in params.items() if is_required(self.kind, name)
+            public_name(param) for name, param in params.items() if is_required(self.kind, name)
         ]
         return {
             "type": "object",
@@ -87,8 +85,13 @@ class QuestionTool:
 
     def question(self, given: Mapping[str, Any]) -> Question[Any]:
         """The question, its parameters checked as the command does."""
-        texts = [(name, _typed(name, value)) for name, value in given.items()]
-        return question_of(self.kind, values_of(self.kind, self.commands, texts, {}))
+        lists = {public_name(p) for p in parameters_of(self.kind).values() if takes_several(p)}
+        texts = [
+            (name, _typed(name, entry))
+            for name, value in given.items()
+            for entry in (value if name in lists and isinstance(value, list) else [value])
+        ]
+        return question_of(self.kind, values_of(self.kind, texts, {}))
 
 
 def _typed(name: str, value: object) -> str:
@@ -144,30 +147,8 @@ def _is_public(name: str) -> bool:
     return not name.endswith("_json")
 
 
-_WRITTEN: tuple[AgentTool, ...] = (
-    QuestionTool("runs", EntriesQuestion, ("runs",)),
-    QuestionTool(
-        "verdict",
-        RunQuestion,
-        ("analyse",),
-        "Verdict, doubt about the sides, counts, worst tensors, and what was not compared.",
-    ),
-    QuestionTool("advise", AdviceQuestion, ("advise",)),
-    QuestionTool("origins", OriginsQuestion, ("origins",)),
-    QuestionTool("trace", TraceQuestion, ("trace",)),
-    QuestionTool("ops", OpsQuestion, ("ops",)),
-    QuestionTool("op", OpQuestion, ("op",)),
-    QuestionTool("lineage", LineageQuestion, ("lineage",)),
-    QuestionTool("tensor", TensorQuestion, ("tensor",)),
-    QueryTool(),
-    QuestionTool("queries", NamedQueriesQuestion, ("query",), "The tool query asks them."),
-)
-
-
 @cache
 def all_tools() -> Mapping[str, AgentTool]:
-    """The tools by name: those written here, and one for each question that is declared."""
-    tools: dict[str, AgentTool] = {tool.name: tool for tool in _WRITTEN}
-    for name, kind in all_questions().items():
-        tools.setdefault(name, QuestionTool(name, kind))
-    return tools
+    """The tools by name: one for each question, and Cypher."""
+    tools: list[AgentTool] = [*map(QuestionTool, all_questions().values()), QueryTool()]
+    return {tool.name: tool for tool in tools}

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from divergraph.api.cypher_in_json import text_field
 from divergraph.ask.memory.authors import author_name
 from divergraph.ask.memory.baselines import drop_baseline, set_baseline
 from divergraph.ask.memory.notes import add_note, edit_note, find_note
 from divergraph.present.json.shapes import Json, record_json
-from divergraph.questions.cypher_in_json import text_field
 from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.route_table import VERSION

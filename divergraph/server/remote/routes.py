@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from divergraph.questions.cypher_in_json import text_field
+from divergraph.api.cypher_in_json import text_field
 from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.memory.routes import author_of, check_author
