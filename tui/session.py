@@ -108,10 +108,10 @@ class Session:
 
     def changes(self, old: str, new: str) -> RunChanges:
         """What changed from one run to another."""
-        from divergraph.ask import compare_runs
+        from divergraph.ask.questions.compare_runs import ChangesQuestion
 
         with self._lock:
-            return compare_runs(self._open(), old, new)
+            return ChangesQuestion(old, new).ask(self._open())
 
     def known_overview(self) -> Overview | None:
         """The run at a glance if that was asked for already, without asking the store."""

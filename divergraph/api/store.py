@@ -118,9 +118,8 @@ class Store(Asking):
     def compare_runs(self, old: str, new: str, *, times: float = 2.0) -> RunChanges:
         """What changed from one run to another, op by op; changes below a factor *times* are
         ignored."""
-        from divergraph.ask import compare_runs
-
-        return compare_runs(self._contents, old, new, times=times)
+        changes: RunChanges = self.ask("compare-runs", old=old, new=new, times=times)
+        return changes
 
     def recurring(self) -> RecurringAnswer:
         """What is guilty in several runs."""

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from divergraph.ask.facts import load_facts, op_rows, resolve_op
     from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer, origins
     from divergraph.ask.overview_answers import first_look, overview
+    from divergraph.ask.questions.compare_runs import ChangeKind, OpChange, RunChanges
     from divergraph.ask.questions.recurring import Recurring, RecurringAnswer
+    from divergraph.ask.questions.roles import RoleTable
     from divergraph.ask.reasons import reason_groups
-    from divergraph.ask.role_table import RoleTable, roles
-    from divergraph.ask.run_changes import ChangeKind, OpChange, RunChanges, compare_runs
     from divergraph.ask.trace_answers import Cut, ErrorPath, Trace, TraceStep
     from divergraph.ask.traces import ops_between, trace
     from divergraph.rootcause.next_dump import NextDump
@@ -59,7 +59,6 @@ __all__ = [
     "TraceStep",
     "UnmatchedOp",
     "UnmatchedOps",
-    "compare_runs",
     "first_look",
     "lineage",
     "load_facts",
@@ -71,7 +70,6 @@ __all__ = [
     "overview",
     "reason_groups",
     "resolve_op",
-    "roles",
     "trace",
     "unmatched",
 ]
@@ -101,12 +99,10 @@ _WHERE = {
     "reason_groups": "divergraph.ask.reasons",
     "Recurring": "divergraph.ask.questions.recurring",
     "RecurringAnswer": "divergraph.ask.questions.recurring",
-    "RoleTable": "divergraph.ask.role_table",
-    "roles": "divergraph.ask.role_table",
-    "ChangeKind": "divergraph.ask.run_changes",
-    "OpChange": "divergraph.ask.run_changes",
-    "RunChanges": "divergraph.ask.run_changes",
-    "compare_runs": "divergraph.ask.run_changes",
+    "RoleTable": "divergraph.ask.questions.roles",
+    "ChangeKind": "divergraph.ask.questions.compare_runs",
+    "OpChange": "divergraph.ask.questions.compare_runs",
+    "RunChanges": "divergraph.ask.questions.compare_runs",
     "Cut": "divergraph.ask.trace_answers",
     "ErrorPath": "divergraph.ask.trace_answers",
     "Trace": "divergraph.ask.trace_answers",

@@ -55,8 +55,11 @@ class Parameter:
     maximum: float | None = None
     is_argument: bool | None = None
     is_run: bool = False
+    is_flat: bool = False
 
 
+FLAT = Parameter(is_flat=True)
+"""Of a field of an answer: its own fields stand in its place."""
 RunName: TypeAlias = Annotated[str, Parameter("The name of a run.", is_run=True)]
 TargetName: TypeAlias = Annotated[
     str, Parameter("The name of a run or imported graph.", is_run=True)

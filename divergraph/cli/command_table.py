@@ -108,10 +108,6 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         "trace": ListedCommand(
             "cli.ask.propagation_commands", "Follow an error from an op to the outputs."
         ),
-        "roles": ListedCommand(
-            "cli.ask.propagation_commands",
-            "Say which ops make, carry, increase or reduce the error.",
-        ),
         "blame": ListedCommand(
             "cli.ask.blame_command",
             "Say which ops made the outputs' error; list those to keep exact.",
@@ -128,12 +124,6 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
         ),
         "lineage": ListedCommand(
             "cli.ask.run_commands", "Show which originals an op was made of, both ways."
-        ),
-        "between": ListedCommand(
-            "cli.ask.run_commands", "List the ops between a start and an end."
-        ),
-        "compare-runs": ListedCommand(
-            "cli.across.compare_runs_command", "Say what changed between two runs, op by op."
         ),
         "gate": ListedCommand(
             "cli.across.gate_command", "Say whether a run may pass: no op got worse."

@@ -45,6 +45,11 @@ class Layout(NamedTuple):
 
 
 LAYOUTS: Mapping[str, Layout] = {
+    "between": Layout("text", "show_between"),
+    "compare-runs": Layout(
+        "across.across_text", "show_changes", (shown_option("ops of each kind", 10),)
+    ),
+    "roles": Layout("ask.propagation_text", "show_roles"),
     "recurring": Layout("across.across_text", "show_recurring", (shown_option("of each", None),)),
 }
 

@@ -7,11 +7,12 @@ from itertools import islice
 
 from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
 from divergraph.ask.memory.baselines import standing_text
+from divergraph.ask.questions.between import BetweenAnswer
 from divergraph.ask.reasons import reason_groups
 from divergraph.ask.sentences import origin_sentence
 from divergraph.ask.trace_answers import TraceStep
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.say import say, say_each
+from divergraph.cli.say import say, say_beside, say_each
 from divergraph.outcomes import gives_no_answer
 from divergraph.present.json.shapes import worst_first
 from divergraph.text.words import (
@@ -145,6 +146,13 @@ def show_rows(rows: Collection[OpRow], found: int | None = None) -> None:
         say_each(line for row in some for line in _row_lines(row, columns))
     found = len(rows) if found is None else found
     say(counted(found, "op") if found == len(rows) else f"{len(rows)} of {counted(found, 'op')}")
+
+
+def show_between(answer: BetweenAnswer) -> None:
+    """The ops of all paths, or that there is none."""
+    if not answer.ops:
+        say_beside(f"no path leads from {answer.start} to {answer.end}")
+    show_rows(answer.ops)
 
 
 def _row_lines(row: OpRow, columns: _Columns) -> Iterable[str]:

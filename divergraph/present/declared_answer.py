@@ -9,18 +9,28 @@ from enum import Enum
 from pathlib import PurePath
 from typing import Any, NamedTuple, get_args, get_origin
 
-from divergraph.ask.question import Answer, Question, fields_of
+from divergraph.ask.question import Answer, Field, Question, fields_of
 from divergraph.present.json.memory import noted_row_json
 from divergraph.present.json.shapes import (
     Json,
+    finding_json,
     link_json,
     metrics_json,
     plain_json,
+    record_json,
     split_json,
     tensor_json,
 )
 from graphstore import model
-from graphstore.model import ErrorSplit, LineageLink, MetricSet, TensorRef
+from graphstore.model import (
+    ErrorSplit,
+    Finding,
+    InputMismatch,
+    LineageLink,
+    MetricSet,
+    Run,
+    TensorRef,
+)
 from graphstore.op_row import OpRow
 
 
@@ -32,26 +42,37 @@ class WrittenRecord(NamedTuple):
     json: Callable[[Any], Json]
 
 
+def _mismatch_json(mismatch: InputMismatch) -> Json:
+    return record_json(mismatch, null=("op", "tensor", "relation"))
+
+
 _WRITTEN: Mapping[type, WrittenRecord] = {
     ErrorSplit: WrittenRecord("ErrorSplit", split_json),
     LineageLink: WrittenRecord("LinkEntry", link_json),
     MetricSet: WrittenRecord("MetricSet", metrics_json),
     OpRow: WrittenRecord("NotedOpEntry", noted_row_json),
+    Finding: WrittenRecord("FindingEntry", finding_json),
+    InputMismatch: WrittenRecord("InputDifference", _mismatch_json),
+    Run: WrittenRecord("str", lambda run: run.name),
     TensorRef: WrittenRecord("TensorName", tensor_json),
 }
 _PLAIN = {bool: "bool", int: "int", float: "number", str: "str", Any: "any"}
 
 
 class DeclaredObject(NamedTuple):
-    """An object of JSON: the declared types of its fields, and what is said of them."""
+    """An object of JSON: its fields as ``answers.txt`` writes them, and what is said of them."""
 
-    fields: Mapping[str, str]
+    fields: str
     notes: Mapping[str, str]
 
 
 def answer_json(answer: object) -> dict[str, Json]:
     """An answer as JSON: its fields in their order."""
-    return {field.name: _json(getattr(answer, field.name)) for field in fields_of(type(answer))}
+    shape: dict[str, Json] = {}
+    for field in fields_of(type(answer)):
+        value = getattr(answer, field.name)
+        shape |= answer_json(value) if field.about.is_flat else {field.name: _json(value)}
+    return shape
 
 
 def _json(value: Any) -> Json:
@@ -67,16 +88,20 @@ def _json(value: Any) -> Json:
 def declared_objects(kind: type[Any]) -> dict[str, DeclaredObject]:
     """By name, the object of JSON that a dataclass becomes, and those in it."""
     fields = fields_of(kind)
-    types = {
-        field.name: _type(field.kind) + "?" * (field.optional and field.kind is not float)
-        for field in fields
-    }
+    types = map(_declared, fields)
     notes = {field.name: field.about.help for field in fields if field.about.help}
     inner = [entry for field in fields for entry in _records(field.kind)]
-    objects = {kind.__name__: DeclaredObject(types, notes)}
+    objects = {kind.__name__: DeclaredObject(", ".join(types), notes)}
     for record in inner:
         objects |= declared_objects(record)
     return objects
+
+
+def _declared(field: Field) -> str:
+    if field.about.is_flat:
+        return f"*{field.kind.__name__}"
+    null = "?" if field.optional and field.kind is not float else ""
+    return f"{field.name}: {_type(field.kind)}{null}"
 
 
 def _type(kind: Any) -> str:

@@ -72,9 +72,8 @@ def _declare(
         by_command.setdefault(kind.name, shapes_of(kind))
     if kind.shapes:
         return
-    for name, (types, notes) in declared_objects(answer_of(kind)).items():
-        fields = ", ".join(f"{field}: {of}" for field, of in types.items())
-        by_name[name] = DeclaredAnswer(fields, notes)
+    for name, declared_object in declared_objects(answer_of(kind)).items():
+        by_name[name] = DeclaredAnswer(*declared_object)
 
 
 @cache
@@ -160,7 +159,7 @@ def _schema(kind: str, found: dict[str, Schema]) -> Schema:
         names = {} if key == "str" else {"propertyNames": _schema(key, found)}
         return {"type": "object", **names, "additionalProperties": _schema(value, found)}
     if kind.startswith('"'):
-        return {"enum": re.findall(r'"(\w+)"', kind)}
+        return {"enum": re.findall(r'"([^"]+)"', kind)}
     if kind in _PLAIN:
         return _PLAIN[kind]
     record = getattr(model, kind, None)

@@ -8,10 +8,9 @@ from typing import Annotated
 
 import numpy as np
 
-from divergraph.ask import ops_between
 from divergraph.ask.facts import OpPage, find_run, op_numbers
 from divergraph.ask.memory.baselines import standings
-from divergraph.ask.memory.notes import noting, with_notes
+from divergraph.ask.memory.notes import noting
 from divergraph.ask.op_order import ORDERS, Order
 from divergraph.ask.question import OneSide, Parameter, TargetName
 from divergraph.present.declared_answer import WrittenQuestion
@@ -160,26 +159,3 @@ class OpsQuestion(WrittenQuestion[Sequence[OpRow]]):
 def listed_text(row: OpRow) -> str:
     """One op as it stands in what ``ops`` prints."""
     return json_text(noted_row_json(row), 4)
-
-
-@dataclass(frozen=True, slots=True)
-class BetweenQuestion(WrittenQuestion[Sequence[OpRow]]):
-    """Which ops lie on a path from one op to another?"""
-
-    name = "between"
-    graphs = True
-    shapes = ("BetweenAnswer",)
-
-    run: TargetName
-    start: Annotated[str, Parameter("The first op.")]
-    end: Annotated[str, Parameter("The last op.")]
-
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
-        """Both ends and all between, in execution order; none if no path leads there."""
-        rows = ops_between(store, self.run, self.start, self.end)
-        return with_notes(store, find_run(store, self.run), rows)
-
-    def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
-        """What ``between`` prints."""
-        ops: list[Json] = [noted_row_json(row) for row in answer]
-        return {"run": self.run, "start": self.start, "end": self.end, "ops": ops}

@@ -8,12 +8,8 @@ from typing import Annotated
 
 from divergraph.ask import (
     OriginsAnswer,
-    RoleTable,
-    RunChanges,
     Trace,
-    compare_runs,
     origins,
-    roles,
     trace,
 )
 from divergraph.ask.advisor.advisor import Advice, advise
@@ -22,16 +18,12 @@ from divergraph.ask.question import Parameter, RunName
 from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.propagation import (
     advice_json,
-    changes_json,
     origins_json,
-    roles_json,
     trace_json,
 )
 from divergraph.present.json.shapes import Json
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
-from graphstore.filter import parse_filter
-from graphstore.model import SPLIT_ORDERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,36 +75,6 @@ class TraceQuestion(WrittenQuestion[Trace]):
 
 
 @dataclass(frozen=True, slots=True)
-class RolesQuestion(WrittenQuestion[RoleTable]):
-    """What does each op do to the error?"""
-
-    name = "roles"
-    shapes = ("RolesAnswer",)
-
-    run: RunName
-    where: Annotated[
-        str | None, Parameter("For example: role=amplifies amp>2", metavar="FILTER")
-    ] = None
-    order: Annotated[
-        str, Parameter("The largest first.", name="sort", choices=("topo", *SPLIT_ORDERS))
-    ] = "topo"
-
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RoleTable:
-        """The ops the filter ``where`` takes, in this order.
-
-        Raises:
-            FilterError: the filter cannot be understood.
-        """
-        wanted = parse_filter(self.where) if self.where else None
-        found = roles(store, self.run, wanted, order=self.order)
-        return replace(found, notes=notes_by_op(store, found.run))
-
-    def json(self, answer: RoleTable) -> Mapping[str, Json]:
-        """What ``roles`` prints."""
-        return roles_json(self.run, answer)
-
-
-@dataclass(frozen=True, slots=True)
 class AdviceQuestion(WrittenQuestion[Advice]):
     """What does a run show as a whole, and what is to be done next?"""
 
@@ -129,27 +91,3 @@ class AdviceQuestion(WrittenQuestion[Advice]):
     def json(self, answer: Advice) -> Mapping[str, Json]:
         """What ``advise`` prints; no file was written."""
         return advice_json(self.run, answer, None)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesQuestion(WrittenQuestion[RunChanges]):
-    """Which ops make more, or less, error of their own in one run than in an older one?"""
-
-    name = "compare-runs"
-    path = "/changes"
-    shapes = ("ChangesAnswer",)
-
-    old: Annotated[str, Parameter("The older run.", is_run=True)]
-    new: Annotated[str, Parameter("The newer run.", is_run=True)]
-    times: Annotated[
-        float,
-        Parameter("Errors that changed by less than this factor are the same.", above=1),
-    ] = 2.0
-
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RunChanges:
-        """What changed by the factor ``times`` or more."""
-        return compare_runs(store, self.old, self.new, times=self.times)
-
-    def json(self, answer: RunChanges) -> Mapping[str, Json]:
-        """What ``compare-runs`` prints."""
-        return changes_json(answer)

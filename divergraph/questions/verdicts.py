@@ -13,8 +13,7 @@ from divergraph.ask.question import OneSide, OpName, Parameter, RunName, TargetN
 from divergraph.ask.single_ops.neighbourhood import OpsAround, neighbourhood
 from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.op import neighbourhood_json, op_json
-from divergraph.present.json.propagation import finding_json
-from divergraph.present.json.shapes import Json, run_json
+from divergraph.present.json.shapes import Json, finding_json, run_json
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import Comparison, Finding, Origin, Run, Side

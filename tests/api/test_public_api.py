@@ -83,7 +83,7 @@ def test_a_run_kept_nowhere_says_the_same_as_one_in_a_store(tmp_path, demo_run):
         assert there.verdict is demo_run.verdict
         assert there.ops("state:origin") == demo_run.ops("state:origin")
         assert there.trace() == demo_run.trace()
-        assert there.roles().rows == demo_run.roles().rows
+        assert there.roles().ops == demo_run.roles().ops
         assert there.tensors() == demo_run.tensors()
         with pytest.raises(dg.errors.NameTakenError):
             demo_run.save(store, "kept")

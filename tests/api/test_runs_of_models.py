@@ -57,7 +57,7 @@ def run(paths) -> dg.Run:
 def test_the_origin_is_found_by_running_the_ops_again(run):
     assert [one.origin.op for one in run.origins] == ["second"]
     assert run.analysis.executor.startswith("onnxruntime")
-    assert run.roles().guilt[run.origins[0].guilt] == 1
+    assert run.roles().counts.guilt[run.origins[0].guilt] == 1
 
 
 @pytest.mark.slow

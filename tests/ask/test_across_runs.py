@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.ask import ChangeKind, compare_runs
+from divergraph.ask import ChangeKind
+from divergraph.ask.questions.compare_runs import ChangesQuestion
 from divergraph.ask.questions.recurring import RecurringQuestion
 from divergraph.cli.main import run as command
 from divergraph.comparison import CompareRequest
@@ -36,29 +37,29 @@ def kinds(changes):
 
 
 def test_a_new_fault_is_newly_guilty_and_nothing_after_it_is_blamed(store):
-    changes = compare_runs(store, "fine", "left")
+    changes = ChangesQuestion("fine", "left").ask(store)
     assert kinds(changes) == [(ChangeKind.NEWLY_GUILTY, "left")]
     (change,) = changes.changes
     assert change.newly_guilty
     assert change.new.role is Role.INTRODUCES
-    assert change.old_error < 1e-6 < change.new_error
+    assert change.old.error < 1e-6 < change.new.error
     assert change.times > 1e5 or math.isinf(change.times)
     assert changes.method is Method.ROOT_CAUSE
     assert changes.matched == 9
 
 
 def test_the_other_way_round_it_is_fixed(store):
-    assert kinds(compare_runs(store, "left", "fine")) == [(ChangeKind.FIXED, "left")]
+    assert kinds(ChangesQuestion("left", "fine").ask(store)) == [(ChangeKind.FIXED, "left")]
 
 
 def test_changes_do_not_depend_on_what_happens_upstream(store):
     """From a fault in left to one in stem: all errors after stem are others, two ops changed."""
-    changes = compare_runs(store, "left", "stem")
+    changes = ChangesQuestion("left", "stem").ask(store)
     assert kinds(changes) == [(ChangeKind.NEWLY_GUILTY, "stem"), (ChangeKind.FIXED, "left")]
 
 
 def test_ops_with_other_names_are_found_by_their_originals(store):
-    changes = compare_runs(store, "left", "again")
+    changes = ChangesQuestion("left", "again").ask(store)
     assert kinds(changes) == [(ChangeKind.STILL_GUILTY, "compiled/left")]
     assert changes.changes[0].old_op == "left"
     assert not changes.changes[0].regrouped
@@ -66,24 +67,24 @@ def test_ops_with_other_names_are_found_by_their_originals(store):
 
 def test_a_group_that_holds_the_guilty_op_is_no_news(store):
     """With fewer dumps the same fault shows at another output."""
-    changes = compare_runs(store, "left", "holes")
+    changes = ChangesQuestion("left", "holes").ask(store)
     assert kinds(changes) == [(ChangeKind.STILL_GUILTY, "shift")]
     assert changes.changes[0].old_op == "left"
     assert changes.changes[0].regrouped
     assert changes.only_old == 4
-    back = compare_runs(store, "holes", "left")
+    back = ChangesQuestion("holes", "left").ask(store)
     assert kinds(back) == [(ChangeKind.STILL_GUILTY, "left")]
 
 
 def test_a_run_against_itself(store):
-    changes = compare_runs(store, "left", "left")
+    changes = ChangesQuestion("left", "left").ask(store)
     assert [change.kind for change in changes.changes] == [ChangeKind.STILL_GUILTY]
     assert changes.changes[0].times is None
 
 
 def test_runs_without_anything_in_common(store, lenet, tmp_path):
     with pytest.raises(UnknownNameError):
-        compare_runs(store, "left", "nowhere")
+        ChangesQuestion("left", "nowhere").ask(store)
     from divergraph.comparison import CompareRequest
     from divergraph.comparison.keep_run import compare_into
 
@@ -95,7 +96,7 @@ def test_runs_without_anything_in_common(store, lenet, tmp_path):
     )
     compare_into(store, request, name="lenet")
     with pytest.raises(InputError, match="no original tensor in common"):
-        compare_runs(store, "left", "lenet")
+        ChangesQuestion("left", "lenet").ask(store)
     store.delete("lenet")
 
 
@@ -174,4 +175,5 @@ def test_the_commands_tell_the_same_in_words(store, capsys):
 
 def test_the_python_api_asks_the_same(store):
     with open_store(store.url) as again:
-        assert compare_runs(again, "fine", "left") == compare_runs(store, "fine", "left")
+        question = ChangesQuestion("fine", "left")
+        assert question.ask(again) == question.ask(store)

@@ -11,7 +11,8 @@ from layered_run import analysed_run, made_run
 from divergraph.ask import NextDump, OriginAnswer, OriginsAnswer
 from divergraph.ask.error_paths.path_steps import ErrorRegion, PathSteps
 from divergraph.ask.facts import Facts
-from divergraph.ask.role_table import RoleTable
+from divergraph.ask.judging import Judging
+from divergraph.ask.questions.roles import RoleCounts, RoleTable
 from divergraph.ask.trace_answers import ErrorPath, Trace, TraceStep
 from divergraph.cli.ask.propagation_text import show_origins_answer, show_roles, show_trace
 from divergraph.cli.text import show_run, show_steps
@@ -83,7 +84,7 @@ def test_runs_judged_by_thresholds_name_the_command_that_goes_further(printed):
     data = made_run("my run")
     hint = "`divergraph analyse 'my run'` runs the ops again to find them"
     assert printed(show_origins_answer, answer_of(data))[-1] == hint
-    table = RoleTable(data.run, (), {}, {})
+    table = RoleTable(data.run, RoleCounts({}, {}), (), Judging.of(data.run))
     assert printed(show_roles, table)[-1] == hint
     split = analysed_run()
     assert "analyse" not in "".join(printed(show_origins_answer, answer_of(split)))

@@ -17,13 +17,13 @@ from hostile_run import HOSTILE, hostile_run
 from layered_run import analysed_run
 
 from divergraph.ask.memory.notes import add_note
+from divergraph.ask.questions.roles import RolesQuestion
 from divergraph.cli.main import run
 from divergraph.present.destination import REPORT_ENDINGS
 from divergraph.present.html.report import html_report
 from divergraph.present.junit_report import junit_report
 from divergraph.present.markdown_report import markdown_report
 from divergraph.present.run_report import stored_report, unkept_report
-from divergraph.questions.propagation import RolesQuestion
 from divergraph.text.printable import printable
 from graphstore.model import Metric, Note
 from graphstore.open_store import open_store
@@ -268,8 +268,7 @@ def test_a_role_has_the_notes_on_its_op(tmp_path):
     with open_store(str(tmp_path / "store")) as store:
         store.save_run(analysed_run("layers"))
         question = RolesQuestion("layers")
-        first = question.ask(store).rows[0].id
+        first = question.ask(store).ops[0].op
         add_note(store, "layers", first, "<b>", "Ann")
-        found = question.json(question.ask(store))["ops"]
-        assert [each["text"] for each in found[0]["team_notes"]] == ["<b>"]
+        assert [note.text for note in question.ask(store).ops[0].team_notes] == ["<b>"]
         assert ": &lt;b&gt;  (Ann, " in html_report(stored_report(store, "layers"))

@@ -244,9 +244,9 @@ class RunAnswers(Asking):
         *order* is ``topo``, or the largest ``suspicion``, ``introduced``, ``propagated`` or
         ``amplification`` first. Without a root-cause analysis the table is empty.
         """
-        from divergraph.ask import roles
+        from divergraph.ask.questions.roles import role_table
 
-        return roles(self._asked(), self._name, filter_of(where), order=order)
+        return role_table(self._asked(), self._name, filter_of(where), order=order)
 
     def explain(self) -> Rows[Reckoning]:
         """How suspicions were reckoned, step by step: error, emulation, floor, each tolerance.

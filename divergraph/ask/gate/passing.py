@@ -10,7 +10,7 @@ from pathlib import Path
 from divergraph.ask.gate.baseline_file import AcceptedOutput, GateBaseline
 from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
 from divergraph.ask.memory.authors import author_name
-from divergraph.ask.run_changes import TIMES, ChangeKind, OpChange, changes_between
+from divergraph.ask.questions.compare_runs import TIMES, ChangeKind, OpChange, changes_between
 from divergraph.outcomes import gives_no_answer
 from divergraph.text.words import verdict_text
 from graphstore.contract import GraphStore

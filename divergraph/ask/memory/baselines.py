@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from time import monotonic
 from typing import TypeAlias
 
-from divergraph.ask.run_changes import ChangeKind, RunChanges, compare_runs
+from divergraph.ask.questions.compare_runs import ChangeKind, ChangesQuestion, RunChanges
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Baseline, Run, RunStanding, Standing
@@ -107,7 +107,7 @@ def _reckoned(store: GraphStore, place: _Place) -> RunStanding:
     if run == baseline:
         return RunStanding(*place, Standing.BASELINE)
     try:
-        changes = compare_runs(store, baseline, run)
+        changes = ChangesQuestion(baseline, run).ask(store)
     except InputError:  # one compares nothing that the other does
         return RunStanding(*place, Standing.UNLIKE)
     return RunStanding(*place, _standing(changes), _counts(changes), _decides(changes))

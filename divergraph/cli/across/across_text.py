@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
+from divergraph.ask.questions.compare_runs import RunChanges
 from divergraph.ask.questions.recurring import Recurring, RecurringAnswer
-from divergraph.ask.run_changes import RunChanges
 from divergraph.ask.sentences import names, times
 from divergraph.cli.options import say_rest
 from divergraph.cli.say import say, say_note
 from divergraph.text.words import counted
 
 
-def show_changes(changes: RunChanges, most: int) -> None:
-    """The changes by kind, regressions first; *most* of each."""
+def show_changes(changes: RunChanges, limit: int) -> None:
+    """The changes by kind, regressions first; *limit* of each."""
     say(
         f"{changes.old.name} -> {changes.new.name}: "
         f"{counted(changes.matched, 'original tensor')} in both runs",
@@ -28,14 +28,14 @@ def show_changes(changes: RunChanges, most: int) -> None:
     for kind, found in groupby(changes.changes, key=lambda change: change.kind):
         items = list(found)
         say(f"{kind.value}: {counted(len(items), 'op')}")
-        for change in items[:most]:
+        for change in items[:limit]:
             say(f"  {change.sentence}")
             moved = change.old_op is not None and change.old_op != change.op
             if moved and change.op is not None:
                 say(f"      called {change.old_op} in {changes.old.name}")
             if change.regrouped:
                 say("      ops are fused or measured together differently than before")
-        say_rest(len(items), most)
+        say_rest(len(items), limit)
     if not changes.changes:
         say("no op changed")
     for note in changes.notes:

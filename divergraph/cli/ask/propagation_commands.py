@@ -1,19 +1,17 @@
-"""``divergraph origins``, ``trace`` and ``roles``: who makes an error, where it goes."""
+"""``divergraph origins`` and ``trace``: who makes an error, where it goes."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, limit_option, print_answer, shown_option
+from divergraph.cli.options import common, print_answer, shown_option
 from divergraph.cli.run_name import RUN
-from graphstore.model import SPLIT_ORDERS
 
 if TYPE_CHECKING:
-    from divergraph.ask.role_table import RoleTable
+    pass
 
 
 @click.command("origins")
@@ -88,34 +86,3 @@ def trace_command(
         raise click.UsageError("--limit is for --all: the path is folded and shown whole")
     show = partial(show_trace, whole=whole, most=limit)
     print_answer(TraceQuestion(run, op or start, to), store, show, as_json=as_json)
-
-
-@click.command("roles")
-@click.argument("run", type=RUN)
-@click.option("--where", metavar="FILTER", help="For example: role=amplifies amp>2")
-@click.option(
-    "--sort", "order", type=click.Choice(["topo", *SPLIT_ORDERS]), default="topo", show_default=True
-)
-@limit_option
-@common
-def roles_command(
-    run: str, where: str | None, order: str, limit: int | None, store: str | None, as_json: bool
-) -> None:
-    """Say what each op of RUN does to the error.
-
-    \b
-    Roles:  introduces  makes more error than it was given
-            carries     passes on what it was given
-            amplifies   increases it      attenuates  reduces it
-            clean       neither makes nor carries a notable error
-            unknown     no reference could be run
-    """
-    from divergraph.cli.ask.propagation_text import show_roles
-    from divergraph.questions.propagation import RolesQuestion
-
-    def cut(table: RoleTable) -> tuple[RoleTable, int]:
-        rows = table.rows[:limit]
-        return replace(table, rows=rows), len(table.rows) - len(rows)
-
-    question = RolesQuestion(run, where, order)
-    print_answer(question, store, show_roles, as_json=as_json, cut=cut)

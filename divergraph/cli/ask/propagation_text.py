@@ -12,8 +12,8 @@ from divergraph.ask import NextDump
 from divergraph.ask.error_paths.path_compression import fold_text, folded
 from divergraph.ask.error_paths.path_steps import PathStep
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
+from divergraph.ask.questions.roles import RoleRow, RoleTable
 from divergraph.ask.reckonings import NOT_KEPT, near_the_limit, reckoning_lines, reckonings_of
-from divergraph.ask.role_table import RoleRow, RoleTable
 from divergraph.ask.sentences import (
     FAULT_WORDS,
     error_text,
@@ -203,10 +203,10 @@ def _say_notes(notes: Iterable[Note], margin: str) -> None:
 def show_roles(table: RoleTable) -> None:
     """One line an op, then how many have which role."""
     show_no_verdict(table.run)
-    types = max((len(row.type) for row in table.rows), default=0)
-    for row in table.rows:
+    types = max((len(row.type) for row in table.ops), default=0)
+    for row in table.ops:
         say(_role_line(row, min(types, 20)))
-        _say_notes(table.notes.get(row.id, ()), " " * 9)
+        _say_notes(row.team_notes, " " * 9)
     if table.run.method is not Method.ROOT_CAUSE:
         say(f"no roles: the run was judged by thresholds only. {table.run.analysis.note}".strip())
         _say_how_to_split(table.run)
@@ -217,8 +217,8 @@ def show_roles(table: RoleTable) -> None:
 
 def role_counts(table: RoleTable) -> str:
     """How many ops have which role, and how many are guilty or suspect."""
-    counts = ", ".join(f"{table.roles.get(role, 0)} {role.value}" for role in Role)
-    guilty, suspect = (table.guilt.get(each, 0) for each in (Guilt.GUILTY, Guilt.SUSPECT))
+    counts = ", ".join(f"{table.counts.roles[role]} {role.value}" for role in Role)
+    guilty, suspect = (table.counts.guilt[each] for each in (Guilt.GUILTY, Guilt.SUSPECT))
     return f"{counts}; {guilty} guilty, {suspect} suspect"
 
 
@@ -237,4 +237,4 @@ def _role_line(row: RoleRow, width: int) -> str:
         f"{name} {'-' if value is None else small_number(value):>8}" for name, value in numbers
     )
     mark = _GUILT_MARKS[split.guilt]
-    return f"{mark} {row.topo:5}  {split.role.value:10}  {texts}  {row.type:{width}}  {row.id}"
+    return f"{mark} {row.topo:5}  {split.role.value:10}  {texts}  {row.type:{width}}  {row.op}"

@@ -1,8 +1,7 @@
-"""``divergraph lineage`` and ``between``."""
+"""``divergraph lineage``."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,10 +17,8 @@ from divergraph.cli.options import (
     print_shown,
 )
 from divergraph.cli.run_name import RUN
-from divergraph.cli.say import say_beside
-from divergraph.cli.text import show_links, show_rows, show_unmatched
+from divergraph.cli.text import show_links, show_unmatched
 from divergraph.jobs.stage_times import timed
-from graphstore.op_row import OpRow
 
 if TYPE_CHECKING:
     from divergraph.questions.lineages import UnmatchedQuestion
@@ -70,27 +67,3 @@ def _list_unmatched(
     more = sum(map(len, (every.device, every.golden))) - len(some.device) - len(some.golden)
     show = partial(show_unmatched, most=limit)
     print_shown(question, answer, show, as_json=as_json, more=more)
-
-
-@click.command("between")
-@click.argument("run", type=RUN)
-@click.argument("start")
-@click.argument("end")
-@limit_option
-@common
-def between_command(
-    run: str, start: str, end: str, limit: int | None, store: str | None, as_json: bool
-) -> None:
-    """List the ops on any path from START to END, both included, as `ops` does.
-
-    Ops are named as on the device, or both as in the golden model: then its ops are listed.
-    """
-    from divergraph.questions.listings import BetweenQuestion
-
-    def show(rows: Sequence[OpRow]) -> None:
-        if not rows:
-            say_beside(f"no path leads from {start} to {end}")
-        show_rows(rows)
-
-    question = BetweenQuestion(run, start, end)
-    print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))

@@ -73,7 +73,7 @@ def consistency_command(
             checked = ComparedRun(dump, store=opened_store)
             report = checked.consistency(against, progress=True)
     if as_json:
-        from divergraph.present.json.propagation import finding_json
+        from divergraph.present.json.shapes import finding_json
 
         print_json(
             {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from divergraph.ask.gate.passing import GateAnswer
-from divergraph.present.json.propagation import change_json
+from divergraph.present.declared_answer import answer_json
 from divergraph.present.json.shapes import Json, verdict_json
 
 
@@ -16,8 +16,8 @@ def gate_json(answer: GateAnswer) -> dict[str, Json]:
         "passed": answer.passed,
         "matched": answer.matched,
         "missing": answer.missing,
-        "worse": [change_json(change) for change in answer.worse],
-        "others": [change_json(change) for change in answer.others],
+        "worse": [answer_json(change) for change in answer.worse],
+        "others": [answer_json(change) for change in answer.others],
         "accepted": [
             {"golden": one.golden, "reason": one.reason, "by": one.by, "at": one.at}
             for one in answer.accepted

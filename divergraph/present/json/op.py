@@ -5,10 +5,11 @@ from __future__ import annotations
 from divergraph.ask.answers import OpDetail, TensorRow
 from divergraph.ask.single_ops.neighbourhood import OpsAround
 from divergraph.present.json.memory import noted_row_json
-from divergraph.present.json.propagation import finding_json, judged_origin_json
+from divergraph.present.json.propagation import judged_origin_json
 from divergraph.present.json.shapes import (
     Json,
     comparison_json,
+    finding_json,
     link_json,
     not_compared_json,
     plain_json,

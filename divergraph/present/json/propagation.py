@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from divergraph.ask.advisor.advisor import Advice
+from divergraph.ask.judging import Judging
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
-from divergraph.ask.role_table import RoleTable
-from divergraph.ask.run_changes import OpChange, RunChanges
 from divergraph.ask.trace_answers import ErrorPath, Trace
 from divergraph.present.advice_text import detection_type, operator_index
+from divergraph.present.declared_answer import answer_json
 from divergraph.present.json.shapes import (
     Json,
+    finding_json,
     number,
     origin_json,
     plain_json,
@@ -21,7 +22,7 @@ from divergraph.present.json.shapes import (
     split_json,
     verdict_json,
 )
-from graphstore.model import ErrorSplit, Finding, Guilt, Note, Reckoning, Role, Run, TensorIO
+from graphstore.model import Note, Reckoning
 from graphstore.op_row import OpRow
 
 
@@ -32,7 +33,7 @@ def origins_json(answer: OriginsAnswer, *, explain: bool = False) -> dict[str, J
         **verdict_json(answer.run),
         "origins": [_noted_json(one) for one in answer.origins],
         "suspects": [_noted_json(one) for one in answer.suspects],
-        **analysis_json(answer.run),
+        **answer_json(Judging.of(answer.run)),
     }
     if explain:
         found["reckonings"] = [_reckoning(each) for each in answer.run.analysis.reckonings]
@@ -100,21 +101,6 @@ def _row_error(row: OpRow) -> float | None:
     return None if row.metrics is None else number(row.metrics.relative_euclidean_distance)
 
 
-def analysis_json(run: Run) -> dict[str, Json]:
-    """How the run was judged."""
-    analysis = run.analysis
-    return {
-        "method": run.method.value,
-        "limits": {"suspect": number(analysis.suspect), "guilty": number(analysis.guilty)},
-        "precision": str(analysis.arithmetic) or None,
-        "executor": analysis.executor or None,
-        "note": analysis.note or None,
-        "entry_mismatches": [
-            record_json(item, null=("op", "tensor", "relation")) for item in analysis.mismatches
-        ],
-    }
-
-
 def _noted_json(one: OriginAnswer) -> Json:
     shape = judged_origin_json(one)
     assert isinstance(shape, dict)
@@ -143,21 +129,6 @@ def judged_origin_json(one: OriginAnswer) -> Json:
     }
 
 
-def finding_json(finding: Finding) -> dict[str, Json]:
-    """A finding with the numbers behind it."""
-    is_output = finding.io is TensorIO.OUTPUT
-    return {
-        "kind": finding.kind.value,
-        "label": finding.label,
-        "sentence": finding.sentence,
-        "op": finding.op or None,
-        "output": finding.port if is_output and finding.port >= 0 else None,
-        "input": None if is_output else finding.port,
-        "confidence": finding.confidence,
-        "evidence": plain_json(finding.evidence),
-    }
-
-
 def advice_json(run: str, advice: Advice, written: Path | None) -> dict[str, Json]:
     """What ``advise --json`` prints; *written* is the summary's file, if there is one."""
     return {
@@ -168,60 +139,3 @@ def advice_json(run: str, advice: Advice, written: Path | None) -> dict[str, Jso
         "findings": [finding_json(finding) for finding in advice.findings],
         "file": None if written is None else str(written),
     }
-
-
-def roles_json(run: str, table: RoleTable) -> dict[str, Json]:
-    """What ``roles --json`` prints."""
-    return {
-        "run": run,
-        "counts": {
-            "roles": {role.value: table.roles.get(role, 0) for role in Role},
-            "guilt": {guilt.value: table.guilt.get(guilt, 0) for guilt in Guilt},
-        },
-        "ops": [
-            {
-                "op": row.id,
-                "type": row.type,
-                "topo": row.topo,
-                "split": split_json(row.split),
-                **_notes_json(table.notes.get(row.id, ())),
-            }
-            for row in table.rows
-        ],
-        **analysis_json(table.run),
-    }
-
-
-def changes_json(changes: RunChanges) -> dict[str, Json]:
-    """What ``compare-runs --json`` prints."""
-    return {
-        "old": changes.old.name,
-        "new": changes.new.name,
-        "method": changes.method.value,
-        "matched": changes.matched,
-        "only_old": changes.only_old,
-        "only_new": changes.only_new,
-        "newly_guilty": sum(change.newly_guilty for change in changes.changes),
-        "changes": [change_json(change) for change in changes.changes],
-        "notes": list(changes.notes),
-    }
-
-
-def change_json(change: OpChange) -> Json:
-    """One entry of ``changes``."""
-    return {
-        "kind": change.kind.value,
-        "op": change.op,
-        "old_op": change.old_op,
-        "golden": change.golden,
-        "type": change.type,
-        "times": number(change.times),
-        "sentence": change.sentence,
-        "old": _of_change(change.old, change.old_error),
-        "new": _of_change(change.new, change.new_error),
-        "regrouped": change.regrouped,
-    }
-
-
-def _of_change(split: ErrorSplit | None, error: float | None) -> Json:
-    return {"error": number(error), "split": split_json(split)}

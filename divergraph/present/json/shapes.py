@@ -22,6 +22,7 @@ from graphstore.contract import GraphInfo, QueryResult
 from graphstore.model import (
     Comparison,
     ErrorSplit,
+    Finding,
     LineageLink,
     Metric,
     MetricSet,
@@ -180,6 +181,21 @@ def not_compared_json(item: Comparison) -> Json:
         "input": item.port if item.io is TensorIO.INPUT else None,
         "reason": item.reason.value,
         "detail": item.detail,
+    }
+
+
+def finding_json(finding: Finding) -> dict[str, Json]:
+    """A finding with the numbers behind it."""
+    is_output = finding.io is TensorIO.OUTPUT
+    return {
+        "kind": finding.kind.value,
+        "label": finding.label,
+        "sentence": finding.sentence,
+        "op": finding.op or None,
+        "output": finding.port if is_output and finding.port >= 0 else None,
+        "input": None if is_output else finding.port,
+        "confidence": finding.confidence,
+        "evidence": plain_json(finding.evidence),
     }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from divergraph.present.json.propagation import finding_json
-from divergraph.present.json.shapes import Json, number
+from divergraph.present.json.shapes import Json, finding_json, number
 from divergraph.verification.verify_dump import Verification, WrongOutput
 
 

@@ -89,8 +89,8 @@ def _cells(change: OpChange, glyphs: Glyphs) -> tuple[Cell, ...]:
     return (
         Cell(change.kind.value, _STYLES.get(change.kind.value, "unknown")),
         Cell(change.op or change.old_op or change.golden),
-        Cell(_error(change.old_error, glyphs)),
-        Cell(_error(change.new_error, glyphs)),
+        Cell(_error(change.old.error, glyphs)),
+        Cell(_error(change.new.error, glyphs)),
         Cell(times),
     )
 

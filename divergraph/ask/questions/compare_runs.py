@@ -11,10 +11,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from divergraph.ask.gate.judged_outputs import JudgedOutput, JudgedOutputs, judged_outputs
+from divergraph.ask.question import Parameter, Question
 from divergraph.ask.sentences import times_text
+from divergraph.outcomes import DIVERGED, FINE, Outcome
 from divergraph.text.numbers import small_number
+from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import (
@@ -42,82 +46,113 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ErrorOfRun:
+    """The error of an output in one of the runs."""
+
+    error: Annotated[float | None, "introduced; the relative error if the method is thresholds"]
+    split: ErrorSplit | None
+
+
+@dataclass(frozen=True, slots=True)
 class OpChange:
-    """One op whose introduced error changed, or that is guilty in both runs.
+    """One op whose introduced error changed, or that is guilty in both runs."""
 
-    ``op`` is its id in the new run (``old_op`` in the old one), None where there is no such
-    output. ``old_error`` and ``new_error`` are introduced errors, or relative errors where a
-    run was judged by thresholds; ``times`` is new over old. ``regrouped`` is true if the
-    output ends other groups of original ops in the two runs.
-    """
-
-    kind: ChangeKind
-    op: str | None
-    old_op: str | None
+    kind: Annotated[
+        ChangeKind,
+        "gone: was guilty, is not compared now; kinds are listed in this order",
+    ]
+    op: Annotated[str | None, "in the new run; null where there is no such output"]
+    old_op: Annotated[str | None, "in the old run; null where there is no such output"]
     golden: str
     type: str
-    old: ErrorSplit | None
-    new: ErrorSplit | None
-    old_error: float | None
-    new_error: float | None
-    regrouped: bool
+    times: Annotated[float | None, "the new error over the old one"]
     sentence: str
+    old: ErrorOfRun
+    new: ErrorOfRun
+    regrouped: Annotated[
+        bool, "other originals are fused, or measured together, than in the old run"
+    ]
 
     @property
     def newly_guilty(self) -> bool:
         """True if this is a reason not to take the new one."""
         return self.kind is ChangeKind.NEWLY_GUILTY
 
-    @property
-    def times(self) -> float | None:
-        """New error over old one; None if one of them is not known or both are zero."""
-        return _ratio(self.old_error, self.new_error)
-
 
 @dataclass(frozen=True, slots=True)
 class RunChanges:
-    """The changes from run ``old`` to run ``new``, regressions first.
-
-    ``matched`` counts golden tensors both runs compare, ``only_old`` and ``only_new`` those
-    only one does. ``method`` is what could be compared: errors the ops make themselves
-    (root cause), or those that arrive at them (thresholds).
-    """
+    """The changes from run ``old`` to run ``new``, regressions first."""
 
     old: Run
     new: Run
-    method: Method
-    matched: int
-    only_old: int
-    only_new: int
+    method: Annotated[Method, "thresholds if one of the runs has no root-cause analysis"]
+    matched: Annotated[int, "golden tensors compared by both runs"]
+    only_old: Annotated[int, "golden tensors compared by the old run only"]
+    only_new: Annotated[int, "golden tensors compared by the new run only"]
+    newly_guilty: Annotated[int, "if it is not 0 the exit code is 1"]
     changes: tuple[OpChange, ...]
     notes: tuple[str, ...] = ()
 
 
-def compare_runs(store: GraphStore, old: str, new: str, *, times: float = TIMES) -> RunChanges:
-    """What changed from run *old* to run *new*.
+@dataclass(frozen=True, slots=True)
+class ChangesQuestion(Question[RunChanges]):
+    """Say which ops make more error of their own in run NEW than in run OLD, and which less.
 
-    Raises:
-        UnknownNameError: no such run.
-        InputError: the runs have no original tensor in common.
+    Ops are matched by the originals they stand for, so names and fusion may differ: runs of
+    an old and a new compiler, driver or precision setting. What an op makes itself does not
+    depend on what happens upstream.
+
+    Exit code 0: no op is newly guilty, 1: some op is.
     """
-    runs = store.run(old), store.run(new)
-    by_split = all(run.method is Method.ROOT_CAUSE for run in runs)
-    before, after = (JudgedOutputs(judged_outputs(store, run, by_split=by_split)) for run in runs)
-    common = before.golden & after.golden
-    if not common:
-        raise InputError(
-            f"the runs {old!r} and {new!r} have no original tensor in common",
-            hint="both must have been compared with the same golden model",
+
+    name = "compare-runs"
+    example = "divergraph compare-runs old new --times 3"
+    path = "/changes"
+
+    old: Annotated[str, Parameter("The older run.", is_run=True)]
+    new: Annotated[str, Parameter("The newer run.", is_run=True)]
+    times: Annotated[
+        float,
+        Parameter("Errors that changed by less than this factor are the same.", above=1),
+    ] = TIMES
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> RunChanges:
+        """What changed by the factor ``times`` or more.
+
+        Raises:
+            UnknownNameError: no such run.
+            InputError: the runs have no original tensor in common.
+        """
+        runs = store.run(self.old), store.run(self.new)
+        by_split = all(run.method is Method.ROOT_CAUSE for run in runs)
+        before, after = (
+            JudgedOutputs(judged_outputs(store, run, by_split=by_split)) for run in runs
         )
-    return RunChanges(
-        *runs,
-        Method.ROOT_CAUSE if by_split else Method.THRESHOLDS,
-        len(common),
-        len(before.golden - after.golden),
-        len(after.golden - before.golden),
-        changes_between(before, after, times, max(run.analysis.suspect for run in runs)),
-        tuple(_notes(runs, by_split=by_split)),
-    )
+        common = before.golden & after.golden
+        if not common:
+            raise InputError(
+                f"the runs {self.old!r} and {self.new!r} have no original tensor in common",
+                hint="both must have been compared with the same golden model",
+            )
+        suspect = max(run.analysis.suspect for run in runs)
+        changes = changes_between(before, after, self.times, suspect)
+        return RunChanges(
+            *runs,
+            Method.ROOT_CAUSE if by_split else Method.THRESHOLDS,
+            len(common),
+            len(before.golden - after.golden),
+            len(after.golden - before.golden),
+            sum(change.newly_guilty for change in changes),
+            changes,
+            tuple(_notes(runs, by_split=by_split)),
+        )
+
+    def outcome(self, answer: RunChanges) -> Outcome:
+        """Diverged if an op is newly guilty."""
+        return DIVERGED if answer.newly_guilty else FINE
+
+
+QUESTION = ChangesQuestion
 
 
 def changes_between(
@@ -213,13 +248,16 @@ def _change(
         None if old is None else old.op,
         str(shown.golden),
         shown.type,
-        None if old is None else old.split,
-        None if new is None else new.split,
-        None if old is None else old.error,
-        None if new is None else new.error,
-        regrouped,
+        None if old is None or new is None else _ratio(old.error, new.error),
         _sentence(kind, shown.op, old, new),
+        _of_run(old),
+        _of_run(new),
+        regrouped,
     )
+
+
+def _of_run(output: JudgedOutput | None) -> ErrorOfRun:
+    return ErrorOfRun(None, None) if output is None else ErrorOfRun(output.error, output.split)
 
 
 def _sentence(kind: ChangeKind, op: str, old: JudgedOutput | None, new: JudgedOutput | None) -> str:
@@ -246,6 +284,6 @@ _ORDER = {kind: number for number, kind in enumerate(ChangeKind)}
 
 
 def _rank(change: OpChange) -> tuple[int, float, str]:
-    shown = change.new if change.new is not None else change.old
-    weight = shown.suspicion if shown is not None else change.new_error
+    shown = change.new.split if change.new.split is not None else change.old.split
+    weight = shown.suspicion if shown is not None else change.new.error
     return _ORDER[change.kind], -(weight or 0.0), change.golden
