@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from pathlib import PurePath
@@ -150,27 +150,47 @@ def json_of(question: Question[Answer], answer: Answer) -> Mapping[str, Json]:
     return answer_json(answer)
 
 
-def json_lines(shape: Mapping[str, Json]) -> list[str]:
-    """An answer's JSON as plain text: a line a field, a table a list of objects."""
-    lines: list[str] = []
+class AnswerFact(NamedTuple):
+    """A field of an answer, in words."""
+
+    title: str
+    text: str
+
+
+class AnswerTable(NamedTuple):
+    """A list of objects in an answer: the names of their fields, and their values in words."""
+
+    title: str
+    names: tuple[str, ...]
+    rows: list[list[str]]
+
+
+def answer_parts(shape: Mapping[str, Json], title: str = "") -> Iterator[AnswerFact | AnswerTable]:
+    """An answer's JSON as pages and plain text show it, field by field."""
     for name, value in shape.items():
-        title = name.replace("_", " ")
-        if isinstance(value, list) and value and isinstance(value[0], dict):
-            lines += [f"{title}: {len(value)}", *_table(value)]
-        elif isinstance(value, dict):
-            lines += [f"{title}:", *(f"  {line}" for line in json_lines(value))]
+        words = f"{title} {name.replace('_', ' ')}".strip()
+        if isinstance(value, dict):
+            yield from answer_parts(value, words)
+        elif isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
+            rows = [row for row in value if isinstance(row, dict)]
+            names = tuple(rows[0])
+            yield AnswerTable(words, names, [[_text(row[name]) for name in names] for row in rows])
         else:
-            lines.append(f"{title}: {_text(value)}")
+            yield AnswerFact(words, _text(value))
+
+
+def json_lines(shape: Mapping[str, Json]) -> list[str]:
+    """An answer's JSON as plain text: a line a field, a table below the names of its columns."""
+    lines: list[str] = []
+    for part in answer_parts(shape):
+        if isinstance(part, AnswerFact):
+            lines.append(f"{part.title}: {part.text}")
+            continue
+        cells = [part.names, *part.rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines.append(f"{part.title}: {len(part.rows)}")
+        lines += ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
     return lines
-
-
-def _table(rows: Sequence[Json]) -> list[str]:
-    """Objects below the names of their fields, as wide as the texts."""
-    entries = [row for row in rows if isinstance(row, dict)]
-    names = list(entries[0])
-    cells = [names, *([_text(row[name]) for name in names] for row in entries)]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  " + "  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
 
 
 def _text(value: Json) -> str:

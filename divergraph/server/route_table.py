@@ -35,12 +35,17 @@ class QuestionRoute:
         return table_of(self.question) is not None
 
 
+def path_of(kind: type[Question[Any]]) -> str:
+    """The address of a question below the version."""
+    return kind.path or f"{'/runs/{run}' if is_about_run(kind) else ''}/{kind.name}"
+
+
 def question_routes() -> list[QuestionRoute]:
     """The addresses of all questions; those of other packages come last, so that they take no
     address of ours."""
     routes = []
     for kind in all_questions().values():
-        path = kind.path or f"{'/runs/{run}' if is_about_run(kind) else ''}/{kind.name}"
+        path = path_of(kind)
         routes.append(QuestionRoute(path, kind))
         if kind.graphs:
             routes.append(QuestionRoute(path.replace("/runs/", "/graphs/"), kind))

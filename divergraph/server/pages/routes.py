@@ -15,6 +15,7 @@ from divergraph.server.pages.links import Links
 from divergraph.server.pages.login_page import LoginPage
 from divergraph.server.pages.op_page import SingleOpPage
 from divergraph.server.pages.part_page import PartPage
+from divergraph.server.pages.question_page import QuestionPage
 from divergraph.server.pages.rendering import ASSETS, Pages, asset
 from divergraph.server.pages.run_page import RunPage
 from divergraph.server.pages.runs_page import RunsPage
@@ -35,7 +36,7 @@ def page_routes(
 ) -> list[Route]:
     """The addresses of all pages; without jobs or links those are left out."""
     login, shares = LoginPage(pages, people.sessions), people.shares
-    op = SingleOpPage(answering, pages, roots)
+    op, questions = SingleOpPage(answering, pages, roots), QuestionPage(answering, pages)
     found = [
         Route("/", RunsPage(answering, pages).page, methods=["GET"]),
         Route("/runs", _to_first, methods=["GET"]),
@@ -47,6 +48,8 @@ def page_routes(
             PartPage(answering, pages, roots, jobs).page,
             methods=["GET", "POST"],
         ),
+        Route("/ask/{question}", questions.page, methods=["GET"]),
+        Route("/runs/{run}/ask/{question}", questions.page, methods=["GET"]),
         Route("/login", login.page, methods=["GET", "POST"]),
         Route("/logout", login.logout, methods=["POST"]),
         Route("/static/{name}", _asset, methods=["GET"]),

@@ -20,6 +20,7 @@ from divergraph.server.login.shares import ShareFile
 from divergraph.server.pages.links import Links
 from divergraph.server.pages.op_table import TablePage, TableWish, op_table
 from divergraph.server.pages.pictures.scatter_plot import PLOTTED, scatter_plot
+from divergraph.server.pages.question_page import questions_about
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.roots import Roots
 from divergraph.server.tokens import UserRole
@@ -76,6 +77,7 @@ class RunPage:
         metric = request.query_params.get("plot", "")
         shares = [] if self._shares is None else self._shares.of_run(run.name)
         return {
+            "questions": questions_about(runs=True),
             "plot": scatter_plot(facts, metric),
             "plotted": PLOTTED,
             "counts": facts.rows.states.counted(),

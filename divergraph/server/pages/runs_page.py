@@ -14,6 +14,7 @@ from divergraph.ask.memory.baselines import standing_text
 from divergraph.outcomes import WORST_FIRST
 from divergraph.questions.listings import Entries, EntriesQuestion
 from divergraph.server.answering import Answering, check_role
+from divergraph.server.pages.question_page import questions_about
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.tokens import UserRole
 from divergraph.text.words import reserve_text
@@ -122,6 +123,7 @@ class RunsPage:
                 "list": run_list(entries, request.query_params),
                 "graphs": entries.graphs,
                 "verdicts": list(Verdict),
+                "questions": questions_about(runs=False),
                 "reserve": reserve_text,
                 "standings": {
                     name: standing_text(each) for name, each in entries.standings.items()

@@ -59,6 +59,7 @@ def test_a_link_shows_nothing_else(team: httpx.Client, path: str) -> None:
         "/shared//runs/first",
         f"/shared/{'A' * 43}/runs/first",
         path.replace("/shared/", "/shared/x"),
+        *(f"{path}/ask/roles", f"{path}/ask/fusion-trial?against=values"),
     ):
         assert team.get(way).status_code == 404, way
     for way in (f"{path}/part", f"{path}/op?op=conv&values=output:0"):

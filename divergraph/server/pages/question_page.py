@@ -1,0 +1,123 @@
+"""A question on a page: its parameters as a form, its answer as facts and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import click
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from divergraph.api.answer_table import FORMATS
+from divergraph.ask.question import Question, help_of, is_about_run, question_of, table_of
+from divergraph.ask.registry import all_questions
+from divergraph.cli.question_command import parameters_of
+from divergraph.outcomes import outcome_of_error
+from divergraph.present.declared_answer import AnswerTable, answer_parts, json_of
+from divergraph.server.answering import Answering, check_role
+from divergraph.server.pages.links import Links, exact_query
+from divergraph.server.pages.rendering import Pages
+from divergraph.server.parameters import is_required, public_name, said_of, values_of
+from divergraph.server.route_table import QuestionRoute, path_of
+from graphstore.cancellation import Cancellation
+from graphstore.errors import DivergraphError
+
+ROWS = 500
+"""So many rows of a table stand on a page; a file has them all."""
+
+
+class FormField(NamedTuple):
+    """A parameter of a question on the form; ``choices`` are none for a text."""
+
+    name: str
+    help: str
+    value: str
+    required: bool
+    choices: tuple[str, ...]
+
+
+def questions_about(*, runs: bool) -> list[tuple[str, str]]:
+    """Names and help of the questions about a run, or about a whole store."""
+    return [
+        (name, help_of(kind))
+        for name, kind in all_questions().items()
+        if is_about_run(kind) == runs
+    ]
+
+
+class QuestionPage:
+    """Answers ``/ask/QUESTION`` and ``/runs/RUN/ask/QUESTION``."""
+
+    def __init__(self, answering: Answering, pages: Pages) -> None:
+        self._answering, self._pages = answering, pages
+
+    async def page(self, request: Request) -> Response:
+        """The form, and the answer once all is query that the question needs."""
+        kind = all_questions().get(request.path_params["question"])
+        run = request.path_params.get("run")
+        # A link shows one run, and a question may name others.
+        if kind is None or is_about_run(kind) != (run is not None) or request.scope.get("link"):
+            raise HTTPException(404)
+        check_role(request, QuestionRoute("", kind).role)
+        query = {name: text for name, text in exact_query(request).items() if text}
+
+        def work(cancellation: Cancellation) -> Response:
+            return self._page(request, kind, run, query, cancellation)
+
+        return await self._answering.pool.answer(request, work)
+
+    def _page(
+        self,
+        request: Request,
+        kind: type[Question[Any]],
+        run: str | None,
+        query: Mapping[str, str],
+        cancellation: Cancellation,
+    ) -> Response:
+        fields = [
+            _form_field(kind, name, param, query)
+            for name, param in parameters_of(kind).items()
+            if run is None or name != "run"
+        ]
+        values: dict[str, Any] = {"question": kind.name, "title": help_of(kind), "run": run}
+        values |= {"fields": fields, "parts": None, "problem": "", "files": {}, "rows": ROWS}
+        status = 200
+        if all(field.value for field in fields if field.required):
+            try:
+                place = {} if run is None else {"run": run}
+                question = question_of(kind, values_of(kind, query.items(), place))
+                if kind.reads_files and run is not None:
+                    self._answering.check_files(run)
+                answer = question.ask(self._answering.store, cancellation)
+            except DivergraphError as error:
+                values["problem"], status = str(error), outcome_of_error(error).status
+            else:
+                values["parts"] = list(answer_parts(json_of(question, answer)))
+                values["files"] = _files(kind, run, query)
+        values["is_table"] = lambda part: isinstance(part, AnswerTable)
+        # ``start`` and ``end`` are parameters here, no marks of a part.
+        return self._pages.page(request, "question.html", values, status, Links())
+
+
+def _form_field(
+    kind: type[Question[Any]], name: str, param: click.Parameter, query: Mapping[str, str]
+) -> FormField:
+    choices: tuple[str, ...] = ()
+    if isinstance(param.type, click.Choice):
+        choices = tuple(map(str, param.type.choices))
+    elif isinstance(param.type, click.types.BoolParamType):
+        choices = ("true", "false")
+    text = query.get(public_name(param), "")
+    return FormField(
+        public_name(param), said_of(param) or "", text, is_required(kind, name), choices
+    )
+
+
+def _files(kind: type[Question[Any]], run: str | None, query: Mapping[str, str]) -> dict[str, str]:
+    """The addresses of the table as files, by format."""
+    if table_of(kind) is None:
+        return {}
+    path = path_of(kind)
+    return {form: Links().answer(path, run, **query, format=form) for form in FORMATS}

@@ -1,0 +1,48 @@
+"""The page of a question: its form, its answer, and the table as a file."""
+
+from __future__ import annotations
+
+import re
+
+import httpx
+import pytest
+
+from divergraph.ask.registry import all_questions
+from divergraph.server.pages.question_page import questions_about
+
+
+def test_a_run_leads_to_the_questions_about_it(own: httpx.Client) -> None:
+    page = own.get("/runs/first").text
+    linked = re.findall(r'href="/runs/first/ask/([\w-]+)"', page)
+    assert {"roles", "trace", "unmatched", "fusion"} <= set(linked)
+    assert set(linked) == {name for name, _ in questions_about(runs=True)}
+    assert 'href="/ask/compare-runs"' in own.get("/").text
+
+
+@pytest.mark.parametrize("name", [name for name, _ in questions_about(runs=True)])
+def test_every_question_about_a_run_has_a_page(own: httpx.Client, name: str) -> None:
+    page = own.get(f"/runs/first/ask/{name}")
+    assert page.status_code in (200, 404), page.text  # nobody has searched this run
+    assert f'<span class="quiet">{name}</span>' in page.text
+
+
+def test_an_answer_stands_below_its_form(own: httpx.Client) -> None:
+    empty = own.get("/runs/first/ask/between").text
+    assert 'name="start" value="" required' in empty
+    assert "<table" not in empty
+    page = own.get("/runs/first/ask/between?start=conv&end=conv").text
+    assert '<a class="op" href="/runs/first/op?op=conv">conv</a>' in page
+    (address,) = re.findall(r'href="([^"]*format=csv)"', page)
+    table = own.get(address.replace("&amp;", "&"))
+    assert table.headers["content-type"].startswith("text/csv")
+    assert "conv" in table.text.splitlines()[1]
+
+
+def test_what_is_wrong_is_said(own: httpx.Client) -> None:
+    page = own.get("/runs/first/ask/between?start=conv&end=nowhere")
+    assert (page.status_code, "no op named" in page.text) == (404, True)
+    assert own.get("/runs/first/ask/between?begin=conv&start=a&end=b").status_code == 400
+    for place in ("/runs/first/ask/none", "/ask/roles", "/runs/first/ask/recurring"):
+        assert own.get(place).status_code == 404
+    assert own.get("/runs/none/ask/roles").status_code == 404
+    assert "roles" in all_questions()
