@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from divergraph.ask.question import Question
 
 Answer = TypeVar("Answer")
-Row = TypeVar("Row")
 Cut: TypeAlias = Callable[[Answer], tuple[Answer, int]]
 """Shortens an answer, and says how much of it is left out."""
 STORE_VARIABLE = "DIVERGRAPH_STORE"
@@ -252,9 +252,15 @@ def print_shown(
     say_more(more)
 
 
-def first_rows(limit: int | None) -> Cut[Sequence[Row]]:
-    """Lets through the first *limit* rows."""
-    return lambda rows: (rows[:limit], len(rows[limit:]) if limit else 0)
+def first_rows(table: str, limit: int | None) -> Cut[Any]:
+    """Lets through the first *limit* rows of the field *table* of an answer."""
+
+    def cut(answer: Any) -> tuple[Any, int]:
+        rows = getattr(answer, table)
+        more = 0 if limit is None else len(rows[limit:])
+        return replace(answer, **{table: rows[:limit]}), more
+
+    return cut
 
 
 def say_more(more: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, replace
+from dataclasses import MISSING, fields
 from enum import Enum
 from functools import cache
 from importlib import import_module
@@ -23,7 +23,14 @@ from divergraph.ask.question import (
     table_of,
 )
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, limit_option, opened_to_read, say_more, shown_option
+from divergraph.cli.options import (
+    common,
+    first_rows,
+    limit_option,
+    opened_to_read,
+    say_more,
+    shown_option,
+)
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside, say_json, say_lines
 from divergraph.jobs.stage_times import timed
@@ -116,11 +123,8 @@ def _print(
 ) -> None:
     """The answer as JSON or text; ``--limit`` cuts the table of both where no layout takes it."""
     layout, table, more = LAYOUTS.get(question.name), table_of(type(question)), 0
-    if layout is None or not layout.options:
-        limit = values.get("limit")
-        if table is not None and limit is not None:
-            rows = getattr(answer, table.name)
-            answer, more = replace(answer, **{table.name: rows[:limit]}), len(rows[limit:])
+    if table is not None and (layout is None or not layout.options):
+        answer, more = first_rows(table.name, values["limit"])(answer)
     if as_json:
         say_json(json_text(json_of(question, answer)))
     elif layout is None:

@@ -8,6 +8,7 @@ from itertools import islice
 from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
 from divergraph.ask.memory.baselines import standing_text
 from divergraph.ask.questions.between import BetweenAnswer
+from divergraph.ask.questions.lineage import LineageAnswer
 from divergraph.ask.reasons import reason_groups
 from divergraph.ask.sentences import origin_sentence
 from divergraph.ask.trace_answers import TraceStep
@@ -30,7 +31,6 @@ from divergraph.text.words import (
 from graphstore.contract import GraphInfo, RunData
 from graphstore.model import (
     Comparison,
-    LineageLink,
     Method,
     Origin,
     Run,
@@ -194,11 +194,11 @@ class _Columns:
         )
 
 
-def show_links(op: str, links: Sequence[LineageLink]) -> None:
+def show_links(answer: LineageAnswer) -> None:
     """Lineage of an op, with the evidence of each link."""
-    if not links:
-        say(f"{op}: names no original (*)")
-    for link in links:
+    if not answer.links:
+        say(f"{answer.op}: names no original (*)")
+    for link in answer.links:
         device, original = link.device, link.original
         if link.device_port is not None:
             device += f":{link.device_port}"

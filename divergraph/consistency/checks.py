@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from divergraph.consistency.first_ops import finding, first_ops
 from divergraph.consistency.inputs import InputChecks, check_inputs
@@ -41,16 +42,14 @@ _MASKS = re.compile(r"(Const|Fill|Select|Where|Mask|Log)")
 
 @dataclass(frozen=True, slots=True)
 class ConsistencyReport:
-    """The findings of one dump, or of two. ``tensors`` counts outputs looked at, ``inputs`` dumped
-    inputs compared with their producers' outputs, ``inputs_skipped`` those that could not be;
-    ``repeated`` outputs were in both dumps, and ``differing`` of these are not equal."""
+    """What one dump, or two, show by themselves."""
 
-    findings: tuple[Finding, ...]
-    tensors: int
-    inputs: int
-    inputs_skipped: int
-    repeated: int = 0
-    differing: int = 0
+    tensors: Annotated[int, "outputs looked at"]
+    inputs: Annotated[int, "dumped inputs held against their producers' outputs"]
+    inputs_skipped: Annotated[int, "those that could not be"]
+    repeated: Annotated[int, "with --against, outputs in both dumps"]
+    differing: Annotated[int, "those of them that are not equal"]
+    findings: Annotated[tuple[Finding, ...], "one of confidence 0.5 or more makes the exit code 1"]
 
 
 def check_consistency(
@@ -79,7 +78,7 @@ def _report(
 ) -> ConsistencyReport:
     findings = (*inputs.findings, *repeat.findings, *recorded(dump), *seen.findings())
     return ConsistencyReport(
-        findings, len(seen.values), inputs.held, inputs.skipped, repeat.held, repeat.differing
+        len(seen.values), inputs.held, inputs.skipped, repeat.held, repeat.differing, findings
     )
 
 

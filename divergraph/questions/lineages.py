@@ -1,39 +1,16 @@
-"""What device ops were made of."""
+"""Which ops have no counterpart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from divergraph.ask import UnmatchedOps, lineage, unmatched
-from divergraph.ask.question import OpName, RunName, TargetName
+from divergraph.ask import UnmatchedOps, unmatched
+from divergraph.ask.question import RunName
 from divergraph.present.declared_answer import WrittenQuestion
-from divergraph.present.json.shapes import Json, link_json, unmatched_json
+from divergraph.present.json.shapes import Json, unmatched_json
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
-from graphstore.model import LineageLink
-
-
-@dataclass(frozen=True, slots=True)
-class LineageQuestion(WrittenQuestion[Sequence[LineageLink]]):
-    """Which originals was a device op made of, or where did an original go?"""
-
-    name = "lineage"
-    graphs = True
-    shapes = ("LineageAnswer",)
-
-    run: TargetName
-    op: OpName
-
-    def ask(
-        self, store: GraphStore, cancellation: Cancellation | None = None
-    ) -> Sequence[LineageLink]:
-        """The links of the op, on whichever side it is."""
-        return lineage(store, self.run, self.op)
-
-    def json(self, answer: Sequence[LineageLink]) -> Mapping[str, Json]:
-        """What ``lineage`` prints."""
-        return {"run": self.run, "op": self.op, "links": [link_json(link) for link in answer]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
+from divergraph.api.answers import ConsistencyReport
 from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.api.runs.model_parts import ModelParts, Submodel, asking, is_graph
-from divergraph.ask.question import Parameter, RunName, TargetName
+from divergraph.ask.question import Parameter, Question, RunName, TargetName
 from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.part import part_json
 from divergraph.present.json.shapes import Json
@@ -113,6 +114,26 @@ class KeptBlameQuestion(WrittenQuestion[str]):
     def json(self, answer: str) -> Mapping[str, Json]:
         """What ``blame`` printed."""
         return _as_now(answer, self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class ConsistencyQuestion(Question[ConsistencyReport]):
+    """Check the device's dump of a run by itself: NaN, overflows, inputs that are not what their
+    producers put out. Reads the dump."""
+
+    name = "consistency"
+    command = "consistency"
+    reads_files = True
+
+    run: RunName
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> ConsistencyReport:
+        """What it shows.
+
+        Raises:
+            InputError: the dump is gone.
+        """
+        return ComparedRun(self.run, store=store).consistency()
 
 
 def _done(command: str, run: str, kept: str) -> str:

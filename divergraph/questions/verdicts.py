@@ -13,10 +13,10 @@ from divergraph.ask.question import OneSide, OpName, Parameter, RunName, TargetN
 from divergraph.ask.single_ops.neighbourhood import OpsAround, neighbourhood
 from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.op import neighbourhood_json, op_json
-from divergraph.present.json.shapes import Json, finding_json, run_json
+from divergraph.present.json.shapes import Json, run_json
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
-from graphstore.model import Comparison, Finding, Origin, Run, Side
+from graphstore.model import Comparison, Origin, Run, Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,24 +50,6 @@ class RunQuestion(WrittenQuestion[KeptRun]):
     def json(self, answer: KeptRun) -> Mapping[str, Json]:
         """What ``compare`` printed."""
         return run_json(answer.run, answer.origins, answer.comparisons, answer.types)
-
-
-@dataclass(frozen=True, slots=True)
-class FindingsQuestion(WrittenQuestion[Sequence[Finding]]):
-    """What was found in a run: causes of its origins, and what is not consistent?"""
-
-    name = "findings"
-    shapes = ("FindingsAnswer",)
-
-    run: RunName
-
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[Finding]:
-        """All of it, as it was kept."""
-        return store.findings(self.run)
-
-    def json(self, answer: Sequence[Finding]) -> Mapping[str, Json]:
-        """What a server answers; the commands print findings with what they are about."""
-        return {"run": self.run, "findings": [finding_json(each) for each in answer]}
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def test_a_new_fault_is_newly_guilty_and_nothing_after_it_is_blamed(store):
     assert kinds(changes) == [(ChangeKind.NEWLY_GUILTY, "left")]
     (change,) = changes.changes
     assert change.newly_guilty
-    assert change.new.role is Role.INTRODUCES
+    assert change.new.split.role is Role.INTRODUCES
     assert change.old.error < 1e-6 < change.new.error
     assert change.times > 1e5 or math.isinf(change.times)
     assert changes.method is Method.ROOT_CAUSE

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 import divergraph
-from divergraph.ask import op_rows, origins, roles, trace
+from divergraph.ask import op_rows, origins, trace
 from divergraph.ask.error_paths.path_compression import folded
+from divergraph.ask.questions.roles import role_table
 from graphstore.errors import InputError
 from graphstore.filter import parse_filter
 from graphstore.model import Guilt, Method, Role, Verdict
@@ -47,7 +48,7 @@ def test_sides_that_were_fed_differently_blame_no_op(store, network_run):
     assert answer.origins == ()
     (mismatch,) = answer.run.analysis.mismatches
     assert mismatch.error > 0.5
-    assert {row.split.role for row in roles(store, "other").rows} <= {
+    assert {row.split.role for row in role_table(store, "other").ops} <= {
         Role.CARRIES,
         Role.AMPLIFIES,
         Role.ATTENUATES,
@@ -66,20 +67,20 @@ def test_holes_in_the_dump_leave_a_group_and_a_next_dump(store):
 
 
 def test_roles_are_counted_and_filtered(store):
-    table = roles(store, "left")
-    by_op = {row.id: row.split.role for row in table.rows}
+    table = role_table(store, "left")
+    by_op = {row.op: row.split.role for row in table.ops}
     assert by_op["left"] is Role.INTRODUCES
     assert by_op["stem"] is Role.CLEAN
     assert by_op["scale"] is Role.CARRIES
-    assert table.guilt[Guilt.GUILTY] == 1
-    assert sum(table.roles.values()) == len(table.rows) == 9
+    assert table.counts.guilt[Guilt.GUILTY] == 1
+    assert sum(table.counts.roles.values()) == len(table.ops) == 9
     listed = {row.id: row.split for row in op_rows(store, "left") if row.split is not None}
-    numbers = {row.id: replace(row.split, group=(), reference="") for row in table.rows}
+    numbers = {row.op: replace(row.split, group=(), reference="") for row in table.ops}
     assert numbers == listed
-    some = roles(store, "left", parse_filter("role=introduces|attenuates"))
-    assert "left" in [row.id for row in some.rows]
-    assert some.roles == table.roles
-    assert roles(store, "left", order="suspicion").rows[0].id == "left"
+    some = role_table(store, "left", parse_filter("role=introduces|attenuates"))
+    assert "left" in [row.op for row in some.ops]
+    assert some.counts == table.counts
+    assert role_table(store, "left", order="suspicion").ops[0].op == "left"
 
 
 def test_the_way_of_an_error_from_its_origin_to_the_output(store):

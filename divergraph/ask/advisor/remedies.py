@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from divergraph.ask.advisor.view import RunView
-from divergraph.ask.fusion.passes import NamedPass, passes_of, switch_text
+from divergraph.ask.fusion_passes import NamedPass, passes_of, switch_text
 from divergraph.text.words import counted
 from graphstore.model import Comparison, DType, Finding, Op
 

@@ -16,9 +16,9 @@ from divergraph.outcomes import DIVERGED, FINE
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
-    from divergraph.ask.fusion.fused_ops import FusionAnswer
-    from divergraph.ask.fusion.passes import PassInEffect
-    from divergraph.ask.fusion.trial import FusionTrial
+    from divergraph.ask.fusion_passes import PassInEffect
+    from divergraph.ask.questions.fusion import FusionAnswer
+    from divergraph.ask.questions.fusion_trial import FusionTrial
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 
@@ -50,7 +50,8 @@ def fusion_command(
 
     Exit code 0; with --against 1 if a pass makes an error.
     """
-    from divergraph.questions.fusions import FusionQuestion, FusionTrialQuestion
+    from divergraph.ask.questions.fusion import FusionQuestion
+    from divergraph.ask.questions.fusion_trial import FusionTrialQuestion
 
     if against is not None:
         if ops or off or write or result:
@@ -70,13 +71,13 @@ def fusion_command(
 
 
 def _read(path: Path) -> tuple[PassInEffect, ...]:
-    from divergraph.ask.fusion.passes import listed_passes
+    from divergraph.ask.fusion_passes import listed_passes
 
     return listed_passes(path)
 
 
 def _write(found: FusionAnswer, off: tuple[str, ...], path: Path) -> None:
-    from divergraph.ask.fusion.passes import chosen_passes, switch_text
+    from divergraph.ask.fusion_passes import chosen_passes, switch_text
     from divergraph.files.whole_files import whole_file
 
     passes = (*found.passes, *chosen_passes(off, found.passes))

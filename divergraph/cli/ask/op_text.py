@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 
 from divergraph.ask.answers import OpDetail, TensorRow
-from divergraph.ask.fusion.passes import passes_of
+from divergraph.ask.fusion_passes import passes_of
 from divergraph.ask.single_ops.neighbourhood import NeighbourOp, OpsAround
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say, say_each

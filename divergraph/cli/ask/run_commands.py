@@ -44,16 +44,16 @@ def lineage_command(
     that equals the one on the other side. With --unmatched instead of OP: all ops of both
     sides that have no counterpart, and why.
     """
-    from divergraph.questions.lineages import LineageQuestion, UnmatchedQuestion
+    from divergraph.ask.questions.lineage import LineageQuestion
+    from divergraph.questions.lineages import UnmatchedQuestion
 
     if is_unmatched == (op is not None):
         raise click.UsageError("give either an op or --unmatched")
     if op is None:
         _list_unmatched(UnmatchedQuestion(run), limit, store, as_json=as_json)
     else:
-        show = partial(show_links, op)
         question = LineageQuestion(run, op)
-        print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))
+        print_answer(question, store, show_links, as_json=as_json, cut=first_rows("links", limit))
 
 
 def _list_unmatched(

@@ -73,18 +73,9 @@ def consistency_command(
             checked = ComparedRun(dump, store=opened_store)
             report = checked.consistency(against, progress=True)
     if as_json:
-        from divergraph.present.json.shapes import finding_json
+        from divergraph.present.declared_answer import answer_json
 
-        print_json(
-            {
-                "tensors": report.tensors,
-                "inputs": report.inputs,
-                "inputs_skipped": report.inputs_skipped,
-                "repeated": report.repeated,
-                "differing": report.differing,
-                "findings": [finding_json(finding) for finding in report.findings],
-            }
-        )
+        print_json(answer_json(report))
     else:
         _show(report, twice=against is not None)
     found = any(finding.confidence >= _SURE for finding in report.findings)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import click
 
 from divergraph.cli.options import (
@@ -41,16 +39,16 @@ def list_notes_command(
     run: str | None, op: str | None, limit: int | None, store: str | None, as_json: bool
 ) -> None:
     """List all notes, those on the model of RUN, or on its OP."""
-    from divergraph.questions.memory import NotesQuestion
+    from divergraph.ask.questions.notes import NotesAnswer, NotesQuestion
 
-    def show(notes: Sequence[Note]) -> None:
-        if not notes:
+    def show(answer: NotesAnswer) -> None:
+        if not answer.notes:
             say_beside("there are no notes")
-        for note in notes:
+        for note in answer.notes:
             say(f"{note.id}  {note.model}  {note.about}  {note_text(note)}")
 
     question = NotesQuestion(run, op)
-    print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))
+    print_answer(question, store, show, as_json=as_json, cut=first_rows("notes", limit))
 
 
 @note_command.command("add")
@@ -125,16 +123,16 @@ def baseline_command() -> None:
 @common
 def list_baselines_command(limit: int | None, store: str | None, as_json: bool) -> None:
     """List the baselines, one a model."""
-    from divergraph.questions.memory import BaselinesQuestion
+    from divergraph.ask.questions.baselines import BaselinesAnswer, BaselinesQuestion
 
-    def show(found: Sequence[Baseline]) -> None:
-        if not found:
+    def show(answer: BaselinesAnswer) -> None:
+        if not answer.baselines:
             say_beside("no model has a baseline")
-        for each in found:
+        for each in answer.baselines:
             say(f"{each.model}  {each.run}  set by {each.author}, {each.created}")
 
     question = BaselinesQuestion()
-    print_answer(question, store, show, as_json=as_json, cut=first_rows(limit))
+    print_answer(question, store, show, as_json=as_json, cut=first_rows("baselines", limit))
 
 
 @baseline_command.command("set")

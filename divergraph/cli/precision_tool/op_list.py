@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from divergraph.ask.fusion.passes import passes_of
+from divergraph.ask.fusion_passes import passes_of
 from divergraph.cli.ask.op_text import kernel_names
 from divergraph.cli.options import opened_to_read
 from divergraph.cli.precision_tool.place import ToolPlace

@@ -2,21 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from divergraph.present.json.shapes import Json, record_json, row_json
-from graphstore.model import Baseline, Note, RunStanding
+from graphstore.model import Baseline, RunStanding
 from graphstore.op_row import OpRow
-
-
-def notes_answer(notes: Iterable[Note]) -> dict[str, Json]:
-    """What ``note list`` prints."""
-    return {"notes": [record_json(note) for note in notes]}
-
-
-def baselines_answer(baselines: Iterable[Baseline]) -> dict[str, Json]:
-    """What ``baseline list`` prints."""
-    return {"baselines": [record_json(each) for each in baselines]}
 
 
 def deleted_answer(name: str, gone: Baseline | None) -> dict[str, Json]:

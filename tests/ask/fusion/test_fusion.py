@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from divergraph.ask.fusion.passes import chosen_passes, switch_text
+from divergraph.ask.fusion_passes import chosen_passes, switch_text
 
 FUSED, PASS = "LeNet/conv2/Conv2DRelu", "ConvBiasReluFusionPass"
 

@@ -4,46 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from divergraph.ask.facts import Facts, load_facts, resolve_op
-from divergraph.ask.fusion.passes import (
+from divergraph.ask.fusion_passes import (
     NamedPass,
     PassInEffect,
     passes_in_effect,
     passes_of,
     switch_text,
 )
+from divergraph.ask.question import Parameter, Question, TargetName
+from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import Op
 
 
 @dataclass(frozen=True, slots=True)
 class FusedOp:
-    """An op, the originals it was made of and the passes that made it.
-
-    ``guilty``: an error starts here. Without ``passes`` the graph does not name them.
-    """
+    """An op, the originals it was made of and the passes that made it, where the graph names
+    them."""
 
     op: str
     type: str
-    guilty: bool
+    guilty: Annotated[bool, "an error starts here"]
     originals: tuple[str, ...]
     passes: tuple[NamedPass, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FusionAnswer:
-    """The ops asked for; the passes that changed the graph, as far as the compiler's
-    ``fusion_result.json`` tells; and ``switch``, a file in which those of the ops are off."""
+    """The ops asked for, and the passes in effect."""
 
+    run: str
     ops: tuple[FusedOp, ...]
-    in_effect: tuple[PassInEffect, ...]
-    switch: str
+    in_effect: Annotated[
+        tuple[PassInEffect, ...],
+        "passes that changed the graph, by the fusion_result.json beside it",
+    ]
+    switch: Annotated[str, "the text of a fusion switch file with the passes of these ops off"]
 
     @property
     def passes(self) -> tuple[NamedPass, ...]:
-        """Those that made the ops, each once."""
+        """Those that made the ops, once each."""
         return tuple(dict.fromkeys(each for op in self.ops for each in op.passes))
+
+
+@dataclass(frozen=True, slots=True)
+class FusionQuestion(Question[FusionAnswer]):
+    """Name the fusion passes that made ops; without OP, of those at which the error starts."""
+
+    name = "fusion"
+    example = "divergraph fusion RUN"
+
+    run: TargetName
+    ops: Annotated[
+        tuple[str, ...],
+        Parameter("Default: those at which the error starts.", is_argument=True, metavar="[OP]..."),
+    ] = ()
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> FusionAnswer:
+        """The ops with their passes, and what switches these off."""
+        return fusion(store, self.run, self.ops)
+
+
+QUESTION = FusionQuestion
 
 
 def fusion(store: GraphStore, target: str, names: Sequence[str] = ()) -> FusionAnswer:
@@ -69,7 +94,7 @@ def fusion(store: GraphStore, target: str, names: Sequence[str] = ()) -> FusionA
         found = [each for each in found if each.passes]
     passes = dict.fromkeys(each for op in found for each in op.passes)
     in_effect = passes_in_effect(store.graph_columns(target).header.attrs)
-    return FusionAnswer(tuple(found), in_effect, switch_text(passes, indent=2))
+    return FusionAnswer(target, tuple(found), in_effect, switch_text(passes, indent=2))
 
 
 def _fused(facts: Facts, ops: Mapping[str, Op], op: str, *, guilty: bool) -> FusedOp:

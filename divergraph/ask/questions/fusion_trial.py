@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
 from divergraph.ask.facts import Facts, load_facts
-from divergraph.ask.fusion.fused_ops import FusedOp, fusion
+from divergraph.ask.question import FLAT, Parameter, Question, RunName
+from divergraph.ask.questions.fusion import FusedOp, fusion
 from divergraph.text.words import counted
+from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.model import Method, OpState, Verdict
@@ -26,15 +29,12 @@ class TrialVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TriedOp:
-    """A guilty op of the run with fusion, and what computes its originals without.
+    """A guilty op of the run with fusion, and what computes its originals without."""
 
-    ``unfused`` are ids of the other run, ``guilty`` those of them at which an error starts.
-    """
-
-    fused: FusedOp
+    fused: Annotated[FusedOp, FLAT]
     verdict: TrialVerdict
-    unfused: tuple[str, ...]
-    guilty: tuple[str, ...]
+    unfused: Annotated[tuple[str, ...], "ops of the other run that compute its originals"]
+    still_guilty: Annotated[tuple[str, ...], "those of them at which an error starts"]
     sentence: str
 
 
@@ -44,32 +44,45 @@ class FusionTrial:
 
     on: str
     off: str
-    ops: tuple[TriedOp, ...]
+    is_the_pass: Annotated[bool, "a pass made an error"]
     sentence: str
-
-    @property
-    def is_the_pass(self) -> bool:
-        """Whether a pass made an error."""
-        return any(each.verdict is TrialVerdict.THE_PASS for each in self.ops)
+    ops: tuple[TriedOp, ...]
 
 
-def fusion_trial(store: GraphStore, on: str, off: str) -> FusionTrial:
-    """Whether the errors of run *on* are gone in run *off*, made with fusion passes switched off.
+@dataclass(frozen=True, slots=True)
+class FusionTrialQuestion(Question[FusionTrial]):
+    """Say whether the error of RUN is gone in another run, made with fusion passes off."""
 
-    Raises:
-        UnknownNameError: no such run.
-        InputError: the runs have no original in common.
-    """
-    store.run(on)
-    other = _OtherRun(store, off)
-    guilty = [each for each in fusion(store, on).ops if each.guilty]
-    tried = tuple(other.tried(each) for each in guilty)
-    if guilty and not any(each.unfused for each in tried):
-        raise InputError(
-            f"the runs {on!r} and {off!r} have no original of a guilty op in common",
-            hint="both must have been compared with the same golden model",
-        )
-    return FusionTrial(on, off, tried, _summary(tried, other.facts))
+    name = "fusion-trial"
+    command = "fusion --against"
+    path = "/runs/{run}/fusion/trial"
+
+    run: RunName
+    against: Annotated[str, Parameter("The run made with passes off.", is_run=True)]
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> FusionTrial:
+        """What became of each guilty op.
+
+        Raises:
+            UnknownNameError: no such run.
+            InputError: the runs have no original in common.
+        """
+        store.run(self.run)
+        other = _OtherRun(store, self.against)
+        guilty = [op for op in fusion(store, self.run).ops if op.guilty]
+        tried = tuple(map(other.tried, guilty))
+        if guilty and not any(op.unfused for op in tried):
+            raise InputError(
+                f"the runs {self.run!r} and {self.against!r} have no original of a guilty op in "
+                "common",
+                hint="both must have been compared with the same golden model",
+            )
+        is_the_pass = any(op.verdict is TrialVerdict.THE_PASS for op in tried)
+        summary = _summary(tried, other.facts)
+        return FusionTrial(self.run, self.against, is_the_pass, summary, tried)
+
+
+QUESTION = FusionTrialQuestion
 
 
 def _summary(tried: Iterable[TriedOp], other: Facts) -> str:

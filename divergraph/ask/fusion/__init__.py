@@ -1,1 +1,0 @@
-"""Which fusion passes made ops, and whether an error is theirs."""

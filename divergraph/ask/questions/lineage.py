@@ -1,0 +1,39 @@
+"""What an op was made of, or what became of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from divergraph.ask.details import lineage
+from divergraph.ask.question import OpName, Question, TargetName
+from graphstore.cancellation import Cancellation
+from graphstore.contract import GraphStore
+from graphstore.model import LineageLink
+
+
+@dataclass(frozen=True, slots=True)
+class LineageAnswer:
+    """The links of an op, on whichever side it is."""
+
+    run: str
+    op: str
+    links: tuple[LineageLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LineageQuestion(Question[LineageAnswer]):
+    """Show which originals a device op was made of, or where an original went."""
+
+    name = "lineage"
+    example = "divergraph lineage RUN OP"
+    graphs = True
+
+    run: TargetName
+    op: OpName
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> LineageAnswer:
+        """The links with their evidence."""
+        return LineageAnswer(self.run, self.op, tuple(lineage(store, self.run, self.op)))
+
+
+QUESTION = LineageQuestion
