@@ -384,7 +384,7 @@ def run(store_url: str, run: str | None) -> int:
 
     *run* may be a run, an imported graph, an address, or None for a choice.
     """
-    from divergraph.ask import open_store
+    from graphstore.open_store import open_store
 
     url, start = store_url, run
     while True:

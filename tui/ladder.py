@@ -154,7 +154,7 @@ def ladders_of(store: GraphStore, target: str, kind: str, ops: OpColumns) -> Lad
     ops list, in the order they are listed. *ops* are those of the device graph."""
     arrays = store.arrays(target)
     if kind == "run":
-        from divergraph.ask import load_facts
+        from divergraph.ask.facts import load_facts
 
         golden = load_facts(store, target, Side.GOLDEN).rows
         original = Ladder(golden, store.arrays(target, Side.GOLDEN))

@@ -20,8 +20,10 @@ from tui.render.part_marks import MarkHistory
 from tui.tensors import OpenedTensors
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail, Overview, RunChanges, Trace
     from divergraph.ask.advisor.advisor import Advice
+    from divergraph.ask.answers import OpDetail, Overview
+    from divergraph.ask.questions.compare_runs import RunChanges
+    from divergraph.ask.trace_answers import Trace
     from graphstore.cancellation import Cancellation
     from graphstore.columns.op_columns import OpColumns
     from graphstore.contract import GraphInfo, GraphStore, QueryResult
@@ -118,19 +120,19 @@ class Session:
         return self._overviews.get(self.target)
 
     def first_look(self) -> Overview:
-        """What the record of the run says at once; see :func:`divergraph.ask.first_look`."""
-        from divergraph import ask as questions
+        """What the record of the run says at once; see :func:`divergraph.ask.overview_answers.first_look`."""
+        from divergraph.ask.overview_answers import first_look
 
         with self._lock:
-            return questions.first_look(self._open(), self.target)
+            return first_look(self._open(), self.target)
 
     def overview(self) -> Overview:
         """The run at a glance."""
-        from divergraph import ask as questions
+        from divergraph.ask.overview_answers import overview
 
         with self._lock:
             if self.target not in self._overviews:
-                answer = questions.overview(self._open(), self.target)
+                answer = overview(self._open(), self.target)
                 self._overviews[self.target] = answer
                 self._settle()
             return self._overviews[self.target]
@@ -147,11 +149,11 @@ class Session:
 
     def rows(self) -> OpColumns:
         """All ops of the device graph of the run, or of the imported graph, in topo order."""
-        from divergraph import ask as questions
+        from divergraph.ask.facts import load_facts
 
         with self._lock:
             if self.target not in self._rows:
-                self._rows[self.target] = questions.load_facts(self._open(), self.target).rows
+                self._rows[self.target] = load_facts(self._open(), self.target).rows
                 self._settle()
             return self._rows[self.target]
 
@@ -167,14 +169,14 @@ class Session:
 
     def detail(self, op: str) -> OpDetail:
         """Everything about one op."""
-        from divergraph import ask as questions
+        from divergraph.ask.details import op_detail
 
         with self._lock:
             place = (self.target, op)
             if place not in self._details:
                 if len(self._details) >= DETAILS_KEPT:
                     self._details.pop(next(iter(self._details)))
-                self._details[place] = questions.op_detail(self._open(), self.target, op)
+                self._details[place] = op_detail(self._open(), self.target, op)
             return self._details[place]
 
     def add_note(self, op: str, text: str) -> Note:
@@ -188,14 +190,14 @@ class Session:
 
     def trace(self, op: str) -> Trace:
         """The paths of the error of *op*, or of the first origin if it is empty."""
-        from divergraph import ask as questions
+        from divergraph.ask.traces import trace
 
         with self._lock:
             place = (self.target, op)
             if place not in self._traces:
                 if len(self._traces) >= TRACES_KEPT:
                     self._traces.pop(next(iter(self._traces)))
-                self._traces[place] = questions.trace(self._open(), self.target, op or None)
+                self._traces[place] = trace(self._open(), self.target, op or None)
                 self.rest()
             return self._traces[place]
 

@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from divergraph.api.runs.tensor_values import TensorValues
-    from divergraph.ask import (
-        OpDetail,
-        OriginAnswer,
-        Overview,
-        RecurringAnswer,
-        RoleTable,
-        RunChanges,
-        Trace,
-        UnmatchedOps,
-    )
     from divergraph.ask.advisor.advisor import Advice
+    from divergraph.ask.answers import OpDetail, Overview, UnmatchedOps
+    from divergraph.ask.origin_answers import OriginAnswer
+    from divergraph.ask.questions.compare_runs import RunChanges
+    from divergraph.ask.questions.recurring import RecurringAnswer
+    from divergraph.ask.questions.roles import RoleTable
+    from divergraph.ask.trace_answers import Trace
     from divergraph.blame.attribution import Blame, KeepListEntry
     from divergraph.comparison.many_runs import ManyRuns, PlaceRun
     from divergraph.consistency.checks import ConsistencyReport
@@ -46,11 +42,13 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "divergraph.api.runs.tensor_values": ("TensorValues",),
-    "divergraph.ask": (
-        *("OpDetail", "OriginAnswer", "Overview", "RecurringAnswer", "RoleTable"),
-        *("RunChanges", "Trace", "UnmatchedOps"),
-    ),
     "divergraph.ask.advisor.advisor": ("Advice",),
+    "divergraph.ask.answers": ("OpDetail", "Overview", "UnmatchedOps"),
+    "divergraph.ask.origin_answers": ("OriginAnswer",),
+    "divergraph.ask.questions.compare_runs": ("RunChanges",),
+    "divergraph.ask.questions.recurring": ("RecurringAnswer",),
+    "divergraph.ask.questions.roles": ("RoleTable",),
+    "divergraph.ask.trace_answers": ("Trace",),
     "divergraph.blame.attribution": ("Blame", "KeepListEntry", "WhatIf"),
     "divergraph.comparison.many_runs": ("ManyRuns", "PlaceRun"),
     "divergraph.consistency.checks": ("ConsistencyReport",),

@@ -63,13 +63,13 @@ class Graph:
         Raises:
             FilterError: the filter cannot be understood.
         """
-        from divergraph.ask import op_rows
+        from divergraph.ask.facts import op_rows
 
         return Rows(OpRow, op_rows(self._asked(), self._name, where=filter_of(where)))
 
     def between(self, start: str, end: str) -> Rows[OpRow]:
         """The ops on any way from *start* to *end*, both included."""
-        from divergraph.ask import ops_between
+        from divergraph.ask.traces import ops_between
 
         return Rows(OpRow, ops_between(self._asked(), self._name, start, end))
 

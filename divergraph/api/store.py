@@ -32,7 +32,8 @@ from graphstore.model import Run as RunRecord
 if TYPE_CHECKING:
     import networkx
 
-    from divergraph.ask import RecurringAnswer, RunChanges
+    from divergraph.ask.questions.compare_runs import RunChanges
+    from divergraph.ask.questions.recurring import RecurringAnswer
     from divergraph.inputs.import_graph import Imported
     from graphstore.transfer.backup import BackupEntry
     from graphstore.transfer.copying import CopiedEntry

@@ -94,7 +94,7 @@ def convert_stored(
         UnknownNameError: no such run or graph.
         InputError: *out* cannot be written.
     """
-    from divergraph.ask import op_rows
+    from divergraph.ask.facts import op_rows
 
     target = _target(out, name, form)
     graph = store.graph(name, side)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from divergraph.ask import op_rows
-from divergraph.ask.facts import find_run
+from divergraph.ask.facts import find_run, op_rows
 from divergraph.files.whole_files import check_place, whole_file
 from divergraph.present.csv_report import write_csv
 from divergraph.present.json.shapes import Json, row_json, run_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from divergraph.ask import op_rows
+from divergraph.ask.facts import op_rows
 from divergraph.graph_formats import graphml
 from divergraph.graph_formats.side import ShownGraph
 from graphstore.contract import GraphStore

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from divergraph.ask import UnmatchedOps, unmatched
+from divergraph.ask.answers import UnmatchedOps
+from divergraph.ask.details import unmatched
 from divergraph.ask.question import RunName
 from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.shapes import Json, unmatched_json

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from divergraph.ask import (
-    OriginsAnswer,
-    Trace,
-    origins,
-    trace,
-)
 from divergraph.ask.advisor.advisor import Advice, advise
 from divergraph.ask.memory.notes import noted_origins, notes_by_op
+from divergraph.ask.origin_answers import OriginsAnswer, origins
 from divergraph.ask.question import Parameter, RunName
+from divergraph.ask.trace_answers import Trace
+from divergraph.ask.traces import trace
 from divergraph.present.declared_answer import WrittenQuestion
 from divergraph.present.json.propagation import (
     advice_json,

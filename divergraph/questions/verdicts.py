@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from divergraph.ask import op_detail
 from divergraph.ask.answers import OpDetail
+from divergraph.ask.details import op_detail
 from divergraph.ask.facts import load_facts
 from divergraph.ask.question import OneSide, OpName, Parameter, RunName, TargetName
 from divergraph.ask.single_ops.neighbourhood import OpsAround, neighbourhood

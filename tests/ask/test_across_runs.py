@@ -10,8 +10,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.ask import ChangeKind
-from divergraph.ask.questions.compare_runs import ChangesQuestion
+from divergraph.ask.questions.compare_runs import ChangeKind, ChangesQuestion
 from divergraph.ask.questions.recurring import RecurringQuestion
 from divergraph.cli.main import run as command
 from divergraph.comparison import CompareRequest

@@ -11,7 +11,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import divergraph
-from divergraph.ask import lineage, op_detail, op_rows, ops_between, overview, trace
+from divergraph.ask.details import lineage, op_detail
+from divergraph.ask.facts import op_rows
+from divergraph.ask.overview_answers import overview
+from divergraph.ask.traces import ops_between, trace
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
 from divergraph.rootcause.options import MethodChoice

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 import divergraph
-from divergraph.ask import op_rows, origins, trace
 from divergraph.ask.error_paths.path_compression import folded
+from divergraph.ask.facts import op_rows
+from divergraph.ask.origin_answers import origins
 from divergraph.ask.questions.roles import role_table
+from divergraph.ask.traces import trace
 from graphstore.errors import InputError
 from graphstore.filter import parse_filter
 from graphstore.model import Guilt, Method, Role, Verdict

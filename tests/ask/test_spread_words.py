@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from divergraph.ask import PathStep
 from divergraph.ask import sentences as spread_words
+from divergraph.ask.error_paths.path_steps import PathStep
 from divergraph.text.numbers import small_number
 from graphstore.model import (
     DeviceArithmetic,

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from layered_run import analysed_run, made_run
 
-from divergraph.ask import NextDump, OriginAnswer, OriginsAnswer
 from divergraph.ask.error_paths.path_steps import ErrorRegion, PathSteps
 from divergraph.ask.facts import Facts
 from divergraph.ask.judging import Judging
+from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
 from divergraph.ask.questions.roles import RoleCounts, RoleTable
 from divergraph.ask.trace_answers import ErrorPath, Trace, TraceStep
 from divergraph.cli.ask.propagation_text import show_origins_answer, show_roles, show_trace
 from divergraph.cli.text import show_run, show_steps
+from divergraph.rootcause.next_dump import NextDump
 from graphstore.columns.op_columns import OpColumns
 from graphstore.contract import RunData
 from graphstore.model import Guilt, OpState, Side

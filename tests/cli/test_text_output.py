@@ -9,8 +9,7 @@ from importlib.metadata import requires
 
 import numpy as np
 
-from divergraph.ask import UnmatchedOp
-from divergraph.ask.answers import UnmatchedOps
+from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
 from divergraph.cli.make.demo_command import _typed_command
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say_json_parts

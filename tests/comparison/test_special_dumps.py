@@ -192,7 +192,8 @@ def test_a_choice_that_chooses_nothing_is_refused(lenet):
 
 @pytest.mark.slow
 def test_a_kept_run_tells_the_overflow_in_rows_and_in_the_op(lenet, tmp_path):
-    from divergraph.ask import op_detail, op_rows
+    from divergraph.ask.details import op_detail
+    from divergraph.ask.facts import op_rows
     from divergraph.present.json.shapes import row_json
     from graphstore.open_store import open_store
 

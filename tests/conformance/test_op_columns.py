@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rows_by_hand import rows_by_hand
 
-from divergraph.ask import op_rows
+from divergraph.ask.facts import op_rows
 from graphstore.contract import GraphStore, RunData
 from graphstore.filter import FIELDS, FieldKind, parse_filter
 from graphstore.model import SPLIT_NUMBERS, LineageLink, LineageRule, Side, TensorIO

@@ -15,7 +15,6 @@ import pytest
 from onnx import TensorProto, helper, save
 
 from divergraph.api.demo import demo_data
-from divergraph.ask import open_store
 from divergraph.jobs.background.job_files import (
     ENDED,
     LOCK,
@@ -29,6 +28,7 @@ from divergraph.jobs.background.progress_file import ProgressFile, ProgressReade
 from divergraph.jobs.background.shelf import BackgroundState, JobShelf, store_key
 from graphstore.errors import InputError
 from graphstore.file_lock import is_locked
+from graphstore.open_store import open_store
 
 PATIENCE = 120.0
 

@@ -11,9 +11,9 @@ from browsing import Browser
 from onnx import TensorProto, helper, save
 
 from divergraph.api.demo import demo_data
-from divergraph.ask import open_store
 from divergraph.jobs.background.shelf import BackgroundState, JobShelf, store_key
 from graphstore.contract import GraphStore
+from graphstore.open_store import open_store
 from tui.app import DivergraphApp
 from tui.session import Session
 from tui.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 from layered_run import analysed_run, made_run
 from textual.screen import Screen
 
-from divergraph.ask import open_store
+from graphstore.open_store import open_store
 from tui.screens.edges import EdgeOverlay
 from tui.screens.windows.changes import ChangesOverlay
 from tui.screens.windows.choose_command import ChooseCommandOverlay

@@ -8,12 +8,12 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from divergraph.ask import open_store
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
 from divergraph.files.dump_names import DumpFileNames
 from divergraph.files.npy_file import write_npy
 from divergraph.rootcause.options import MethodChoice
+from graphstore.open_store import open_store
 from importers.registry import read_graph
 
 SHAPE = (2, 6, 8, 8)

@@ -11,10 +11,10 @@ import onnx
 from browsing import Browser
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.ask import open_store
 from divergraph.comparison import CompareRequest
 from divergraph.comparison.keep_run import compare_into
 from divergraph.golden_capture import CaptureRequest, capture
+from graphstore.open_store import open_store
 from tui.widgets.row_list import RowList
 
 

@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from divergraph.ask import origins
+from divergraph.ask.origin_answers import origins
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.rootcause.causes.evidence import FaultEvidence, SampledTensors

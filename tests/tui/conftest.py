@@ -17,7 +17,6 @@ from textual.worker import WorkerCancelled
 from valued_run import kept_values
 from whole_run import kept_whole
 
-from divergraph.ask import open_store
 from graphstore.contract import GraphStore
 from graphstore.model import (
     DType,
@@ -26,6 +25,7 @@ from graphstore.model import (
     Tensor,
     TensorRef,
 )
+from graphstore.open_store import open_store
 from tui.app import DivergraphApp
 from tui.session import Session
 from tui.settings import Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from browsing import text_of
 
-from divergraph.ask import open_store
+from graphstore.open_store import open_store
 from tui.keys import TABLE
 from tui.screens.base import VIEWS
 

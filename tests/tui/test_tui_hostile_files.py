@@ -13,7 +13,7 @@ from textual.color import Color
 from textual.content import Content
 from textual.widgets import Static
 
-from divergraph.ask import open_store
+from graphstore.open_store import open_store
 from tui.terminal.only_text import OnlyText, only_text
 
 pytestmark = pytest.mark.slow

@@ -28,8 +28,8 @@ from jobs_on_screen import (
 )
 
 from divergraph.api.demo import demo_data
-from divergraph.ask import open_store
 from divergraph.jobs.background.shelf import BackgroundState, JobShelf, store_key
+from graphstore.open_store import open_store
 from tui.jobs.forms import YES
 from tui.screens.jobs import JobsScreen
 from tui.screens.ops import OpsScreen

@@ -6,8 +6,8 @@ import pytest
 from browsing import Browser, op_under_cursor, said, text_of
 from layered_run import analysed_run
 
-from divergraph.ask import open_store
 from graphstore.model import Side
+from graphstore.open_store import open_store
 from tui.ladder import ladders_of
 from tui.render.ladder_rows import Folding, LadderRows, LadderSteps
 from tui.screens.ops import OpsScreen
@@ -198,7 +198,7 @@ def ladders(tmp_path):
     """Both graphs of an analysed run."""
     with open_store(str(tmp_path / "store")) as store:
         store.save_run(analysed_run())
-        from divergraph.ask import load_facts
+        from divergraph.ask.facts import load_facts
 
         return ladders_of(store, "15", "run", load_facts(store, "15").rows)
 

@@ -9,8 +9,8 @@ from browsing import op_under_cursor, text_of
 from layered_run import analysed_run
 from textual.widgets import Input
 
-from divergraph.ask import open_store
 from divergraph.ask.memory.baselines import set_baseline
+from graphstore.open_store import open_store
 from tui.screens.windows.line_form import LineForm
 from tui.widgets.row_list import RowList
 

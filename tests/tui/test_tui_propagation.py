@@ -8,8 +8,8 @@ from browsing import said, text_of
 from jobs_on_screen import past_job, until
 from layered_run import analysed_run
 
-from divergraph.ask import open_store
 from graphstore.model import OutputShares
+from graphstore.open_store import open_store
 from tui.screens.ops import OpsScreen
 from tui.screens.overview import OverviewScreen
 from tui.screens.propagation import PropagationScreen
@@ -160,7 +160,7 @@ async def test_exported_rows_have_the_split(browse, analysed_store, tmp_path):
 
 @pytest.mark.slow
 async def test_the_shell_command_shows_the_same_way(browse, analysed_store):
-    from divergraph.ask import trace
+    from divergraph.ask.traces import trace
 
     async with browse(analysed_store) as b:
         await b.press("4", "u")

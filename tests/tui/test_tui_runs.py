@@ -8,9 +8,9 @@ import pytest
 from browsing import op_under_cursor, said, text_of
 from layered_run import analysed_run, made_run
 
-from divergraph.ask import open_store
 from divergraph.ask.memory.baselines import set_baseline
 from graphstore.model import Guilt
+from graphstore.open_store import open_store
 from tui.screens.ops import OpsScreen
 from tui.screens.runs import RunsScreen
 from tui.screens.windows.changes import ChangesOverlay

@@ -7,8 +7,8 @@ from browsing import SIZE, said, text_of
 from jobs_on_screen import jobs_app, one_op_model, shelf_of, until, until_ended
 from whole_run import PartBrowser
 
-from divergraph.ask import open_store
 from graphstore.model import Side
+from graphstore.open_store import open_store
 from importers.registry import read_graph
 from tui.address import parse_address
 from tui.part_chooser import PartOp

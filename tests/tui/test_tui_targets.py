@@ -7,7 +7,7 @@ from browsing import SIZE, op_under_cursor, said, shown_ops, text_of
 from layered_run import made_run
 from textual.widgets import Static
 
-from divergraph.ask import open_store
+from graphstore.open_store import open_store
 from tui.screens.ops import OpsScreen
 from tui.screens.runs import RunsScreen
 from tui.widgets.row_list import RowList

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from browsing import op_under_cursor, said, text_of
 
-from divergraph.ask import open_store
 from divergraph.dump_diff.error_picture import error_map, error_picture
+from graphstore.open_store import open_store
 from tui.render.tensors import plots
 from tui.screens.ops import OpsScreen
 from tui.screens.tensor_view.screen import TensorScreen

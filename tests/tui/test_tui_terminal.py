@@ -12,7 +12,7 @@ import pytest
 from hostile_run import hostile_throughout
 from layered_run import analysed_run
 
-from divergraph.ask import open_store
+from graphstore.open_store import open_store
 
 terminals = pytest.importorskip("terminal", reason="needs a POSIX terminal")
 

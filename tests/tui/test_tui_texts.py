@@ -6,7 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from divergraph.ask import OpDetail, ReasonGroup, TensorRow, open_store, overview
+from divergraph.ask.answers import OpDetail, ReasonGroup, TensorRow
+from divergraph.ask.overview_answers import overview
 from graphstore.model import (
     Comparison,
     Counts,
@@ -22,6 +23,7 @@ from graphstore.model import (
     Verdict,
 )
 from graphstore.op_row import OpRow
+from graphstore.open_store import open_store
 from tui.render import detail_text, overview_rows, overview_text
 from tui.screens.palette import SHOWN_OPS, fitting
 from tui.style.glyphs import UNICODE

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from textual.content import Content
 
-from divergraph.ask import OpDetail, TensorRow
+from divergraph.ask.answers import OpDetail, TensorRow
 from divergraph.ask.sentences import ROLE_WORDS, numbers_text
 from divergraph.text.printable import printable
 from divergraph.text.words import NOT_KNOWN, shape_text

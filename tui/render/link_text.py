@@ -17,7 +17,7 @@ from tui.style.glyphs import Glyphs
 from tui.widgets.cells import cut_to
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail
+    from divergraph.ask.answers import OpDetail
 
 _PASSES = ("pass_name", "pass_name_ub")
 """Attributes in which GE keeps the fusion passes that made an op."""

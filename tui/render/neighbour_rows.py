@@ -14,8 +14,7 @@ from tui.widgets.columns import ListColumn
 from tui.widgets.rows import Cell
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail
-    from divergraph.ask.answers import TensorRow
+    from divergraph.ask.answers import OpDetail, TensorRow
 
 _LEVELS = {Level.PASS: "clean", Level.WARN: "drifting", Level.FAIL: "inherited"}
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from divergraph.ask import ModuleRow, OriginAnswer, Overview
+from divergraph.ask.answers import ModuleRow, Overview
+from divergraph.ask.origin_answers import OriginAnswer
 from divergraph.ask.sentences import reason_text
 from divergraph.text.words import REASON_WORDS
 from graphstore.model import Guilt, Method, Metric, OpState

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
-from divergraph.ask import Overview
+from divergraph.ask.answers import Overview
 from divergraph.ask.sentences import limits_text, mismatch_sentence
 from divergraph.text.printable import printable
 from divergraph.text.words import answers_text, observed_text, reserve_text, verdict_word

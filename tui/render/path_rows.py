@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from textual.content import Content
 
-from divergraph.ask import Cut, ErrorPath, PathStep, Trace
 from divergraph.ask.error_paths.path_compression import fold_starts, fold_text
-from divergraph.ask.error_paths.path_steps import PathSteps
+from divergraph.ask.error_paths.path_steps import PathStep, PathSteps
 from divergraph.ask.sentences import names, step_note
+from divergraph.ask.trace_answers import Cut, ErrorPath, Trace
 from divergraph.text.printable import printable
 from graphstore.columns.coded import Int
 from graphstore.model import Metric, OpState, Side

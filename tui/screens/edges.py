@@ -24,8 +24,7 @@ from tui.widgets.row_list import RowList
 from tui.widgets.rows import Cell, FixedRows
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail
-    from divergraph.ask.answers import TensorRow
+    from divergraph.ask.answers import OpDetail, TensorRow
 
 
 @dataclass(frozen=True, slots=True)

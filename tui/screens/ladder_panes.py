@@ -25,7 +25,7 @@ from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail
+    from divergraph.ask.answers import OpDetail
     from tui.ladder import Ladders
 
 _PANES = {Side.DEVICE: "#device", Side.GOLDEN: "#original"}

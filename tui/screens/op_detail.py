@@ -19,7 +19,7 @@ from tui.screens.windows.line_form import LineForm
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail
+    from divergraph.ask.answers import OpDetail
 
 
 _SOON = 0.15

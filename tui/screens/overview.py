@@ -28,8 +28,8 @@ _ADVISED = 50_000
 """Up to so many ops the advice is asked for without a key; it reads the whole run."""
 
 if TYPE_CHECKING:
-    from divergraph.ask import CurvePoints, Overview
     from divergraph.ask.advisor.advisor import Advice
+    from divergraph.ask.answers import CurvePoints, Overview
     from graphstore.op_row import OpRow
 
 

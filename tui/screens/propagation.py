@@ -28,7 +28,7 @@ from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
-    from divergraph.ask import Trace
+    from divergraph.ask.trace_answers import Trace
 
 
 class PropagationScreen(JobStarter):

@@ -34,7 +34,7 @@ from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
 
 if TYPE_CHECKING:
-    from divergraph.ask import RunChanges
+    from divergraph.ask.questions.compare_runs import RunChanges
     from graphstore.contract import GraphInfo
     from graphstore.model import Run, RunStanding
 

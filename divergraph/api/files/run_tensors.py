@@ -25,7 +25,7 @@ def run_tensors(store: GraphStore, run: str, op: str) -> Iterator[tuple[Path, Pa
         UnknownNameError: no such run or op.
         InputError: no output was compared, or the dumps are gone.
     """
-    from divergraph.ask import resolve_op
+    from divergraph.ask.facts import resolve_op
 
     op_id = resolve_op(store, run, op)
     ports = [

@@ -34,15 +34,11 @@ if TYPE_CHECKING:
     import networkx
 
     from divergraph.api.runs.tensor_values import RunTensors, ServedTensors, TensorValues
-    from divergraph.ask import (
-        OpDetail,
-        OriginAnswer,
-        Overview,
-        RoleTable,
-        Trace,
-        UnmatchedOps,
-    )
     from divergraph.ask.advisor.advisor import Advice
+    from divergraph.ask.answers import OpDetail, Overview, UnmatchedOps
+    from divergraph.ask.origin_answers import OriginAnswer
+    from divergraph.ask.questions.roles import RoleTable
+    from divergraph.ask.trace_answers import Trace
     from divergraph.consistency.checks import ConsistencyReport
     from graphstore.contract import GraphStore, RunData
 
@@ -167,7 +163,7 @@ class RunAnswers(Asking):
         69 inherited LeNet/fc4/MatMul
         70 inherited LeNet/fc5/MatMul
         """
-        from divergraph.ask import op_rows
+        from divergraph.ask.facts import op_rows
 
         wanted = filter_of(where)
         return Rows(OpRow, op_rows(self._asked(), self._name, side_of(side), wanted))
@@ -178,7 +174,7 @@ class RunAnswers(Asking):
         Raises:
             UnknownNameError: no such op; ``near`` has close ones.
         """
-        from divergraph.ask import op_detail
+        from divergraph.ask.details import op_detail
 
         return op_detail(self._asked(), self._name, op, side_of(side))
 
@@ -211,7 +207,7 @@ class RunAnswers(Asking):
         False
         """
         from divergraph.api.runs.tensor_values import RunTensors, opened_tensors
-        from divergraph.ask import resolve_op
+        from divergraph.ask.facts import resolve_op
 
         op_id = resolve_op(self._asked(), self._name, op)
         if self._tensors is None:
@@ -234,7 +230,7 @@ class RunAnswers(Asking):
         >>> dg.demo().trace().over
         59
         """
-        from divergraph.ask import trace
+        from divergraph.ask.traces import trace
 
         return trace(self._asked(), self._name, op, to=to)
 
@@ -257,25 +253,25 @@ class RunAnswers(Asking):
 
     def lineage(self, op: str) -> Rows[LineageLink]:
         """The originals a device op was made of, or where a golden op went."""
-        from divergraph.ask import lineage
+        from divergraph.ask.details import lineage
 
         return Rows(LineageLink, lineage(self._asked(), self._name, op))
 
     def unmatched(self) -> UnmatchedOps:
         """The ops of both sides without a counterpart, and why."""
-        from divergraph.ask import unmatched
+        from divergraph.ask.details import unmatched
 
         return unmatched(self._asked(), self._name)
 
     def between(self, start: str, end: str) -> Rows[OpRow]:
         """The device ops on any way from *start* to *end*, both included."""
-        from divergraph.ask import ops_between
+        from divergraph.ask.traces import ops_between
 
         return Rows(OpRow, ops_between(self._asked(), self._name, start, end))
 
     def overview(self) -> Overview:
         """The run at a glance: counts of states, worst ops, modules, the curve of cosines."""
-        from divergraph.ask import overview
+        from divergraph.ask.overview_answers import overview
 
         return overview(self._asked(), self._name)
 
@@ -317,7 +313,7 @@ class RunAnswers(Asking):
         return self._store
 
     def _origins(self) -> tuple[Rows[OriginAnswer], Rows[OriginAnswer]]:
-        from divergraph.ask import OriginAnswer, origins
+        from divergraph.ask.origin_answers import OriginAnswer, origins
 
         answer = origins(self._asked(), self._name)
         return Rows(OriginAnswer, answer.origins), Rows(OriginAnswer, answer.suspects)

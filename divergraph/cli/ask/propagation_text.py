@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from divergraph.ask import NextDump
 from divergraph.ask.error_paths.path_compression import fold_text, folded
 from divergraph.ask.error_paths.path_steps import PathStep
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
@@ -30,6 +29,7 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.options import say_more
 from divergraph.cli.say import say
 from divergraph.cli.text import show_no_verdict, show_steps
+from divergraph.rootcause.next_dump import NextDump
 from divergraph.text.numbers import small_number
 from divergraph.text.words import STATE_MARKS, counted, note_text
 from graphstore.model import Guilt, Method, Note, Reckoning, Role, Run

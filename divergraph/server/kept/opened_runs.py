@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from divergraph.api.answers import TensorValues
 from divergraph.api.runs.tensor_values import RunTensors
-from divergraph.ask import resolve_op
+from divergraph.ask.facts import resolve_op
 from divergraph.jobs.progress import NO_PROGRESS
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError

@@ -31,8 +31,7 @@ from tui.widgets.rows import FixedRows
 from tui.widgets.text_pane import TextPane
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail
-    from divergraph.ask.answers import TensorRow
+    from divergraph.ask.answers import OpDetail, TensorRow
     from tui.tensors import TensorLook
 
 

@@ -21,7 +21,7 @@ from tui.widgets.row_list import RowList
 from tui.widgets.rows import Cell, FixedRows
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpChange, RunChanges
+    from divergraph.ask.questions.compare_runs import OpChange, RunChanges
 
 _STYLES = {
     "newly guilty": "origin",

@@ -18,7 +18,7 @@ from tui.widgets.row_list import RowList
 from tui.widgets.rows import FixedRows
 
 if TYPE_CHECKING:
-    from divergraph.ask import OpDetail
+    from divergraph.ask.answers import OpDetail
     from tui.session import Session
     from tui.style.glyphs import Glyphs
 
