@@ -120,7 +120,7 @@ class Session:
         return self._overviews.get(self.target)
 
     def first_look(self) -> Overview:
-        """What the record of the run says at once; see :func:`divergraph.ask.overview_answers.first_look`."""
+        """What the record of the run says at once; see ``divergraph.ask.overview_answers``."""
         from divergraph.ask.overview_answers import first_look
 
         with self._lock:

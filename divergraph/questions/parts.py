@@ -38,7 +38,11 @@ class SubmodelQuestion(WrittenQuestion[Submodel]):
     ]
     form: Annotated[
         str | None,
-        Parameter("The format of the part.", name="format", choices=("onnx", "tf", "caffe", "ge")),
+        Parameter(
+            "What to write; default: the golden model's own form.",
+            name="format",
+            choices=("onnx", "tf", "caffe", "ge"),
+        ),
     ] = None
     whole: Annotated[bool, Parameter("Add the rest of a fused op or loop instead of refusing.")] = (
         False

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import click
 
-from divergraph.ask.op_order import ORDERS
 from divergraph.cli.options import (
     common,
     limit_option,
@@ -14,15 +13,13 @@ from divergraph.cli.options import (
     print_answer,
     print_json,
     say_more,
-    side_option,
 )
-from divergraph.cli.run_name import RUN
+from divergraph.cli.question_command import parameters_of
 from divergraph.cli.say import say_beside, say_json_parts, say_note
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.jobs.stage_times import timed
+from divergraph.questions.listings import Entries, EntriesQuestion, OpsQuestion
 from graphstore.model import Side
-
-"""Of the keys of :mod:`divergraph.ask.op_order`, which is loaded when it is needed."""
 
 
 @click.command("runs")
@@ -30,7 +27,6 @@ from graphstore.model import Side
 @common
 def runs_command(limit: int | None, store: str | None, as_json: bool) -> None:
     """List the runs and imported graphs of the store, oldest first; with --limit the newest."""
-    from divergraph.questions.listings import Entries, EntriesQuestion
 
     def show(found: Entries) -> None:
         if not found.runs and not found.graphs:
@@ -47,21 +43,7 @@ def runs_command(limit: int | None, store: str | None, as_json: bool) -> None:
     print_answer(EntriesQuestion(), store, show, as_json=as_json, cut=newest)
 
 
-@click.command("ops")
-@click.argument("run", type=RUN)
-@click.option("--where", metavar="FILTER", help="For example: cos<0.99 type:MatMul* !ns:grad")
-@side_option
-@click.option(
-    "--sort",
-    "order",
-    type=click.Choice([sign + column for column in ORDERS for sign in ("", "-")]),
-    default="topo",
-    show_default="topo, execution order",
-    metavar="[-]COLUMN",
-    help=f"By {', '.join(ORDERS)}: the worst first; with a dash, the best.",
-)
-@limit_option
-@click.option("--after", metavar="OP", help="List those behind this op only: the next page.")
+@click.command("ops", params=[*parameters_of(OpsQuestion).values()])
 @common
 def ops_command(
     run: str,
@@ -85,8 +67,6 @@ def ops_command(
             - not compared
             * an op the compiler added     +3 made of three originals
     """
-    from divergraph.questions.listings import OpsQuestion
-
     question = OpsQuestion(run, where, Side(side), order, after)
     with opened_to_read(store) as opened_store, timed("asking the store"):
         columns, numbers = question.numbers(opened_store)

@@ -6,15 +6,13 @@ from functools import partial
 
 import click
 
-from divergraph.cli.options import common, print_answer, side_option
-from divergraph.cli.run_name import RUN
+from divergraph.cli.options import common, print_answer
+from divergraph.cli.question_command import parameters_of
+from divergraph.questions.verdicts import NeighbourhoodQuestion, OpQuestion
 from graphstore.model import Side
 
 
-@click.command("op")
-@click.argument("run", type=RUN)
-@click.argument("op")
-@side_option
+@click.command("op", params=[*parameters_of(OpQuestion).values()])
 @click.option("--all", "everything", is_flag=True, help="With all attributes of the graph.")
 @click.option(
     "--depth",
@@ -38,7 +36,6 @@ def op_command(
     and with --depth the ops it reads from and is read by.
     """
     from divergraph.cli.ask.op_text import show_neighbourhood, show_op
-    from divergraph.questions.verdicts import NeighbourhoodQuestion, OpQuestion
 
     if depth is None or not as_json:
         question = OpQuestion(run, op, Side(side))

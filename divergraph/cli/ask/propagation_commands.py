@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 import click
 
 from divergraph.cli.options import common, print_answer, shown_option
+from divergraph.cli.question_command import parameters_of
 from divergraph.cli.run_name import RUN
+from divergraph.questions.propagation import OriginsQuestion, TraceQuestion
 
 if TYPE_CHECKING:
     pass
 
 
-@click.command("origins")
+@click.command("origins", params=[parameters_of(OriginsQuestion)["explain"]])
 @click.argument("run", type=RUN, required=False)
 @click.option("--all-runs", is_flag=True, help="What is guilty in several runs of the store.")
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="How each suspicion was reckoned: reference, emulation, noise floor, what widened or "
-    "narrowed it; of ops next to the limit, too.",
-)
 @common
 def origins_command(
     run: str | None, all_runs: bool, explain: bool, store: str | None, as_json: bool
@@ -43,7 +39,6 @@ def origins_command(
     from divergraph.ask.questions.recurring import RecurringQuestion
     from divergraph.cli.across.across_text import show_recurring
     from divergraph.cli.ask.propagation_text import show_origins_answer
-    from divergraph.questions.propagation import OriginsQuestion
 
     if run is None:
         print_answer(RecurringQuestion(), store, show_recurring, as_json=as_json)
@@ -52,11 +47,8 @@ def origins_command(
     print_answer(OriginsQuestion(run, explain), store, show, as_json=as_json)
 
 
-@click.command("trace")
-@click.argument("run", type=RUN)
-@click.argument("op", required=False)
+@click.command("trace", params=[*parameters_of(TraceQuestion).values()])
 @click.option("--from", "start", metavar="OP", help="The same as OP; default: the first origin.")
-@click.option("--to", metavar="OP", help="Follow the error to this op only.")
 @click.option("--all", "whole", is_flag=True, help="List every op downstream.")
 @shown_option("ops downstream", None)
 @common
@@ -78,7 +70,6 @@ def trace_command(
     and where the error is healed. `ops --help` explains the marks.
     """
     from divergraph.cli.ask.propagation_text import show_trace
-    from divergraph.questions.propagation import TraceQuestion
 
     if op is not None and start is not None:
         raise click.UsageError("give the op once: as OP or with --from")

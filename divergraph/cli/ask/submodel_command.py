@@ -10,9 +10,11 @@ import click
 
 from divergraph.cli.ask.model_options import model_options, opened_parts
 from divergraph.cli.options import common, print_json
+from divergraph.cli.question_command import parameters_of
 from divergraph.cli.say import say, say_error, say_note
 from divergraph.jobs.progress import FindingListener, Progress
 from divergraph.outcomes import BAD_INPUT, DIVERGED
+from divergraph.questions.parts import SubmodelQuestion
 from divergraph.text.printable import printable
 from divergraph.text.words import counted, shape_text
 from graphstore.errors import InputError
@@ -24,29 +26,18 @@ if TYPE_CHECKING:
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
+_SHARED = ("form", "whole", "all_outputs", "smallest")
+"""The options that the question has, too."""
 
 
-@click.command("submodel")
+@click.command("submodel", params=[parameters_of(SubmodelQuestion)[name] for name in _SHARED])
 @click.argument("run", metavar="RUN|GRAPH|MODEL")
 @click.option("--start", "starts", multiple=True, metavar="OP", help="A first op; repeatable.")
 @click.option("--end", "ends", multiple=True, metavar="OP", help="A last op; repeatable.")
 @click.option("--model", type=_path, help="The golden model's file, if it was moved.")
 @click.option("--weights", type=_path, help="Its weights, if they are in a separate file.")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["onnx", "tf", "caffe", "ge"]),
-    help="What to write; default: the golden model's own form.",
-)
 @click.option("-o", "--output", type=_path, help="Write the bundle's folder into this one.")
 @click.option("--check", is_flag=True, help="Run the exported part and compare its outputs.")
-@click.option(
-    "--whole", is_flag=True, help="Add the rest of a fused op or loop instead of refusing."
-)
-@click.option(
-    "--all-outputs", is_flag=True, help="Make every tensor that is used outside an output."
-)
-@click.option("--smallest", is_flag=True, help="Start where the fewest bytes go in.")
 @click.option("-y", "--yes", is_flag=True, help="Go on where the two models' names differ.")
 @model_options
 @common
