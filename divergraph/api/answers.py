@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from divergraph.api.runs.tensor_values import TensorValues
     from divergraph.ask.advisor.advisor import Advice
-    from divergraph.ask.answers import OpDetail, Overview, UnmatchedOps
+    from divergraph.ask.answers import OpDetail, Overview
     from divergraph.ask.origin_answers import OriginAnswer
     from divergraph.ask.questions.compare_runs import RunChanges
     from divergraph.ask.questions.recurring import RecurringAnswer
     from divergraph.ask.questions.roles import RoleTable
+    from divergraph.ask.questions.unmatched import UnmatchedOps
     from divergraph.ask.trace_answers import Trace
     from divergraph.blame.attribution import Blame, KeepListEntry
     from divergraph.comparison.many_runs import ManyRuns, PlaceRun
@@ -43,11 +44,12 @@ if TYPE_CHECKING:
 _WHERE = {
     "divergraph.api.runs.tensor_values": ("TensorValues",),
     "divergraph.ask.advisor.advisor": ("Advice",),
-    "divergraph.ask.answers": ("OpDetail", "Overview", "UnmatchedOps"),
+    "divergraph.ask.answers": ("OpDetail", "Overview"),
     "divergraph.ask.origin_answers": ("OriginAnswer",),
     "divergraph.ask.questions.compare_runs": ("RunChanges",),
     "divergraph.ask.questions.recurring": ("RecurringAnswer",),
     "divergraph.ask.questions.roles": ("RoleTable",),
+    "divergraph.ask.questions.unmatched": ("UnmatchedOps",),
     "divergraph.ask.trace_answers": ("Trace",),
     "divergraph.blame.attribution": ("Blame", "KeepListEntry", "WhatIf"),
     "divergraph.comparison.many_runs": ("ManyRuns", "PlaceRun"),

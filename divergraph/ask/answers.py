@@ -148,21 +148,3 @@ class OpDetail:
     explanation: str
     answer: OriginAnswer | None = None
     findings: tuple[Finding, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class UnmatchedOp:
-    """An op without a counterpart; on the device side ``reason`` and ``detail`` say why."""
-
-    op: str
-    type: str
-    reason: Reason | None = None
-    detail: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class UnmatchedOps:
-    """The ops of both sides of a run that stand for nothing on the other, in topo order."""
-
-    device: tuple[UnmatchedOp, ...]
-    golden: tuple[UnmatchedOp, ...]

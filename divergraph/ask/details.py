@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.ask.answers import OpDetail, TensorRow, UnmatchedOp, UnmatchedOps
+from divergraph.ask.answers import OpDetail, TensorRow
 from divergraph.ask.facts import Facts, find_run, load_facts, resolve_op
 from divergraph.ask.memory.notes import with_notes
 from divergraph.ask.sentences import deed_sentence
@@ -116,47 +116,6 @@ def lineage(store: GraphStore, run: str, op: str) -> tuple[LineageLink, ...]:
     if op in store.arrays(run, Side.GOLDEN).number:
         links += store.links(run, op, Side.GOLDEN)
     return tuple(dict.fromkeys(links))
-
-
-def unmatched(store: GraphStore, run: str) -> UnmatchedOps:
-    """The device ops with no original, or with an output no golden tensor was found for, and
-    the golden ops no device op stands for.
-
-    Raises:
-        UnknownNameError: no such run.
-    """
-    store.run(run)
-    links = store.links(run)
-    linked, used = {link.device for link in links}, {link.original for link in links}
-    why: dict[str, Comparison] = {}
-    open_ops: set[str] = set()
-    for item in store.comparisons(run):
-        if item.io is TensorIO.OUTPUT and item.reason is not None:
-            why.setdefault(item.op, item)
-            if item.reason in _OPEN:
-                open_ops.add(item.op)
-                why[item.op] = item
-    device = [
-        UnmatchedOp(op, kind, why[op].reason, why[op].detail)
-        if op in why
-        else UnmatchedOp(op, kind)
-        for op, kind in _types(store, run, Side.DEVICE)
-        if op not in linked or op in open_ops
-    ]
-    golden = [
-        UnmatchedOp(op, kind) for op, kind in _types(store, run, Side.GOLDEN) if op not in used
-    ]
-    return UnmatchedOps(tuple(device), tuple(golden))
-
-
-_OPEN = frozenset({Reason.UNKNOWN_ORIGINAL, Reason.UNMATCHED, Reason.LOW_CONFIDENCE})
-
-
-def _types(store: GraphStore, run: str, side: Side) -> Iterable[tuple[str, str]]:
-    """The ops of one side with their types."""
-    ids = store.arrays(run, side).ids
-    for part in store.listed_ops(run, side):
-        yield from zip(ids[part.first : part.first + len(part)], part.types, strict=True)
 
 
 def _named_originals(store: GraphStore, target: str, name: str) -> tuple[LineageLink, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
-from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
 from divergraph.ask.memory.baselines import standing_text
 from divergraph.ask.questions.between import BetweenAnswer
 from divergraph.ask.questions.lineage import LineageAnswer
+from divergraph.ask.questions.unmatched import UnmatchedDeviceOp, UnmatchedGoldenOp, UnmatchedOps
 from divergraph.ask.reasons import reason_groups
 from divergraph.ask.sentences import origin_sentence
 from divergraph.ask.trace_answers import TraceStep
@@ -218,10 +218,12 @@ def show_unmatched(found: UnmatchedOps, most: int | None) -> None:
             say(f"  {op.type:{width}}  {op.op}  {_why(op)}".rstrip())
 
 
-def _why(op: UnmatchedOp) -> str:
+def _why(op: UnmatchedDeviceOp | UnmatchedGoldenOp) -> str:
     """Why *op* has no counterpart, each thing said once."""
+    if isinstance(op, UnmatchedGoldenOp):
+        return ""
     words = "" if op.reason is None else REASON_WORDS[op.reason]
-    if words.removesuffix(" (*)") in op.detail:
+    if op.detail and words.removesuffix(" (*)") in op.detail:
         return op.detail
     return f"{words}: {op.detail}" if op.detail else words
 

@@ -11,7 +11,6 @@ PLACES = {
         "origins": "propagation:Origins",
         "trace": "propagation:Trace",
         "advise": "propagation:Advice",
-        "unmatched": "lineages:Unmatched",
         "blame": "parts:KeptBlame",
         "minimize": "parts:KeptMinimize",
         "submodel": "parts:Submodel",

@@ -9,7 +9,7 @@ from importlib.metadata import requires
 
 import numpy as np
 
-from divergraph.ask.answers import UnmatchedOp, UnmatchedOps
+from divergraph.ask.questions.unmatched import UnmatchedDeviceOp, UnmatchedOps
 from divergraph.cli.make.demo_command import _typed_command
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say_json_parts
@@ -73,12 +73,12 @@ def test_the_demo_names_the_program_as_it_was_called(monkeypatch, tmp_path):
 
 def test_why_an_op_has_no_counterpart_is_said_once(capsys):
     ops = (
-        UnmatchedOp("c", "Const", Reason.INSERTED, "inserted by the compiler, no original"),
-        UnmatchedOp("t", "TransData", Reason.INSERTED, "no dump of t output:0"),
-        UnmatchedOp("a", "Add", Reason.NO_OUTPUT),
-        UnmatchedOp("b", "Add"),
+        UnmatchedDeviceOp("c", "Const", Reason.INSERTED, "inserted by the compiler, no original"),
+        UnmatchedDeviceOp("t", "TransData", Reason.INSERTED, "no dump of t output:0"),
+        UnmatchedDeviceOp("a", "Add", Reason.NO_OUTPUT),
+        UnmatchedDeviceOp("b", "Add"),
     )
-    show_unmatched(UnmatchedOps(ops, ()), None)
+    show_unmatched(UnmatchedOps("run", ops, ()), None)
     assert capsys.readouterr().out.splitlines()[1:5] == [
         "  Const      c  inserted by the compiler, no original",
         "  TransData  t  inserted by the compiler (*): no dump of t output:0",

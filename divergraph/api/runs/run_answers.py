@@ -35,9 +35,10 @@ if TYPE_CHECKING:
 
     from divergraph.api.runs.tensor_values import RunTensors, ServedTensors, TensorValues
     from divergraph.ask.advisor.advisor import Advice
-    from divergraph.ask.answers import OpDetail, Overview, UnmatchedOps
+    from divergraph.ask.answers import OpDetail, Overview
     from divergraph.ask.origin_answers import OriginAnswer
     from divergraph.ask.questions.roles import RoleTable
+    from divergraph.ask.questions.unmatched import UnmatchedOps
     from divergraph.ask.trace_answers import Trace
     from divergraph.consistency.checks import ConsistencyReport
     from graphstore.contract import GraphStore, RunData
@@ -259,9 +260,8 @@ class RunAnswers(Asking):
 
     def unmatched(self) -> UnmatchedOps:
         """The ops of both sides without a counterpart, and why."""
-        from divergraph.ask.details import unmatched
-
-        return unmatched(self._asked(), self._name)
+        answer: UnmatchedOps = self.ask("unmatched")
+        return answer
 
     def between(self, start: str, end: str) -> Rows[OpRow]:
         """The device ops on any way from *start* to *end*, both included."""

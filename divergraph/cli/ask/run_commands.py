@@ -21,7 +21,7 @@ from divergraph.cli.text import show_links, show_unmatched
 from divergraph.jobs.stage_times import timed
 
 if TYPE_CHECKING:
-    from divergraph.questions.lineages import UnmatchedQuestion
+    from divergraph.ask.questions.unmatched import UnmatchedQuestion
 
 
 @click.command("lineage")
@@ -45,7 +45,7 @@ def lineage_command(
     sides that have no counterpart, and why.
     """
     from divergraph.ask.questions.lineage import LineageQuestion
-    from divergraph.questions.lineages import UnmatchedQuestion
+    from divergraph.ask.questions.unmatched import UnmatchedQuestion
 
     if is_unmatched == (op is not None):
         raise click.UsageError("give either an op or --unmatched")

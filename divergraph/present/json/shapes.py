@@ -35,7 +35,6 @@ from graphstore.model import (
 from graphstore.op_row import OpRow
 
 if TYPE_CHECKING:
-    from divergraph.ask.answers import UnmatchedOps
     from divergraph.golden_capture import CaptureResult, Coverage
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -357,14 +356,6 @@ def link_json(link: LineageLink) -> dict[str, Json]:
         "original_output": link.original_port,
         "evidence": link.rule.value,
         "confidence": link.confidence,
-    }
-
-
-def unmatched_json(found: UnmatchedOps) -> dict[str, Json]:
-    """What ``lineage --unmatched`` prints, except for the run."""
-    return {
-        "device": [record_json(op, null=("detail",)) for op in found.device],
-        "golden": [{"op": op.op, "type": op.type} for op in found.golden],
     }
 
 
