@@ -19,12 +19,18 @@ ENTRY_POINT_GROUP = "divergraph.questions"
 _LOG = logging.getLogger(__name__)
 
 
+def declared_names() -> list[str]:
+    """The names of our questions whose JSON is not written by hand; none is loaded."""
+    return [module.name.replace("_", "-") for module in iter_modules(own.__path__)]
+
+
 @cache
 def _own_places() -> Mapping[str, str]:
     """Module and name of each question that comes with the program; none is loaded."""
-    modules = (module.name for module in iter_modules(own.__path__))
-    declared = {name.replace("_", "-"): f"{own.__name__}.{name}:QUESTION" for name in modules}
     written: Mapping[str, str] = import_module("divergraph.questions").PLACES
+    declared = {
+        name: f"{own.__name__}.{name.replace('-', '_')}:QUESTION" for name in declared_names()
+    }
     return {**written, **declared}
 
 

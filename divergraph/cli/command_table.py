@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from graphstore.errors import UnknownNameError
 
 if TYPE_CHECKING:
     import click
+
+    from divergraph.ask.question import Question
 
 
 class ListedCommand(NamedTuple):
@@ -195,12 +197,24 @@ COMMANDS = {name: command for listed in SECTIONS.values() for name, command in l
 """Those that are written by hand, by name; the questions have commands, too."""
 
 
-def command_names() -> list[str]:
-    """The names of all commands; of other packages none that is one of ours."""
-    from divergraph.ask.registry import all_questions
+def _question_commands() -> dict[str, type[Question[Any]]]:
+    """The questions that have commands of their own; of other packages none with a name of ours.
 
-    questions = (name for name, kind in all_questions().items() if not kind.command)
-    return list(dict.fromkeys((*COMMANDS, *questions)))
+    Those whose JSON is written by hand have commands that are, too, and are not loaded here.
+    """
+    from divergraph.ask.registry import declared_names, own_question, plugged_questions
+
+    declared = {name: own_question(name) for name in declared_names() if name not in COMMANDS}
+    return {
+        name: kind
+        for name, kind in {**declared, **plugged_questions()}.items()
+        if name not in COMMANDS and not kind.command
+    }
+
+
+def command_names() -> list[str]:
+    """The names of all commands."""
+    return [*COMMANDS, *_question_commands()]
 
 
 @cache
@@ -214,11 +228,10 @@ def command_of(name: str) -> click.Command:
         module = import_module(f"divergraph.{COMMANDS[name].module}")
         command: click.Command = getattr(module, f"{name.replace('-', '_')}_command")
         return command
-    from divergraph.ask.registry import own_names, own_question, plugged_questions
     from divergraph.cli.question_command import question_command
 
-    kind = own_question(name) if name in own_names() else plugged_questions().get(name)
-    if kind is None or kind.command:
+    kind = _question_commands().get(name)
+    if kind is None:
         raise UnknownNameError("command", name)
     return question_command(kind)
 
@@ -226,15 +239,12 @@ def command_of(name: str) -> click.Command:
 def helped_sections() -> dict[str, dict[str, str]]:
     """What each command does, under its heading; questions come last of those about runs."""
     from divergraph.ask.question import help_of
-    from divergraph.ask.registry import all_questions
 
     sections = {
         heading: {name: command.help for name, command in listed.items()}
         for heading, listed in SECTIONS.items()
     }
-    for name, kind in all_questions().items():
-        if name not in COMMANDS and not kind.command:
-            sections["Ask a run"][name] = help_of(kind)
+    sections["Ask a run"] |= {name: help_of(kind) for name, kind in _question_commands().items()}
     return sections
 
 

@@ -8,7 +8,6 @@ from typing import Annotated
 from divergraph.ask.facts import find_run
 from divergraph.ask.memory.notes import with_notes
 from divergraph.ask.question import Parameter, Question, TargetName
-from divergraph.ask.traces import ops_between
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.op_row import OpRow
@@ -44,6 +43,9 @@ class BetweenQuestion(Question[BetweenAnswer]):
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> BetweenAnswer:
         """Those of the device, or of the golden graph where only that has both ends."""
+        # What cuts models comes with it, which `divergraph --help` need not wait for.
+        from divergraph.ask.traces import ops_between
+
         rows = ops_between(store, self.run, self.start, self.end)
         noted = with_notes(store, find_run(store, self.run), rows)
         return BetweenAnswer(self.run, self.start, self.end, tuple(noted))
