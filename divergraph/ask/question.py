@@ -121,7 +121,7 @@ def fields_of(kind: Any) -> tuple[Field, ...]:
 @cache
 def _fields_of(kind: Any) -> tuple[Field, ...]:
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_field(each.name, hints[each.name]) for each in fields(kind))
+    return tuple(_field(field.name, hints[field.name]) for field in fields(kind))
 
 
 def _field(name: str, hint: Any) -> Field:

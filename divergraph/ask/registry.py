@@ -5,6 +5,7 @@ stand above the API and are loaded by name as those of other packages are."""
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -16,6 +17,7 @@ from divergraph.ask import questions as own
 from divergraph.ask.question import Question, answer_of, fields_of, help_of
 
 ENTRY_POINT_GROUP = "divergraph.questions"
+_OPTIONS = {"as_json", "limit", "output", "store"}
 _LOG = logging.getLogger(__name__)
 
 
@@ -77,5 +79,8 @@ def _check(kind: type[Question[Any]]) -> None:
     """
     if not help_of(kind):
         raise ValueError("its docstring is empty")
-    fields_of(kind)
+    if re.fullmatch(r"[a-z][a-z0-9-]*", kind.name) is None:
+        raise ValueError(f"{kind.name!r} is no name of a command")
+    if own := _OPTIONS & {field.name for field in fields_of(kind)}:
+        raise ValueError(f"every command has an option {min(own)!r}")
     fields_of(answer_of(kind))

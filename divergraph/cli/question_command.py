@@ -90,12 +90,13 @@ def question_command(kind: type[Question[Any]]) -> click.Command:
     if table is not None:
         decorators += [] if decorators else [limit_option]
         decorators.append(_output_option)
-    command: Any = common(ask)
+    function: Any = common(ask)
     for decorator in reversed(decorators):
-        command = decorator(command)
-    made: click.Command = click.command(kind.name)(command)
-    made.params[:0] = parameters_of(kind).values()
-    return made
+        function = decorator(function)
+    command: click.Command = click.command(kind.name, params=[*parameters_of(kind).values()])(
+        function
+    )
+    return command
 
 
 def _example(kind: type[Question[Any]]) -> str:

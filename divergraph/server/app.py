@@ -92,7 +92,6 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         store.close()
 
     routes = [
-        *_asking_routes(answering, settings.limits),
         *_changing_routes(ChangingRoutes(answering, settings.limits)),
         *MemoryRoutes(answering, settings.limits).routes(),
         *followed,
@@ -102,6 +101,8 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         *page_routes(answering, pages, roots, people, jobs, uploads),
         *_health_routes(HealthRoutes(answering, figures)),
         Route("/openapi.json", _described),
+        # Last, so that a question of another package takes no address of ours.
+        *_asking_routes(answering, settings.limits),
     ]
     kinds = (DivergraphError, HTTPException, ClientGoneError, OSError, Exception)
     app = Starlette(

@@ -68,12 +68,36 @@ class TypesQuestion(Question[TypesAnswer]):
         return DIVERGED if any(each.ops < self.least for each in answer.types) else FINE
 
 
+@dataclass(frozen=True)
+class JobsQuestion(Question[TypesAnswer]):
+    """Say nothing of use."""
+
+    name = "jobs"
+
+    def ask(self, store, cancellation=None):
+        return TypesAnswer("", ())
+
+
 class Broken:
     pass
+
+
+@dataclass(frozen=True)
+class LimitQuestion(Question[TypesAnswer]):
+    """Say how many, at most."""
+
+    name = "limits"
+
+    limit: int = 1
+
+    def ask(self, store, cancellation=None):
+        return TypesAnswer("", ())
 '''
 ENTRIES = """[divergraph.questions]
 types = types_question:TypesQuestion
+jobs = types_question:JobsQuestion
 broken = types_question:Broken
+limited = types_question:LimitQuestion
 gone = no_such_module:Question
 """
 OPS = {"MatMul": 1, "Neg": 1, "Relu": 1, "Tanh": 1}
@@ -146,7 +170,9 @@ def test_its_json_has_a_schema(divergraph: Callable, store: Path) -> None:
 
 
 def test_it_is_an_address(store: Path) -> None:
-    with served(ServerSettings(str(store), tokens=store / "none")) as client:
+    settings = ServerSettings(str(store), tokens=store / "none", state=store.parent / "state")
+    with served(settings) as client:
+        assert client.get("/v1/jobs").json() == {"jobs": []}  # ours, not that of the package
         answer = client.get("/v1/runs/bad/types", params={"least": 3})
         assert {each["type"]: each["ops"] for each in answer.json()["types"]} == OPS
         assert client.get("/v1/runs/bad/types", params={"least": 0}).status_code == 400
@@ -193,9 +219,10 @@ def test_it_is_a_method(store: Path) -> None:
 
 
 def test_one_that_cannot_be_asked_is_left_out_and_said(caplog: pytest.LogCaptureFixture) -> None:
-    assert set(registry.plugged_questions()) == {"types"}
+    assert set(registry.plugged_questions()) == {"jobs", "types"}
     said = "\n".join(record.getMessage() for record in caplog.records)
     assert "question broken (types_question:Broken) is left out" in said
+    assert "(types_question:LimitQuestion) is left out: every command has an option 'limit'" in said
     assert "question gone (no_such_module:Question) is left out" in said
 
 
