@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
-from divergraph.cli.command_table import COMMANDS
+from divergraph.cli.command_table import command_names
 from divergraph.cli.main import cli
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -30,7 +30,7 @@ def test_commands_of_a_page_can_be_given(page):
     assert commands
     for command in commands:
         _, name, *arguments = shlex.split(command)
-        assert name in COMMANDS, command
+        assert name in command_names(), command
         loaded = cli.get_command(click.Context(cli), name)
         context = click.Context(loaded, info_name=name)
         loaded.make_parser(context).parse_args(list(arguments))  # raises for what is no option

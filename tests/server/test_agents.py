@@ -67,6 +67,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "tensor": ({**RELU, "output": 7}, "output 7"),
     "query": ({"cypher": "CREATE (o:Op)"}, "only reading is allowed"),
     "blame": (RUN, "blame has not been run on 'values'"),
+    "consistency": ({}, "run: a parameter is missing"),
     "minimize": (RUN, "minimize has not been run on 'values'"),
     "submodel": ({**RUN, "start": ["relu"]}, "end: a parameter is missing"),
     "compare-runs": ({"old": "values", "new": "none"}, "no run named 'none'"),

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.api.answer_table import FORMATS
+from divergraph.ask.facts import load_facts
 from divergraph.ask.question import Question, help_of, is_about_run, question_of, table_of
 from divergraph.ask.registry import all_questions
 from divergraph.cli.question_command import parameters_of
@@ -22,7 +23,7 @@ from divergraph.server.pages.rendering import Pages
 from divergraph.server.parameters import is_required, public_name, said_of, values_of
 from divergraph.server.route_table import QuestionRoute, path_of
 from graphstore.cancellation import Cancellation
-from graphstore.errors import DivergraphError
+from graphstore.errors import DivergraphError, UnknownNameError
 
 ROWS = 500
 """So many rows of a table stand on a page; a file has them all."""
@@ -82,7 +83,14 @@ class QuestionPage:
             if run is None or name != "run"
         ]
         values: dict[str, Any] = {"question": kind.name, "title": help_of(kind), "run": run}
-        values |= {"fields": fields, "parts": None, "problem": "", "files": {}, "rows": ROWS}
+        values |= {
+            "fields": fields,
+            "parts": None,
+            "problem": "",
+            "files": {},
+            "rows": ROWS,
+            "ops": {},
+        }
         status = 200
         if all(field.value for field in fields if field.required):
             try:
@@ -92,10 +100,15 @@ class QuestionPage:
                     self._answering.check_files(run)
                 answer = question.ask(self._answering.store, cancellation)
             except DivergraphError as error:
-                values["problem"], status = str(error), outcome_of_error(error).status
+                values["problem"] = str(error)
+                # Of a run that is there, a page without a wish is no mistake of who opens it.
+                if query or isinstance(error, UnknownNameError):
+                    status = outcome_of_error(error).status
             else:
                 values["parts"] = list(answer_parts(json_of(question, answer)))
                 values["files"] = _files(kind, run, query)
+                if run is not None:  # ops of the golden graph have pages of their own
+                    values["ops"] = load_facts(self._answering.store, run).arrays.number
         values["is_table"] = lambda part: isinstance(part, AnswerTable)
         # ``start`` and ``end`` are parameters here, no marks of a part.
         return self._pages.page(request, "question.html", values, status, Links())
