@@ -82,7 +82,10 @@ COMMANDS = [
     ["watch", f"gone{ACTS}", "--golden", f"gone{ACTS}"],
     [f"gone{ACTS}"],
 ]
-SAY_NO_NAMES = (["runs"], ["store", "info"], ["blame", "layers"], ["roles", "full"])
+SAY_NO_NAMES = (
+    *(["runs"], ["store", "info"], ["blame", "layers"], ["roles", "full"]),
+    ["recurring"],  # nothing is guilty in both
+)
 OF_NO_RUN = ("completion", "demo", "doctor", "dump-config", "neo4j", "schema")
 TRIED_ELSEWHERE = (
     *("backup", "compare", "mcp", "npu-dump", "npu-overflow", "restore"),

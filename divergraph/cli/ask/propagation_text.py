@@ -29,7 +29,6 @@ from divergraph.cli.metric_text import metric_text
 from divergraph.cli.options import say_more
 from divergraph.cli.say import say
 from divergraph.cli.text import show_no_verdict, show_steps
-from divergraph.rootcause.next_dump import NextDump
 from divergraph.text.numbers import small_number
 from divergraph.text.words import STATE_MARKS, counted, note_text
 from graphstore.model import Guilt, Method, Note, Reckoning, Role, Run
@@ -112,13 +111,13 @@ def _show_origin(
         for line in [NOT_KEPT] if found is None else reckoning_lines(found):
             say(f"         {line}")
     if one.next_dump is not None:
-        say(f"       next best dump: {one.next_dump.op} (leaves {_left(one.next_dump)})")
+        say(
+            f"       next best dump: {one.next_dump.op} (leaves {_left(one.next_dump.before, one.next_dump.after)})"
+        )
 
 
-def _left(dump: NextDump) -> str:
-    if dump.before == dump.after:
-        return counted(dump.before, "op")
-    return f"{dump.before} or {dump.after} ops"
+def _left(before: int, after: int) -> str:
+    return counted(before, "op") if before == after else f"{before} or {after} ops"
 
 
 def show_trace(trace: Trace, *, whole: bool, most: int | None) -> None:
