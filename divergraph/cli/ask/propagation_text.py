@@ -110,10 +110,8 @@ def _show_origin(
         found = reckoned.get((origin.op, origin.output))
         for line in [NOT_KEPT] if found is None else reckoning_lines(found):
             say(f"         {line}")
-    if one.next_dump is not None:
-        say(
-            f"       next best dump: {one.next_dump.op} (leaves {_left(one.next_dump.before, one.next_dump.after)})"
-        )
+    if (dump := one.next_dump) is not None:
+        say(f"       next best dump: {dump.op} (leaves {_left(dump.before, dump.after)})")
 
 
 def _left(before: int, after: int) -> str:
