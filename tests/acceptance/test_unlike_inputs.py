@@ -21,7 +21,7 @@ if str(BENCHMARK) not in sys.path:
 import unlike_inputs as made  # noqa: E402
 
 CASES = {
-    "stem": (
+    ("stem", StandIn.FP16): (
         "bgr, undumped",
         "bgr and a late fault, undumped",
         "bgr and normalised, undumped, nor first",
@@ -30,20 +30,44 @@ CASES = {
         "fault: one channel louder, undumped",
         "fault: other weights, undumped",
         "healthy, undumped",
+        # Where the input adds little, a bias rounded to float16 is most of the error.
+        "over 255, undumped",
     ),
-    "unbiased": ("nhwc, undumped", "over 255, undumped", "halved, undumped", "zeros, undumped"),
-    "patches": ("one other, undumped", "fault: no bias, undumped", "other data, undumped"),
-    "branches": ("normalised, undumped", "fault: one offset, undumped"),
-    "perceptron": ("one other, undumped", "other order, undumped", "fault: no bias, undumped"),
-    "tokens": ("one word, undumped", "other vocabulary, undumped", "fault: table louder, undumped"),
+    ("unbiased", StandIn.FP16): (
+        "nhwc, undumped",
+        "over 255, undumped",
+        "halved, undumped",
+        "zeros, undumped",
+    ),
+    ("patches", StandIn.FP16): (
+        "one other, undumped",
+        "fault: no bias, undumped",
+        "other data, undumped",
+    ),
+    ("branches", StandIn.FP16): ("normalised, undumped", "fault: one offset, undumped"),
+    ("perceptron", StandIn.FP16): (
+        "one other, undumped",
+        "other order, undumped",
+        "fault: no bias, undumped",
+    ),
+    ("tokens", StandIn.FP16): (
+        "one word, undumped",
+        "other vocabulary, undumped",
+        "fault: table louder, undumped",
+    ),
+    # Rows of a batch that are all alike look like a part that was lost.
+    ("perceptron", StandIn.FP32): ("zeros, undumped", "one for all, undumped, nor first"),
+    # A judge who knows all scales sees each tie that a guess has otherwise.
+    ("stem", StandIn.INT8): ("zeros, dumped", "other order, undumped", "halved, undumped"),
 }
 
 
-@pytest.mark.parametrize("model", CASES)
-def test_what_was_fed_is_told_from_what_was_computed(tmp_path, model):
+@pytest.mark.parametrize(("model", "device"), CASES)
+def test_what_was_fed_is_told_from_what_was_computed(tmp_path, model, device):
     net = made.NETS[model]()
     golden = made.golden_of(net, tmp_path / "golden")
     cases = {case.name: case for case in made.cases(net)}
-    for number, name in enumerate(CASES[model]):
-        data = made.ran(net, cases[name], StandIn.FP16, tmp_path / str(number), golden)
-        assert not made.wrong(cases[name], StandIn.FP16, data), name
+    # The first run of a device makes the model of a healthy one.
+    for number, name in enumerate(("healthy, dumped", *CASES[model, device])):
+        data = made.ran(net, cases[name], device, tmp_path / str(number), golden)
+        assert not made.wrong(cases[name], device, data), name

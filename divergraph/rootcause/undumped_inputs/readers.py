@@ -59,7 +59,8 @@ class Reader:
     def is_quantised(self) -> bool:
         """Whether the judge knew all scales of quantisers, which guesses are run without."""
         assert self.split.floor is not None
-        return self.split.floor < self.noise
+        rounds = self.arithmetics.of(self.group).precision.rounds
+        return not rounds and self.split.floor < self.noise
 
     def outputs(self, inputs: Sequence[Array]) -> list[Array | None]:
         """The group's output for each of *inputs*; None where it does not run."""
@@ -92,7 +93,7 @@ class Reader:
             return np.inf
         left = float(np.linalg.norm(np.subtract(self.device, output, dtype=np.float64)))
         off = float(np.linalg.norm(self.arithmetic_error(values)))
-        return left / off if off else np.inf
+        return left / off if off else (np.inf if left else 0.0)
 
     def suspicion(self, output: Array | None) -> float:
         """How far the device's output is from *output*, in its noise."""

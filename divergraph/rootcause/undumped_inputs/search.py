@@ -80,7 +80,7 @@ class _Search:
     judge: Judge
 
     def found(self) -> FedOtherwise:
-        guesses = islice(likely_guesses(self.readers), _MOST_JUDGED)
+        guesses = list(islice(likely_guesses(self.readers), _MOST_JUDGED))
         if all(each.is_quantised for each in self.readers):
             # A fitted factor is exact to some digits, after which an input quantised by it has
             # other ties: a judge who knows all scales would see these.
@@ -99,8 +99,9 @@ class _Search:
 
     def _is_fault(self) -> bool:
         """Whether a fault of the ops explains them as no input does."""
-        by_op = self._is_predicted() and not is_elementwise(self.readers)
-        return by_op or clears_input(self.readers)
+        if is_elementwise(self.readers):  # any output is that of some input
+            return False
+        return self._is_predicted() or clears_input(self.readers)
 
     def _may_be_of_op(self, guess: Tried) -> bool:
         """Whether the op that reads the input may be what *guess* says of the input: a factor of
