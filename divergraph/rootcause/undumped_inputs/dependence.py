@@ -66,7 +66,7 @@ def _is_cleared(reader: Reader) -> bool:
     for axis in range(reference.ndim):
         others = tuple(each for each in range(reference.ndim) if each != axis)
         # What is right elsewhere may have been fed right; what is right beside what is wrong not.
-        near = telling & (apart > 1.0).any(axis=axis, keepdims=True)
+        near = telling & (apart > _RIGHT**2).any(axis=axis, keepdims=True)
         count = near.sum(axis=others)
         right = ((apart * near).sum(axis=others) <= count) & (count > 0)
         # Between the two a slice says nothing: an input in other steps is off by little everywhere.

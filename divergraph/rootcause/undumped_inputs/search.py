@@ -81,21 +81,26 @@ class _Search:
 
     def found(self) -> FedOtherwise:
         guesses = list(islice(likely_guesses(self.readers), _MOST_JUDGED))
-        if all(each.is_quantised for each in self.readers):
-            # A fitted factor is exact to some digits, after which an input quantised by it has
-            # other ties: a judge who knows all scales would see these.
+        quantised = all(each.is_quantised for each in self.readers)
+        if quantised:
+            # A judge who knows all scales would see what ties a guess has otherwise.
             near = next((guess for guess in guesses if self._is_noise(guess.values)), None)
             if near is not None:
-                of_op = self._is_fault() or self._may_be_of_op(near)
-                return self._as(Blame.EITHER if of_op else Blame.INPUT, near.words)
+                return self._as(self._blame_beside(near, quantised=True), near.words)
         for guess in guesses:
             if self._explains(guess.values):
-                blame = Blame.EITHER if self._may_be_of_op(guess) else Blame.INPUT
+                blame = self._blame_beside(guess, quantised=quantised)
                 return self._as(blame, guess.words, guess.values)
         # Rows that are all in a table were looked up, whatever simple fault would move them, too.
         if self.readers[0].golden.dtype.kind not in "iu" and self._is_fault():
             return self._as(Blame.OPS)
         return self._by_solving()
+
+    def _blame_beside(self, guess: Tried, *, quantised: bool) -> Blame:
+        """Who is to blame where *guess* explains the readers; in steps of quantisers a fault may
+        explain them as well."""
+        of_op = self._may_be_of_op(guess) or (quantised and self._is_fault())
+        return Blame.EITHER if of_op else Blame.INPUT
 
     def _is_fault(self) -> bool:
         """Whether a fault of the ops explains them as no input does."""
