@@ -100,6 +100,8 @@ class OperandFormat(ABC):
 
     name: str
     scaled = True
+    price = 1
+    """How many things a user has to be told of it: of formats that fit alike, the simplest is."""
     leaves_activations = False
     """Only weights are held in this format: they are scaled back before they are multiplied."""
 
@@ -147,6 +149,12 @@ class Combined(OperandFormat):
     def scaled(self) -> bool:  # type: ignore[override]  # follows from its parts
         """Whether a side has scales."""
         return any(each.grid.largest is not None for each in (self.activation, self.weight) if each)
+
+    @property
+    def price(self) -> int:  # type: ignore[override]  # follows from its parts
+        """The different readings, and scales that are held in a way of their own."""
+        own = {each for each in (self.activation, self.weight) if each is not None}
+        return len(own) + sum(bool(each.layout.variant_of) for each in own)
 
     @property
     def leaves_activations(self) -> bool:  # type: ignore[override]  # follows from its parts

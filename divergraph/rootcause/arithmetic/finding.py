@@ -51,6 +51,8 @@ _SEVERAL = 2
 """Ops of a family that no single fault is the reason for."""
 _TO_SIGMA = 1.4826
 """Of normal numbers, the standard deviation over the median of their distances from the median."""
+_ALIKE = 1.05
+"""Formats that leave up to so many times the least are alike: they choose words, not guilt."""
 _FORMATS = 3
 """Formats that one family may have beside each other. Bounds cost."""
 
@@ -203,7 +205,9 @@ class OperandSearch:
             fitting = {kind: own for kind, own in rests.items() if are_shown(own, needed)}
             if not fitting:
                 break
-            best = min(fitting, key=lambda kind: sum(min(1.0, rest) for rest in fitting[kind]))
+            sums = {kind: sum(min(1.0, rest) for rest in own) for kind, own in fitting.items()}
+            alike = [kind for kind in sums if sums[kind] <= _ALIKE * min(sums.values())]
+            best = min(alike, key=lambda kind: (kind.price, sums[kind]))
             found.append(best)
             left = [each for each in left if self._fit(each, best).rest > calibration.OPERANDS_REST]
         return found
