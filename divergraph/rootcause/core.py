@@ -252,19 +252,20 @@ class _Judging:
                     runnable.append(group)
                     feeds.append(given)
         references = self.run.runs.references(runnable, feeds)
+        plain = references
         if self.observer is None:  # who watches ops asks for all of their errors
-            references = self.arithmetics.sharpened(runnable, feeds, references)
+            references = self.arithmetics.sharpened(runnable, feeds, plain)
         emulations = self.arithmetics.emulated(runnable, feeds)
         runner = self.run.executor.name
-        for group, given, reference, emulation in zip(
-            runnable, feeds, references, emulations, strict=True
+        for group, given, exact, reference, emulation in zip(
+            runnable, feeds, plain, references, emulations, strict=True
         ):
-            if isinstance(reference, str):
-                yield group.output, unknown(reference, group.ops, runner)
+            if isinstance(reference, str) or isinstance(exact, str):
+                yield group.output, unknown(str(reference), group.ops, runner)
             else:
                 floors = self.arithmetics.of(group)
                 context = self._context(group, given, floors, group.measured)
-                yield group.output, self._split(context, reference, emulation)
+                yield group.output, self._split(context, reference, emulation, exact)
 
     def _handed_on(self, group: Group, source: TensorRef) -> ErrorSplit:
         """The split of an op that computes nothing: its reference is the value it was given."""
@@ -298,8 +299,15 @@ class _Judging:
             self.stand_out.get(group.output, 0.0),
         )
 
-    def _split(self, context: OpContext, reference: Array, emulation: Array | None) -> ErrorSplit:
-        """The judgement of one output, unless its values say nothing."""
+    def _split(
+        self,
+        context: OpContext,
+        reference: Array,
+        emulation: Array | None,
+        exact: Array | None = None,
+    ) -> ErrorSplit:
+        """The judgement of one output, unless its values say nothing. *exact* is what the original
+        op gives where the *reference* is that of operands as the device reads them."""
         group, runner = context.group, self.run.executor.name
         device = self.run.values.device(group.output)
         golden = self.run.values.golden(group.golden)
@@ -318,7 +326,11 @@ class _Judging:
         worst = self.worst.setdefault(_kind(context), {})
         worst[group.output] = min(found.worst, found.estimate.bound)
         golden_like = without(found.estimate.masked, golden_like).reshape(reference.shape)
-        split = split_of(found, golden_like, context, runner)
+        handed_on = golden_like
+        if exact is not None and exact is not reference:
+            # What a format loses came from nowhere before the op: it is not propagated.
+            handed_on = golden_like + (reference - exact).astype(golden_like.dtype)
+        split = split_of(found, handed_on, context, runner)
         source = None if split.guilt is Guilt.NONE else _random_feed(self.run.golden, group)
         if source is not None:  # an error cannot be told from a different draw
             self.drawn[group.output] = source

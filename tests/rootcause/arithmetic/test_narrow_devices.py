@@ -69,6 +69,7 @@ def test_a_device_in_float32_may_read_narrow_operands_too(tmp_path) -> None:
     data = net.compared(net.values(e4m3_by_row, e4m3_by_row, held=as_it_is))
     assert not data.origins
     assert data.run.analysis.arithmetic.operands == {"linear layers": "e4m3 by row"}
+    assert data.run.analysis.doubt == ""
 
 
 def test_two_formats_may_stand_beside_each_other(tmp_path) -> None:
