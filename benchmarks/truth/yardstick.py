@@ -1,0 +1,140 @@
+"""One yardstick for verdicts: all sets, two codes side by side, and what each entry decides.
+
+    python benchmarks/truth/yardstick.py --cases DIR
+    python benchmarks/truth/yardstick.py --cases DIR --against ../older-checkout
+    python benchmarks/truth/yardstick.py --cases DIR --ablate tolerance
+    python benchmarks/truth/yardstick.py --cases DIR --sets gpu --gpu FOLDER
+
+Cases are made in DIR once for each seed and judged as often as asked. ``--ablate`` leaves out one
+entry after the other (tolerances, causes, formats, precisions: modules the analysis finds instead
+of listing), asks again the cases in which it did something, and prints which verdicts change. What
+changes none may go.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from case_sets import SETS, Sizes, TruthCase
+
+Outcome = Mapping[str, Any]
+Outcomes = Mapping[str, Outcome]
+_HERE = Path(__file__).parent
+
+
+def main() -> None:
+    """Make what is missing, judge, compare, ablate."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--cases", type=Path, required=True, help="where cases are kept")
+    parser.add_argument("--sets", default="emulated,narrow")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", type=int, default=4, help="of each device")
+    parser.add_argument("--models", default="", help="only these, with commas between")
+    parser.add_argument("--devices", default="", help="only these, with commas between")
+    parser.add_argument("--gpu", type=Path, help="folder of the set gpu")
+    parser.add_argument("--against", type=Path, help="another checkout, to be judged by as well")
+    parser.add_argument("--ablate", default="", help="kinds of entries, with commas between")
+    asked = parser.parse_args()
+    sizes = Sizes(asked.seed, asked.faults, _list(asked.models), _list(asked.devices), asked.gpu)
+    cases = made(asked.cases, _list(asked.sets), sizes)
+    file = asked.cases / "judged.jsonl"
+    file.write_text("".join(f"{case.line()}\n" for case in cases), encoding="utf-8")
+    now = judged(file)
+    print(table(cases, now))
+    if asked.against is not None:
+        older = judged(file, "--root", str(asked.against.resolve()))
+        print(f"\n{asked.against}\n{table(cases, older)}\n\nchanged since")
+        print("\n".join(changes(cases, older, now)) or "nothing")
+    for kind in _list(asked.ablate):
+        ablated(cases, file, now, kind)
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+
+def made(folder: Path, sets: Sequence[str], sizes: Sizes) -> list[TruthCase]:
+    """The cases of all sets, from the file of this choice or made now."""
+    cases: list[TruthCase] = []
+    for name in sets:
+        words = (name, sizes.seed, sizes.faults, *sizes.models, *sizes.devices)
+        file = folder / ("-".join(map(str, words)) + ".jsonl")
+        if not file.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            lines = [case.line() for case in SETS[name](folder / f"seed{sizes.seed}", sizes)]
+            file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        cases += map(TruthCase.of, file.read_text(encoding="utf-8").splitlines())
+    return cases
+
+
+def judged(file: Path, *options: str) -> dict[str, Outcome]:
+    """By case what a process with *options* says."""
+    command = [sys.executable, str(_HERE / "judging.py"), str(file), *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    outcomes = map(json.loads, done.stdout.splitlines())
+    return {outcome.pop("name"): outcome for outcome in outcomes}
+
+
+def table(cases: Iterable[TruthCase], outcomes: Outcomes) -> str:
+    """A row for each set: false alarms, faults found, the baseline, and cost."""
+    rows = [
+        "| set | healthy | diverged | guilty | faults | first | rule of .99: first | CPU s |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    by_set: dict[str, list[TruthCase]] = {}
+    for case in cases:
+        by_set.setdefault(case.set, []).append(case)
+    for name, own in by_set.items():
+        healthy = [outcomes[case.name] for case in own if not case.faulty]
+        faults = [outcomes[case.name] for case in own if case.faulty]
+        costs = sorted(outcomes[case.name]["cpu"] for case in own)
+        cells = (
+            name,
+            len(healthy),
+            sum(each["verdict"] == "diverged" for each in healthy),
+            sum(each["origins"] for each in healthy),
+            len(faults),
+            sum(each["rank"] == 1 and each["origins"] > 0 for each in faults),
+            sum(each.get("baseline") == "right" for each in faults),
+            f"{costs[len(costs) // 2]:.1f}",
+        )
+        rows.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(rows)
+
+
+def changes(cases: Iterable[TruthCase], before: Outcomes, after: Outcomes) -> list[str]:
+    """The cases whose verdict, first op or cause is another, with both."""
+    said = []
+    for case in cases:
+        old, new = before[case.name], after[case.name]
+        names = [name for name in ("verdict", "rank", "origins", "cause") if old[name] != new[name]]
+        if names:
+            told = ", ".join(f"{name} {old[name]} -> {new[name]}" for name in names)
+            said.append(f"  {case.name}: {told}")
+    return said
+
+
+def ablated(cases: Sequence[TruthCase], file: Path, now: Outcomes, kind: str) -> None:
+    """Print for each entry of a *kind* what changes without it."""
+    entries = sorted({each for outcome in now.values() for each in outcome["acted"]})
+    for entry in entries:
+        if entry.partition(":")[0] != kind:
+            continue
+        touched = [case for case in cases if entry in now[case.name]["acted"]]
+        only = "|".join(case.name for case in touched)
+        without = judged(file, "--without", entry, "--only", only)
+        said = changes(touched, now, without)
+        print(f"\n{entry}: acted in {len(touched)}, decides {len(said)}", flush=True)
+        print("\n".join(said))
+
+
+if __name__ == "__main__":
+    main()
