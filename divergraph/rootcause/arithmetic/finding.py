@@ -171,7 +171,10 @@ class OperandSearch:
             pool = self.samples(sampled_groups(wrong, _LOOKED_AT))
             chosen = self._formats(pool)
             if not chosen:
-                lost = _common_loss(ran.of(own)) if 2 * len(off) > len(own) else None
+                # Formats are looked for below the limit of suspects, as they explain exactly; a
+                # loss that nobody would be suspected for needs no explanation.
+                usual = statistics.median_low(ratios[group] for group in own)
+                lost = _common_loss(ran.of(own)) if usual > self.suspect else None
                 losses |= {} if lost is None else {family: lost}
                 continue
             exact |= {kind for kind in chosen if self._is_exact(pool, kind)}
