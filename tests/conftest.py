@@ -32,8 +32,8 @@ _SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """One more than there are processors: tests of servers wait for them most of their time."""
-    return (os.cpu_count() or 1) + 1
+    """Two more than there are processors: tests of servers wait for them most of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -111,7 +111,7 @@ DIVERGRAPH_STORE=/nowhere ask divergraph ops sec
         ["bash", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.splitlines() == [
-        "compare compare-runs completion",
+        "compare completion compare-runs",
         "--sort",
         "root-cause",
         "second",

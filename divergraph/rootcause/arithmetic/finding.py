@@ -18,6 +18,7 @@ from itertools import product
 
 import numpy as np
 
+from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.arithmetic.contract import (
     FULL,
@@ -42,6 +43,9 @@ from divergraph.rootcause.values import relative, same_shape
 
 _LOOKED_AT = 16
 """Ops of a family that are run, spread over the model. Bounds cost: a median of 16 is stable."""
+_MOSTLY_GAIN = 0.9
+"""The share of an error that is a gain from which on it is one. Changes the verdict of three
+products that are all 1.2 times too large."""
 _LOOKED_AT_ROUNDED = 8
 """As above on a device that rounds every value, whose floors spread less."""
 _MATCHED = 4
@@ -312,13 +316,15 @@ def _common_loss(samples: Iterable[GroupSample]) -> Loss | None:
     """What most of the ops of a family lose alike; None where they are too few, or are not alike,
     as faults are not. One of them is wrong that loses so many times as much, and is so many spreads
     away, as a channel of a tensor would be."""
-    found = []
+    found, gains = [], []
     for sample in samples:
         device = same_shape(sample.device, sample.reference.shape)
         lost = math.inf if device is None else relative(device, sample.reference)
-        if 0.0 < lost < math.inf:
+        if device is not None and 0.0 < lost < math.inf:
             found.append(math.log(lost))
-    if len(found) < calibration.ENOUGH_OPS:
+            gains.append(_gain_share(device, sample.reference))
+    # Arithmetic loses this way and that; what makes all outputs larger alike is a fault in each.
+    if len(found) < calibration.ENOUGH_OPS or statistics.median(gains) > _MOSTLY_GAIN:
         return None
     middle = statistics.median(found)
     spread = _TO_SIGMA * statistics.median(abs(each - middle) for each in found)
@@ -327,6 +333,14 @@ def _common_loss(samples: Iterable[GroupSample]) -> Loss | None:
         return None
     usual = math.exp(middle)
     return Loss(usual, usual * math.exp(furthest) / calibration.GUILTY)
+
+
+def _gain_share(device: Array, reference: Array) -> float:
+    """The cosine of the angle between an error and the reference, without its sign: 1 of a gain."""
+    right = np.asarray(reference, np.float64).ravel()
+    error = np.asarray(device, np.float64).ravel() - right
+    sizes = float(np.linalg.norm(error) * np.linalg.norm(right))
+    return abs(float(error @ right)) / sizes if sizes else 0.0
 
 
 def _unlike(samples: Iterable[GroupSample]) -> list[GroupSample]:
