@@ -7,6 +7,8 @@ import onnxruntime as ort
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+pytestmark = pytest.mark.thorough
+
 BASIC = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
 EXTENDED = ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
 RANDOM = np.random.default_rng(3)

@@ -20,6 +20,8 @@ if str(BENCHMARK) not in sys.path:
 
 import unlike_inputs as made  # noqa: E402
 
+pytestmark = pytest.mark.thorough
+
 CASES = {
     ("stem", StandIn.FP16): (
         "bgr, undumped",

@@ -15,6 +15,8 @@ import divergraph as dg
 from divergraph.api.keep_forms import KEEP_FORMS
 from divergraph.blame.keep_lists import LINES
 
+pytestmark = pytest.mark.thorough
+
 
 def model(path: Path, factor: float) -> Path:
     """Three layers; the second layer's weights times *factor*."""

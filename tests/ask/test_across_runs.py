@@ -20,6 +20,8 @@ from graphstore.errors import InputError, UnknownNameError
 from graphstore.model import Guilt, Method, Role
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def store(network_store, network_run):

@@ -24,6 +24,8 @@ from divergraph.server.settings import ServerSettings
 from graphstore.errors import InputError, UnknownNameError
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 QUESTION = '''
 from collections import Counter
 from dataclasses import dataclass

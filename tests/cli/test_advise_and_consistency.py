@@ -12,6 +12,8 @@ import pytest
 
 from importers.proto.messages import dump_data_pb2 as pb
 
+pytestmark = pytest.mark.thorough
+
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from divergraph.cli.main import cli
 
+pytestmark = pytest.mark.thorough
+
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
 
 

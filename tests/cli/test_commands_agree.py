@@ -11,6 +11,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+pytestmark = pytest.mark.thorough
+
 RANDOM = np.random.default_rng(5)
 X = RANDOM.standard_normal((2, 3, 8, 8)).astype(np.float32)
 WEIGHTS = {

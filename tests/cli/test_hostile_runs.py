@@ -19,6 +19,8 @@ from divergraph.cli import command_table
 from divergraph.cli.main import run
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 ESCAPES = re.compile("\\\\(x1b|u001b)")
 CONV, POOL = f"conv{ACTS}", f"pool{ACTS}"

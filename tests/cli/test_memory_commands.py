@@ -13,6 +13,8 @@ from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.cypher.small_runs import small_run
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def store(tmp_path, monkeypatch):

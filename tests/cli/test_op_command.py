@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 FUSED = "LeNet/conv2/Conv2DRelu"
 
 

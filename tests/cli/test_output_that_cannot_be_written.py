@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.thorough
+
 _PROGRAM = (sys.executable, "-c", "from divergraph.cli.main import main; main()")
 _PRINTS = [
     pytest.param(("query", "--list"), id="text"),

@@ -10,6 +10,8 @@ import divergraph as dg
 from divergraph.server.settings import ServerSettings
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 FUSED = """\
 // Answers: ops of a type that were fused.
 // Parameter type: text

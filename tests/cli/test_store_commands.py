@@ -9,6 +9,8 @@ import pytest
 from divergraph.cli.main import run
 from graphstore.embedded import EmbeddedStore
 
+pytestmark = pytest.mark.thorough
+
 
 def refused(ended, *words) -> None:
     assert ended.code == 2, ended

@@ -18,6 +18,8 @@ from graphstore.errors import InputError
 from graphstore.model import Verdict
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def ranks(lenet, tmp_path_factory) -> CompareRequest:

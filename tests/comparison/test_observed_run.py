@@ -13,6 +13,8 @@ from divergraph.text.words import observed_text
 from graphstore.errors import InputError
 from graphstore.model import Verdict
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture
 def healthy(lenet) -> tuple[Path, Path, Path, Path]:

@@ -20,6 +20,8 @@ from importers.dumps.index import DumpIndex, DumpProblem
 from importers.dumps.read import read_array
 from importers.proto.messages import dump_data_pb2 as pb
 
+pytestmark = pytest.mark.thorough
+
 HEAD = (
     "Input/Output,Index,Data Size,Data Type,Format,Shape,Max Value,Min Value,Avg Value,Count,"
     "Nan Count,Negative Inf Count,Positive Inf Count,l2norm"

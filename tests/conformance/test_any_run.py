@@ -14,6 +14,8 @@ from graphstore.contract import GraphStore, RunData
 from graphstore.model import Comparison, Reason, TensorIO
 from graphstore.transfer.copying import whole_run_hash
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.mark.slow
 @settings(

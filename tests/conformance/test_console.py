@@ -23,6 +23,8 @@ from graphstore.embedded.refused import hop_notes
 from graphstore.errors import QueryError
 from graphstore.neo4j import Neo4jStore
 
+pytestmark = pytest.mark.thorough
+
 ENDLESS = (
     "MATCH (a:Op), (b:Op), (c:Op), (d:Op) "
     "WHERE a.topo + b.topo + c.topo + d.topo < 0 RETURN count(*)"

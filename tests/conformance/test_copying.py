@@ -29,7 +29,7 @@ from graphstore.transfer.portable import (
 from graphstore.transfer.restore import open_backup, restore
 from importers.registry import read_graph
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 Sample = Callable[..., RunData]
 

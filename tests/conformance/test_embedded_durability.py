@@ -22,7 +22,7 @@ from graphstore.embedded.folders import StoreFolder
 from graphstore.errors import DivergraphError, InputError, NameTakenError, StoreError
 from graphstore.open_store import open_store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 CHILD = """
 import resource, sys

@@ -20,7 +20,7 @@ import ladybug
 import pyarrow as pa
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 ENGINE = """
 import sys, ladybug, pyarrow as pa

@@ -16,7 +16,7 @@ from graphstore.contract import RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 Sample = Callable[..., RunData]
 MADE = Path(__file__).parents[1] / "made"

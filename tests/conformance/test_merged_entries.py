@@ -13,7 +13,7 @@ from graphstore.embedded import EmbeddedStore, merged_tables
 from graphstore.model import GraphKind
 from graphstore.schema.tables import NODES, RELS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 Sample = Callable[..., RunData]
 _OF_RUN = {"OF", "AGAINST", "COMPARED", "NEXT_MEASURED", "FUSES"}

@@ -20,7 +20,7 @@ from graphstore.model import Side
 from graphstore.neo4j import Neo4jStore
 from graphstore.neo4j import writing as server_writing
 
-pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")]
+pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j"), pytest.mark.thorough]
 
 MADE = Path(__file__).parents[1] / "made"
 OPS = 400

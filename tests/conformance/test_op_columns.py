@@ -18,6 +18,8 @@ from graphstore.filter import FIELDS, FieldKind, parse_filter
 from graphstore.model import SPLIT_NUMBERS, LineageLink, LineageRule, Side, TensorIO
 from graphstore.op_row import OpRow
 
+pytestmark = pytest.mark.thorough
+
 WORDS = st.sampled_from(["a", "0", "none", "nan", "*", "1", "any", "clean", "Conv*", "float"])
 
 

@@ -12,7 +12,7 @@ from graphstore.cypher.query_check import QueryChecks
 from graphstore.cypher.query_packs import known_packs, read_pack
 from graphstore.errors import QueryError
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 LOUD = """\
 // Answers: ops that feed an op and are off.

@@ -23,7 +23,7 @@ from graphstore.open_store import open_store
 from graphstore.remote.connection import TOKEN_VARIABLE
 from graphstore.remote.wire import keys_json
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture(scope="module")

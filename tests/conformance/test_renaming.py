@@ -12,6 +12,8 @@ from graphstore.embedded import EmbeddedStore
 from graphstore.errors import InputError, NameTakenError, StoreError, UnknownNameError
 from graphstore.model import Side
 
+pytestmark = pytest.mark.thorough
+
 Sample = Callable[..., RunData]
 NAMES = "MATCH (r:Run) RETURN r.name ORDER BY r.name"
 

@@ -19,6 +19,8 @@ from graphstore.transfer.backup import write_backup
 from graphstore.transfer.copying import Done, copy_entries, whole_run_hash
 from graphstore.transfer.restore import open_backup, restore
 
+pytestmark = pytest.mark.thorough
+
 NAMES = ("net.rank0", "net.rank1's", "net.rank2", "net.rank3")
 
 COUNTS = (

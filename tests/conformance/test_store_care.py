@@ -18,6 +18,8 @@ from graphstore.embedded.disk import draft_folder, draft_path
 from graphstore.errors import StoreError
 from graphstore.schema.tables import SCHEMA_VERSION
 
+pytestmark = pytest.mark.thorough
+
 Sample = Callable[..., RunData]
 
 

@@ -17,6 +17,8 @@ from graphstore.model import EdgeKind, ModelGraph, Side
 from graphstore.neo4j import Neo4jStore
 from importers.registry import read_graph
 
+pytestmark = pytest.mark.thorough
+
 
 @pytest.fixture(scope="module")
 def lenet_run(lenet: Path) -> RunData:

@@ -17,6 +17,8 @@ from graphstore.transfer.backup import write_backup
 from graphstore.transfer.copying import copy_entries, copy_entry
 from graphstore.transfer.restore import open_backup, restore
 
+pytestmark = pytest.mark.thorough
+
 MODEL = sample_run("x").run.golden
 NOTE = Note("00aa11bb", MODEL, "conv", "known: \x1b[31m fp16", "ada", "2026-01-01T00:00:00Z")
 MARK = Note("11aa11bb", "other@1", "a/b", "", "bob", "2026-01-02T00:00:00Z", 1, None, True)

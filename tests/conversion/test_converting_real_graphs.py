@@ -11,6 +11,8 @@ from graphs_alike import float32s, links, same
 
 from importers.registry import read_graph
 
+pytestmark = pytest.mark.thorough
+
 OF_OFFLINE_MODELS = {"_tbe_kernel_buffer", "node_def", "tasks", "weight_offset", "weight_bytes"}
 
 

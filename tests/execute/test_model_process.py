@@ -26,6 +26,8 @@ from divergraph.execute.installed import open_executor
 from graphstore.errors import DivergraphError, ExecutionError, InputError
 from importers.registry import read_graph
 
+pytestmark = pytest.mark.thorough
+
 Tried = Callable[..., Any]
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 

@@ -13,7 +13,7 @@ from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.execute.installed import open_executor
 from importers.registry import read_graph
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 Made = Callable[..., Path]
 Opened = Callable[[Path], Executor]

@@ -17,6 +17,8 @@ from graphstore.embedded.outlines import files
 from graphstore.errors import StoreError
 from graphstore.model import Side
 
+pytestmark = pytest.mark.thorough
+
 QUICK, ALL = 60, 500
 FILES = ("runs/first/graph.lbug", "runs/first/manifest.json", "store.json")
 

@@ -16,6 +16,8 @@ from graphstore.embedded.write_process import writing
 from graphstore.errors import StoreError
 from graphstore.model import Side
 
+pytestmark = pytest.mark.thorough
+
 MADE = Path(__file__).parents[1] / "made"
 
 CHILD = """

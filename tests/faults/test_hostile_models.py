@@ -21,6 +21,8 @@ import pytest
 
 from divergraph.execute.tensorflow.files import tensorflow
 
+pytestmark = pytest.mark.thorough
+
 Command = Callable[..., Any]
 MEMORY, SECONDS, PATIENCE = 700, 4, 240
 """MiB and seconds a model may take; seconds a command may, on a busy machine."""

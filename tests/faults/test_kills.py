@@ -20,6 +20,8 @@ from shaped_runs import chain_run
 from benchmarks.scale.local_neo4j import LocalServer, local_server
 from graphstore.neo4j import Neo4jStore
 
+pytestmark = pytest.mark.thorough
+
 MADE = Path(__file__).parents[1] / "made"
 OPS = 200
 

@@ -26,6 +26,8 @@ from graphstore.model import Verdict
 from importers.dumps.arrays.golden import scan_golden_dumps
 from importers.registry import read_graph
 
+pytestmark = pytest.mark.thorough
+
 DATA = Path(__file__).parents[1] / "data"
 
 

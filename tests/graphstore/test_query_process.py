@@ -17,6 +17,8 @@ from graphstore.embedded.query_process import MEMORY_VARIABLE
 from graphstore.errors import QueryError, StoreError
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 HUNGRY = "UNWIND range(1, 100000000) AS x RETURN x"
 ENDLESS = "UNWIND range(1, 60000) AS x UNWIND range(1, 60000) AS y RETURN sum(x * y % 7)"
 NAMES = "MATCH (r:Run) RETURN r.name"

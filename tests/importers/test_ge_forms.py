@@ -14,6 +14,8 @@ from graphstore.errors import ImportFormatError
 from graphstore.model import ModelGraph, Op
 from importers.registry import read_graph
 
+pytestmark = pytest.mark.thorough
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 NAME = st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=8)
 INT = st.integers(-(2**63), 2**63 - 1)

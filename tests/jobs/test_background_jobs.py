@@ -30,6 +30,8 @@ from graphstore.errors import InputError
 from graphstore.file_lock import is_locked
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 PATIENCE = 120.0
 
 

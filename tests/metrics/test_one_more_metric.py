@@ -18,6 +18,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+pytestmark = pytest.mark.thorough
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("divergraph", "graphstore", "importers", "tui")
 ROW = """    MEAN_SIGNED_ERROR = (

@@ -7,7 +7,7 @@ import pytest
 from divergraph.cli.main import run
 from divergraph.text.printable import printable
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.thorough]
 
 ORIGIN = "LeNet/conv2/Conv2DRelu"
 

@@ -17,6 +17,8 @@ from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.rootcause.explaining import Explaining
 from graphstore.contract import RunData
 
+pytestmark = pytest.mark.thorough
+
 _MIB = 1 << 20
 _ALLOWED, _BESIDES = 64, 400
 """MiB of --memory, and MiB that a process may take besides."""

@@ -18,6 +18,8 @@ from divergraph.golden_capture import CaptureRequest, capture
 from divergraph.rootcause.options import RootCauseOptions
 from divergraph.rootcause.tolerances import noise_floor as floors
 
+pytestmark = pytest.mark.thorough
+
 _STATUS = Path("/proc/self/status")
 _MIB = 1 << 20
 _TENSOR, _WEIGHT = 4, 32

@@ -17,6 +17,8 @@ from graphstore.contract import RunData
 from graphstore.errors import ExecutionError, InputError
 from graphstore.model import ErrorSplit, Guilt, Method, OpState, Role, TensorIO, Verdict
 
+pytestmark = pytest.mark.thorough
+
 
 def splits(data: RunData) -> dict[str, ErrorSplit]:
     """The split of each op's output."""

@@ -15,6 +15,8 @@ from divergraph.server.settings import Limits, ServerSettings
 from divergraph.server.tokens import TokenFile, UserRole
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 LARGE, DEEP = b" " * (1 << 20) + b"{}", b"[" * 100_000
 
 

@@ -29,6 +29,8 @@ from graphstore.errors import InputError, StoreError
 from graphstore.open_store import open_store
 from graphstore.private_folder import private_folder
 
+pytestmark = pytest.mark.thorough
+
 PATIENCE = 120.0
 REQUEST_OF_ANYTHING = {"words": [], "store": "", "directory": "", "asked": 1.0}
 GRAPH = {"command": "import", "options": {"path": "data:device_graph", "name": "net"}}

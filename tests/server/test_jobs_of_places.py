@@ -13,7 +13,7 @@ from server_process import OVER, PATIENCE, ServerProcess
 from divergraph.api.demo import demo_data
 from graphstore.open_store import open_store
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 PLACES = [(rank, step) for rank in (0, 1) for step in (0, 3)]
 BAD = (1, 3)
 

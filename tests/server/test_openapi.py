@@ -17,6 +17,8 @@ from divergraph.jobs.background.job_table import JobTable, QueuedState
 from divergraph.server.openapi import openapi
 from divergraph.server.settings import Limits, ServerSettings
 
+pytestmark = pytest.mark.thorough
+
 GIVEN = {
     "run": "bad",
     "old": "bad",

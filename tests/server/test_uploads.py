@@ -25,6 +25,8 @@ from divergraph.api.demo import demo_data
 from divergraph.server.settings import Limits, ServerSettings, UploadLimits
 from divergraph.server.tokens import TokenFile, UserRole
 
+pytestmark = pytest.mark.thorough
+
 MADE = Path(__file__).parents[1] / "made"
 SMALL = UploadLimits(
     bytes=100_000, bytes_of_one=150_000, of_one=3, files=20, always_bytes=50_000, memory=256

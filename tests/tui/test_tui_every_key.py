@@ -12,6 +12,8 @@ from graphstore.open_store import open_store
 from tui.keys import TABLE
 from tui.screens.base import VIEWS
 
+pytestmark = pytest.mark.thorough
+
 KEYS = sorted({key for each in TABLE for key in each.keys.split(",")} - {"q", "ctrl+c"})
 """All but those that leave, which is no accident."""
 NAMES = ["runs", *(name for name, _ in VIEWS)]

@@ -8,6 +8,8 @@ from rich.cells import cell_len
 from graphstore.model import OpState
 from tui.style.glyphs import ASCII, SETS, UNICODE
 
+pytestmark = pytest.mark.thorough
+
 PART = ("2", "f", "b", "B", "5", "o")
 SEVERAL_CELLS = {"name", "bars", "shades", "dots", "at_least", "at_most", "enter"}
 

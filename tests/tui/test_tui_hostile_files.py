@@ -16,7 +16,7 @@ from textual.widgets import Static
 from graphstore.open_store import open_store
 from tui.terminal.only_text import OnlyText, only_text
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 

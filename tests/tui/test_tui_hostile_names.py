@@ -9,6 +9,8 @@ import pytest
 
 from tui.widgets.filter_bar import FilterInput
 
+pytestmark = pytest.mark.thorough
+
 SHOWN = r"[red]m[/]\x1b[2J\x1b]52;c;cm0=\x07\x9b31m\u202erow\nfake"
 OBEYED = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e]")
 

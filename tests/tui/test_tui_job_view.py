@@ -44,7 +44,7 @@ from tui.widgets.form_fields import ChoiceField
 from tui.widgets.lines import Tab
 from tui.widgets.row_list import RowList
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from divergraph.jobs.background.job_files import LOCK
 from graphstore.file_lock import held_lock
 from tui.screens.windows.leave import LeaveOverlay
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 async def test_every_view_tells_of_it_and_asks_before_leaving(settle, whole_store, tmp_path):

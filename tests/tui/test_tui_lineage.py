@@ -15,7 +15,7 @@ from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 FUSED = "model/layer_2/MatMul"
 CORE, BIAS = f"{FUSED}/core", f"{FUSED}/bias"

@@ -30,7 +30,7 @@ from tui.app import DivergraphApp
 from tui.screens.windows.overlays import Overlay, Window
 from tui.settings import THEMES
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 SIZES = [(60, 20), (120, 40), (200, 60)]
 IN_ASCII = pytest.param("ascii", marks=pytest.mark.exhaustive)

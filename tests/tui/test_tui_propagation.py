@@ -20,6 +20,8 @@ from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
+pytestmark = pytest.mark.thorough
+
 FIRST = "model/layer_2/Softmax"
 SECOND = "model/layer_4/LayerNorm"
 

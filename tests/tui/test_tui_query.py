@@ -17,6 +17,8 @@ from tui.widgets.cypher_editor import CypherEditor
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
+pytestmark = pytest.mark.thorough
+
 WORST = "model/layer_2/Softmax"
 
 

@@ -16,7 +16,7 @@ from tui.screens.runs import RunsScreen
 from tui.screens.windows.changes import ChangesOverlay
 from tui.widgets.row_list import RowList
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tui.screens.windows.export_form import FolderInput
 from tui.screens.windows.job_form import JobFormWindow
 from tui.screens.windows.overlays import TextOverlay
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture

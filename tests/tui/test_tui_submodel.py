@@ -21,7 +21,7 @@ from tui.screens.windows.overlays import TextOverlay
 from tui.style.glyphs import UNICODE
 from tui.widgets.row_list import RowList
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 def roles(app):

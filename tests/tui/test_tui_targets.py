@@ -13,7 +13,7 @@ from tui.screens.runs import RunsScreen
 from tui.widgets.row_list import RowList
 from tui.widgets.text_pane import TextPane
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tui.screens.tensor_view.screen import TensorScreen
 from tui.style.glyphs import ASCII, UNICODE
 from tui.widgets.row_list import RowList
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 
 async def test_it_opens_on_the_first_origin_with_its_values(browse, whole_store):

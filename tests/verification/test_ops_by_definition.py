@@ -36,6 +36,8 @@ from tests.verification.definitions import (
 )
 from tests.verification.definitions.draws import Draws
 
+pytestmark = pytest.mark.thorough
+
 FAMILIES = {
     "elementwise": elementwise,
     "images": images,

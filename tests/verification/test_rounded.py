@@ -8,7 +8,7 @@ import pytest
 from divergraph.verification.verify_dump import verify
 from tests.made.device_ops import DeviceOps
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 SCALE, OFFSET = 1.7, 3.0
 

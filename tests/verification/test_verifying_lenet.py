@@ -8,6 +8,8 @@ import divergraph as dg
 from graphstore.errors import InputError
 from graphstore.model import Verdict
 
+pytestmark = pytest.mark.thorough
+
 FAULTY = "LeNet/conv2/Conv2DRelu"
 
 

@@ -8,6 +8,8 @@ import pytest
 
 from divergraph.ask.fusion_passes import chosen_passes, switch_text
 
+pytestmark = pytest.mark.thorough
+
 FUSED, PASS = "LeNet/conv2/Conv2DRelu", "ConvBiasReluFusionPass"
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from valued_run import kept_values
 
+pytestmark = pytest.mark.thorough
+
 FUSED = "LeNet/conv2/Conv2DRelu"
 RELU = "LeNet_conv2_Relu.0.1664180551000000.npy"
 

@@ -31,6 +31,8 @@ from graphstore.neo4j.local_server.jars import (
 from graphstore.neo4j.local_server.java import find_java
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 COMMAND = [sys.executable, "-c", "from divergraph.cli.main import main; main()", "neo4j"]
 
 

@@ -13,6 +13,8 @@ from graphstore.neo4j.connection import Connection
 from graphstore.neo4j.server_errors import check_server_version
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 needs_server = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-access")]
 
 

@@ -10,6 +10,8 @@ from narrow_device import NarrowDevice, as_it_is, bf16, blocks, e4m3_by_row, int
 
 from graphstore.model import Verdict
 
+pytestmark = pytest.mark.thorough
+
 MXFP4 = blocks(32, ml_dtypes.float4_e2m1fn, 6.0)
 
 

@@ -15,6 +15,8 @@ from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.model import Finding, FindingKind
 
+pytestmark = pytest.mark.thorough
+
 Array = np.ndarray[Any, Any]
 DRAW = np.random.default_rng(3)
 WEIGHTS: Mapping[str, Array] = {

@@ -15,6 +15,8 @@ from divergraph.comparison.compare_run import CompareRequest, compare
 from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from graphstore.model import Finding
 
+pytestmark = pytest.mark.thorough
+
 Array = np.ndarray[Any, Any]
 Weights = dict[str, Array]
 CHANNELS = 12

@@ -11,6 +11,8 @@ import pytest
 from fused_outputs import cause_of
 from onnx import helper
 
+pytestmark = pytest.mark.thorough
+
 Array = np.ndarray[Any, Any]
 DRAW = np.random.default_rng(8)
 node = helper.make_node

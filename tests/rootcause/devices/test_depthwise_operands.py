@@ -11,6 +11,8 @@ from onnx import helper
 
 from divergraph.rootcause.arithmetic.contract import FULL, Role, format_named
 
+pytestmark = pytest.mark.thorough
+
 node = helper.make_node
 LAYERS, WIDE = 5, 16
 

@@ -32,6 +32,8 @@ from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.options import RootCauseOptions
 from graphstore.model import Guilt, Op, TensorIO
 
+pytestmark = pytest.mark.thorough
+
 Array = np.ndarray
 HF32, TF32, BF16_OPERANDS = map(format_named, ("hf32", "tf32", "bf16"))
 HF32_CUT, TF32_CUT = map(format_named, ("hf32, cut", "tf32, cut"))

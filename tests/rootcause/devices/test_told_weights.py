@@ -25,6 +25,8 @@ from divergraph.rootcause.devices.held_weights.weight_grids import (
 from graphstore.contract import RunData
 from graphstore.model import Verdict
 
+pytestmark = pytest.mark.thorough
+
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(15)
 LAYERS, CHANNELS = 5, 64

@@ -16,6 +16,8 @@ from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.contract import RunData
 from graphstore.model import FindingKind
 
+pytestmark = pytest.mark.thorough
+
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(5).choice([-0.9, -0.3, 0.1, 0.4, 0.95], (1, 2, 8, 8)).astype(np.float32)
 X += np.random.default_rng(6).uniform(-0.05, 0.05, X.shape).astype(np.float32)

@@ -16,6 +16,8 @@ from divergraph.rootcause.devices.tiles.winograd import INTEGERS, INVERSES, Tile
 from graphstore.contract import RunData
 from graphstore.model import Verdict
 
+pytestmark = pytest.mark.thorough
+
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(12)
 CHANNELS, SIZE, LAYERS = 16, 24, 3

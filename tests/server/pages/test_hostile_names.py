@@ -19,6 +19,8 @@ from graphstore.contract import RunData
 from graphstore.model import GraphKind, InputRef, Op, OpState, Reason, Tensor, TensorRef
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 OBEYED = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069]")
 LONG = f"{'深度/学习' * 60}/\u202eend/..%2f<svg onload=x>?op=a&side=b#c+d%"
 HALF = "half \ud83d pair"

@@ -14,7 +14,7 @@ from served import served
 from divergraph.server.settings import Limits, ServerSettings
 from divergraph.server.tokens import TokenFile, UserRole
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser"), pytest.mark.thorough]
 
 WAYS = (
     "/",

@@ -16,6 +16,8 @@ from served import served
 
 from divergraph.server.settings import Limits, ServerSettings, UploadLimits
 
+pytestmark = pytest.mark.thorough
+
 DUMPS = ("golden", "device")
 OTHERS = ("device", "device-dump", "weights")
 SMALL = UploadLimits(

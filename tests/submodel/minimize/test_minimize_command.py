@@ -17,6 +17,8 @@ import pytest
 
 from graphstore.open_store import open_store
 
+pytestmark = pytest.mark.thorough
+
 DIVERGRAPH = (sys.executable, "-c", "from divergraph.cli.main import main; main()")
 OPS = 'ops = set(json.load(open(sys.argv[1] + "/manifest.json"))["ops"])\n'
 
