@@ -200,6 +200,7 @@ SMALL = nps.array_shapes(max_dims=2, max_side=6)
 @example((np.array([1.7e308, -1.7e308]), np.array([-1.7e308, 1.7e308])))
 @example((np.array([1e300, 2.0]), np.array([1e-300, 1e-300])))
 @example((np.array([5e-324, 0.0]), np.array([-5e-324, 0.0])))
+@example((np.array([5e-324, 5e-324]), np.array([0.0, 1.1e301])))
 def test_any_float64(pair):
     device, golden = pair
     assert_exact(device, golden)
