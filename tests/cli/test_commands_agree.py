@@ -189,7 +189,7 @@ def test_none_does_of_what_others_reported(
 
 
 @pytest.mark.shared
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("case", "model"), [("small_norm", "llama.onnx"), ("router_indices", "moe.onnx")]
 )

@@ -14,7 +14,7 @@ from graphstore.contract import GraphStore, RunData
 from graphstore.model import Comparison, Reason, TensorIO
 from graphstore.transfer.copying import whole_run_hash
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.mark.slow

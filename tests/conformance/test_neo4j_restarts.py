@@ -21,7 +21,7 @@ from graphstore.errors import StoreError
 from graphstore.model import Side
 from graphstore.neo4j import Neo4jStore, connection
 
-pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-restarts"), pytest.mark.thorough]
+pytestmark = [pytest.mark.neo4j, pytest.mark.xdist_group("neo4j-restarts"), pytest.mark.exhaustive]
 
 MADE = Path(__file__).parents[1] / "made"
 OPS = 400

@@ -21,7 +21,7 @@ import pytest
 
 from divergraph.execute.tensorflow.files import tensorflow
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.exhaustive
 
 Command = Callable[..., Any]
 MEMORY, SECONDS, PATIENCE = 700, 4, 240

@@ -21,7 +21,7 @@ from graphstore.neo4j.local_server import running_on
 from graphstore.neo4j.local_server.managed import status
 from graphstore.open_store import open_store
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.exhaustive
 
 SECONDS = 1.0
 BUSY = 10.0

@@ -17,7 +17,7 @@ from divergraph.golden_capture import CaptureRequest, StandIn, capture
 from divergraph.rootcause.explaining import Explaining
 from graphstore.contract import RunData
 
-pytestmark = pytest.mark.thorough
+pytestmark = pytest.mark.exhaustive
 
 _MIB = 1 << 20
 _ALLOWED, _BESIDES = 64, 400

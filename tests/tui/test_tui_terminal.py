@@ -16,7 +16,7 @@ from graphstore.open_store import open_store
 
 terminals = pytest.importorskip("terminal", reason="needs a POSIX terminal")
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 FROM_THE_FRAMEWORK = re.compile(
     rb"\x1b\[[0-9;]*[mHKJABCD]"  # colours, the cursor, what is cleared

@@ -12,7 +12,7 @@ from importers.om.constants import weights
 from importers.registry import read_graph
 from tests.made.device_program import DeviceProgram, write_dump
 
-pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+pytestmark = [pytest.mark.slow, pytest.mark.exhaustive]
 
 CONV = "recognition/d_h2/Conv2D"
 LEAKING = "".join(f"recognition/lrelu/{each}" for each in ("Abs", "mul", "mul_1", "add"))
