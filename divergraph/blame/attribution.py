@@ -209,12 +209,9 @@ def _kept(
 def _worth_it(kept: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
     """*kept* without the entries at its end that together gain hardly anything; nothing if all of
     them do, as of ops in a row that each quantise what they hand on."""
-    nothing = ("", 1.0, 1.0)
-    for count, each in enumerate([nothing, *kept]):
-        if all(
-            own <= all_kept + _ENOUGH
-            for own, all_kept in zip(each[1:], (kept or [nothing])[-1][1:], strict=True)
-        ):
+    left = [(1.0, 1.0), *(each[1:] for each in kept)]
+    for count, each in enumerate(left):
+        if all(own <= last + _ENOUGH for own, last in zip(each, left[-1], strict=True)):
             return kept[:count]
     return kept
 

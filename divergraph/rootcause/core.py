@@ -356,12 +356,11 @@ class _Judging:
         if ignores_nan(device, reference, given, types):
             self.explaining.findings.append(ignoring(group.output))
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
-        if self.observer is not None:
-            pass  # it asks what the op adds, the steps of quantisers included
-        elif estimate.expected is not None:
-            reference = estimate.expected.reshape(shape)
-        else:  # what a healthy device has lies on the grid of its quantiser, if it has one
-            reference = context.arithmetic.on_grid(group, reference)
+        if self.observer is None:  # an observer asks for steps of quantisers, too
+            expected = estimate.expected
+            # What a healthy device has lies on the grid of its quantiser, if it has one.
+            on_grid = context.arithmetic.on_grid
+            reference = on_grid(group, reference) if expected is None else expected.reshape(shape)
         verdict = OpVerdict(
             group, split, device, reference, golden.reshape(shape), given, found.noise
         )

@@ -18,7 +18,6 @@ from itertools import product
 
 import numpy as np
 
-from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
 from divergraph.rootcause.arithmetic.contract import (
     FULL,
@@ -38,6 +37,7 @@ from divergraph.rootcause.devices.tiles.told_tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
+from divergraph.rootcause.input_relations.fits import correlation
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import relative, same_shape
 
@@ -322,7 +322,8 @@ def _common_loss(samples: Iterable[GroupSample]) -> Loss | None:
         lost = math.inf if device is None else relative(device, sample.reference)
         if device is not None and 0.0 < lost < math.inf:
             found.append(math.log(lost))
-            gains.append(_gain_share(device, sample.reference))
+            right = np.asarray(sample.reference, np.float64)
+            gains.append(abs(correlation(device - right, right)))
     # Arithmetic loses this way and that; what makes all outputs larger alike is a fault in each.
     if len(found) < calibration.ENOUGH_OPS or statistics.median(gains) > _MOSTLY_GAIN:
         return None
@@ -333,14 +334,6 @@ def _common_loss(samples: Iterable[GroupSample]) -> Loss | None:
         return None
     usual = math.exp(middle)
     return Loss(usual, usual * math.exp(furthest) / calibration.GUILTY)
-
-
-def _gain_share(device: Array, reference: Array) -> float:
-    """The cosine of the angle between an error and the reference, without its sign: 1 of a gain."""
-    right = np.asarray(reference, np.float64).ravel()
-    error = np.asarray(device, np.float64).ravel() - right
-    sizes = float(np.linalg.norm(error) * np.linalg.norm(right))
-    return abs(float(error @ right)) / sizes if sizes else 0.0
 
 
 def _unlike(samples: Iterable[GroupSample]) -> list[GroupSample]:

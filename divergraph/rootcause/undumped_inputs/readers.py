@@ -78,6 +78,9 @@ class Reader:
         it would take for a property of the input.
         """
         (exact,) = self.outputs([values])
+        return self._arithmetic_error(values, exact)
+
+    def _arithmetic_error(self, values: Array, exact: Array | None) -> Array:
         fed = {**self.given, self.name: values.astype(self.golden.dtype)}
         (emulated,) = self.arithmetics.emulated([self.group], [fed])
         if exact is None or emulated is None or emulated.shape != exact.shape:
@@ -92,7 +95,7 @@ class Reader:
         if output is None:
             return np.inf
         left = float(np.linalg.norm(np.subtract(self.device, output, dtype=np.float64)))
-        off = float(np.linalg.norm(self.arithmetic_error(values)))
+        off = float(np.linalg.norm(self._arithmetic_error(values, output)))
         return left / off if off else (np.inf if left else 0.0)
 
     def suspicion(self, output: Array | None) -> float:
