@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 
 import pytest
-from browsing import op_under_cursor, said, shown_ops, text_of
+from browsing import Browser, op_under_cursor, said, shown_ops, text_of
 from textual.widgets import Static
 
 from graphstore.errors import InputError
@@ -215,10 +215,10 @@ async def test_letters_are_text_wherever_the_focus_is(browse):
         assert (b.app.theme, said(b.app)) == (theme, "")
 
 
-async def test_the_schema_stands_beside_the_editor_where_there_is_room(make_app, made_store):
-    app = make_app(made_store)
-    async with app.run_test(size=(200, 40)) as pilot:
-        await pilot.press("7")
-        await pilot.pause(1)
-        shown = app.screen.query_one("#schema", TextPane).query_one(Static).render()
+async def test_the_schema_stands_beside_the_editor_where_there_is_room(
+    make_app, settle, made_store
+):
+    async with Browser(make_app(made_store), settle, (200, 40)) as b:
+        await b.press("7")
+        shown = b.app.screen.query_one("#schema", TextPane).query_one(Static).render()
         assert "(:Op)-[:FUSES]->(:Op)" in str(shown)
