@@ -84,14 +84,14 @@ _SHAPELESS = {"RESERVED", "ALL", "NULL", "MD"}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class FormatLayout:
     """A stored layout: its name, and the groups of grouped convolution weights."""
 
     name: str
     groups: int
 
 
-def layout_of(number: int, sub_format: int = 0) -> Layout:
+def layout_of(number: int, sub_format: int = 0) -> FormatLayout:
     """The layout behind a format *number*, which may be packed with its groups.
 
     The low 8 bits are the format, bits 8 to 23 the groups unless the header's own
@@ -103,7 +103,7 @@ def layout_of(number: int, sub_format: int = 0) -> Layout:
         name = "ND" if primary == 0xFF else f"FORMAT_{primary}"
     else:
         name = _LAYOUTS[primary]
-    return Layout("ND" if name in _SHAPELESS else name, groups)
+    return FormatLayout("ND" if name in _SHAPELESS else name, groups)
 
 
 def layout_number(name: str) -> int:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         Selection,
         Suggestion,
     )
-    from divergraph.api.runs.model_parts import ModelParts
+    from divergraph.ask.model_parts import ModelParts
 
 
 @dataclass(frozen=True, slots=True)

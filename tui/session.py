@@ -203,7 +203,7 @@ class Session:
 
     def chooser(self) -> PartChooser:
         """What chooses parts of the run or graph; that of the last one only is kept."""
-        from divergraph.api.runs.model_parts import ModelParts
+        from divergraph.ask.model_parts import ModelParts
         from tui.part_chooser import GraphPartChooser, PartChooser
 
         with self._lock:
@@ -235,7 +235,7 @@ class Session:
 
     def tensor(self, op: str, io: TensorIO, port: int) -> TensorLook:
         """What one tensor of the run looks like; the dumps of the last run only stay open."""
-        from divergraph.api.runs.tensor_values import RunTensors, ServedTensors, opened_tensors
+        from divergraph.ask.tensor_values import RunTensors, ServedTensors, opened_tensors
         from divergraph.jobs.progress import NO_PROGRESS
 
         with self._lock:

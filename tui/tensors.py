@@ -11,7 +11,7 @@ from graphstore.model import TensorIO
 
 if TYPE_CHECKING:
     from divergraph.api.answers import ErrorMap, ErrorPicture, TensorValues
-    from divergraph.api.runs.tensor_values import RunTensors, ServedTensors
+    from divergraph.ask.tensor_values import RunTensors, ServedTensors
 
 
 @dataclass(frozen=True)

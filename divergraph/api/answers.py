@@ -9,7 +9,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from divergraph.api.runs.tensor_values import TensorValues
     from divergraph.ask.advisor.advisor import Advice
     from divergraph.ask.answers import OpDetail, Overview
     from divergraph.ask.origin_answers import OriginAnswer
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from divergraph.ask.questions.recurring import RecurringAnswer
     from divergraph.ask.questions.roles import RoleTable
     from divergraph.ask.questions.unmatched import UnmatchedOps
+    from divergraph.ask.tensor_values import TensorValues
     from divergraph.ask.trace_answers import Trace
     from divergraph.blame.attribution import Blame, KeepListEntry
     from divergraph.comparison.many_runs import ManyRuns, PlaceRun
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from graphstore.op_row import OpRow
 
 _WHERE = {
-    "divergraph.api.runs.tensor_values": ("TensorValues",),
+    "divergraph.ask.tensor_values": ("TensorValues",),
     "divergraph.ask.advisor.advisor": ("Advice",),
     "divergraph.ask.answers": ("OpDetail", "Overview"),
     "divergraph.ask.origin_answers": ("OriginAnswer",),

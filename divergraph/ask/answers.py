@@ -131,6 +131,17 @@ class TensorRow:
     layout: str | None
     comparison: Comparison | None
 
+    @property
+    def compared(self) -> Comparison | None:
+        """Its comparison, if that has metrics."""
+        return self.comparison if self.comparison is not None and self.comparison.compared else None
+
+    @property
+    def not_compared(self) -> Comparison | None:
+        """Its comparison, if that says why there are no metrics."""
+        item = self.comparison
+        return None if item is None or item.reason is None else item
+
 
 @dataclass(frozen=True, slots=True)
 class OpDetail:
@@ -148,3 +159,8 @@ class OpDetail:
     explanation: str
     answer: OriginAnswer | None = None
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def types(self) -> Mapping[str, str]:
+        """The type of the op by its id."""
+        return {self.row.id: self.row.type}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from divergraph.ask.judging import Judging
 from divergraph.ask.sentences import group_text, origin_sentence
 from divergraph.rootcause.next_dump import NextDump, best_dump
 from graphstore.contract import GraphStore
@@ -68,6 +69,11 @@ class OriginsAnswer:
     origins: tuple[OriginAnswer, ...]
     suspects: tuple[OriginAnswer, ...]
     findings: tuple[Finding, ...] = ()
+
+    @property
+    def judging(self) -> Judging:
+        """How the ops were judged."""
+        return Judging.of(self.run)
 
     def of(self, op: str) -> OriginAnswer | None:
         """The answer for *op*; None if it is neither an origin nor a suspect."""

@@ -76,7 +76,7 @@ class Question(ABC, Generic[Answer]):
     field ``run``; ``graphs``: ``run`` may be an imported graph. ``table`` is the field of the
     answer whose entries are the rows of its table, by default the first one that holds records.
     ``reads_files``: the files of the run are read; ``shows_values``: values in them are answered.
-    ``shapes`` names the declared JSON of an answer that is written by hand.
+    ``shapes`` names the objects of JSON of an answer that is not an object of all its fields.
     """
 
     __slots__ = ()
@@ -98,6 +98,11 @@ class Question(ABC, Generic[Answer]):
             UnknownNameError: no such run, graph or op.
             InputError: the parameters do not fit the run.
         """
+
+    def shape(self) -> str:
+        """The name of the object of JSON that the answer becomes; empty: the first one declared of
+        its class."""
+        return ""
 
     def outcome(self, answer: Answer) -> Outcome:
         """What the exit code of the command says of *answer*."""
@@ -157,7 +162,11 @@ def is_about_run(kind: Any) -> bool:
 def answer_of(kind: type[Question[Any]]) -> type[Any]:
     """The dataclass of the answers to *kind*."""
     bases = getattr(kind, "__orig_bases__", ())
-    answer: type[Any] = next(get_args(base)[0] for base in bases if get_origin(base) is Question)
+    answer: type[Any] = next(
+        get_args(base)[0]
+        for base in bases
+        if isinstance(get_origin(base), type) and issubclass(get_origin(base), Question)
+    )
     return answer
 
 

@@ -1,6 +1,5 @@
 """Which questions there are: a module of ``divergraph.ask.questions`` is one, each entry point
-``divergraph.questions`` of an installed package, and those whose JSON is written by hand, which
-stand above the API and are loaded by name as those of other packages are."""
+``divergraph.questions`` of an installed package."""
 
 from __future__ import annotations
 
@@ -21,31 +20,16 @@ _OPTIONS = {"as_json", "limit", "output", "store"}
 _LOG = logging.getLogger(__name__)
 
 
-def declared_names() -> list[str]:
-    """The names of our questions whose JSON is not written by hand; none is loaded."""
-    return [module.name.replace("_", "-") for module in iter_modules(own.__path__)]
-
-
-@cache
-def _own_places() -> Mapping[str, str]:
-    """Module and name of each question that comes with the program; none is loaded."""
-    written: Mapping[str, str] = import_module("divergraph.questions").PLACES
-    declared = {
-        name: f"{own.__name__}.{name.replace('-', '_')}:QUESTION" for name in declared_names()
-    }
-    return {**written, **declared}
-
-
 def own_names() -> list[str]:
-    """The names of the questions that come with the program."""
-    return list(_own_places())
+    """The names of the questions that come with the program; none is loaded."""
+    return [module.name.replace("_", "-") for module in iter_modules(own.__path__)]
 
 
 @cache
 def own_question(name: str) -> type[Question[Any]]:
     """One of them."""
-    module, _, attribute = _own_places()[name].partition(":")
-    question: type[Question[Any]] = getattr(import_module(module), attribute)
+    module = import_module(f"{own.__name__}.{name.replace('-', '_')}")
+    question: type[Question[Any]] = module.QUESTION
     return question
 
 

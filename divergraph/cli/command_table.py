@@ -198,13 +198,10 @@ COMMANDS = {name: command for listed in SECTIONS.values() for name, command in l
 
 
 def _question_commands() -> dict[str, type[Question[Any]]]:
-    """The questions that have commands of their own; of other packages none with a name of ours.
+    """The questions that have commands of their own; of other packages none with a name of ours."""
+    from divergraph.ask.registry import own_names, own_question, plugged_questions
 
-    Those whose JSON is written by hand have commands that are, too, and are not loaded here.
-    """
-    from divergraph.ask.registry import declared_names, own_question, plugged_questions
-
-    declared = {name: own_question(name) for name in declared_names() if name not in COMMANDS}
+    declared = {name: own_question(name) for name in own_names() if name not in COMMANDS}
     return {
         name: kind
         for name, kind in {**declared, **plugged_questions()}.items()

@@ -16,7 +16,7 @@ from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.say import say, say_json, say_note
 from divergraph.files.config_file import read_config
 from divergraph.jobs.stage_times import timed
-from divergraph.present.json.shapes import Json, json_text
+from divergraph.present.json_text import Json, json_text
 from graphstore.contract import GraphStore
 from graphstore.model import GUILTY, SUSPECT, Side
 from graphstore.open_store import DEFAULT_STORE
@@ -212,6 +212,13 @@ def opened_to_read(given: str | None) -> Iterator[GraphStore]:
 def print_json(shape: Mapping[str, Json]) -> None:
     """One JSON document on standard output."""
     say_json(json_text(shape))
+
+
+def print_record(record: object, name: str = "", **parameters: Any) -> None:
+    """A record as one JSON document: the object *name*, by default the first declared of it."""
+    from divergraph.present.declared_answer import answer_json
+
+    print_json(answer_json(record, name, **parameters))
 
 
 def print_answer(

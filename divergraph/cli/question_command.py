@@ -35,12 +35,12 @@ from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside, say_json, say_lines
 from divergraph.jobs.stage_times import timed
 from divergraph.present.declared_answer import json_lines, json_of
-from divergraph.present.json.shapes import json_text
+from divergraph.present.json_text import json_text
 
 _Decorator: TypeAlias = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Layout(NamedTuple):
+class TextLayout(NamedTuple):
     """The function that prints an answer as text: its module below ``divergraph.cli`` and name.
 
     ``options`` are those of the text alone, which it takes by name.
@@ -51,13 +51,15 @@ class Layout(NamedTuple):
     options: tuple[_Decorator, ...] = ()
 
 
-LAYOUTS: Mapping[str, Layout] = {
-    "between": Layout("text", "show_between"),
-    "compare-runs": Layout(
+LAYOUTS: Mapping[str, TextLayout] = {
+    "between": TextLayout("text", "show_between"),
+    "compare-runs": TextLayout(
         "across.across_text", "show_changes", (shown_option("ops of each kind", 10),)
     ),
-    "roles": Layout("ask.propagation_text", "show_roles"),
-    "recurring": Layout("across.across_text", "show_recurring", (shown_option("of each", None),)),
+    "roles": TextLayout("ask.propagation_text", "show_roles"),
+    "recurring": TextLayout(
+        "across.across_text", "show_recurring", (shown_option("of each", None),)
+    ),
 }
 
 

@@ -9,13 +9,13 @@ from divergraph.ask.memory.baselines import standing_text
 from divergraph.ask.questions.between import BetweenAnswer
 from divergraph.ask.questions.lineage import LineageAnswer
 from divergraph.ask.questions.unmatched import UnmatchedDeviceOp, UnmatchedGoldenOp, UnmatchedOps
+from divergraph.ask.questions.verdict import worst_first
 from divergraph.ask.reasons import reason_groups
 from divergraph.ask.sentences import origin_sentence
 from divergraph.ask.trace_answers import TraceStep
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say, say_beside, say_each
 from divergraph.outcomes import gives_no_answer
-from divergraph.present.json.shapes import worst_first
 from divergraph.text.words import (
     REASON_WORDS,
     STATE_MARKS,

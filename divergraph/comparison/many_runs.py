@@ -50,6 +50,11 @@ class PlaceRun:
     kept: bool = False
     problem: str = ""
 
+    @property
+    def name(self) -> str:
+        """The name the run was kept under; empty if it was not."""
+        return self.run.name if self.run is not None and self.kept else ""
+
 
 @dataclass(frozen=True, slots=True)
 class ManyRuns:

@@ -125,6 +125,11 @@ class DiffResult:
         """Pairs past a warning level only."""
         return sum(pair.level is Level.WARN for pair in self.pairs)
 
+    @property
+    def not_compared(self) -> int:
+        """Pairs that could not be measured."""
+        return len(self.pairs) - self.compared
+
 
 def diff_dumps(request: DiffRequest, progress: Progress = NO_PROGRESS) -> DiffResult:
     """Pair the tensors of both sides by name and compare each pair.

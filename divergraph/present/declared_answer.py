@@ -1,153 +1,203 @@
-"""What follows from the dataclass of an answer: its JSON, and what schemas say of it."""
+"""What follows from the record of an answer: its JSON, and that as plain text."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
+from functools import cache
+from operator import attrgetter
 from pathlib import PurePath
-from typing import Any, NamedTuple, get_args, get_origin
+from typing import Any, NamedTuple, TypeAlias, get_args, get_origin
 
-from divergraph.ask.question import Answer, Field, Question, fields_of
-from divergraph.present.json.memory import noted_row_json
-from divergraph.present.json.shapes import (
-    Json,
-    finding_json,
-    link_json,
-    metrics_json,
-    plain_json,
-    record_json,
-    split_json,
-    tensor_json,
+from divergraph.ask.question import Answer, Question, fields_of
+from divergraph.present.computed_fields import COMPUTED, metrics_json
+from divergraph.present.declarations import (
+    DeclaredObject,
+    ObjectField,
+    object_called,
+    object_of,
+    plain_type,
+    text_objects,
 )
+from divergraph.present.json_text import Json, json_text, listing_parts, number, plain_json
 from graphstore import model
-from graphstore.model import (
-    ErrorSplit,
-    Finding,
-    InputMismatch,
-    LineageLink,
-    MetricSet,
-    Run,
-    TensorRef,
-)
+from graphstore.model import MetricSet, Run
 from graphstore.op_row import OpRow
 
 
-class WrittenRecord(NamedTuple):
-    """How a record of the model is written where its fields are not its JSON; ``name`` is that of
-    its declaration."""
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """What the objects in an answer refer to by ``@name``: the parameters that it was asked with,
+    and its own attributes."""
 
-    name: str
-    json: Callable[[Any], Json]
+    answer: Any
+    parameters: Mapping[str, Any] = field(default_factory=dict)
 
-
-def _mismatch_json(mismatch: InputMismatch) -> Json:
-    return record_json(mismatch, null=("op", "tensor", "relation"))
-
-
-_WRITTEN: Mapping[type, WrittenRecord] = {
-    ErrorSplit: WrittenRecord("ErrorSplit", split_json),
-    LineageLink: WrittenRecord("LinkEntry", link_json),
-    MetricSet: WrittenRecord("MetricSet", metrics_json),
-    OpRow: WrittenRecord("NotedOpEntry", noted_row_json),
-    Finding: WrittenRecord("FindingEntry", finding_json),
-    InputMismatch: WrittenRecord("InputDifference", _mismatch_json),
-    Run: WrittenRecord("str", lambda run: run.name),
-    TensorRef: WrittenRecord("TensorName", tensor_json),
-}
-_PLAIN = {bool: "bool", int: "int", float: "number", str: "str", Any: "any"}
+    def get(self, name: str) -> Any:
+        """The parameter or attribute of this name, None if there is none."""
+        if name in self.parameters:
+            return self.parameters[name]
+        return getattr(self.answer, name, None)
 
 
-class DeclaredObject(NamedTuple):
-    """An object of JSON: its fields as ``answers.txt`` writes them, and what is said of them."""
-
-    fields: str
-    notes: Mapping[str, str]
+_Encoder: TypeAlias = Callable[[Any, WholeAnswer], Json]
 
 
-def answer_json(answer: object) -> dict[str, Json]:
-    """An answer as JSON: its fields in their order."""
-    shape: dict[str, Json] = {}
-    for field in fields_of(type(answer)):
-        value = getattr(answer, field.name)
-        shape |= answer_json(value) if field.about.is_flat else {field.name: _json(value)}
-    return shape
+def answer_json(record: Any, name: str = "", **parameters: Any) -> dict[str, Json]:
+    """A record as JSON: the object *name*, by default the first that is declared of its class.
 
-
-def _json(value: Any) -> Json:
-    if (written := _WRITTEN.get(type(value))) is not None:
-        return written.json(value)
-    if isinstance(value, Mapping):
-        return {str(plain_json(name)): _json(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_json(entry) for entry in value]
-    return answer_json(value) if is_dataclass(value) else plain_json(value)
-
-
-def declared_objects(kind: type[Any]) -> dict[str, DeclaredObject]:
-    """By name, the object of JSON that a dataclass becomes, and those in it."""
-    fields = fields_of(kind)
-    types = map(_declared, fields)
-    notes = {field.name: field.about.help for field in fields if field.about.help}
-    inner = [entry for field in fields for entry in _records(field.kind)]
-    objects = {kind.__name__: DeclaredObject(", ".join(types), notes)}
-    for record in inner:
-        objects |= declared_objects(record)
-    return objects
-
-
-def _declared(field: Field) -> str:
-    if field.about.is_flat:
-        return f"*{field.kind.__name__}"
-    null = "?" if field.optional and field.kind is not float else ""
-    return f"{field.name}: {_type(field.kind)}{null}"
-
-
-def _type(kind: Any) -> str:
-    """The type as ``answers.txt`` writes it."""
-    if kind in _PLAIN:
-        return _PLAIN[kind]
-    if kind in _WRITTEN:
-        return _WRITTEN[kind].name
-    origin = get_origin(kind)
-    if origin is not None and issubclass(origin, Mapping):
-        name, entry = get_args(kind)
-        return f"{{{_type(name)}: {_type(entry)}}}"
-    if origin is not None:
-        return f"[{_type(get_args(kind)[0])}]"
-    if issubclass(kind, Enum) and not _is_of_model(kind):
-        return " | ".join(f'"{choice.value}"' for choice in kind)
-    return "str" if issubclass(kind, PurePath) else str(kind.__name__)
-
-
-def _records(kind: Any) -> list[type[Any]]:
-    """The dataclasses in a type that are declared by themselves only."""
-    inner = [record for part in get_args(kind) for record in _records(part)]
-    if isinstance(kind, type) and is_dataclass(kind) and kind not in _WRITTEN:
-        return [] if _is_of_model(kind) else [kind]
-    return inner
-
-
-def _is_of_model(kind: type) -> bool:
-    return getattr(model, kind.__name__, None) is kind
-
-
-class WrittenQuestion(Question[Answer]):
-    """A question whose JSON is written by hand; ``shapes`` are its declarations."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def json(self, answer: Answer) -> Mapping[str, Json]:
-        """What the command prints of *answer* with ``--json``."""
+    *parameters* are what the declaration takes from the question.
+    """
+    declared = object_called(name) if name else object_of(type(record))
+    return _object_encoder(declared)(record, WholeAnswer(record, parameters))
 
 
 def json_of(question: Question[Answer], answer: Answer) -> Mapping[str, Json]:
-    """The JSON of an answer."""
-    if isinstance(question, WrittenQuestion):
-        return question.json(answer)
-    return answer_json(answer)
+    """The JSON of an answer; one that is JSON already, as it is."""
+    if isinstance(answer, Mapping):
+        return answer
+    parameters = {entry.name: getattr(question, entry.name) for entry in fields_of(type(question))}
+    return answer_json(answer, question.shape(), **parameters)
+
+
+@cache
+def _object_encoder(declared: DeclaredObject) -> Callable[[Any, WholeAnswer], dict[str, Json]]:
+    parts = [
+        (
+            entry.name,
+            attrgetter(entry.path) if entry.path.isidentifier() else None,
+            entry.path.split("."),
+            _field_encoder(entry),
+            _missing(entry),
+            entry.empty_is_null,
+        )
+        for entry in declared.fields
+    ]
+
+    # A list may have a million ops of twenty fields: no more calls than needed.
+    def encode(record: Any, whole: WholeAnswer) -> dict[str, Json]:
+        shape: dict[str, Json] = {}
+        for name, read, path, encode_value, missing, empty_is_null in parts:
+            value = _led(record, path, whole) if read is None else read(record)
+            if empty_is_null and (value == "" or (type(value) is int and value < 0)):
+                value = None
+            if value is None:
+                value = missing if missing is None else missing()
+            elif encode_value is not None:
+                value = encode_value(value, whole)
+            shape[name] = value
+        return shape
+
+    return encode
+
+
+def _missing(entry: ObjectField) -> Callable[[], Json] | None:
+    """What makes an empty list or object where there is no value; None of those that are null."""
+    return None if entry.type.endswith("?") else {"[": list, "{": dict}.get(entry.type[0])
+
+
+def _led(record: Any, path: list[str], whole: WholeAnswer) -> Any:
+    """What *path* leads to from a record; None where something on the way is missing."""
+    value = record
+    for segment in path:
+        if segment.endswith("()"):
+            value = COMPUTED[segment[:-2]](value)
+        elif segment[0] == "@":
+            named = whole.get(segment[1:])
+            value = named if value is record else named.get(value)
+        elif value is not None:
+            value = getattr(value, segment)
+    return value
+
+
+def _field_encoder(entry: ObjectField) -> _Encoder | None:
+    """What writes the value of a field; None where it is JSON already."""
+    if entry.path.endswith("()"):
+        return None
+    name = entry.type.strip("[]?")
+    if name not in text_objects() and not (entry.hint is None and hasattr(model, name)):
+        return _plain if entry.hint is None else _encoder(plain_type(entry.hint))
+    one = _later(object_called(name))
+    if not entry.type.startswith("["):
+        return one
+    kind: type[Any] = plain_type(entry.hint)
+    if is_dataclass(kind) and not issubclass(kind, Sequence):  # a list of the one there is
+        return lambda value, whole: [one(value, whole)]
+    return lambda values, whole: [one(value, whole) for value in values]
+
+
+def _later(declared: DeclaredObject) -> _Encoder:
+    """The encoder of an object, made when it is first needed: a record may hold one of its kind."""
+
+    def encode(value: Any, whole: WholeAnswer) -> Json:
+        return _object_encoder(declared)(value, whole)
+
+    return encode
+
+
+def _plain(value: Any, whole: WholeAnswer) -> Json:
+    if isinstance(value, Mapping):
+        return {str(plain_json(name)): _plain(entry, whole) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry, whole) for entry in value]
+    return (
+        _object_encoder(object_of(type(value)))(value, whole)
+        if is_dataclass(value)
+        else plain_json(value)
+    )
+
+
+@cache
+def _encoder(kind: Any) -> _Encoder | None:
+    """What writes values of a type; None where they are JSON already."""
+    if kind in (str, int, bool):
+        return None
+    if kind is float:
+        return lambda value, _: number(value)
+    if kind is Run:
+        return lambda run, _: run.name
+    if kind is MetricSet:
+        return lambda metrics, _: metrics_json(metrics)
+    origin = get_origin(kind)
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        name, entry = (_encoder(plain_type(part)) or _same for part in get_args(kind))
+        return lambda values, whole: {
+            str(name(key, whole)): entry(value, whole) for key, value in values.items()
+        }
+    entries = [part for part in get_args(kind) if part is not Ellipsis]
+    if origin is not None and len(entries) == 1:
+        return _list_encoder(_encoder(plain_type(entries[0])))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return lambda value, _: value.value
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return lambda value, _: str(value)
+    if isinstance(kind, type) and is_dataclass(kind):
+        return _later(object_of(kind))
+    return _plain
+
+
+def _list_encoder(entry: _Encoder | None) -> _Encoder:
+    if entry is None:
+        return lambda values, _: list(values)
+    return lambda values, whole: [
+        None if value is None else entry(value, whole) for value in values
+    ]
+
+
+def _same(value: Any, _: WholeAnswer) -> Json:
+    json: Json = value
+    return json
+
+
+def op_text(row: OpRow) -> str:
+    """One op as it stands in what ``ops`` prints."""
+    return json_text(answer_json(row), 4)
+
+
+def ops_parts(run: str, rows: Iterable[OpRow]) -> Iterator[str]:
+    """What ``ops`` prints of a run or graph, part by part."""
+    return listing_parts({"run": run}, "ops", map(op_text, rows))
 
 
 class AnswerFact(NamedTuple):

@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 
 from divergraph.ask.facts import find_run, op_rows
+from divergraph.ask.questions.verdict import RunVerdict
 from divergraph.files.whole_files import check_place, whole_file
 from divergraph.present.csv_report import write_csv
-from divergraph.present.json.shapes import Json, row_json, run_json
+from divergraph.present.declared_answer import answer_json
+from divergraph.present.json_text import Json
 from divergraph.present.networkx_graph import write_graphml
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
@@ -50,10 +52,11 @@ def _document(store: GraphStore, target: str, side: Side) -> dict[str, Json]:
     shape: dict[str, Json] = {}
     if run is not None and side is Side.DEVICE:
         types = {op.id: op.type for op in graph.ops}
-        shape = run_json(run, store.origins(target), store.comparisons(target), types)
+        comparisons = store.comparisons(target)
+        shape = answer_json(RunVerdict(run, target, store.origins(target), comparisons, types))
     shape["graph"] = graph.name
     shape["side"] = side.value
-    shape["ops"] = [row_json(row) for row in op_rows(store, target, side)]
+    shape["ops"] = [answer_json(row, "OpEntry") for row in op_rows(store, target, side)]
     shape["edges"] = [
         {
             "from": edge.source,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from divergraph.ask.origin_answers import OriginAnswer
+from divergraph.ask.questions.verdict import worst_first
 from divergraph.outcomes import outcome_of_verdict
-from divergraph.present.json.shapes import worst_first
 from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short

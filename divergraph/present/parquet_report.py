@@ -8,7 +8,7 @@ from operator import attrgetter
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, get_args, get_origin
 
-from divergraph.present.json.shapes import record_json
+from divergraph.present.declared_answer import answer_json
 from divergraph.present.run_report import RunReport
 from graphstore.model import Comparison, ErrorSplit, Figures, Metric, SideFigures
 from graphstore.op_row import OpRow
@@ -63,7 +63,7 @@ def _facts(report: RunReport) -> dict[str, object]:
         "method": run.method.value,
         "golden": report.golden_name,
         "device": report.device_name,
-        "counts": record_json(run.counts),
+        "counts": answer_json(run.counts),
         "thresholds": dict(run.thresholds),
         "origins": [one.origin.op for one in report.answer.origins],
         "version": run.version,

@@ -57,7 +57,7 @@ from divergraph.rootcause.tolerances.contract import OpContext
 from divergraph.rootcause.tolerances.masks import without
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.tolerances.standing_out import standing_out
-from divergraph.rootcause.undumped_inputs.search import Blame, FedOtherwise, fed_otherwise
+from divergraph.rootcause.undumped_inputs.search import Culprit, FedOtherwise, fed_otherwise
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 from graphstore.model import ErrorSplit, Guilt, InputMismatch, Reckoning, Role, TensorRef
 
@@ -399,10 +399,10 @@ class _Unlike:
             judging.arithmetics,
         )
         for each in found:
-            if each.blame is Blame.EITHER:
+            if each.blame is Culprit.EITHER:
                 maybe = InputMismatch("", each.name, None, None, each.words)
                 self.unsure |= dict.fromkeys(each.outputs, maybe)
-            elif each.blame is Blame.INPUT:
+            elif each.blame is Culprit.INPUT:
                 self._acquit(each)
 
     def _acquit(self, unlike: FedOtherwise) -> None:

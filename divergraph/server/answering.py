@@ -15,12 +15,12 @@ from starlette.responses import Response
 
 from divergraph.api.answer_table import FORMATS, table_bytes
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.api.runs.model_parts import is_graph
+from divergraph.ask.model_parts import is_graph
 from divergraph.ask.question import Question, question_of
-from divergraph.present.declared_answer import json_of
-from divergraph.present.json.shapes import Json, json_text, listing_parts
-from divergraph.questions.listings import OpsQuestion, listed_text
-from divergraph.questions.tensors import OfTensor
+from divergraph.ask.questions.ops import OpsQuestion
+from divergraph.ask.tensor_questions import OfTensor
+from divergraph.present.declared_answer import json_of, op_text, ops_parts
+from divergraph.present.json_text import Json, json_text, listing_parts
 from divergraph.server.asking import AskingPool
 from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
 from divergraph.server.kept.opened_runs import OpenedRuns
@@ -198,7 +198,7 @@ class Answering:
         if isinstance(question, OfTensor):
             place = (question.run, question.op, question.output, question.input_)
             answer = question.of(self.tensors.values(*place))
-            return EncodedAnswer(encoded(question.json(answer)))
+            return EncodedAnswer(encoded(json_of(question, answer)))
         return EncodedAnswer(encoded(json_of(question, question.ask(self.store, cancellation))))
 
     def _page(
@@ -215,13 +215,13 @@ class Answering:
             listed = question.listed(self.store, columns, numbers)
 
             def write(file: IO[bytes]) -> None:
-                parts = chain(question.json_parts(listed), "\n")
+                parts = chain(ops_parts(question.run, listed), "\n")
                 file.writelines(printable_json(part, ascii_only=False).encode() for part in parts)
 
             return WrittenFile(write, {"Link": link} if link else {}, "application/json")
 
         def made(missing: list[int]) -> list[str]:
-            return list(map(listed_text, question.listed(self.store, columns, missing)))
+            return list(map(op_text, question.listed(self.store, columns, missing)))
 
         texts = self._ops.texts(owner, numbers, made)
         text = "".join(listing_parts({"run": question.run}, "ops", texts))

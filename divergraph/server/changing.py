@@ -9,7 +9,6 @@ from starlette.responses import Response
 
 from divergraph.api.cypher_in_json import text_field
 from divergraph.ask.memory.baselines import delete_entry
-from divergraph.present.json.memory import deleted_answer
 from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.settings import Limits
@@ -42,4 +41,6 @@ class ChangingRoutes:
         return document({"renamed": old, "to": new})
 
     def _delete(self, name: str, _cancellation: Cancellation) -> Response:
-        return document(deleted_answer(name, delete_entry(self._answering.store, name)))
+        gone = delete_entry(self._answering.store, name)
+        baseline_of = None if gone is None else gone.model
+        return document({"deleted": name, "baseline_of": baseline_of})

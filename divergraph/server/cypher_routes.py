@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.api.cypher_in_json import check_fields, cypher_question, cypher_schema
-from divergraph.questions.cypher import PlanQuestion, RowsQuestion
+from divergraph.ask.cypher_questions import PlanQuestion, RowsQuestion
 from divergraph.server.answering import Answering
 from divergraph.server.bodies import read_body
 from divergraph.server.settings import Limits

@@ -86,7 +86,7 @@ class AllOf:
 
 
 @dataclass(frozen=True, slots=True)
-class Field(Generic[_T]):
+class FilterField(Generic[_T]):
     """A field of an op: its value in a row, and the ops whose value passes a test."""
 
     value: Callable[[OpRow], _T]
@@ -97,7 +97,7 @@ class Field(Generic[_T]):
 class Holds(Generic[_T]):
     """Holds where the value of a field passes a test."""
 
-    field: Field[_T]
+    field: FilterField[_T]
     test: Callable[[_T], bool]
 
     def matches(self, row: OpRow) -> bool:
@@ -324,43 +324,45 @@ def _of_split(ops: OpColumns, name: str, test: TextTest) -> Bool:
     return passed
 
 
-ONE_TEXT: Mapping[str, Field[str]] = {
-    "name": Field(lambda row: row.name, _in_names),
-    "id": Field(lambda row: row.id, _in_ids),
-    "type": Field(lambda row: row.type, lambda ops, test: ops.types.where(test)),
-    "dtype": Field(
+ONE_TEXT: Mapping[str, FilterField[str]] = {
+    "name": FilterField(lambda row: row.name, _in_names),
+    "id": FilterField(lambda row: row.id, _in_ids),
+    "type": FilterField(lambda row: row.type, lambda ops, test: ops.types.where(test)),
+    "dtype": FilterField(
         lambda row: canonical_dtype(row.dtype),
         lambda ops, test: ops.dtypes.where(lambda dtype: test(canonical_dtype(dtype))),
     ),
-    "layout": Field(lambda row: row.layout, lambda ops, test: ops.layouts.where(test)),
-    "ns": Field(lambda row: scope_of(row.name), _in_scopes),
-    "subgraph": Field(lambda row: row.subgraph, lambda ops, test: ops.subgraphs.where(test)),
-    "side": Field(lambda row: row.side, lambda ops, test: np.full(len(ops), test(ops.side))),
-    "state": Field(
+    "layout": FilterField(lambda row: row.layout, lambda ops, test: ops.layouts.where(test)),
+    "ns": FilterField(lambda row: scope_of(row.name), _in_scopes),
+    "subgraph": FilterField(lambda row: row.subgraph, lambda ops, test: ops.subgraphs.where(test)),
+    "side": FilterField(lambda row: row.side, lambda ops, test: np.full(len(ops), test(ops.side))),
+    "state": FilterField(
         lambda row: row.state or "",
         lambda ops, test: ops.states.where(lambda state: test(state or "")),
     ),
-    "level": Field(
+    "level": FilterField(
         lambda row: row.level or "",
         lambda ops, test: ops.levels.where(lambda level: test(level or "")),
     ),
-    "role": Field(
+    "role": FilterField(
         lambda row: "" if row.split is None else row.split.role,
         lambda ops, test: _of_split(ops, "role", test),
     ),
-    "guilt": Field(
+    "guilt": FilterField(
         lambda row: "" if row.split is None else row.split.guilt,
         lambda ops, test: _of_split(ops, "guilt", test),
     ),
-    "shape": Field(
+    "shape": FilterField(
         lambda row: shape_words(row.shape),
         lambda ops, test: ops.shapes.where(lambda shape: test(shape_words(shape))),
     ),
 }
 """The fields that have one text."""
 
-SHAPE: Field[Shape | None] = Field(lambda row: row.shape, lambda ops, test: ops.shapes.where(test))
-FAILED: Field[tuple[Metric, ...]] = Field(
+SHAPE: FilterField[Shape | None] = FilterField(
+    lambda row: row.shape, lambda ops, test: ops.shapes.where(test)
+)
+FAILED: FilterField[tuple[Metric, ...]] = FilterField(
     lambda row: row.failed, lambda ops, test: ops.failed.where(test)
 )
 

@@ -9,14 +9,15 @@ from importlib.metadata import requires
 
 import numpy as np
 
+from divergraph.ask.questions.ops import OpsAnswer, OpsQuestion
 from divergraph.ask.questions.unmatched import UnmatchedDeviceOp, UnmatchedOps
 from divergraph.cli.make.demo_command import _typed_command
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say_json_parts
 from divergraph.cli.text import show_unmatched
 from divergraph.metrics.measure import measure
-from divergraph.present.json.shapes import json_text
-from divergraph.questions.listings import OpsQuestion
+from divergraph.present.declared_answer import json_of, ops_parts
+from divergraph.present.json_text import json_text
 from divergraph.text.words import NOT_KNOWN, STATE_MARKS
 from graphstore.model import Metric, Reason
 from graphstore.open_store import open_store
@@ -99,9 +100,9 @@ def test_the_ops_are_printed_while_the_others_are_not_made_yet(two_runs, capsys)
     with open_store(two_runs) as store:
         columns, numbers = question.numbers(store)
         listed, rows = question.listed(store, columns, numbers), question.ask(store)
-    parts = question.json_parts(listed)
+    parts = ops_parts("first", listed)
     assert next(parts) == '{\n  "run": "first",\n  "ops": ['
-    say_json_parts(question.json_parts(listed))
-    assert capsys.readouterr().out == f"{json_text(question.json(rows))}\n"
-    say_json_parts(question.json_parts([]))
-    assert capsys.readouterr().out == f"{json_text(question.json([]))}\n"
+    say_json_parts(ops_parts("first", listed))
+    assert capsys.readouterr().out == f"{json_text(json_of(question, rows))}\n"
+    say_json_parts(ops_parts("first", []))
+    assert capsys.readouterr().out == f"{json_text(json_of(question, OpsAnswer([])))}\n"

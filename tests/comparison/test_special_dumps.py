@@ -196,7 +196,7 @@ def test_a_choice_that_chooses_nothing_is_refused(lenet):
 def test_a_kept_run_tells_the_overflow_in_rows_and_in_the_op(lenet, tmp_path):
     from divergraph.ask.details import op_detail
     from divergraph.ask.facts import op_rows
-    from divergraph.present.json.shapes import row_json
+    from divergraph.present.declared_answer import answer_json
     from graphstore.open_store import open_store
 
     dump = tmp_path / "dump"
@@ -213,7 +213,7 @@ def test_a_kept_run_tells_the_overflow_in_rows_and_in_the_op(lenet, tmp_path):
         rows = {row.id: row for row in op_rows(store, "run")}
         detail = op_detail(store, "run", "LeNet/conv2/Conv2DRelu")
     said = "overflow recorded by the device: AI Core: floating point (status 0x20)"
-    assert row_json(rows["LeNet/conv2/Conv2DRelu"])["detail"] == said
+    assert answer_json(rows["LeNet/conv2/Conv2DRelu"])["detail"] == said
     assert detail.explanation.endswith(said)
     assert detail.outputs[0].comparison.overflow is True
     assert rows["LeNet/conv1/Conv2DRelu"].detail == ""

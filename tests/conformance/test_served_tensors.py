@@ -10,7 +10,7 @@ from analysed_runs import OPS, analysed_runs
 from served import served
 
 import divergraph as dg
-from divergraph.api.runs.tensor_values import ServedTensors
+from divergraph.ask.tensor_values import ServedTensors
 from divergraph.server.settings import ServerSettings
 from graphstore.errors import QueryError
 from graphstore.model import Side

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divergraph.present.json.shapes import json_text
+from divergraph.present.json_text import json_text
 
 VALUES = st.recursive(
     st.none()

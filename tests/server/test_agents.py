@@ -148,7 +148,7 @@ def test_the_verdict_comes_with_the_worst_tensors(session):
 @needs_mcp
 @pytest.mark.parametrize("tool", [*WRONG, "delete"])
 def test_a_wrong_call_is_answered_by_a_sentence(session, tool):
-    said = WRONG[tool][1] if tool in WRONG else "there is no tool 'delete' (there are runs, "
+    said = WRONG[tool][1] if tool in WRONG else "there is no tool 'delete' (there are advise, "
     answer = session.errors[tool]
     assert answer.is_error
     assert said in answer.content[0].text

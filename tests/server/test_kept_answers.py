@@ -10,7 +10,8 @@ from full_run import sample_run
 from served import served
 
 from divergraph.ask.memory.notes import add_note
-from divergraph.questions.listings import OpsQuestion
+from divergraph.ask.questions.ops import OpsQuestion
+from divergraph.present.declared_answer import json_of
 from divergraph.server import answering
 from divergraph.server.answering import encoded
 from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
@@ -41,13 +42,13 @@ def test_each_page_is_what_the_question_says(store: GraphStore, tmp_path: Path) 
             while url:
                 asked = client.get(url, params=given if not seen else None)
                 answer = question.ask(store)
-                assert asked.content == encoded(question.json(answer))
-                seen += [row.id for row in answer]
+                assert asked.content == encoded(json_of(question, answer))
+                seen += [row.id for row in answer.ops]
                 url = asked.links.get("next", {}).get("url", "")
                 after = seen[-1] if seen else None
                 question = OpsQuestion("first", where, side, order, after, limit)
             whole = OpsQuestion("first", where, side, order)
-            assert seen == [row.id for row in whole.ask(store)]
+            assert seen == [row.id for row in whole.ask(store).ops]
 
 
 def test_a_note_is_seen_with_the_next_question(store: GraphStore, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from jobs_on_screen import jobs_app, one_op_model, until, until_ended
 from served import served
 from whole_run import PartBrowser
 
-from divergraph.api.runs.model_parts import ModelParts
+from divergraph.ask.model_parts import ModelParts
 from divergraph.server.settings import Limits, ServerSettings
 from graphstore.errors import InputError
 from tui.screens.windows.export_form import FolderInput

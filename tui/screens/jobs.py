@@ -174,7 +174,7 @@ class JobsScreen(JobStarter):
     @work(thread=True, exclusive=True, group="open", exit_on_error=False)
     def _open_target(self, name: str, kind: str) -> None:
         """Open what a job was about; a part may have been one of a graph, by its words a run's."""
-        from divergraph.api.runs.model_parts import is_graph
+        from divergraph.ask.model_parts import is_graph
 
         with suppress(DivergraphError):  # the view that is opened says what is wrong
             if self.owner.session.asked(lambda store: is_graph(store, name)):

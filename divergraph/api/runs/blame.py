@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from divergraph.blame.attribution import Blame
 from divergraph.blame.keep_lists import LINES, constants_read
 from divergraph.blame.run import BlameChoice, blame_run, with_blame
 from divergraph.jobs.progress import Progress
-from divergraph.present.json.blame import blame_json
+from divergraph.present.declared_answer import answer_json
 from divergraph.rootcause.options import RootCauseOptions
 from graphstore.contract import RunData
 from graphstore.errors import InputError
@@ -23,8 +24,9 @@ def blamed(
 ) -> tuple[Blame, RunData]:
     """Who made the error of the outputs, and the run with that in its analysis."""
     found = blame_run(data, options, choice, progress, others)
-    told = blame_json(data.run.name, [other.run.name for other in others], found, choice.keep)
-    return found, with_blame(data, found, told)
+    printed = replace(found, shares=found.shares[: choice.keep])
+    names = [other.run.name for other in others]
+    return found, with_blame(data, found, answer_json(printed, run=data.run.name, others=names))
 
 
 def keep_list(data: RunData, found: Blame, form: str) -> tuple[str, ...]:

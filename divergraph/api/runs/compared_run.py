@@ -15,8 +15,8 @@ from graphstore.errors import InputError
 from graphstore.model import GUILTY, SUSPECT, Side
 
 if TYPE_CHECKING:
-    from divergraph.api.runs.model_parts import ModelParts, Submodel
     from divergraph.api.store import AnyStore
+    from divergraph.ask.model_parts import ModelParts, Submodel
     from divergraph.blame.attribution import Blame
     from divergraph.present.run_report import RunReport
     from divergraph.submodel.minimize.minimize_run import Minimized
@@ -126,7 +126,7 @@ class ComparedRun(RunAnswers):
 
     def parts(self) -> ModelParts:
         """What chooses and writes parts of the golden model, step by step."""
-        from divergraph.api.runs.model_parts import ModelParts
+        from divergraph.ask.model_parts import ModelParts
 
         return ModelParts.of(self.data)
 
@@ -204,7 +204,7 @@ class ComparedRun(RunAnswers):
             InputError: no oracle fits, or files are gone.
             ExecutionError: the oracle cannot run models here.
         """
-        from divergraph.api.runs.model_parts import minimize_request, with_search
+        from divergraph.api.runs.minimize import minimize_request, with_search
 
         request = minimize_request(
             oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,

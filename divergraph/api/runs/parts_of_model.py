@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
-from divergraph.api.runs.model_parts import ModelParts, is_graph
+from divergraph.ask.model_parts import ModelParts, is_graph
 from divergraph.comparison import CompareRequest, compare
 from divergraph.golden_capture.capture_model import CaptureRequest, CaptureResult, capture
 from divergraph.golden_capture.device_inputs import DeviceRun

@@ -33,12 +33,12 @@ from graphstore.op_row import OpRow
 if TYPE_CHECKING:
     import networkx
 
-    from divergraph.api.runs.tensor_values import RunTensors, ServedTensors, TensorValues
     from divergraph.ask.advisor.advisor import Advice
     from divergraph.ask.answers import OpDetail, Overview
     from divergraph.ask.origin_answers import OriginAnswer
     from divergraph.ask.questions.roles import RoleTable
     from divergraph.ask.questions.unmatched import UnmatchedOps
+    from divergraph.ask.tensor_values import RunTensors, ServedTensors, TensorValues
     from divergraph.ask.trace_answers import Trace
     from divergraph.consistency.checks import ConsistencyReport
     from graphstore.contract import GraphStore, RunData
@@ -207,8 +207,8 @@ class RunAnswers(Asking):
         >>> bool((values.device == values.golden).all())
         False
         """
-        from divergraph.api.runs.tensor_values import RunTensors, opened_tensors
         from divergraph.ask.facts import resolve_op
+        from divergraph.ask.tensor_values import RunTensors, opened_tensors
 
         op_id = resolve_op(self._asked(), self._name, op)
         if self._tensors is None:

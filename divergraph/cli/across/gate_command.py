@@ -13,7 +13,7 @@ from divergraph.cli.options import (
     common,
     opened,
     opened_to_read,
-    print_json,
+    print_record,
     say_rest,
     shown_option,
 )
@@ -95,9 +95,7 @@ def gate_command(
 
             places.write(stored_report(found, name), lambda: found.run_data(name))
     if as_json:
-        from divergraph.present.json.gate import gate_json
-
-        print_json(gate_json(answer))
+        print_record(answer)
     elif not places.to_standard_output:
         show_gate(answer, limit)
     if answer.passed:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import common, opened_to_read, print_record
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside, say_lines
 from divergraph.outcomes import DIVERGED, FINE, NOTHING_COMPARED
@@ -33,16 +33,14 @@ def advise_command(run: str, folder: Path | None, store: str | None, as_json: bo
     Exit code 0: nothing to do, 1: something to look into, 2: nothing was compared.
     """
     from divergraph.ask.advisor.advisor import NOT_COMPARED
+    from divergraph.ask.questions.advise import AdviceQuestion
     from divergraph.present.advice_text import summary, write_summary
-    from divergraph.questions.propagation import AdviceQuestion
 
     with opened_to_read(store) as opened_store:
         advice = AdviceQuestion(run).ask(opened_store)
     written = None if folder is None else write_summary(folder, advice)
     if as_json:
-        from divergraph.present.json.propagation import advice_json
-
-        print_json(advice_json(run, advice, written))
+        print_record(advice, run=run, file=written and str(written))
     else:
         say_lines("\n".join(summary(finding) for finding in advice.findings))
         if written is not None:

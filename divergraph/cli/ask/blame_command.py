@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from divergraph.api.keep_forms import KEEP_FORMS
-from divergraph.cli.options import common, opened_to_read, print_json
+from divergraph.cli.options import common, opened_to_read, print_record
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside, say_note
 from divergraph.cli.text import show_no_verdict
@@ -93,7 +94,6 @@ def blame_command(
     """
     from divergraph.api.runs.compared_run import ComparedRun
     from divergraph.files.whole_files import check_place
-    from divergraph.present.json.blame import blame_json
 
     for path in files.values():
         if path is not None:
@@ -117,7 +117,7 @@ def blame_command(
     for warning in found.warnings:
         say_note(warning)
     if as_json:
-        print_json(blame_json(run, names, found, top))
+        print_record(replace(found, shares=found.shares[:top]), run=run, others=names)
     else:
         show_no_verdict(blamed.record)
         _show(found, top, whole=list_outputs)

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import click
 
+from divergraph.ask.questions.ops import OpsQuestion
+from divergraph.ask.questions.runs import EntriesQuestion, StoreEntries
 from divergraph.cli.options import (
     common,
     limit_option,
@@ -18,7 +20,7 @@ from divergraph.cli.question_command import parameters_of
 from divergraph.cli.say import say_beside, say_json_parts, say_note
 from divergraph.cli.text import show_rows, show_runs
 from divergraph.jobs.stage_times import timed
-from divergraph.questions.listings import Entries, EntriesQuestion, OpsQuestion
+from divergraph.present.declared_answer import ops_parts
 from graphstore.model import Side
 
 
@@ -28,12 +30,12 @@ from graphstore.model import Side
 def runs_command(limit: int | None, store: str | None, as_json: bool) -> None:
     """List the runs and imported graphs of the store, oldest first; with --limit the newest."""
 
-    def show(found: Entries) -> None:
+    def show(found: StoreEntries) -> None:
         if not found.runs and not found.graphs:
             say_beside("the store is empty; `divergraph demo` makes a first run")
         show_runs(found.runs, found.graphs, found.standings)
 
-    def newest(found: Entries) -> tuple[Entries, int]:
+    def newest(found: StoreEntries) -> tuple[StoreEntries, int]:
         if limit is None:
             return found, 0
         runs, graphs = found.runs[-limit:], found.graphs[-limit:]
@@ -73,7 +75,7 @@ def ops_command(
         rows = question.listed(opened_store, columns, numbers[:limit])
     with timed("writing the answer"):
         if as_json:
-            say_json_parts(question.json_parts(rows))
+            say_json_parts(ops_parts(run, rows))
         else:
             show_rows(rows, len(numbers))
     say_more(len(numbers) - len(rows))
@@ -85,12 +87,11 @@ def ops_command(
 def delete_command(name: str, store: str | None, as_json: bool) -> None:
     """Remove a run or imported graph from the store."""
     from divergraph.ask.memory.baselines import delete_entry
-    from divergraph.present.json.memory import deleted_answer
 
     with opened_to_read(store) as opened_store:
         gone = delete_entry(opened_store, name)
     if as_json:
-        print_json(deleted_answer(name, gone))
+        print_json({"deleted": name, "baseline_of": None if gone is None else gone.model})
         return
     say_beside(f"deleted {name}")
     if gone is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened_to_read, print_json, say_rest, shown_option
+from divergraph.cli.options import common, opened_to_read, print_record, say_rest, shown_option
 from divergraph.cli.say import say
 from divergraph.text.words import counted
 
@@ -46,9 +46,7 @@ def logs_command(
         with opened_to_read(store) as opened:
             found = device_logs(opened, run, places)
     if as_json:
-        from divergraph.present.json.logs import logs_json
-
-        print_json(logs_json(run, found))
+        print_record(found, run=run)
     else:
         _show(found, limit, tied=run is not None)
 

@@ -9,7 +9,7 @@ import click
 
 from divergraph.cli.ask.model_options import model_options, opened_parts
 from divergraph.cli.numbers import FiniteRange
-from divergraph.cli.options import common, print_json
+from divergraph.cli.options import common, print_record
 from divergraph.cli.say import say, say_lines
 from divergraph.cli.text import show_no_verdict
 from divergraph.jobs.progress import FindingListener
@@ -18,7 +18,7 @@ from divergraph.text.words import counted
 
 if TYPE_CHECKING:
     from divergraph.api.answers import MinimalPart, Minimized, Probe
-    from divergraph.api.runs.model_parts import MinimizeRequest
+    from divergraph.api.runs.minimize import MinimizeRequest
     from divergraph.api.runs.parts_of_model import ModelRun
     from graphstore.model import Run
 
@@ -119,14 +119,13 @@ def minimize_command(
     Exit code 1: a failing part was found; 0: nothing fails; 2: undecided.
     """
     if template is not None:
-        from divergraph.api.runs.model_parts import template_text
+        from divergraph.api.runs.minimize import template_text
 
         say_lines(template_text(template))
         return 0
     if run is None:
         raise click.UsageError("Missing argument 'RUN'.")
-    from divergraph.api.runs.model_parts import minimize_request
-    from divergraph.present.json.minimize import minimized_json
+    from divergraph.api.runs.minimize import minimize_request
 
     request = minimize_request(
         oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,
@@ -134,7 +133,7 @@ def minimize_command(
     )  # fmt: skip
     result, record = _found(run, request, model, model_run, store)
     if as_json:
-        print_json(minimized_json(run, result))
+        print_record(result, run=run)
     else:
         if record is not None:
             show_no_verdict(record)
@@ -149,7 +148,7 @@ def _found(
     run: str, request: MinimizeRequest, model: Path | None, given: ModelRun, store: str | None
 ) -> tuple[Minimized, Run | None]:
     """What the search gives, and the run, if it is one that is searched: it keeps the answer."""
-    from divergraph.api.runs.model_parts import AUTO, with_search
+    from divergraph.api.runs.minimize import AUTO, with_search
 
     judged = request.oracle == AUTO
     with opened_parts(

@@ -19,8 +19,8 @@ from graphstore.errors import InputError, UnknownNameError
 
 if TYPE_CHECKING:
     from divergraph.api.answers import CaptureResult
-    from divergraph.api.runs.model_parts import ModelParts
     from divergraph.api.runs.parts_of_model import ModelRun
+    from divergraph.ask.model_parts import ModelParts
     from divergraph.jobs.progress import Progress
     from graphstore.contract import GraphStore
 
@@ -100,8 +100,8 @@ def opened_parts(
     """
     from divergraph.api.progress import progress_bar
     from divergraph.api.runs.compared_run import ComparedRun
-    from divergraph.api.runs.model_parts import ModelParts, asking, is_graph
     from divergraph.api.runs.parts_of_model import parts_of_model
+    from divergraph.ask.model_parts import ModelParts, asking, is_graph
 
     with _store_or_none(store, name) as opened_store, progress_bar() as progress:
         alone = not values and given.device is None and given.device_dump is None

@@ -6,9 +6,10 @@ from functools import partial
 
 import click
 
+from divergraph.ask.questions.neighbourhood import NeighbourhoodQuestion
+from divergraph.ask.questions.op import OpQuestion
 from divergraph.cli.options import common, print_answer
 from divergraph.cli.question_command import parameters_of
-from divergraph.questions.verdicts import NeighbourhoodQuestion, OpQuestion
 from graphstore.model import Side
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.ask.questions.origins import OriginsQuestion
+from divergraph.ask.questions.trace import TraceQuestion
 from divergraph.cli.options import common, print_answer, shown_option
 from divergraph.cli.question_command import parameters_of
 from divergraph.cli.run_name import RUN
-from divergraph.questions.propagation import OriginsQuestion, TraceQuestion
 
 if TYPE_CHECKING:
     pass

@@ -13,19 +13,21 @@ from typing import TypeVar
 
 import click
 
+from divergraph.ask.cypher_questions import PlanQuestion, QueryPlan, RowsQuestion
+from divergraph.ask.question import Question
+from divergraph.ask.questions.queries import NamedQueriesQuestion
 from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import (
     common,
     opened_to_read,
     packs_option,
     print_json,
+    print_record,
     store_url,
 )
 from divergraph.cli.say import say, say_beside, say_cells, say_error, say_lines, say_note
 from divergraph.jobs.waiting import wait_interruptible
 from divergraph.outcomes import outcome_of_error
-from divergraph.present.declared_answer import WrittenQuestion
-from divergraph.questions.cypher import NamedQueriesQuestion, PlanQuestion, RowsQuestion
 from divergraph.text.words import counted
 from graphstore.cancellation import Cancellation
 from graphstore.contract import QueryResult
@@ -100,7 +102,7 @@ def query_command(
     asked = CypherQuestion(cypher, target, given, limit, timeout)
     try:
         if show_plan:
-            _print_asked(PlanQuestion(asked), store, say_lines, as_json=as_json)
+            _print_asked(PlanQuestion(asked), store, _show_plan, as_json=as_json)
             return 0
         result = _print_asked(RowsQuestion(asked), store, _show_rows, as_json=as_json)
     except QueryError as error:
@@ -112,7 +114,7 @@ def query_command(
 
 
 def _print_asked(
-    question: WrittenQuestion[_T],
+    question: Question[_T],
     store: str | None,
     show: Callable[[_T], object],
     *,
@@ -122,10 +124,14 @@ def _print_asked(
     with opened_to_read(store) as opened_store:
         answer = stoppable(partial(question.ask, opened_store))
     if as_json:
-        print_json(question.json(answer))
+        print_record(answer)
     else:
         show(answer)
     return answer
+
+
+def _show_plan(answer: QueryPlan) -> None:
+    say_lines(answer.plan)
 
 
 def _show_rows(result: QueryResult) -> None:
@@ -173,11 +179,11 @@ def _file_text(path: Path) -> str:
 
 def _show_queries(*, as_json: bool) -> None:
     question = NamedQueriesQuestion()
-    queries = question.ask()
+    answer = question.ask()
     if as_json:
-        print_json(question.json(queries))
+        print_record(answer)
         return
-    for query in queries:
+    for query in answer.queries:
         names = " ".join(f"${name}" for name in query.parameters)
         say(f"{query.name:26} {query.answers}  {names}".rstrip())
 

@@ -10,7 +10,7 @@ from divergraph.cli.ask.report_options import REPORT_PATH, by_ending, report_opt
 from divergraph.cli.options import common, opened_to_read, print_json
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say_beside
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from graphstore.errors import InputError
 
 

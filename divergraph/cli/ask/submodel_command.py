@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divergraph.ask.questions.submodel import SubmodelQuestion
 from divergraph.cli.ask.model_options import model_options, opened_parts
-from divergraph.cli.options import common, print_json
+from divergraph.cli.options import common, print_record
 from divergraph.cli.question_command import parameters_of
 from divergraph.cli.say import say, say_error, say_note
 from divergraph.jobs.progress import FindingListener, Progress
 from divergraph.outcomes import BAD_INPUT, DIVERGED
-from divergraph.questions.parts import SubmodelQuestion
 from divergraph.text.printable import printable
 from divergraph.text.words import counted, shape_text
 from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.api.answers import Selection
-    from divergraph.api.runs.model_parts import ModelParts, Submodel
     from divergraph.api.runs.parts_of_model import ModelRun
+    from divergraph.ask.model_parts import ModelParts, Submodel
 
 _path = click.Path(path_type=Path)
 _SHOWN = 12
@@ -70,8 +70,6 @@ def submodel_command(
     With --format ge the part is one of the device's graph.
     Exit code 2: the part may not be cut so; 1: --check found other outputs.
     """
-    from divergraph.present.json.part import part_json
-
     if check and output is None:
         raise InputError("--check needs something to run", hint="say where to write with -o")
     with opened_parts(store, run, model_run, model, weights, values=output is not None) as opened:
@@ -91,7 +89,7 @@ def submodel_command(
         )
         _tell(progress, found)
     if as_json:
-        print_json(part_json(found.selection, found.path, found.check))
+        print_record(found)
     else:
         _show(found, dumped=parts.has_dump)
         if output is None and opened.store is None and found.refused:

@@ -11,7 +11,7 @@ import numpy as np
 
 from divergraph.cli.element_text import show_elements, show_figures, show_histogram
 from divergraph.cli.metric_text import metric_text
-from divergraph.cli.options import common, opened_to_read, output_option, print_answer, print_json
+from divergraph.cli.options import common, opened_to_read, output_option, print_answer, print_record
 from divergraph.cli.say import say
 from divergraph.text.numbers import short
 from divergraph.text.words import shape_text
@@ -19,7 +19,9 @@ from graphstore.errors import InputError
 
 if TYPE_CHECKING:
     from divergraph.api.answers import ErrorMap
-    from divergraph.questions.tensors import TensorDistribution, TensorPicture, TensorSlice
+    from divergraph.ask.questions.tensor import TensorPicture
+    from divergraph.ask.questions.tensor_histogram import TensorDistribution
+    from divergraph.ask.questions.tensor_values import TensorSlice
 
 _ROWS, _BAR = 16, 40
 
@@ -87,11 +89,9 @@ def tensor_command(
     Reads the dumps the run was made of. Indices are those of the golden tensor. The axis shown
     is the one along which the errors differ most.
     """
-    from divergraph.questions.tensors import (
-        TensorHistogramQuestion,
-        TensorQuestion,
-        TensorSliceQuestion,
-    )
+    from divergraph.ask.questions.tensor import TensorQuestion
+    from divergraph.ask.questions.tensor_histogram import TensorHistogramQuestion
+    from divergraph.ask.questions.tensor_values import TensorSliceQuestion
 
     of_file, of_run = (txt, dtype, shape), (output, input_, at, bins)
     plain = all(option is None for option in of_run)
@@ -144,9 +144,7 @@ def _look_at_file(
 
     found = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt, name=name)
     if as_json:
-        from divergraph.present.json.tensor import tensor_file_json
-
-        print_json(tensor_file_json(found))
+        print_record(found)
     else:
         from divergraph.cli.ask.tensor_file_text import show_file
 

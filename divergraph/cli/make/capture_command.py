@@ -10,9 +10,8 @@ import click
 
 from divergraph.cli.capture_text import say_doubts, say_left_out
 from divergraph.cli.input_files import input_files, inputs_option, seed_option
-from divergraph.cli.options import print_json
+from divergraph.cli.options import print_record
 from divergraph.cli.say import say
-from divergraph.present.json.shapes import capture_json, coverage_json
 from divergraph.text.words import counted
 from graphstore.errors import InputError
 
@@ -165,7 +164,7 @@ def capture_command(
         progress=True,
     )
     if as_json:
-        print_json(capture_json(result))
+        print_record(result)
         return
     say_left_out(result)
     say_doubts(result)
@@ -180,7 +179,7 @@ def _show_coverage(model: Path, *, as_json: bool) -> None:
 
     found = coverage(model)
     if as_json:
-        print_json(coverage_json(found))
+        print_record(found)
         return
     say(
         f"{model}: {found.translated} of {counted(found.ops, 'op')} and {found.translated_types} "

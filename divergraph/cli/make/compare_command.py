@@ -6,13 +6,14 @@ from pathlib import Path
 
 import click
 
+from divergraph.ask.questions.verdict import RunVerdict
 from divergraph.cli.ask.report_options import report_options, report_places
 from divergraph.cli.make.worker_options import worker_options
 from divergraph.cli.options import (
     common,
     method_option,
     opened,
-    print_json,
+    print_record,
     root_cause_options,
     store_url,
 )
@@ -20,7 +21,6 @@ from divergraph.cli.run_name import NAME_IS_RUN
 from divergraph.cli.say import say_beside, say_doubt, say_error, say_note, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
-from divergraph.present.json.shapes import run_json
 from graphstore.contract import RunData
 from graphstore.errors import InputError
 
@@ -191,8 +191,7 @@ def compare_command(
 
 def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) -> None:
     if as_json:
-        types = {op.id: op.type for op in data.device.ops}
-        print_json(run_json(data.run, data.origins, data.comparisons, types, stored=kept))
+        print_record(RunVerdict.of(data, stored=kept))
     elif not quiet:  # else standard output holds a report
         show_run(data)
     if kept:

@@ -6,15 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from divergraph.api.compare import CompareOptions, compare_many, compare_own_part
-from divergraph.cli.options import opened, print_json, store_url
+from divergraph.cli.options import opened, print_record, store_url
 from divergraph.cli.say import say, say_beside, tell_kept
 from divergraph.outcomes import BAD_INPUT, outcome_of_verdict
-from divergraph.present.json.shapes import Json, record_json
 from divergraph.text.words import counted
 from graphstore.model import Verdict
 
 if TYPE_CHECKING:
-    from divergraph.api.answers import ManyRuns, PlaceRun
+    from divergraph.api.answers import ManyRuns
 
 
 def compare_places(
@@ -49,7 +48,7 @@ def compare_places(
         if run.run is not None and run.kept:
             tell_kept(run.run.name)
     if as_json:
-        print_json(_many_json(result))
+        print_record(result)
     else:
         _show(result)
     kept = sum(run.kept for run in result.runs)
@@ -58,31 +57,6 @@ def compare_places(
     if failed and result.verdict is not Verdict.DIVERGED:
         return BAD_INPUT.exit_code
     return outcome_of_verdict(result.verdict).exit_code
-
-
-def _many_json(result: ManyRuns) -> dict[str, Json]:
-    first = result.first
-    return {
-        "name": result.name,
-        "verdict": result.verdict.value,
-        "first": None if first is None else {"rank": first.rank, "step": first.step},
-        "counts": record_json(result.counts),
-        "origins": [{"op": op, "places": places} for op, places in result.origins],
-        "places": [_place_json(run) for run in result.runs],
-    }
-
-
-def _place_json(run: PlaceRun) -> Json:
-    record = run.run
-    return {
-        "rank": run.place.rank,
-        "step": run.place.step,
-        "run": record.name if record is not None and run.kept else None,
-        "verdict": None if record is None else record.verdict.value,
-        "counts": None if record is None else record_json(record.counts),
-        "origin": run.origins[0] if run.origins else None,
-        "problem": run.problem or None,
-    }
 
 
 def _show(result: ManyRuns) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import click
 
+from divergraph.ask.questions.verdict import RunVerdict
 from divergraph.cli.ask.propagation_text import role_counts
-from divergraph.cli.options import common, opened, print_json, store_url
+from divergraph.cli.options import common, opened, print_record, store_url
 from divergraph.cli.say import say, say_lines, tell_kept
 from divergraph.cli.text import show_run
-from divergraph.present.json.shapes import run_json
 from graphstore.model import Method
 
 _SHARES, _LEAST = 3, 0.001
@@ -36,8 +36,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
         blame = run.blame(top=0, progress=True) if wanted else None
         roles = run.roles() if wanted else None
     if as_json:
-        types = {op.id: op.type for op in data.device.ops}
-        print_json(run_json(data.run, data.origins, data.comparisons, types))
+        print_record(RunVerdict.of(data))
         return 0
     say_lines(
         "One training step of LeNet: golden values by TensorFlow on a CPU, device values by a\n"

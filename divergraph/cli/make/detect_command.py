@@ -12,7 +12,7 @@ from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import print_json
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import BAD_INPUT
-from divergraph.present.json.found import findings_json, pairs_json
+from divergraph.present.declared_answer import answer_json
 from divergraph.text.words import counted
 from importers.contract import Confidence
 
@@ -63,7 +63,7 @@ def detect_command(
         return _detect_pairs(paths, seconds, as_json=as_json)
     found = [detect(path) for path in paths]
     if as_json:
-        print_json({"paths": [findings_json(each) for each in found]})
+        print_json({"paths": [answer_json(each) for each in found]})
     else:
         for each in found:
             for line in _lines(each):
@@ -90,7 +90,7 @@ def _detect_pairs(paths: tuple[Path, ...], seconds: float, *, as_json: bool) -> 
 
     found = [fitting_pairs(path, seconds) for path in paths]
     if as_json:
-        print_json({"paths": [pairs_json(each) for each in found]})
+        print_json({"paths": [answer_json(each) for each in found]})
     for each in () if as_json else found:
         for pair in each.pairs:
             say(f"{pair.shared} of {counted(pair.ops, 'op')} fit")

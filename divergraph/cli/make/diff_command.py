@@ -123,7 +123,7 @@ def diff_command(
     for note in found.notes:
         say_note(note)
     if as_json:
-        from divergraph.present.json.diff import diff_json_text
+        from divergraph.present.diff_text import diff_json_text
 
         with rare_collections():
             say_json("\n".join(diff_json_text(found.result, found.look)))

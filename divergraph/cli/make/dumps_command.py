@@ -8,8 +8,8 @@ import click
 
 from divergraph.cli.options import limit_option, print_json, say_more
 from divergraph.cli.say import say, say_note
-from divergraph.present.json.found import dump_json
-from divergraph.present.json.shapes import Json
+from divergraph.present.declared_answer import answer_json
+from divergraph.present.json_text import Json
 
 _COLUMNS = ("time", "rank", "model", "model_id", "step", "kind", "files")
 
@@ -30,7 +30,7 @@ def dumps_command(path: Path, limit: int | None, as_json: bool) -> None:
     found = list_dumps(path)
     if not found:
         raise no_dumps(path)
-    rows = [dump_json(dump) for dump in found[:limit]]
+    rows = [answer_json(dump) for dump in found[:limit]]
     if as_json:
         listed: list[Json] = [dict(row) for row in rows]
         print_json({"dumps": listed})

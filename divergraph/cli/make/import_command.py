@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from divergraph.cli.options import common, opened, print_json
+from divergraph.cli.options import common, opened, print_record
 from divergraph.cli.say import say, say_beside, say_note, tell_kept
-from divergraph.present.json.shapes import import_json
 from divergraph.text.words import counted
 
 
@@ -64,7 +63,8 @@ def import_command(
     for note in source.notes:
         say_note(note)
     if as_json:
-        print_json(import_json(info, source.graph, unchanged=unchanged))
+        warnings = list(source.graph.warnings)
+        print_record(info, "ImportAnswer", unchanged=unchanged, warnings=warnings)
         return
     for warning in source.graph.warnings:
         say_note(warning)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from divergraph.cli.options import print_json
+from divergraph.ask.questions.verdict import RunVerdict
+from divergraph.cli.options import print_record
 from divergraph.cli.say import say_note, tell_kept
 from divergraph.cli.text import show_run
 from divergraph.outcomes import outcome_of_verdict
-from divergraph.present.json.shapes import run_json
 from graphstore.contract import RunData
 
 
@@ -16,8 +16,7 @@ def show_kept_run(data: RunData, *, as_json: bool) -> int:
     for warning in data.run.warnings:
         say_note(warning)
     if as_json:
-        types = {op.id: op.type for op in data.device.ops}
-        print_json(run_json(data.run, data.origins, data.comparisons, types))
+        print_record(RunVerdict.of(data))
     else:
         show_run(data)
     return outcome_of_verdict(data.run.verdict).exit_code

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import print_json, root_cause_options
+from divergraph.cli.options import print_record, root_cause_options
 from divergraph.cli.say import say, say_note
 from divergraph.outcomes import outcome_of_verdict
 from divergraph.text.numbers import short
@@ -89,9 +89,7 @@ def verify_command(
         progress=True,
     )
     if as_json:
-        from divergraph.present.json.verify import verification_json
-
-        print_json(verification_json(found))
+        print_record(found)
     else:
         _show(found)
     return outcome_of_verdict(found.verdict).exit_code

@@ -20,7 +20,7 @@ from divergraph.cli.options import (
 )
 from divergraph.cli.run_name import NAME_IS_RUN
 from divergraph.cli.say import ring, say, say_beside, say_error, say_note, tell_kept
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:

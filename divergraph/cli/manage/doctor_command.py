@@ -13,7 +13,7 @@ from divergraph.cli.configured import check_commands, settings
 from divergraph.cli.options import STORE_VARIABLE, common, print_json
 from divergraph.cli.say import say
 from divergraph.files.config_file import ConfigFile, read_config
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from graphstore.errors import ConfigError
 from graphstore.open_store import DEFAULT_STORE
 

@@ -105,10 +105,10 @@ def delete_note_command(note: str, store: str | None, as_json: bool) -> None:
 
 
 def _show_note(note: Note, *, as_json: bool) -> None:
-    from divergraph.present.json.shapes import record_json
+    from divergraph.present.declared_answer import answer_json
 
     if as_json:
-        print_json(record_json(note))
+        print_json(answer_json(note))
     else:
         say_beside(f"{note.id}: {note.about}: {note_text(note)}")
 
@@ -161,9 +161,9 @@ def drop_baseline_command(run: str, store: str | None, as_json: bool) -> None:
 
 
 def _show_baseline(baseline: Baseline, said: str, *, as_json: bool) -> None:
-    from divergraph.present.json.shapes import record_json
+    from divergraph.present.declared_answer import answer_json
 
     if as_json:
-        print_json(record_json(baseline))
+        print_json(answer_json(baseline))
     else:
         say_beside(said)

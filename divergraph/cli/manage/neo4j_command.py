@@ -11,7 +11,8 @@ from divergraph.cli.options import opened_to_read, print_json, store_option
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside
 from divergraph.files.os_errors import os_errors_told
-from divergraph.present.json.shapes import Json, record_json
+from divergraph.present.declared_answer import answer_json
+from divergraph.present.json_text import Json
 from divergraph.text.words import counted
 from graphstore.errors import InputError
 
@@ -140,4 +141,4 @@ def _say(text: str) -> None:
 
 
 def _json(state: ServerStatus) -> dict[str, Json]:
-    return {**record_json(state), "log": None if state.log is None else str(state.log)}
+    return {**answer_json(state), "log": None if state.log is None else str(state.log)}

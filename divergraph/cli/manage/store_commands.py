@@ -10,7 +10,7 @@ import click
 
 from divergraph.cli.options import common, opened, opened_to_read, print_json
 from divergraph.cli.say import say, say_beside
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from divergraph.text.words import counted
 from graphstore.contract import StoreInfo
 

@@ -16,13 +16,13 @@ _SHOWN = 8
 def list_ops(place: ToolPlace, *, name: str, kind: str, fusion: str, kernel: str) -> None:
     """Print ``[type][pass] op`` of each op that has these parts in its name, type, passes and the
     names of its kernels; case does not matter."""
-    from divergraph.questions.listings import OpsQuestion
+    from divergraph.ask.questions.ops import OpsQuestion
 
     target = place.target()
     with opened_to_read(place.store) as store:
         rows = [
             row
-            for row in OpsQuestion(target).ask(store)
+            for row in OpsQuestion(target).ask(store).ops
             if _has(row.id, name) and _has(row.type, kind)
         ]
         ops = store.ops(target, [row.id for row in rows])

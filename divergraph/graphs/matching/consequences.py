@@ -36,7 +36,7 @@ not change with the tensor tells nothing of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class GuessedMatch:
     """A device tensor and a golden one it may stand for; ``following`` are the device tensors that
     are computed from it and from known ones."""
 
@@ -79,7 +79,7 @@ class Consequences:
     def tried(
         self,
         executor: Executor,
-        guesses: Sequence[Guess],
+        guesses: Sequence[GuessedMatch],
         images: Mapping[TensorRef, TensorMatch],
     ) -> dict[TensorRef, list[Candidate]]:
         """By device tensor the golden ones from which follows what the device has."""
@@ -108,7 +108,7 @@ class Consequences:
             found.setdefault(match.device, []).append(candidate)
         return found
 
-    def _as_match(self, guess: Guess) -> TensorMatch:
+    def _as_match(self, guess: GuessedMatch) -> TensorMatch:
         here = self._matched.device_values.shape(guess.device)
         there = self._matched.golden_values.shape(guess.golden)
         order = None
@@ -116,7 +116,7 @@ class Consequences:
             order = only_order(here, there)
         return TensorMatch(guess.device, guess.golden, LineageRule.RE_EXECUTED, reorder=order)
 
-    def _off(self, guess: Guess, golden: TensorRef, value: Array) -> float:
+    def _off(self, guess: GuessedMatch, golden: TensorRef, value: Array) -> float:
         """How far *value* is from the nearest tensor that follows; ``FAR`` if it would be there
         without the guess."""
         own = self._matched.device_values.of(guess.device)
@@ -131,7 +131,9 @@ class Consequences:
                 nearest = min(nearest, apart(made, value)[0])
         return nearest if nearest * _CONTRAST < changed else FAR
 
-    def _parts(self, guess: Guess, known: Mapping[TensorRef, TensorMatch]) -> Iterator[ReachedPart]:
+    def _parts(
+        self, guess: GuessedMatch, known: Mapping[TensorRef, TensorMatch]
+    ) -> Iterator[ReachedPart]:
         reach, values = self._matched.reach, self._matched.device_values
         sizes = {values.size(each) for each in guess.following}
         computing = (

@@ -11,7 +11,7 @@ from divergraph.execute.contract import Executor
 from divergraph.graphs.lineage.linking import behind_transpose
 from divergraph.graphs.lineage.split_originals import HANDING_ON
 from divergraph.graphs.matching.by_value import lie_alike
-from divergraph.graphs.matching.consequences import Consequences, Guess
+from divergraph.graphs.matching.consequences import Consequences, GuessedMatch
 from divergraph.graphs.matching.golden_reach import ReachedPart
 from divergraph.graphs.matching.judging import Candidate, CounterpartChoice
 from divergraph.graphs.matching.matched import TRANSPOSE, KnownBefore, Matched
@@ -60,7 +60,7 @@ class Waves:
         self._rerun = ReExecution(self._reach, self._device_values, self._golden_values, memory)
         self._consequences = Consequences(matched, device.readers(), self._rerun)
         self._left = _TIMES_THE_MODEL * len(self._reach.ops)
-        self._guessed: set[Guess] = set()
+        self._guessed: set[GuessedMatch] = set()
 
     def run(self, progress: Progress) -> None:
         """Match all that can be matched."""
@@ -180,12 +180,15 @@ class Waves:
         if self._executor is None:
             return False
         images, taken = self._matched.images(), self._matched.taken()
-        guesses: dict[Guess, None] = {}
+        guesses: dict[GuessedMatch, None] = {}
         for ref, known in self._ready():
             following = self._consequences.following(ref)
             if not following:
                 continue
-            near = (Guess(ref, part.output, following) for part in self._parts(ref, known, images))
+            near = (
+                GuessedMatch(ref, part.output, following)
+                for part in self._parts(ref, known, images)
+            )
             free = (each for each in near if each.golden not in taken)
             new = (each for each in islice(free, _MOST_GUESSES) if each not in self._guessed)
             guesses.update(dict.fromkeys(new))

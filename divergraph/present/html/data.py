@@ -10,7 +10,7 @@ from typing import TypeAlias
 from divergraph.ask.sentences import SPLIT_LABELS, names
 from divergraph.metrics.limits.quantities import worst_error
 from divergraph.metrics.limits.thresholds import NO_LIMIT
-from divergraph.present.json.shapes import notes_json
+from divergraph.present.computed_fields import metric_notes
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import deviation_text, short
 from divergraph.text.printable import printable
@@ -209,7 +209,7 @@ def _notes(items: Sequence[Comparison]) -> dict[int, object]:
         row: said
         for row, item in enumerate(items)
         if item.metrics is not None and (item.metrics.notes or _odd(item))
-        if (said := notes_json(item.metrics))
+        if (said := metric_notes(item.metrics))
     }
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from divergraph.ask.answers import ReasonGroup
 from divergraph.ask.origin_answers import OriginAnswer, OriginsAnswer
+from divergraph.ask.questions.verdict import worst_first
 from divergraph.ask.sentences import (
     limits_text,
     mismatch_sentence,
@@ -15,7 +16,6 @@ from divergraph.ask.sentences import (
     share_text,
     thresholds_text,
 )
-from divergraph.present.json.shapes import worst_first
 from divergraph.present.report_words import tensor_text
 from divergraph.present.run_report import RunReport
 from divergraph.text.numbers import short

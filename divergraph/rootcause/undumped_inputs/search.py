@@ -32,7 +32,7 @@ _AS_NOISE = 1.5
 _OTHER_DATA = "replaced by other data"
 
 
-class Blame(Enum):
+class Culprit(Enum):
     """Who made what the readers of an input put out."""
 
     INPUT = "input"
@@ -48,7 +48,7 @@ class FedOtherwise:
 
     name: str
     outputs: tuple[TensorRef, ...]
-    blame: Blame
+    blame: Culprit
     words: str = ""
     values: Array | None = None
 
@@ -93,14 +93,14 @@ class _Search:
                 return self._as(blame, guess.words, guess.values)
         # Rows that are all in a table were looked up, whatever simple fault would move them, too.
         if self.readers[0].golden.dtype.kind not in "iu" and self._is_fault():
-            return self._as(Blame.OPS)
+            return self._as(Culprit.OPS)
         return self._by_solving()
 
-    def _blame_beside(self, guess: Tried, *, quantised: bool) -> Blame:
+    def _blame_beside(self, guess: Tried, *, quantised: bool) -> Culprit:
         """Who is to blame where *guess* explains the readers; in steps of quantisers a fault may
         explain them as well."""
         of_op = self._may_be_of_op(guess) or (quantised and self._is_fault())
-        return Blame.EITHER if of_op else Blame.INPUT
+        return Culprit.EITHER if of_op else Culprit.INPUT
 
     def _is_fault(self) -> bool:
         """Whether a fault of the ops explains them as no input does."""
@@ -127,17 +127,17 @@ class _Search:
     def _by_solving(self) -> FedOtherwise:
         solutions = [solved(reader) for reader in self.readers if reader.is_wrong]
         if any(each.exists is Exists.NO for each in solutions):
-            return self._as(Blame.OPS)
+            return self._as(Culprit.OPS)
         known = next((each.values for each in solutions if each.values is not None), None)
         if known is not None and self._explains(known):
             golden, noise = self.readers[0].golden, max(each.noise for each in self.readers)
             words = relation(golden, known, noise) or _OTHER_DATA
-            return self._as(Blame.INPUT, words, known.astype(golden.dtype))
+            return self._as(Culprit.INPUT, words, known.astype(golden.dtype))
         if all(each.exists is Exists.YES for each in solutions):
-            return self._as(Blame.INPUT, _OTHER_DATA)
-        return self._as(Blame.OPS if self._is_fault() else Blame.EITHER)
+            return self._as(Culprit.INPUT, _OTHER_DATA)
+        return self._as(Culprit.OPS if self._is_fault() else Culprit.EITHER)
 
-    def _as(self, blame: Blame, words: str = "", values: Array | None = None) -> FedOtherwise:
+    def _as(self, blame: Culprit, words: str = "", values: Array | None = None) -> FedOtherwise:
         outputs = tuple(each.output for each in self.readers if each.is_wrong)
         return FedOtherwise(self.name, outputs, blame, words, values)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from divergraph.present.json.shapes import Json, json_text
+from divergraph.present.json_text import Json, json_text
 from divergraph.text.printable import printable_json
 from graphstore.errors import InputError
 

@@ -8,10 +8,10 @@ from functools import cache
 from typing import Any, Protocol
 
 from divergraph.api.cypher_in_json import check_fields, cypher_question, cypher_schema
+from divergraph.ask.cypher_questions import RowsQuestion
 from divergraph.ask.question import Question, help_of, question_of
 from divergraph.ask.registry import all_questions
 from divergraph.cli.question_command import parameters_of
-from divergraph.questions.cypher import RowsQuestion
 from divergraph.server.parameters import (
     is_required,
     public_name,

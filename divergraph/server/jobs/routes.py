@@ -20,7 +20,7 @@ from divergraph.jobs.background.job_files import ANSWER, PART, PROGRESS
 from divergraph.jobs.background.job_table import QueuedJob, QueuedState
 from divergraph.jobs.background.progress_file import ProgressReader, ToldProgress
 from divergraph.jobs.background.shelf import store_key
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.jobs.packed import packed

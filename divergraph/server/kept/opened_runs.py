@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from divergraph.api.answers import TensorValues
-from divergraph.api.runs.tensor_values import RunTensors
 from divergraph.ask.facts import resolve_op
+from divergraph.ask.tensor_values import RunTensors
 from divergraph.jobs.progress import NO_PROGRESS
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError

@@ -9,7 +9,7 @@ import click
 
 from divergraph.cli.options import opened_to_read, print_json
 from divergraph.cli.say import say, say_beside, say_cells
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from divergraph.server.login.shares import DAYS, MOST_DAYS, ShareFile, ShareLink
 from divergraph.server.settings import LINKS
 from divergraph.server.tokens import TokenFile, UserRole

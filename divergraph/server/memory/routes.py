@@ -13,7 +13,8 @@ from divergraph.api.cypher_in_json import text_field
 from divergraph.ask.memory.authors import author_name
 from divergraph.ask.memory.baselines import drop_baseline, set_baseline
 from divergraph.ask.memory.notes import add_note, edit_note, find_note
-from divergraph.present.json.shapes import Json, record_json
+from divergraph.present.declared_answer import answer_json
+from divergraph.present.json_text import Json
 from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.route_table import VERSION
@@ -60,7 +61,7 @@ class MemoryRoutes:
         author, store = author_of(request), self._answering.store
         return await self._answer(
             request,
-            lambda: record_json(
+            lambda: answer_json(
                 add_note(store, run, op, text, author, output=output, bookmark=bookmark)
             ),
         )
@@ -73,7 +74,7 @@ class MemoryRoutes:
 
         def work() -> dict[str, Json]:
             self._own(request, note)
-            return record_json(edit_note(self._answering.store, note, text))
+            return answer_json(edit_note(self._answering.store, note, text))
 
         return await self._answer(request, work)
 
@@ -93,7 +94,7 @@ class MemoryRoutes:
         check_role(request, UserRole.ANALYST)
         run, author = request.path_params["run"], author_of(request)
         return await self._answer(
-            request, lambda: record_json(set_baseline(self._answering.store, run, author))
+            request, lambda: answer_json(set_baseline(self._answering.store, run, author))
         )
 
     async def drop(self, request: Request) -> Response:
@@ -101,7 +102,7 @@ class MemoryRoutes:
         check_role(request, UserRole.ANALYST)
         run = request.path_params["run"]
         return await self._answer(
-            request, lambda: record_json(drop_baseline(self._answering.store, run))
+            request, lambda: answer_json(drop_baseline(self._answering.store, run))
         )
 
     async def _answer(self, request: Request, work: Callable[[], dict[str, Json]]) -> Response:

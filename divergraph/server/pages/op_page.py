@@ -14,8 +14,8 @@ from divergraph.ask.details import op_detail
 from divergraph.ask.facts import find_run
 from divergraph.ask.memory.authors import author_name
 from divergraph.ask.memory.notes import add_note, list_notes
+from divergraph.ask.questions.tensor import TensorQuestion
 from divergraph.ask.sentences import ROLE_WORDS
-from divergraph.questions.tensors import TensorQuestion
 from divergraph.server.answering import Answering, check_role, user_of
 from divergraph.server.login.people import check_link
 from divergraph.server.pages.links import Links, exact_query

@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from divergraph.api.answers import Selection
 from divergraph.api.runs.compared_run import ComparedRun
-from divergraph.api.runs.model_parts import ModelParts, asking, is_graph
+from divergraph.ask.model_parts import ModelParts, asking, is_graph
 from divergraph.outcomes import outcome_of_error
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.jobs.packed import packed

@@ -29,7 +29,7 @@ ROWS = 500
 """So many rows of a table stand on a page; a file has them all."""
 
 
-class FormField(NamedTuple):
+class ParameterField(NamedTuple):
     """A parameter of a question on the form; ``choices`` are none for a text."""
 
     name: str
@@ -116,14 +116,14 @@ class QuestionPage:
 
 def _form_field(
     kind: type[Question[Any]], name: str, param: click.Parameter, query: Mapping[str, str]
-) -> FormField:
+) -> ParameterField:
     choices: tuple[str, ...] = ()
     if isinstance(param.type, click.Choice):
         choices = tuple(map(str, param.type.choices))
     elif isinstance(param.type, click.types.BoolParamType):
         choices = ("true", "false")
     text = query.get(public_name(param), "")
-    return FormField(
+    return ParameterField(
         public_name(param), said_of(param) or "", text, is_required(kind, name), choices
     )
 

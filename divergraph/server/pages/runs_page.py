@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from divergraph.ask.memory.baselines import standing_text
+from divergraph.ask.questions.runs import EntriesQuestion, StoreEntries
 from divergraph.outcomes import WORST_FIRST
-from divergraph.questions.listings import Entries, EntriesQuestion
 from divergraph.server.answering import Answering, check_role
 from divergraph.server.pages.question_page import questions_about
 from divergraph.server.pages.rendering import Pages
@@ -82,7 +82,7 @@ class RunList:
         return found
 
 
-def run_list(entries: Entries, given: QueryParams) -> RunList:
+def run_list(entries: StoreEntries, given: QueryParams) -> RunList:
     """Those of the runs that the parameters *given* want.
 
     Raises:

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from divergraph.api.cypher_in_json import text_field
 from divergraph.jobs.background.job_files import PROGRESS
 from divergraph.jobs.background.job_table import QueuedJob
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from divergraph.server.answering import Answering, check_role, document
 from divergraph.server.cypher_routes import read_object
 from divergraph.server.jobs.requests import options_taken

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from divergraph.jobs.background.job_table import JobTable, QueuedState
-from divergraph.present.json.shapes import Json
+from divergraph.present.json_text import Json
 from divergraph.server.answering import Answering, check_role, document, user_of
 from divergraph.server.asking import ClientGoneError
 from divergraph.server.parameters import plain_values

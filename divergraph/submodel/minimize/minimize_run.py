@@ -85,6 +85,11 @@ class Minimized:
     rate: float | None = None
     answers: Answers = field(default_factory=dict)
 
+    @property
+    def first(self) -> MinimalPart | None:
+        """The first part found, if there is one."""
+        return self.parts[0] if self.parts else None
+
     def is_by(self, oracle: str) -> bool:
         """Whether the *oracle* of this name answered."""
         return self.oracle.partition(" ")[0] == oracle

@@ -18,7 +18,7 @@ from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
 from divergraph.rootcause.devices.held_weights.weight_grids import (
     GRIDS,
     Lies,
-    SharedScale,
+    ScaleSharing,
     WeightGrid,
     half,
 )
@@ -34,7 +34,7 @@ WEIGHTS = [
     (RNG.standard_normal((CHANNELS, CHANNELS)) / 8 + 0.01).astype(np.float32) for _ in range(LAYERS)
 ]
 X = RNG.standard_normal((24, CHANNELS)).astype(np.float32)
-CHANNEL = WeightGrid(8, SharedScale.CHANNEL, Lies.FROM_LEAST)
+CHANNEL = WeightGrid(8, ScaleSharing.CHANNEL, Lies.FROM_LEAST)
 ROWS = DynamicScale(SharedBy.PATCH, symmetric=True)
 Held = Callable[[Array], Array]
 
@@ -74,9 +74,9 @@ def compared(
 
 WAYS: dict[str, Held] = {
     "by channel": on_grid(CHANNEL),
-    "by channel, symmetric": on_grid(WeightGrid(8, SharedScale.CHANNEL, Lies.SYMMETRIC)),
-    "by tensor": on_grid(WeightGrid(8, SharedScale.TENSOR, Lies.WITH_ZERO)),
-    "4 bits by block": on_grid(WeightGrid(4, SharedScale.BLOCK_32, Lies.FROM_LEAST)),
+    "by channel, symmetric": on_grid(WeightGrid(8, ScaleSharing.CHANNEL, Lies.SYMMETRIC)),
+    "by tensor": on_grid(WeightGrid(8, ScaleSharing.TENSOR, Lies.WITH_ZERO)),
+    "4 bits by block": on_grid(WeightGrid(4, ScaleSharing.BLOCK_32, Lies.FROM_LEAST)),
     "float16": half(cut=False),
     "float16, cut": half(cut=True),
 }
@@ -146,11 +146,11 @@ def test_a_grid_is_as_coarse_as_its_bits(grid: WeightGrid) -> None:
 
 def test_pieces_of_memory_are_as_many_as_output_channels() -> None:
     """Of a transposed convolution, whose weight has its output channels behind."""
-    grid = WeightGrid(8, SharedScale.PIECE, Lies.FROM_LEAST)
+    grid = WeightGrid(8, ScaleSharing.PIECE, Lies.FROM_LEAST)
     value = RNG.standard_normal((6, 4, 2, 2)).astype(np.float32)
     assert grid.fits(value.shape, (1, 0))
     assert not grid.fits(value.shape, (0, 1)), "channels that lie first are those pieces"
-    pieces = WeightGrid(8, SharedScale.CHANNEL, Lies.FROM_LEAST).quantiser((0, 1))
+    pieces = WeightGrid(8, ScaleSharing.CHANNEL, Lies.FROM_LEAST).quantiser((0, 1))
     expected = pieces(value.reshape(4, -1)).reshape(value.shape)
     assert np.array_equal(grid.quantiser((1, 0))(value), expected)
 
@@ -211,7 +211,7 @@ def test_a_factor_moves_a_grid_that_is_not_by_output_channel() -> None:
     value = RNG.standard_normal((32, 16)).astype(np.float32)
     factor = RNG.uniform(0.1, 10, 16)
     by_channel, by_tensor = (
-        WeightGrid(8, each, Lies.FROM_LEAST) for each in (SharedScale.CHANNEL, SharedScale.TENSOR)
+        WeightGrid(8, each, Lies.FROM_LEAST) for each in (ScaleSharing.CHANNEL, ScaleSharing.TENSOR)
     )
     for grid, same in ((by_channel, True), (by_tensor, False)):
         plain, folded = grid.quantiser((1, 0))(value), grid.quantiser((1, 0), factor)(value)

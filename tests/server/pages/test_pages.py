@@ -12,7 +12,7 @@ from full_run import sample_run
 from page_forms import seal_of
 from starlette.datastructures import QueryParams
 
-from divergraph.questions.listings import Entries
+from divergraph.ask.questions.runs import StoreEntries
 from divergraph.server.pages.runs_page import ROWS, run_list
 from divergraph.server.roots import Roots
 from graphstore.errors import InputError
@@ -48,7 +48,7 @@ def test_a_long_list_of_runs_has_pages() -> None:
         for at in range(2 * ROWS + 3)
     ]
     runs[7] = replace(runs[7], verdict=Verdict.CLEAN)
-    entries = Entries(runs, [], {})
+    entries = StoreEntries(runs, [], {})
     newest = run_list(entries, QueryParams(""))
     assert (newest.runs[0].name, newest.pages, newest.total) == ("run 102", 3, 103)
     last = run_list(entries, QueryParams("sort=name&page=3"))

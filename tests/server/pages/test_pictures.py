@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from divergraph.server.pages.pictures.layered_layout import layered
 from divergraph.server.pages.pictures.near_ops import MOST, near_ops
 from divergraph.server.pages.pictures.neighbourhood import neighbourhood
-from divergraph.server.pages.pictures.scales import Scale
+from divergraph.server.pages.pictures.scales import PlotScale
 from graphstore.contract import GraphStore
 from graphstore.model import Framework, GraphKind, ModelGraph, Op, Side, Tensor
 from graphstore.open_store import open_store
@@ -86,6 +86,6 @@ def test_fused_originals_stand_in_their_box(tmp_path) -> None:
     ],
 )
 def test_an_axis_has_round_numbers(values: list[float], is_log: bool, texts: list[str]) -> None:
-    scale = Scale.over(values, 100, 0, is_log=is_log)
+    scale = PlotScale.over(values, 100, 0, is_log=is_log)
     assert [tick.text for tick in scale.ticks()] == texts
     assert all(0 <= scale.place(value) <= 100 for value in values)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
-from divergraph.rootcause.devices.held_weights.weight_grids import GRIDS, SharedScale, WeightGrid
+from divergraph.rootcause.devices.held_weights.weight_grids import GRIDS, ScaleSharing, WeightGrid
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ STATIC = (
     *(
         Holding(grid, folded=False)
         for grid in GRIDS
-        if grid.bits == 8 and grid.shared is not SharedScale.CHANNEL
+        if grid.bits == 8 and grid.shared is not ScaleSharing.CHANNEL
     ),
 )
 MORE = tuple(Holding(grid) for grid in GRIDS if grid.bits < 8)
@@ -50,5 +50,5 @@ SCALES = (
 USUAL = tuple(
     grid
     for grid in GRIDS
-    if grid.bits == 8 and grid.shared in (SharedScale.CHANNEL, SharedScale.TENSOR)
+    if grid.bits == 8 and grid.shared in (ScaleSharing.CHANNEL, ScaleSharing.TENSOR)
 )

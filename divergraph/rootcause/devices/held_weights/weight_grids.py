@@ -29,7 +29,7 @@ class Lies(StrEnum):
     WITH_ZERO = "from the least value to the largest, with 0 on the grid"
 
 
-class SharedScale(StrEnum):
+class ScaleSharing(StrEnum):
     """The values of a weight that have one scale."""
 
     CHANNEL = "output channel"
@@ -51,7 +51,7 @@ class WeightGrid:
     """A way to hold weights in integers of so many ``bits``."""
 
     bits: int
-    shared: SharedScale
+    shared: ScaleSharing
     lies: Lies
 
     def __str__(self) -> str:
@@ -60,7 +60,7 @@ class WeightGrid:
     def fits(self, shape: tuple[int, ...], axes: tuple[int, int]) -> bool:
         """Whether a weight whose output and input channels are along *axes* can be held so."""
         block = self.shared.block
-        if self.shared is SharedScale.PIECE:  # a channel that lies first is a piece of memory
+        if self.shared is ScaleSharing.PIECE:  # a channel that lies first is a piece of memory
             return len(shape) > len(axes) and axes[0] % len(shape) != 0
         return not block or (shape[axes[1]] > block and shape[axes[1]] % block == 0)
 
@@ -86,16 +86,16 @@ class HeldWeight(Quantiser):
         out, inner = (axis % value.ndim for axis in self.axes)
         others = tuple(n for n in range(value.ndim) if n not in (out, inner))
         order = (out, inner, *others)
-        if self.grid.shared is SharedScale.INPUT:
+        if self.grid.shared is ScaleSharing.INPUT:
             order = (inner, out, *others)
-        elif self.grid.shared is SharedScale.PIECE:
+        elif self.grid.shared is ScaleSharing.PIECE:
             order = tuple(range(value.ndim))
         rows = np.transpose(np.asarray(value, np.float64) * self.factor, order)
         turned = rows.shape
         block = self.grid.shared.block
-        if self.grid.shared is SharedScale.TENSOR:
+        if self.grid.shared is ScaleSharing.TENSOR:
             rows = rows.reshape(1, -1)
-        elif self.grid.shared is SharedScale.PIECE:
+        elif self.grid.shared is ScaleSharing.PIECE:
             rows = rows.reshape(value.shape[out], -1)
         elif block and turned[1] % block == 0:
             rows = rows.reshape(turned[0] * (turned[1] // block), -1)
@@ -163,6 +163,6 @@ def along(values: Array, axis: int, ndim: int) -> Array:
 
 
 GRIDS: tuple[WeightGrid, ...] = tuple(
-    WeightGrid(bits, shared, lies) for bits in (8, 4) for shared in SharedScale for lies in Lies
+    WeightGrid(bits, shared, lies) for bits in (8, 4) for shared in ScaleSharing for lies in Lies
 )
 """All that converters are known to do, the usual ones first."""

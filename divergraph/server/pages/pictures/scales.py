@@ -27,7 +27,7 @@ class Tick:
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class PlotScale:
     """An axis from the pixel ``start`` (for ``low``) to ``stop``; of logarithms if ``is_log``,
     of whole numbers if ``is_counting``."""
 
@@ -39,7 +39,7 @@ class Scale:
     is_counting: bool = False
 
     @classmethod
-    def over(cls, values: Sequence[float], start: float, stop: float, *, is_log: bool) -> Scale:
+    def over(cls, values: Sequence[float], start: float, stop: float, *, is_log: bool) -> PlotScale:
         """One on which all finite *values* have a place."""
         kept = [each for each in values if math.isfinite(each) and (each > 0 or not is_log)]
         if is_log:
@@ -52,7 +52,7 @@ class Scale:
         return cls(ends[0], ends[1] if ends[1] > ends[0] else ends[0] + step, start, stop, is_log)
 
     @classmethod
-    def counting(cls, last: int, start: float, stop: float) -> Scale:
+    def counting(cls, last: int, start: float, stop: float) -> PlotScale:
         """One from 0 to *last*, with whole numbers along it."""
         return cls(0, max(1, last), start, stop, is_log=False, is_counting=True)
 

@@ -11,7 +11,7 @@ from divergraph.ask.facts import Facts
 from divergraph.ask.op_order import STATE_ORDER
 from divergraph.ask.sentences import SPLIT_LABELS
 from divergraph.present.html.data import TOLD_METRICS, plot_limits
-from divergraph.server.pages.pictures.scales import Scale, Tick
+from divergraph.server.pages.pictures.scales import PlotScale, Tick
 from divergraph.text.known_figures import known_figures
 from divergraph.text.numbers import short
 from graphstore.columns.coded import Float, Numbers
@@ -76,8 +76,8 @@ def scatter_plot(facts: Facts, metric: str) -> ScatterPlot:
     ends = [] if not len(finite) else [_least(finite, metric), float(finite.max())]
     low, high = HEIGHT - _BOTTOM - _LANE, _TOP + _LANE
     is_log = metric != Metric.COSINE_SIMILARITY
-    scale = Scale.over([*ends, *limits.values()], low, high, is_log=is_log)
-    across = Scale.counting(len(facts.rows) - 1, _LEFT + 6, WIDTH - _RIGHT - 6)
+    scale = PlotScale.over([*ends, *limits.values()], low, high, is_log=is_log)
+    across = PlotScale.counting(len(facts.rows) - 1, _LEFT + 6, WIDTH - _RIGHT - 6)
     heights, lanes = _heights(values, scale)
     places = np.column_stack([across.places(shown), heights])
     return ScatterPlot(
@@ -104,7 +104,7 @@ def _least(finite: Float, metric: str) -> float:
     return float(above.min()) if len(above) else 0.0
 
 
-def _heights(values: Float, scale: Scale) -> tuple[Float, list[Tick]]:
+def _heights(values: Float, scale: PlotScale) -> tuple[Float, list[Tick]]:
     """Where the values stand, and the lanes in which some do that have no place on the scale."""
     odd = ~np.isfinite(values)
     nothing = ~odd & (values <= 0) if scale.is_log else np.zeros(len(values), dtype=np.bool_)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.api.answers import ErrorMap, TensorValues, ValueScatter
-from divergraph.questions.tensors import TensorPicture
+from divergraph.ask.questions.tensor import TensorPicture
 from divergraph.text.numbers import short
 
 _CELLS = 40

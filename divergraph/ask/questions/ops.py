@@ -1,70 +1,24 @@
-"""What a store holds, and the ops of a run or graph."""
+"""The ops of a run or graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 
 from divergraph.ask.facts import OpPage, find_run, op_numbers
-from divergraph.ask.memory.baselines import standings
 from divergraph.ask.memory.notes import noting
 from divergraph.ask.op_order import ORDERS, Order
-from divergraph.ask.question import OneSide, Parameter, TargetName
-from divergraph.present.declared_answer import WrittenQuestion
-from divergraph.present.json.memory import noted_row_json, standing_json
-from divergraph.present.json.shapes import (
-    Json,
-    graph_info_json,
-    json_text,
-    listing_parts,
-    run_summary_json,
-)
+from divergraph.ask.question import OneSide, Parameter, Question, TargetName
 from graphstore.cancellation import Cancellation
 from graphstore.columns.op_columns import OpColumns, OpSelection
-from graphstore.contract import GraphInfo, GraphStore
+from graphstore.contract import GraphStore
 from graphstore.filter import parse_filter
 from graphstore.gc_paused import gc_paused
-from graphstore.model import Run, RunStanding, Side
+from graphstore.model import Side
 from graphstore.op_row import OpRow
-
-
-@dataclass(frozen=True, slots=True)
-class Entries:
-    """The runs and imported graphs of a store, oldest first, and how runs stand against the
-    baseline of their model, by name."""
-
-    runs: Sequence[Run]
-    graphs: Sequence[GraphInfo]
-    standings: Mapping[str, RunStanding]
-
-
-@dataclass(frozen=True, slots=True)
-class EntriesQuestion(WrittenQuestion[Entries]):
-    """Which runs and imported graphs are there?"""
-
-    name = "runs"
-    shapes = ("RunsAnswer",)
-
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Entries:
-        """Both, oldest first."""
-        runs = store.runs()
-        return Entries(runs, store.graphs(), standings(store, runs))
-
-    def json(self, answer: Entries) -> Mapping[str, Json]:
-        """What ``runs`` prints."""
-        return {
-            "runs": [
-                {
-                    **run_summary_json(run),
-                    "baseline": standing_json(answer.standings.get(run.name)),
-                }
-                for run in answer.runs
-            ],
-            "graphs": [graph_info_json(info) for info in answer.graphs],
-        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,7 +40,14 @@ class NotedOps(Collection[OpRow]):
 
 
 @dataclass(frozen=True, slots=True)
-class OpsQuestion(WrittenQuestion[Sequence[OpRow]]):
+class OpsAnswer:
+    """Rows of ops, with what was written of their originals."""
+
+    ops: Sequence[OpRow]
+
+
+@dataclass(frozen=True, slots=True)
+class OpsQuestion(Question[OpsAnswer]):
     """Which ops has a run or graph, and how do they fare?
 
     ``order`` is a key of ``SORT_KEYS``, with a dash in front if the last come first; of all in
@@ -119,7 +80,7 @@ class OpsQuestion(WrittenQuestion[Sequence[OpRow]]):
         Parameter("List N at most, and say how many more there are.", metavar="N", minimum=1),
     ] = None
 
-    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Sequence[OpRow]:
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> OpsAnswer:
         """Those the filter ``where`` takes.
 
         Raises:
@@ -127,7 +88,7 @@ class OpsQuestion(WrittenQuestion[Sequence[OpRow]]):
         """
         columns, numbers = self.numbers(store)
         with gc_paused():
-            return list(self.listed(store, columns, numbers))
+            return OpsAnswer(list(self.listed(store, columns, numbers)))
 
     def numbers(self, store: GraphStore) -> tuple[OpColumns, Sequence[int]]:
         """The same ops as numbers in columns, for who has some of their rows already.
@@ -147,15 +108,5 @@ class OpsQuestion(WrittenQuestion[Sequence[OpRow]]):
         selection = OpSelection(columns, np.array(numbers, dtype=np.int32))
         return NotedOps(selection, noting(store, find_run(store, self.run)))
 
-    def json(self, answer: Sequence[OpRow]) -> Mapping[str, Json]:
-        """What ``ops`` prints."""
-        return {"run": self.run, "ops": [noted_row_json(row) for row in answer]}
 
-    def json_parts(self, answer: Iterable[OpRow]) -> Iterator[str]:
-        """The text of :meth:`json`, part by part."""
-        return listing_parts({"run": self.run}, "ops", map(listed_text, answer))
-
-
-def listed_text(row: OpRow) -> str:
-    """One op as it stands in what ``ops`` prints."""
-    return json_text(noted_row_json(row), 4)
+QUESTION = OpsQuestion

@@ -6,24 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from divergraph.api.arguments import at_least_one, word
 from divergraph.jobs.progress import NO_PROGRESS, Progress
-from divergraph.present.json.minimize import minimized_json
 from divergraph.rootcause.stored import check_there
 from divergraph.submodel.bundle import BundleRequest, graph_of, is_of_device, write_bundle
 from divergraph.submodel.check import PartCheck, check_bundle
 from divergraph.submodel.device_parts import select_device
 from divergraph.submodel.export.contract import PartFormat, own_format, writer_of
-from divergraph.submodel.minimize.minimize_run import (
-    AUTO,
-    Minimized,
-    MinimizeRequest,
-    minimize_run,
-    with_minimized,
-)
-from divergraph.submodel.minimize.oracle import OracleOptions, template_text
-from divergraph.submodel.minimize.prober import SearchLimits, StoppedError
-from divergraph.submodel.minimize.verdicts import Variant
+from divergraph.submodel.minimize.minimize_run import Minimized, MinimizeRequest, minimize_run
 from divergraph.submodel.run_graphs import LinkedGraphs
 from divergraph.submodel.run_parts import RunParts, opened
 from divergraph.submodel.selection import Refusal, Selection, SelectionRequest
@@ -34,18 +23,7 @@ from graphstore.contract import GraphStore, RunData
 from graphstore.errors import DivergraphError, InputError
 from graphstore.model import Side
 
-__all__ = [
-    "AUTO",
-    "MinimizeRequest",
-    "ModelParts",
-    "StoppedError",
-    "Submodel",
-    "asking",
-    "is_graph",
-    "minimize_request",
-    "template_text",
-    "with_search",
-]
+__all__ = ["ModelParts", "Submodel", "asking", "is_graph"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +278,13 @@ class ModelParts:
         return Submodel(part, written, check_bundle(written))
 
     def _format(self, form: str | None) -> PartFormat:
-        return own_format(self._graphs.golden) if form is None else word(PartFormat, form, "form")
+        if form is None:
+            return own_format(self._graphs.golden)
+        try:
+            return PartFormat(form)
+        except ValueError as error:
+            hint = f"one of {', '.join(PartFormat)}"
+            raise InputError(f"form={form!r}: not known", hint=hint) from error
 
     def _opened(self) -> RunParts:
         if self._parts is None:
@@ -315,37 +299,3 @@ def is_graph(store: GraphStore, name: str) -> bool:
 
 def _no_run() -> RunData:
     raise InputError("a graph has no dumps", hint="a run of it has them")
-
-
-def minimize_request(
-    oracle: str,
-    starts: Sequence[str],
-    ends: Sequence[str],
-    variant: str,
-    budget: int | None,
-    seconds: float | None,
-    jobs: int,
-    flaky: bool,
-    timeout: float,
-    factor: float,
-    output: Path | None,
-    weights: Path | None,
-    fresh: bool,
-) -> MinimizeRequest:
-    """The request that the arguments of ``ComparedRun.minimize`` stand for."""
-    return MinimizeRequest(
-        oracle,
-        tuple(starts),
-        tuple(ends),
-        None if variant == "auto" else word(Variant, variant, "variant"),
-        SearchLimits(budget, seconds, at_least_one(jobs, "jobs"), flaky),
-        OracleOptions(timeout, factor),
-        output,
-        weights,
-        fresh,
-    )
-
-
-def with_search(data: RunData, found: Minimized) -> RunData:
-    """*data* with the result of a search for minimal parts in its analysis."""
-    return with_minimized(data, minimized_json(data.run.name, found), found.answers)
