@@ -47,6 +47,7 @@ from divergraph.rootcause.run_inputs import RunSources
 from divergraph.rootcause.stored import with_warnings
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import judged_by_checksums, undecided, with_doubt
+from divergraph.thresholds.recorded.judgement import RecordedJudgement
 from divergraph.thresholds.recorded.layouts import without_parts
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
@@ -286,10 +287,10 @@ class _Comparing:
             op_states(arrays.ids, outputs, frozenset(origin_ids)),
             origins,
         )
-        data = with_doubt(data, starts.recorded.doubt)
         data = replace(data, findings=(*starts.recorded.findings, *run_findings(data, arrays)))
         data = with_warnings(data, _not_deterministic(data))
-        data = _with_choices(self._with_root_cause(data, items, progress), starts)
+        data = self._with_calls_judged(data, starts.recorded, items, progress)
+        data = _with_choices(data, starts)
         pairs = [item for item in items if isinstance(item, Pair)]
         data = observed(data, pairs, self.request.undumped, self.thresholds)
         doubt = same_dump(self.golden_dump, self.device_dump)
@@ -328,6 +329,25 @@ class _Comparing:
             for item, known in zip(items, compared, strict=True)
         ]
         return items, compare_all(mixed, self.thresholds, progress, self.request.workers)
+
+    def _with_calls_judged(
+        self,
+        data: RunData,
+        recorded: RecordedJudgement,
+        items: Sequence[Pair | Comparison],
+        progress: Progress,
+    ) -> RunData:
+        """The root-cause analysis of *data*, and what is said of two recorded runs by limits: that
+        limits do not tell who is to blame holds only where calls are not run again."""
+        if recorded.verdict is Verdict.LAYOUTS_DIFFER:
+            return with_doubt(data, recorded.doubt)
+        if recorded.verdict is not Verdict.UNDECIDED:
+            return self._with_root_cause(with_doubt(data, recorded.doubt), items, progress)
+        open_run = replace(data, run=replace(data.run, verdict=Verdict.WITHIN_ROUNDING))
+        found = self._with_root_cause(open_run, items, progress)
+        if found.run.method is Method.THRESHOLDS:
+            found = with_doubt(undecided(found), recorded.doubt)
+        return found
 
     def _with_root_cause(
         self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress

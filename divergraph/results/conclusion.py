@@ -134,6 +134,16 @@ def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
     return RunResult(ResultState.DAMAGED, damage_text(worst_first[0]) + more, tuple(worst_first))
 
 
+def with_inherent_damage(data: RunData) -> RunData:
+    """*data*, of calls that each give what their own inputs give: what is damaged then is what
+    rounding has become from call to call."""
+    result = data.run.result
+    if not result.damaged:
+        return data
+    records = [replace(each, inherent=True) for each in result.damaged]
+    return replace(data, run=replace(data.run, result=_result(len(records), records)))
+
+
 def damage_text(damaged: DamagedOutput) -> str:
     """``output0, 4-9 of axis 2: all are 0 where golden's go from 0.01 to 0.21``, with the word of
     rounding where it was asked."""

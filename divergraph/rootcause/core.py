@@ -144,16 +144,7 @@ class Splitting:
             {**made, **misshapen.groups},
             arithmetics.described(precision, quantised=run.quantisers.in_integers),
             executor.name,
-            (
-                *entry_mismatches(
-                    run.golden,
-                    run.values,
-                    run.compared,
-                    precision.unit,
-                    quantised=run.quantisers.in_integers,
-                ),
-                *unlike.mismatches,
-            ),
+            (*_entry_mismatches(run, precision.unit), *unlike.mismatches),
             (*misshapen.findings, *judging.explaining.findings),
             judging.nonfinite,
             run.runs.assumed,
@@ -193,6 +184,12 @@ class Splitting:
             judging.splits.update(judging.split_all(chunk))
         made = {group.output: group for group in groups}
         return replace(known, by_output=judging.splits, groups=made)
+
+
+def _entry_mismatches(run: PreparedRun, unit: float) -> Iterator[InputMismatch]:
+    if not run.recorded:  # there the inputs of calls are no inputs of the model
+        quantised = run.quantisers.in_integers
+        yield from entry_mismatches(run.golden, run.values, run.compared, unit, quantised=quantised)
 
 
 @dataclass

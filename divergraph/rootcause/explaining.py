@@ -222,6 +222,8 @@ class Explaining:
         """The device tensors with these values that are not computed from *output*."""
         start = self.arrays.number[output.op]
         behind = {self.arrays.ids[n] for n in descendants(self.arrays, [start])}
+        if self.run.recorded:  # no edge leads on, but what was recorded later may hold the output
+            behind = set(self.arrays.ids[start:])
         found = self._all().holding(values, str(output))
         return [name for name in found if name.rpartition(":")[0] not in behind]
 

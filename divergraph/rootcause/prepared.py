@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from divergraph.execute.contract import Executor
 from divergraph.graphs.pairing import Pair
 from divergraph.rootcause import calibration
+from divergraph.rootcause.calls_alone import confirmed, is_recorded, standing_alone
 from divergraph.rootcause.devices.dynamic_ops import with_dynamic
 from divergraph.rootcause.devices.held_weights.held_integers import with_held
 from divergraph.rootcause.devices.precision import fits_half
@@ -51,11 +52,16 @@ class PreparedRun:
     they are compared, too."""
     misshapen: frozenset[TensorRef] = frozenset()
     """Those of ``unfit`` that the ops behind them are run on, as they are."""
+    recorded: bool = False
+    """Whether the ops are recorded calls, each of which stands alone."""
 
     @classmethod
     def of(cls, inputs: RunInputs, executor: Executor, options: RootCauseOptions) -> PreparedRun:
         """The run with all outputs whose values both sides dumped. The cache of values gets a
         quarter of the memory; the rest is for what running the groups needs."""
+        recorded = is_recorded(inputs.data)
+        if recorded:
+            inputs = standing_alone(inputs)
         outputs = {
             TensorRef(item.op, item.port): item
             for item in inputs.comparisons
@@ -92,7 +98,8 @@ class PreparedRun:
         told = with_dynamic(held, inputs.data, inputs.comparisons, inputs.device_constant)
         quantisers = with_seen_grids(told, golden, compared, values)
         return cls(
-            inputs, executor, options, golden, device, values, compared, runs, quantisers, unfit
+            *(inputs, executor, options, golden, device, values, compared, runs, quantisers, unfit),
+            recorded=recorded,
         )
 
     def without(self, outputs: Collection[TensorRef]) -> PreparedRun:
@@ -143,7 +150,8 @@ class PreparedRun:
         changed = frozenset(self._changed())
         unseen, dynamic = self.quantisers.unseen, self.quantisers.dynamic_ops
         cutter = GroupCutter(self.golden, self.device, measured, dumped, changed, unseen, dynamic)
-        return [cutter.group(ref) for ref in outputs]
+        groups = [cutter.group(ref) for ref in outputs]
+        return confirmed(self.runs, groups) if self.recorded else groups
 
     def _changed(self) -> Iterator[TensorRef]:
         """Golden constants whose readers are run on the device's values, as for any other tensor:

@@ -10,14 +10,17 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.execute.installed import open_executor
+from divergraph.execute.translate.torch.alone import runnable
 from divergraph.jobs.progress import Progress
-from divergraph.results.conclusion import with_result
+from divergraph.results.conclusion import with_inherent_damage, with_result
 from divergraph.rootcause import calibration
+from divergraph.rootcause.calls_alone import is_recorded
 from divergraph.rootcause.core import Splitting, split_run
 from divergraph.rootcause.devices.constants import DeviceConstants
 from divergraph.rootcause.dumped_otherwise import as_read
 from divergraph.rootcause.fallback import with_fallback
 from divergraph.rootcause.hiding import nonfinite_ops
+from divergraph.rootcause.judged_calls import coverage_remark, with_calls_judged
 from divergraph.rootcause.nonfinite_origins import with_nonfinite_origins
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
@@ -80,7 +83,8 @@ def with_root_cause(
     if choice is MethodChoice.THRESHOLDS or not seen:
         return data
     try:
-        executor = open_executor(sources.golden_path, data.golden, sources.golden_options)
+        golden = runnable(data.golden)
+        executor = open_executor(sources.golden_path, golden, sources.golden_options)
     except ExecutionError as error:
         if choice is MethodChoice.ROOT_CAUSE:
             raise
@@ -101,12 +105,16 @@ def with_root_cause(
             lambda each: split_run(each, executor, options, progress),
         )
         if any(_told(each) for each in splits.by_output.values()):
-            values = splitting.run.values
-            return with_result(
-                judged(data, splits, options),
-                lambda ref: _pair(values, ref),
-                lambda wanted: splitting.rounded(splits.groups, wanted),
-            )
+            found, values = judged(data, splits, options), splitting.run.values
+            if not is_recorded(data):
+                return with_result(
+                    found,
+                    lambda ref: _pair(values, ref),
+                    lambda wanted: splitting.rounded(splits.groups, wanted),
+                )
+            # Calls that stand alone carry no rounding to the outputs, so there is none to ask for.
+            found = with_result(found, lambda ref: _pair(values, ref), lambda _: "calls stand alone")
+            return found if found.origins else with_inherent_damage(found)
     if choice is MethodChoice.AUTO:
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")
         return _by_thresholds(data, f"no original op could be run on the device's values: {first}")
@@ -146,7 +154,9 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
         for ref, group in splits.groups.items()
         if group.source is not None or not splits.misshapen.isdisjoint((ref, *group.measured))
     }
-    by_output = with_fallback(arrays, data.comparisons, splits.by_output, sources)
+    by_output = dict(splits.by_output)
+    if not is_recorded(data):  # edges that are guessed from values say no gain
+        by_output = with_fallback(arrays, data.comparisons, by_output, sources)
     by_output, started = with_nonfinite_origins(arrays, by_output, splits.nonfinite, _broken(data))
     comparisons = with_splits(data.comparisons, by_output)
     ops = data.device.op_index()
@@ -172,7 +182,7 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
             dict.fromkeys(
                 (
                     *data.run.warnings,
-                    *_warnings(splits),
+                    *_warnings(splits, data),
                     *_assumptions(splits, guilty),
                 )
             )
@@ -190,6 +200,7 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
         suspects=as_origins(ranked(arrays, suspects), ops, data.links, causes),
         findings=(*others, *findings),
     )
+    found = with_calls_judged(found, by_output)
     said = everywhere(splits, by_output)
     if said:
         found = undecided(with_doubt(found, said))
@@ -289,7 +300,9 @@ def kept_reckonings(found: Iterable[Reckoning]) -> tuple[Reckoning, ...]:
     return tuple(ordered[:_MOST_RECKONINGS])
 
 
-def _warnings(splits: Splits) -> list[str]:
+def _warnings(splits: Splits, data: RunData) -> list[str]:
+    if is_recorded(data):
+        return [coverage_remark(data.device, splits.by_output), *splits.remarks]
     found = [f"{unlike_input_text(each)}: no op is to blame for that" for each in splits.entries]
     failures = [
         each.failure

@@ -61,7 +61,7 @@ def starts_by_limits(
     """The ops that are over a limit while none of their nearest measured ancestors is. Of two
     recorded runs, *golden* with *links*, the calls that make more error than they read."""
     if golden is not None and golden.has_guessed_edges and graph.has_guessed_edges:
-        return _of_calls(CallPairs(graph, golden, links, comparisons))
+        return calls_by_limits(CallPairs(graph, golden, links, comparisons))
     measured, over = measured_ops(arrays, comparisons), over_ops(arrays, comparisons)
     explained = owners_around(graph, {item.op for item in comparisons if item.over})
     first = [arrays.ids[number] for number in first_diverging(arrays, measured, over)]
@@ -86,7 +86,8 @@ def starts_by_limits(
     return Starts(tuple(in_order), choices, frozenset(kept))
 
 
-def _of_calls(pairs: CallPairs) -> Starts:
+def calls_by_limits(pairs: CallPairs) -> Starts:
+    """The calls of two recorded runs that make more error than they read."""
     choices: dict[str, str] = {}
 
     def excuse(op: str) -> str:

@@ -31,6 +31,9 @@ from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
 from importers.msprobe.importer import RunFiles
 
 _MICRO_STEPS = "megatron_micro_step_number"
+ARGUMENTS = "tensors"
+"""The attribute with the places of a call's tensors among its arguments, in the order of the op's
+inputs: ``0`` and ``1.2`` of a list, or the name of a keyword."""
 _FRAMEWORKS = {"mindspore": Framework.MINDSPORE, "pytorch": Framework.PYTORCH}
 
 
@@ -179,6 +182,9 @@ class _Joined:
                 self._made[tensor.key] = self._made_flat[tensor.flat] = TensorRef(op, port)
         self._last[body] = op
         attrs: dict[str, AttrValue] = dict(call.attrs)
+        if call.inputs:  # an input that is a weight has the weight's name, which says no place
+            begin = len(f"{name}.input.")
+            attrs[ARGUMENTS] = tuple(tensor.name[begin:] for tensor in call.inputs)
         if name in self._stacks:
             attrs["stack"] = self._stacks[name]
         if name in self._nesting.said:

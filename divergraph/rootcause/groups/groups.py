@@ -39,7 +39,8 @@ class Group:
     of the device output ``is_passthrough``. ``failure`` says why it cannot be run; ``source`` is
     set if no op computes the tensor (it is fed, drawn at random, ...). ``kernels`` are the types
     of device ops that compute it in integers and are not golden's own; their scales may be unknown.
-    ``DYNAMIC`` stands for those that take their scales from the values.
+    ``DYNAMIC`` stands for those that take their scales from the values. ``golden_error`` is the
+    relative error of golden's output against its own ops, where these were run on golden's inputs.
     """
 
     output: TensorRef
@@ -50,6 +51,7 @@ class Group:
     failure: str = ""
     source: Source | None = None
     kernels: frozenset[str] = frozenset()
+    golden_error: float = 0.0
 
     @property
     def integers(self) -> bool:

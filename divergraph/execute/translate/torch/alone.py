@@ -1,0 +1,135 @@
+"""The calls of a recorded run, each standing alone on what it read itself.
+
+The files do not say which tensor went where, and views and casts between calls are not recorded.
+But each call's own inputs are, so no edge is needed to run it again. A way back is fed the
+recorded gradients, and what its way there read and made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from graphstore.model import AttrValue, DType, InputRef, ModelGraph, Op, Tensor, TensorIO
+from importers.dumps.index import TensorKey
+from importers.msprobe.calls import CallName
+from importers.msprobe.graph import ARGUMENTS
+
+GRADIENT, MADE, PARAMETER = "grad.", "made.", "parameters."
+"""What begins the place of a gradient that comes in, of what the way there made, and of a module's
+parameter. Other places are those of arguments."""
+ALONE = "recorded calls"
+"""The format of a graph whose ops are calls that stand alone."""
+GIVES = "gives"
+"""The attribute with the places of a call's outputs in what it returned: where some are None, as
+among gradients, these are not the numbers of the outputs."""
+_ROUNDED = frozenset({DType.FLOAT16, DType.BFLOAT16})
+_Places: TypeAlias = dict[str, tuple[TensorKey, DType | None]]
+_Types: TypeAlias = Callable[[InputRef], DType | None]
+
+
+@dataclass(frozen=True, slots=True)
+class CallsAlone:
+    """``graph`` has the ops under their ids, each with inputs of its own; ``sources`` says of each
+    of these inputs where a dump has its values."""
+
+    graph: ModelGraph
+    sources: Mapping[str, TensorKey]
+
+
+def calls_alone(graph: ModelGraph) -> CallsAlone:
+    """The calls of *graph*, a recorded run, without the edges between them.
+
+    Inputs are called ``<op id> < <place>``, where the place is that of an argument (``0``, ``1.2``
+    of a list, ``dim``), or begins with :data:`GRADIENT`, :data:`MADE` or :data:`PARAMETER`. Types
+    of 16 bits are declared float32: that is what their values are read as and computed in.
+    """
+    named = {op.name: op for op in graph.ops}
+    declared = {tensor.name: tensor.dtype for tensor in graph.inputs}
+    declared.update((each.tensor.name, each.tensor.dtype) for each in graph.constants)
+    made = {
+        ref: tensor.dtype
+        for op in graph.ops
+        for ref, tensor in zip(op.makes, op.outputs, strict=True)
+    }
+
+    def types(ref: InputRef) -> DType | None:
+        # Equal statistics joined it to its producer, so the type is the same; the shape may not be.
+        return declared.get(ref.tensor) if ref.producer is None else made.get(ref.producer)
+
+    ops: list[Op] = []
+    inputs: list[Tensor] = []
+    sources: dict[str, TensorKey] = {}
+    for op in graph.ops:
+        before = [named.get(name) for name in CallName.of(op.name).before]
+        places = _places(op, before, types)
+        names = {place: f"{op.id} < {place}" for place in places}
+        for place, (key, dtype) in places.items():
+            sources[names[place]] = key
+            inputs.append(_as_read(Tensor(names[place], dtype)))
+        ops.append(_alone(op, before, tuple(places), tuple(names.values())))
+    alone = replace(
+        graph, format=ALONE, ops=tuple(ops), inputs=tuple(inputs), subgraphs=(), constants=()
+    )
+    return CallsAlone(alone, sources)
+
+
+def runnable(graph: ModelGraph) -> ModelGraph:
+    """*graph* as an executor takes it: of a recorded run, whose edges are guessed, calls alone."""
+    return calls_alone(graph).graph if graph.has_guessed_edges else graph
+
+
+def _alone(op: Op, before: list[Op | None], places: tuple[str, ...], names: tuple[str, ...]) -> Op:
+    attrs: dict[str, AttrValue] = {}
+    for each in (*before, op):
+        attrs.update({} if each is None else each.attrs)
+    attrs[ARGUMENTS] = places
+    begin = len(op.name) + 1
+    attrs[GIVES] = tuple(
+        tensor.name[begin:].removeprefix("output").removeprefix(".") for tensor in op.outputs
+    )
+    return replace(
+        op,
+        inputs=tuple(map(InputRef, names)),
+        control_inputs=(),
+        outputs=tuple(map(_as_read, op.outputs)),
+        attrs=attrs,
+        subgraph="",
+        owns=(),
+    )
+
+
+def _as_read(tensor: Tensor) -> Tensor:
+    return replace(tensor, dtype=DType.FLOAT32) if tensor.dtype in _ROUNDED else tensor
+
+
+def _places(op: Op, before: list[Op | None], types: _Types) -> _Places:
+    """What *op* is run on, by place: where its values lie, and their type."""
+    way = CallName.of(op.name).way
+    if way not in ("backward", "parameters_grad"):
+        return dict(_read(op, types))
+    found: _Places = {}
+    there = before[0] if before else None
+    back = op if way == "backward" else before[-1]
+    if there is not None:
+        found.update(_read(there, types))
+        for port, tensor in enumerate(there.outputs):
+            found[f"{MADE}{port}"] = (there.id, TensorIO.OUTPUT, port), tensor.dtype
+    if back is not None:
+        found.update((f"{GRADIENT}{place}", each) for place, each in _read(back, types))
+    return found
+
+
+def _read(op: Op, types: _Types) -> Iterator[tuple[str, tuple[TensorKey, DType | None]]]:
+    arguments = op.attrs.get(ARGUMENTS, ())
+    arguments = arguments if isinstance(arguments, tuple) else ()
+    parameters = f"{op.name}.{PARAMETER}"
+    for port, ref in enumerate(op.inputs):
+        if ref is None:
+            continue
+        place = (op.id, TensorIO.INPUT, port), types(ref)
+        if port < len(arguments):
+            yield str(arguments[port]), place
+        elif ref.tensor.startswith(parameters):
+            yield ref.tensor.removeprefix(f"{op.name}."), place

@@ -1,0 +1,280 @@
+"""A PyTorch call on its way to ONNX: its arguments by place or keyword, tensors and others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from divergraph.execute.translate.contract import NotTranslatedError, OpRows
+from divergraph.execute.translate.piece import Operand, Piece
+from divergraph.execute.translate.torch.alone import GIVES, GRADIENT, MADE, PARAMETER
+from graphstore.model import AttrValue
+from importers.msprobe.graph import ARGUMENTS
+
+ROWS = OpRows("pytorch")
+"""PyTorch's calls with their rows, by the type of their op in a recorded run."""
+DOCS = "PyTorch documentation, {}"
+
+TorchRow: TypeAlias = "Callable[[TorchCall], Sequence[str | None]]"
+
+
+def row(*types: str, source: str) -> Callable[[TorchRow], TorchRow]:
+    """Put the decorated function into PyTorch's table for calls of these *types*; *source* is the
+    page of the documentation that defines them."""
+
+    def put(made: TorchRow) -> TorchRow:
+        ROWS.row(*types, source=DOCS.format(source))(lambda piece: made(TorchCall(piece)))
+        return made
+
+    return put
+
+
+def spelled(*names: str) -> tuple[str, ...]:
+    """Each name as a function and as the method that works in place: ``mul``, ``mul_``."""
+    return tuple(each for name in names for each in (name, f"{name}_"))
+
+
+class TorchCall:
+    """One call: what it takes is asked for by position and keyword (``0, "input"``).
+
+    Tensors are names in the piece, other arguments plain values.
+    """
+
+    def __init__(self, piece: Piece) -> None:
+        self.piece = piece
+        self.type = piece.op.type.removesuffix(".backward").removesuffix(".parameters_grad")
+        self._ports = {str(place): at for at, place in enumerate(self._places(ARGUMENTS))}
+
+    # tensors
+
+    def find(self, at: int | str, keyword: str = "") -> str | None:
+        """The name of a tensor; None if this argument is none."""
+        port = self._port(at, keyword)
+        return None if port is None else self.piece.name(port)
+
+    def tensor(self, at: int | str = 0, keyword: str = "input") -> str:
+        """The name of a tensor.
+
+        Raises:
+            NotTranslatedError: the call was given none.
+        """
+        return self.piece.name(self._needed(at, keyword))
+
+    def tensors(self, at: int, keyword: str = "tensors") -> list[str]:
+        """The names of a list of tensors."""
+        begins = f"{at}.", f"{keyword}."
+        ports = [port for place, port in self._ports.items() if place.startswith(begins)]
+        if not ports:
+            raise self.refused(f"has no list of tensors in place {at}")
+        return [self.piece.name(port) for port in ports]
+
+    def shape(self, at: int | str = 0, keyword: str = "input") -> tuple[int, ...]:
+        """The shape of a tensor."""
+        return self.piece.shape(self._needed(at, keyword))
+
+    def dtype(self, at: int | str = 0, keyword: str = "input") -> np.dtype[Any]:
+        """The element type of a tensor as it is computed here: no type of 16 bits."""
+        return self.piece.dtype(self._needed(at, keyword))
+
+    def gradient(self, at: int = 0) -> str:
+        """The gradient by output *at*, which came in on the way back."""
+        return self.tensor(f"{GRADIENT}{at}")
+
+    def gradient_shape(self, at: int = 0) -> tuple[int, ...]:
+        """Its shape."""
+        return self.shape(f"{GRADIENT}{at}")
+
+    def made(self, at: int = 0) -> str:
+        """Output *at* of the way there."""
+        return self.tensor(f"{MADE}{at}")
+
+    def parameter(self, name: str) -> str | None:
+        """A module's parameter; None if it has none such."""
+        return self.find(f"{PARAMETER}{name}")
+
+    @property
+    def result(self) -> np.dtype[Any]:
+        """The element type of the output as it is computed here."""
+        outputs = self.piece.op.outputs
+        dtype = outputs[0].dtype.numpy if outputs and outputs[0].dtype else None
+        return np.dtype(np.float32) if dtype is None else dtype
+
+    @property
+    def working(self) -> np.dtype[Any]:
+        """The type the call computes in: that of its output, or for one of another kind (an index,
+        a truth value) that of its input."""
+        if self.result.kind == "f":
+            return self.result
+        found = self.dtype() if self._port(0, "input") is not None else self.result
+        return found if found.kind in "fi" else np.dtype(np.int64)
+
+    def operand(self, at: int, keyword: str, dtype: np.dtype[Any] | None = None) -> str:
+        """A tensor or a number, in the type the call computes in."""
+        dtype = dtype or self.working
+        port = self._port(at, keyword)
+        if port is None:
+            return self.constant(self.number(at, keyword), dtype)
+        name = self.piece.name(port)
+        return name if self.piece.dtype(port) == dtype else self.piece.cast(name, dtype)
+
+    # other arguments
+
+    def argument(self, at: int | None, keyword: str) -> AttrValue | None:
+        """An argument that is no tensor; None if it was not given, or as None. A list is a tuple
+        whether the dump has it as one value or one by one."""
+        for place in ("" if at is None else str(at), keyword):
+            if not place:
+                continue
+            found = self.piece.op.attrs.get(f"input.{place}")
+            if found is not None:
+                return found
+            begin = f"input.{place}."
+            listed = [
+                value for name, value in self.piece.op.attrs.items() if name.startswith(begin)
+            ]
+            if listed:
+                return tuple(listed)
+        return None
+
+    def number(self, at: int | None, keyword: str, default: float | None = None) -> float:
+        """A number.
+
+        Raises:
+            NotTranslatedError: there is none, nor a default.
+        """
+        value = self.argument(at, keyword)
+        value = default if value is None else value
+        if not isinstance(value, int | float):
+            raise self.refused(f"has {keyword}: {value}")
+        return value
+
+    def integer(self, at: int | None, keyword: str, default: int | None = None) -> int:
+        """A whole number."""
+        return int(self.number(at, keyword, default))
+
+    def flag(self, at: int | None, keyword: str, default: bool = False) -> bool:
+        """Yes or no."""
+        value = self.argument(at, keyword)
+        return default if value is None else bool(value)
+
+    def word(self, at: int | None, keyword: str, default: str) -> str:
+        """A word."""
+        value = self.argument(at, keyword)
+        return default if value is None else str(value)
+
+    def integers(
+        self, at: int | None, keyword: str, default: tuple[int, ...] | None = None
+    ) -> tuple[int, ...]:
+        """A list of whole numbers; one alone is a list of one.
+
+        Raises:
+            NotTranslatedError: there is none, nor a default.
+        """
+        value = self.argument(at, keyword)
+        if value is None and default is not None:
+            return default
+        values = value if isinstance(value, tuple) else (value,)
+        if not all(isinstance(each, int) for each in values):
+            raise self.refused(f"has {keyword}: {value}")
+        return tuple(int(each) for each in values)  # type: ignore[arg-type]
+
+    def rest(self, at: int, keyword: str) -> tuple[int, ...]:
+        """Whole numbers given one by one from place *at* on, or as a list: ``view(2, -1)``."""
+        if self.argument(at + 1, "") is None:
+            return self.integers(at, keyword)
+        found = []
+        while (value := self.argument(at, "")) is not None:
+            if not isinstance(value, int):
+                raise self.refused(f"has {keyword}: {value}")
+            found.append(value)
+            at += 1
+        return tuple(found)
+
+    def axis(self, at: int | None, keyword: str, default: int | None = None, rank: int = -1) -> int:
+        """An axis of the first tensor, counted from the front."""
+        return self.axes_of((self.integer(at, keyword, default),), rank)[0]
+
+    def axes(self, at: int | None, keyword: str) -> tuple[int, ...]:
+        """Axes of the first tensor, counted from the front; all of them where none is given."""
+        found = self.integers(at, keyword, ())
+        return self.axes_of(found) if found else tuple(range(len(self.shape())))
+
+    def axes_of(self, axes: Iterable[int], rank: int = -1) -> tuple[int, ...]:
+        """*axes* counted from the front.
+
+        Raises:
+            NotTranslatedError: the first tensor has no such axis.
+        """
+        rank = len(self.shape()) if rank < 0 else rank
+        found = tuple(axes)
+        if not all(-max(rank, 1) <= each < max(rank, 1) for each in found):
+            raise self.refused(f"has axes {found} of a tensor of {rank}")
+        return tuple(each % max(rank, 1) for each in found)
+
+    # what it makes
+
+    def add(self, kind: str, *inputs: Operand, **attrs: Any) -> str:
+        """Add a node with one output and give the output's name."""
+        return self.piece.add(kind, *inputs, **attrs)
+
+    def constant(self, value: Any, dtype: Any = None) -> str:
+        """A constant in the type the call computes in, or in *dtype*."""
+        return self.piece.const(np.asarray(value, self.working if dtype is None else dtype))
+
+    def cast(self, tensor: str) -> str:
+        """*tensor* in the type of the output."""
+        return self.piece.cast(tensor, self.result)
+
+    def reduced(self, kind: str, tensor: str, axes: Sequence[int], *, keep: bool = False) -> str:
+        """*tensor* reduced along *axes*, or all of them; sums are added up in double precision."""
+        listed = self.piece.ints(*axes) if axes else None
+        if kind in ("ReduceMax", "ReduceMin"):
+            return self.add(kind, tensor, listed, keepdims=int(keep))
+        found = self.add(kind, self.piece.cast(tensor, np.float64), listed, keepdims=int(keep))
+        return self.piece.cast(found, self.working if self.working.kind == "f" else self.result)
+
+    def summed_to(self, tensor: str, shape: Sequence[int], wanted: Sequence[int]) -> str:
+        """A gradient of *shape* added up along the axes an operand of shape *wanted* was spread."""
+        if tuple(shape) == tuple(wanted):
+            return tensor
+        lead = len(shape) - len(wanted)
+        spread = [
+            axis
+            for axis, size in enumerate(shape)
+            if axis < lead or (wanted[axis - lead] == 1 and size != 1)
+        ]
+        return self.piece.reshape(self.reduced("ReduceSum", tensor, spread, keep=True), wanted)
+
+    def gradients(self, by_argument: Mapping[str, str]) -> list[str | None]:
+        """The outputs of a way back, given by the places of the arguments they belong to.
+
+        Raises:
+            NotTranslatedError: a gradient was recorded that is not among them.
+        """
+        found: list[str | None] = []
+        for place in self._places(GIVES):
+            name = by_argument.get(str(place).removesuffix(".0") if "." in str(place) else place)
+            if name is None:
+                raise self.refused(f"has a gradient by {place or 'its output'}")
+            found.append(name)
+        return found
+
+    def refused(self, why: str) -> NotTranslatedError:
+        """The error that says what of this call has no translation."""
+        return NotTranslatedError(f"{self.piece.op.name} ({self.piece.op.type}) {why}")
+
+    def _places(self, attribute: str) -> tuple[str, ...]:
+        found = self.piece.op.attrs.get(attribute, ())
+        return tuple(map(str, found)) if isinstance(found, tuple) else ()
+
+    def _port(self, at: int | str, keyword: str) -> int | None:
+        found = self._ports.get(str(at))
+        return self._ports.get(keyword) if found is None and keyword else found
+
+    def _needed(self, at: int | str, keyword: str) -> int:
+        found = self._port(at, keyword)
+        if found is None:
+            raise self.refused(f"has no tensor {keyword or at}")
+        return found

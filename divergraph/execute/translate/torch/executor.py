@@ -1,0 +1,82 @@
+"""Calls of PyTorch that a dump recorded, run by ONNX Runtime one by one; PyTorch is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from divergraph.execute.contract import Array, Executor
+from divergraph.execute.onnx.session import load_onnxruntime
+from divergraph.execute.precision import PRECISION, in_double, told
+from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.translate.plugged import with_plugged
+from divergraph.execute.translate.program import Program
+from divergraph.execute.translate.torch.alone import ALONE
+from divergraph.execute.translate.torch.catalogue import ROWS
+from graphstore.model import Framework, ModelGraph, Op
+
+
+class TorchCallsFactory:
+    """Opens recorded runs of PyTorch: each call stands alone, fed what the dump says it read."""
+
+    name = "pytorch_calls"
+    extra = ""
+    packages = ("onnx", "onnxruntime")
+    rows = ROWS
+    options: Mapping[str, str] = PRECISION
+
+    def accepts(self, graph: ModelGraph) -> bool:
+        """Whether *graph* has calls of PyTorch that stand alone."""
+        return graph.format == ALONE and graph.framework is Framework.PYTORCH
+
+    def computes(self, op: Op) -> bool:
+        """Every call does, but those whose calls inside were recorded: these say what it does."""
+        return not op.owns or op.type in ROWS
+
+    def load(self) -> None:
+        """Import ONNX Runtime."""
+        load_onnxruntime()
+
+    def open(self, path: Path, graph: ModelGraph) -> Executor:
+        """The calls of *graph*."""
+        return self.open_with(path, graph, {})
+
+    def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
+        """As :meth:`open`, with some of :attr:`options`."""
+        import onnxruntime
+
+        double = in_double(options)
+        name = told(f"onnxruntime {onnxruntime.__version__}", double=double)
+        rows = with_plugged(ROWS)
+        return _CallsExecutor(
+            Program(name, rows, graph.ops, graph.inputs, NO_WEIGHTS, {}, double=double)
+        )
+
+
+class _NoWeights:
+    """Weights are inputs of the calls that read them."""
+
+    def __contains__(self, tensor: object) -> bool:
+        return False
+
+    def __getitem__(self, tensor: str) -> Array:
+        raise KeyError(tensor)
+
+    def nbytes(self, tensor: str) -> int:
+        """There is none."""
+        return 0
+
+
+NO_WEIGHTS = _NoWeights()
+
+
+class _CallsExecutor(TranslatedExecutor):
+    def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """As the graph declares them; what it does not is computed in float32 at least, too."""
+        found = super()._as_declared(values)
+        return {
+            name: value.astype(np.float32) if value.dtype == np.float16 else value
+            for name, value in found.items()
+        }

@@ -1,0 +1,155 @@
+"""Products of matrices, attention and embeddings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.torch.call import TorchCall, row
+
+
+def _linear(call: TorchCall, weight: str, bias: str | None, rank: int) -> str:
+    if rank != 2:
+        raise call.refused(f"has a weight of {rank} axes")
+    found = call.add("MatMul", call.tensor(), call.piece.transpose(weight, 1, 0))
+    return found if bias is None else call.add("Add", found, bias)
+
+
+@row("linear", source="torch.nn.functional.linear")
+def _linear_call(call: TorchCall) -> Sequence[str]:
+    rank = len(call.shape(1, "weight"))
+    return [_linear(call, call.tensor(1, "weight"), call.find(2, "bias"), rank)]
+
+
+@row("Linear", "ColumnParallelLinear", "RowParallelLinear", source="torch.nn.Linear")
+def _linear_module(call: TorchCall) -> Sequence[str]:
+    if call.type != "Linear":
+        raise call.refused("is a part of a product on several ranks")
+    weight = call.tensor("parameters.weight", "")
+    rank = len(call.shape("parameters.weight", ""))
+    return [_linear(call, weight, call.parameter("bias"), rank)]
+
+
+@row("matmul", "bmm", "mm", "mv", "dot", "__matmul__", "__rmatmul__", "inner",
+     source="torch.matmul")  # fmt: skip
+def _matmul(call: TorchCall) -> Sequence[str]:
+    one, other = call.tensor(), call.tensor(1, "other" if call.find(1, "other") else "mat2")
+    if call.type == "__rmatmul__":
+        one, other = other, one
+    if call.type == "inner":
+        rank = len(call.shape(1, "other"))
+        order = (*range(rank - 2), rank - 1, rank - 2) if rank > 1 else (0,)
+        other = call.piece.transpose(other, *order)
+    return [call.add("MatMul", one, other)]
+
+
+@row("addmm", "addmm_", "baddbmm", "addmv", source="torch.addmm")
+def _addmm(call: TorchCall) -> Sequence[str]:
+    alpha, beta = call.number(None, "alpha", 1), call.number(None, "beta", 1)
+    product = call.add("MatMul", call.tensor(1, "mat1"), call.tensor(2, "mat2"))
+    if alpha != 1:
+        product = call.add("Mul", product, call.constant(alpha))
+    if beta == 0:
+        return [product]
+    bias = call.tensor()
+    bias = bias if beta == 1 else call.add("Mul", bias, call.constant(beta))
+    return [call.add("Add", product, bias)]
+
+
+@row("einsum", source="torch.einsum")
+def _einsum(call: TorchCall) -> Sequence[str]:
+    equation = call.word(0, "equation", "")
+    listed = any(call.find(f"1.{at}") for at in range(4))
+    names = call.tensors(1, "operands") if listed else [
+        name for at in range(1, 9) if (name := call.find(at)) is not None
+    ]  # fmt: skip
+    return [call.add("Einsum", *names, equation=equation.replace(" ", ""))]
+
+
+@row("outer", "ger", source="torch.outer")
+def _outer(call: TorchCall) -> Sequence[str]:
+    column = call.piece.reshape(call.tensor(), (call.shape()[0], 1))
+    return [call.add("Mul", column, call.tensor(1, "vec2"))]
+
+
+@row("embedding", source="torch.nn.functional.embedding")
+def _embedding(call: TorchCall) -> Sequence[str]:
+    return [call.add("Gather", call.tensor(1, "weight"), call.tensor(), axis=0)]
+
+
+@row("Embedding", source="torch.nn.Embedding")
+def _embedding_module(call: TorchCall) -> Sequence[str]:
+    return [call.add("Gather", call.tensor("parameters.weight", ""), call.tensor(), axis=0)]
+
+
+class Attention:
+    """scaled_dot_product_attention of a call: ``weights`` are the softmax of its scores, ``query``,
+    ``key`` and ``value`` its operands with as many heads each."""
+
+    def __init__(self, call: TorchCall) -> None:
+        self.call = call
+        if call.number(4, "dropout_p", 0.0):
+            raise call.refused("draws random numbers")
+        self.query, key = call.tensor(0, "query"), call.tensor(1, "key")
+        self.groups = self._groups()
+        self.key = self._repeated(key, call.shape(1, "key"))
+        self.value = self._repeated(call.tensor(2, "value"), call.shape(2, "value"))
+        shape = call.shape(0, "query")
+        self.rank = len(shape)
+        self.scale = call.number(6, "scale", 1.0 / math.sqrt(shape[-1]))
+        scores = call.add("MatMul", self.query, self.turned(self.key))
+        scores = call.add("Mul", scores, call.constant(self.scale))
+        self.weights = call.add("Softmax", self._masked(scores), axis=-1)
+
+    def turned(self, name: str) -> str:
+        """A matrix with its last two axes exchanged."""
+        order = (*range(self.rank - 2), self.rank - 1, self.rank - 2)
+        return self.call.piece.transpose(name, *order)
+
+    def _groups(self) -> int:
+        heads = self.call.shape(0, "query"), self.call.shape(1, "key")
+        if not self.call.flag(7, "enable_gqa") or len(heads[0]) < 3:
+            return 1
+        return heads[0][-3] // max(heads[1][-3], 1)
+
+    def _repeated(self, name: str, shape: tuple[int, ...]) -> str:
+        """Each head of keys and values as often as queries share it."""
+        if self.groups == 1:
+            return name
+        *lead, heads, length, width = shape
+        spread = self.call.piece.reshape(name, (*lead, heads, 1, length, width))
+        tiles = [1] * len(lead) + [1, self.groups, 1, 1]
+        tiled = self.call.add("Tile", spread, self.call.piece.ints(*tiles))
+        return self.call.piece.reshape(tiled, (*lead, heads * self.groups, length, width))
+
+    def _masked(self, scores: str) -> str:
+        call = self.call
+        if call.flag(5, "is_causal"):
+            rows, columns = call.shape(0, "query")[-2], call.shape(1, "key")[-2]
+            allowed = np.tril(np.ones((rows, columns), np.bool_))
+            return call.add("Where", call.piece.const(allowed), scores, call.constant(-np.inf))
+        mask = call.find(3, "attn_mask")
+        if mask is None:
+            return scores
+        if call.dtype(3, "attn_mask").kind == "b":
+            return call.add("Where", mask, scores, call.constant(-np.inf))
+        return call.add("Add", scores, mask)
+
+
+@row("scaled_dot_product_attention", source="torch.nn.functional.scaled_dot_product_attention")
+def _attention(call: TorchCall) -> Sequence[str]:
+    found = Attention(call)
+    return [call.add("MatMul", found.weights, found.value)]
+
+
+@row("npu_rotary_mul", source="torch_npu.npu_rotary_mul")
+def _rotary(call: TorchCall) -> Sequence[str]:
+    if call.word(3, "rotary_mode", "half") != "half":
+        raise call.refused("turns neighbours")
+    value = call.tensor()
+    low, high = call.piece.add_many("Split", 2, value, axis=-1, num_outputs=2)
+    turned = call.add("Concat", call.add("Neg", high), low, axis=-1)
+    straight = call.add("Mul", value, call.tensor(1, "r1"))
+    return [call.add("Add", straight, call.add("Mul", turned, call.tensor(2, "r2")))]

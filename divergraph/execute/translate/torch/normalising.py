@@ -1,0 +1,141 @@
+"""Softmax and normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.torch.call import TorchCall, row
+
+EPS = 1e-5
+"""What layers add to a variance unless they are told otherwise."""
+_BEGIN = 2
+"""The first axis behind batch and channels."""
+
+
+@row("softmax", "log_softmax", "_softmax", source="torch.nn.functional.softmax")
+def _softmax(call: TorchCall) -> Sequence[str]:
+    kind = "LogSoftmax" if call.type == "log_softmax" else "Softmax"
+    value = call.operand(0, "input", call.result)
+    return [call.add(kind, value, axis=call.axis(1, "dim"))]
+
+
+@row("Softmax", "LogSoftmax", source="torch.nn.Softmax")
+def _softmax_module(call: TorchCall) -> Sequence[str]:
+    # The dump says no axis: golden's own output shows whether it is the last.
+    return [call.add(call.type, call.tensor(), axis=-1)]
+
+
+def _scaled(call: TorchCall, value: str, weight: str | None, bias: str | None) -> str:
+    found = value if weight is None else call.add("Mul", value, weight)
+    return found if bias is None else call.add("Add", found, bias)
+
+
+def normalised(call: TorchCall, value: str, axes: Sequence[int], eps: float) -> tuple[str, str]:
+    """*value* less its mean along *axes*, over the root of variance and *eps*; and that root."""
+    mean = call.reduced("ReduceMean", value, axes, keep=True)
+    apart = call.add("Sub", value, mean)
+    square = call.reduced("ReduceMean", call.add("Mul", apart, apart), axes, keep=True)
+    root = call.add("Sqrt", call.add("Add", square, call.constant(eps)))
+    return call.add("Div", apart, root), root
+
+
+def _last(call: TorchCall, count: int) -> tuple[int, ...]:
+    rank = len(call.shape())
+    return tuple(range(rank - count, rank))
+
+
+@row("layer_norm", source="torch.nn.functional.layer_norm")
+def _layer_norm(call: TorchCall) -> Sequence[str]:
+    axes = _last(call, len(call.integers(1, "normalized_shape")))
+    found = normalised(call, call.tensor(), axes, call.number(4, "eps", EPS))[0]
+    return [_scaled(call, found, call.find(2, "weight"), call.find(3, "bias"))]
+
+
+@row("LayerNorm", source="torch.nn.LayerNorm")
+def _layer_norm_module(call: TorchCall) -> Sequence[str]:
+    weight = call.parameter("weight")
+    axes = _last(call, len(call.shape("parameters.weight", "")) if weight else 1)
+    found = normalised(call, call.tensor(), axes, EPS)[0]
+    return [_scaled(call, found, weight, call.parameter("bias"))]
+
+
+@row("rms_norm", source="torch.nn.functional.rms_norm")
+def _rms_norm(call: TorchCall) -> Sequence[str]:
+    axes = _last(call, len(call.integers(1, "normalized_shape")))
+    unit = float(np.finfo(np.float32).eps)
+    found, _ = _of_root_mean_square(call, axes, call.number(3, "eps", unit))
+    return [_scaled(call, found, call.find(2, "weight"), None)]
+
+
+@row("npu_rms_norm", source="torch_npu.npu_rms_norm")
+def _npu_rms_norm(call: TorchCall) -> Sequence[str]:
+    axes = _last(call, len(call.shape(1, "gamma")))
+    found, scale = _of_root_mean_square(call, axes, call.number(2, "epsilon", 1e-6))
+    return [_scaled(call, found, call.tensor(1, "gamma"), None), scale]
+
+
+@row("RMSNorm", "LlamaRMSNorm", "Qwen2RMSNorm", source="torch.nn.RMSNorm")
+def _rms_norm_module(call: TorchCall) -> Sequence[str]:
+    axes = _last(call, len(call.shape("parameters.weight", "")))
+    found, _ = _of_root_mean_square(call, axes, 1e-6)
+    return [_scaled(call, found, call.parameter("weight"), None)]
+
+
+def _of_root_mean_square(call: TorchCall, axes: Sequence[int], eps: float) -> tuple[str, str]:
+    """The input over its root mean square, and one over that."""
+    value = call.tensor()
+    square = call.reduced("ReduceMean", call.add("Mul", value, value), axes, keep=True)
+    root = call.add("Sqrt", call.add("Add", square, call.constant(eps)))
+    return call.add("Div", value, root), call.add("Reciprocal", root)
+
+
+def _by_channel(call: TorchCall, name: str | None) -> str | None:
+    """A parameter with one value a channel, as it is spread over batch and places."""
+    rank = len(call.shape())
+    return None if name is None else call.piece.reshape(name, (1, -1, *(1,) * (rank - _BEGIN)))
+
+
+@row("batch_norm", source="torch.nn.functional.batch_norm")
+def _batch_norm(call: TorchCall) -> Sequence[str]:
+    weight, bias = call.find(3, "weight"), call.find(4, "bias")
+    return [
+        _batch_normalised(
+            call,
+            (call.find(1, "running_mean"), call.find(2, "running_var"), weight, bias),
+            call.number(7, "eps", EPS),
+            in_training=call.flag(5, "training"),
+        )
+    ]
+
+
+@row("BatchNorm1d", "BatchNorm2d", "BatchNorm3d", source="torch.nn.BatchNorm2d")
+def _batch_norm_module(call: TorchCall) -> Sequence[str]:
+    names = tuple(map(call.parameter, ("running_mean", "running_var", "weight", "bias")))
+    return [_batch_normalised(call, names, EPS, in_training=names[0] is None)]
+
+
+def _batch_normalised(
+    call: TorchCall, names: Sequence[str | None], eps: float, *, in_training: bool
+) -> str:
+    value, (mean, spread, weight, bias) = call.tensor(), (_by_channel(call, each) for each in names)
+    if in_training or mean is None or spread is None:
+        axes = (0, *range(_BEGIN, len(call.shape())))
+        found = normalised(call, value, axes, eps)[0]
+    else:
+        size = call.add("Sqrt", call.add("Add", spread, call.constant(eps)))
+        found = call.add("Div", call.add("Sub", value, mean), size)
+    return _scaled(call, found, weight, bias)
+
+
+@row("group_norm", source="torch.nn.functional.group_norm")
+def _group_norm(call: TorchCall) -> Sequence[str]:
+    shape, groups = call.shape(), call.integer(1, "num_groups")
+    value = call.piece.reshape(call.tensor(), (shape[0], groups, -1))
+    found, _ = normalised(call, value, (2,), call.number(4, "eps", EPS))
+    found = call.piece.reshape(found, shape)
+    weight, bias = (
+        _by_channel(call, call.find(at, name)) for at, name in ((2, "weight"), (3, "bias"))
+    )
+    return [_scaled(call, found, weight, bias)]

@@ -1,0 +1,252 @@
+"""Calls that move elements: views, copies, slices, lookups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.torch.call import TorchCall, row, spelled
+
+_SOURCE = "torch, indexing, slicing and joining ops"
+
+
+@row("clone", "contiguous", "detach", "detach_", "Identity", "alias", "requires_grad_",
+     source="torch.clone")  # fmt: skip
+def _clone(call: TorchCall) -> Sequence[str]:
+    return [call.tensor()]
+
+
+@row("to", "float", "double", "half", "bfloat16", "type", "type_as", "int", "long", "bool", "cpu",
+     "cuda", "npu", source="torch.Tensor.to")  # fmt: skip
+def _to(call: TorchCall) -> Sequence[str]:
+    return [call.cast(call.tensor())]
+
+
+@row("copy_", source="torch.Tensor.copy_")
+def _copy(call: TorchCall) -> Sequence[str]:
+    value = call.operand(1, "src", call.result)
+    return [call.add("Expand", value, call.piece.ints(*call.shape()))]
+
+
+def _sizes(call: TorchCall) -> tuple[int, ...]:
+    """The sizes of the output, as it was recorded."""
+    outputs = call.piece.op.outputs
+    shape = outputs[0].shape if outputs else None
+    if shape is None or None in shape:
+        raise call.refused("has no recorded shape")
+    return tuple(int(size or 0) for size in shape)
+
+
+@row("reshape", "view", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "reshape_as",
+     "ravel", "Flatten", *spelled("squeeze", "unsqueeze")[1::2], source=_SOURCE)  # fmt: skip
+def _reshape(call: TorchCall) -> Sequence[str]:
+    # A lost or exchanged axis is judged by the shape; what lies in memory stays as it is.
+    return [call.piece.reshape(call.tensor(), _sizes(call))]
+
+
+@row("permute", source="torch.permute")
+def _permute(call: TorchCall) -> Sequence[str]:
+    return [call.piece.transpose(call.tensor(), *call.axes_of(call.rest(1, "dims")))]
+
+
+@row("transpose", "transpose_", "swapaxes", "t", "t_", source="torch.transpose")
+def _transpose(call: TorchCall) -> Sequence[str]:
+    order = list(range(len(call.shape())))
+    is_matrix = call.type.startswith("t") and call.argument(1, "dim0") is None
+    one, other = (0, -1) if is_matrix else (call.axis(1, "dim0"), call.axis(2, "dim1"))
+    if order:
+        order[one], order[other] = order[other], order[one]
+    return [call.piece.transpose(call.tensor(), *order)]
+
+
+@row("movedim", source="torch.movedim")
+def _movedim(call: TorchCall) -> Sequence[str]:
+    sources, targets = (
+        call.axes_of(call.integers(at, name)) for at, name in ((1, "source"), (2, "destination"))
+    )
+    rest = iter(axis for axis in range(len(call.shape())) if axis not in sources)
+    moved = dict(zip(targets, sources, strict=True))
+    order = [moved[at] if at in moved else next(rest) for at in range(len(call.shape()))]
+    return [call.piece.transpose(call.tensor(), *order)]
+
+
+@row("expand", "expand_as", "broadcast_to", source="torch.Tensor.expand")
+def _expand(call: TorchCall) -> Sequence[str]:
+    return [call.add("Expand", call.tensor(), call.piece.ints(*_sizes(call)))]
+
+
+@row("repeat", "tile", source="torch.Tensor.repeat")
+def _repeat(call: TorchCall) -> Sequence[str]:
+    counts, shape = call.rest(1, "repeats"), call.shape()
+    counts = (1,) * (len(shape) - len(counts)) + counts
+    value = call.piece.reshape(call.tensor(), (1,) * (len(counts) - len(shape)) + shape)
+    return [call.add("Tile", value, call.piece.ints(*counts))]
+
+
+@row("repeat_interleave", source="torch.repeat_interleave")
+def _repeat_interleave(call: TorchCall) -> Sequence[str]:
+    axis, count = call.axis(2, "dim"), call.integer(1, "repeats")
+    shape = call.shape()
+    value = call.piece.reshape(call.tensor(), (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    tiles = [1] * (len(shape) + 1)
+    tiles[axis + 1] = count
+    spread = call.add("Tile", value, call.piece.ints(*tiles))
+    return [call.piece.reshape(spread, (*shape[:axis], shape[axis] * count, *shape[axis + 1 :]))]
+
+
+@row("cat", "concat", "concatenate", source="torch.cat")
+def _cat(call: TorchCall) -> Sequence[str]:
+    names = call.tensors(0)
+    return [call.add("Concat", *names, axis=call.integer(1, "dim", 0))]
+
+
+@row("stack", source="torch.stack")
+def _stack(call: TorchCall) -> Sequence[str]:
+    names = call.tensors(0)
+    rank = len(call.shape("0.0", "tensors.0")) + 1
+    axis = call.integer(1, "dim", 0) % rank
+    listed = call.piece.ints(axis)
+    return [call.add("Concat", *(call.add("Unsqueeze", each, listed) for each in names), axis=axis)]
+
+
+@row("split", "chunk", "unbind", "split_with_sizes", "tensor_split", source="torch.split")
+def _split(call: TorchCall) -> Sequence[str]:
+    outputs = call.piece.op.outputs
+    axis = call.axis(1 if call.type == "unbind" else 2, "dim", 0)
+    found, begin = [], 0
+    for tensor in outputs:
+        shape = tensor.shape or ()
+        size = 1 if call.type == "unbind" else int(shape[axis] or 0)
+        part = _sliced(call, call.tensor(), axis, begin, begin + size)
+        found.append(call.piece.reshape(part, [int(n or 0) for n in shape]))
+        begin += size
+    return found
+
+
+@row("narrow", source="torch.narrow")
+def _narrow(call: TorchCall) -> Sequence[str]:
+    axis, begin = call.axis(1, "dim"), call.integer(2, "start")
+    return [_sliced(call, call.tensor(), axis, begin, begin + call.integer(3, "length"))]
+
+
+@row("select", source="torch.select")
+def _select(call: TorchCall) -> Sequence[str]:
+    axis, at = call.axis(1, "dim"), np.array(call.integer(2, "index"), np.int64)
+    return [call.add("Gather", call.tensor(), at, axis=axis)]
+
+
+def _sliced(call: TorchCall, name: str, axis: int, begin: int, end: int) -> str:
+    ints = call.piece.ints
+    return call.add("Slice", name, ints(begin), ints(end), ints(axis))
+
+
+@row("__getitem__", source="torch, tensor indexing")
+def _getitem(call: TorchCall) -> Sequence[str]:
+    index = call.find(1)
+    if index is not None and call.dtype(1).kind == "i":
+        return [call.add("Gather", call.tensor(), index, axis=0)]
+    at = call.argument(1, "")
+    if isinstance(at, bool) or not isinstance(at, int):
+        raise call.refused("takes a slice, which the dump does not say")
+    return [call.add("Gather", call.tensor(), np.array(at, np.int64), axis=0)]
+
+
+@row("index_select", "embedding_renorm_", source="torch.index_select")
+def _index_select(call: TorchCall) -> Sequence[str]:
+    return [call.add("Gather", call.tensor(), call.tensor(2, "index"), axis=call.axis(1, "dim"))]
+
+
+@row("gather", "take_along_dim", source="torch.gather")
+def _gather(call: TorchCall) -> Sequence[str]:
+    at = (1, 2) if call.type == "gather" else (2, 1)
+    index, shape = call.tensor(at[1], "index"), call.shape(at[1], "index")
+    axis = call.axis(at[0], "dim")
+    value = call.tensor()
+    for other, size in enumerate(shape):  # the index may be shorter in other axes
+        if other != axis and size < call.shape()[other]:
+            value = _sliced(call, value, other, 0, size)
+    return [call.add("GatherElements", value, index, axis=axis)]
+
+
+@row(*spelled("scatter", "scatter_add", "index_add"), source="torch.scatter")
+def _scatter(call: TorchCall) -> Sequence[str]:
+    axis, index = call.axis(1, "dim"), call.tensor(2, "index")
+    shape = call.shape(2, "index")
+    adds = "add" in call.type or call.word(None, "reduce", "") == "add"
+    values = call.find(3, "src" if "index" not in call.type else "source")
+    if values is None:
+        filling = call.operand(3, "value", call.result)
+        values = call.add("Expand", filling, call.piece.ints(*shape))
+    elif "index" in call.type:
+        sizes = call.shape(3, "source")
+        lined = call.piece.reshape(index, [-1 if at == axis else 1 for at in range(len(sizes))])
+        index = call.add("Expand", lined, call.piece.ints(*sizes))
+    else:
+        for other, size in enumerate(shape):
+            if size < call.shape(3, "src")[other]:
+                values = _sliced(call, values, other, 0, size)
+    kind = "add" if adds else None
+    return [call.add("ScatterElements", call.tensor(), index, values, axis=axis, reduction=kind)]
+
+
+@row("triu", "tril", "triu_", "tril_", source="torch.triu")
+def _triangle(call: TorchCall) -> Sequence[str]:
+    name, is_boolean = call.tensor(), call.dtype().kind == "b"
+    if is_boolean:
+        name = call.piece.cast(name, np.int64)
+    at = np.array(call.integer(1, "diagonal", 0), np.int64)
+    found = call.add("Trilu", name, at, upper=int(call.type.startswith("triu")))
+    return [call.piece.cast(found, np.bool_) if is_boolean else found]
+
+
+@row("flip", source="torch.flip")
+def _flip(call: TorchCall) -> Sequence[str]:
+    axes = call.axes_of(call.rest(1, "dims"))
+    ints = call.piece.ints
+    ends = ints(*(-(1 << 62) for _ in axes))
+    steps = ints(*(-1 for _ in axes))
+    return [call.add("Slice", call.tensor(), ints(*(-1 for _ in axes)), ends, ints(*axes), steps)]
+
+
+@row("roll", source="torch.roll")
+def _roll(call: TorchCall) -> Sequence[str]:
+    found = call.tensor()
+    shifts, axes = call.integers(1, "shifts"), call.axes_of(call.integers(2, "dims"))
+    for shift, axis in zip(shifts, axes, strict=True):
+        size = call.shape()[axis]
+        cut = -shift % max(size, 1)
+        parts = (
+            _sliced(call, found, axis, cut, size),
+            _sliced(call, found, axis, 0, cut),
+        )
+        found = call.add("Concat", *parts, axis=axis)
+    return [found]
+
+
+@row("pad", source="torch.nn.functional.pad")
+def _pad(call: TorchCall) -> Sequence[str]:
+    pads, rank = call.integers(1, "pad"), len(call.shape())
+    modes = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "circular": "wrap"}
+    mode = modes.get(call.word(2, "mode", "constant"))
+    if mode is None:
+        raise call.refused("pads in another way")
+    begins, ends = [0] * rank, [0] * rank
+    for at in range(len(pads) // 2):
+        begins[rank - 1 - at], ends[rank - 1 - at] = pads[2 * at], pads[2 * at + 1]
+    filling = call.constant(call.number(3, "value", 0.0), call.result)
+    return [call.add("Pad", call.tensor(), call.piece.ints(*begins, *ends), filling, mode=mode)]
+
+
+@row("one_hot", source="torch.nn.functional.one_hot")
+def _one_hot(call: TorchCall) -> Sequence[str]:
+    depth = np.array(_sizes(call)[-1], np.int64)
+    return [call.add("OneHot", call.tensor(), depth, np.array([0, 1], np.int64), axis=-1)]
+
+
+@row("zeros_like", "ones_like", "full_like", "zero_", "fill_", source="torch.zeros_like")
+def _filled(call: TorchCall) -> Sequence[str]:
+    at = 1 if call.type in ("full_like", "fill_") else None
+    keyword = "fill_value" if call.type == "full_like" else "value"
+    value = 1.0 if call.type == "ones_like" else call.number(at, keyword, 0.0)
+    return [call.piece.const(np.full(_sizes(call), value, call.result))]

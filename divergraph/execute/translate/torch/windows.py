@@ -1,0 +1,178 @@
+"""Calls that slide a window over images: convolutions, pools, resizing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from divergraph.execute.translate.torch.call import TorchCall, row
+
+_BEGIN = 2
+"""The first axis behind batch and channels."""
+
+
+def _spatial(call: TorchCall, values: Sequence[int]) -> tuple[int, ...]:
+    """One number for each axis windows go along; one alone is for all of them."""
+    axes = len(call.shape()) - _BEGIN
+    return tuple(values) if len(values) == axes else tuple(values) * axes
+
+
+def _need_batch(call: TorchCall, axes: int) -> None:
+    if len(call.shape()) != axes + _BEGIN:
+        raise call.refused("has no axis of a batch")
+
+
+@row("conv1d", "conv2d", "conv3d", source="torch.nn.functional.conv2d")
+def _conv(call: TorchCall) -> Sequence[str]:
+    _need_batch(call, int(call.type[4]))
+    word = call.argument(4, "padding")
+    if isinstance(word, str):
+        if word == "same":
+            raise call.refused("pads to the same size")
+        pads: tuple[int, ...] = (0,)
+    else:
+        pads = call.integers(4, "padding", (0,))
+    bias = call.find(2, "bias")
+    return [
+        call.piece.add(
+            "Conv",
+            call.tensor(),
+            call.tensor(1, "weight"),
+            bias,
+            strides=_spatial(call, call.integers(3, "stride", (1,))),
+            pads=_spatial(call, pads) * 2,
+            dilations=_spatial(call, call.integers(5, "dilation", (1,))),
+            group=call.integer(6, "groups", 1),
+        )
+    ]
+
+
+@row("Conv1d", "Conv2d", "Conv3d", source="torch.nn.Conv2d")
+def _conv_module(call: TorchCall) -> Sequence[str]:
+    # Of a module the dump says neither strides nor padding. Those of a kernel that goes over the
+    # whole image are the usual ones; golden's own output shows whether they are the right ones.
+    _need_batch(call, int(call.type[4]))
+    name = "parameters.weight"
+    weight, image = call.shape(name, ""), call.shape()
+    outputs = call.piece.op.outputs
+    made = outputs[0].shape if outputs else None
+    if made is None or None in made or len(made) != len(image):
+        raise call.refused("has no recorded shape")
+    strides, pads = [], []
+    for size, out, kernel in zip(image[_BEGIN:], made[_BEGIN:], weight[_BEGIN:], strict=True):
+        stride = max(1, round(size / max(int(out or 1), 1)))
+        strides.append(stride)
+        pads.append(max(0, -(-((int(out or 1) - 1) * stride + kernel - size) // 2)))
+    return [
+        call.piece.add(
+            "Conv",
+            call.tensor(),
+            call.tensor(name, ""),
+            call.parameter("bias"),
+            strides=strides,
+            pads=pads * 2,
+            group=max(1, image[1] // weight[1]),
+        )
+    ]
+
+
+@row("conv_transpose1d", "conv_transpose2d", source="torch.nn.functional.conv_transpose2d")
+def _conv_transpose(call: TorchCall) -> Sequence[str]:
+    _need_batch(call, int(call.type[-2]))
+    return [
+        call.piece.add(
+            "ConvTranspose",
+            call.tensor(),
+            call.tensor(1, "weight"),
+            call.find(2, "bias"),
+            strides=_spatial(call, call.integers(3, "stride", (1,))),
+            pads=_spatial(call, call.integers(4, "padding", (0,))) * 2,
+            output_padding=_spatial(call, call.integers(5, "output_padding", (0,))),
+            group=call.integer(6, "groups", 1),
+            dilations=_spatial(call, call.integers(7, "dilation", (1,))),
+        )
+    ]
+
+
+@row("max_pool1d", "max_pool2d", "max_pool3d", source="torch.nn.functional.max_pool2d")
+def _max_pool(call: TorchCall) -> Sequence[str]:
+    _need_batch(call, int(call.type[-2]))
+    size = call.integers(1, "kernel_size")
+    return [
+        call.piece.add(
+            "MaxPool",
+            call.tensor(),
+            kernel_shape=_spatial(call, size),
+            strides=_spatial(call, call.integers(2, "stride", size) or size),
+            pads=_spatial(call, call.integers(3, "padding", (0,))) * 2,
+            dilations=_spatial(call, call.integers(4, "dilation", (1,))),
+            ceil_mode=int(call.flag(5, "ceil_mode")),
+        )
+    ]
+
+
+@row("avg_pool1d", "avg_pool2d", "avg_pool3d", source="torch.nn.functional.avg_pool2d")
+def _average_pool(call: TorchCall) -> Sequence[str]:
+    _need_batch(call, int(call.type[-2]))
+    size = call.integers(1, "kernel_size")
+    if call.argument(6, "divisor_override") is not None:
+        raise call.refused("divides by another number")
+    return [
+        call.piece.add(
+            "AveragePool",
+            call.tensor(),
+            kernel_shape=_spatial(call, size),
+            strides=_spatial(call, call.integers(2, "stride", size) or size),
+            pads=_spatial(call, call.integers(3, "padding", (0,))) * 2,
+            ceil_mode=int(call.flag(4, "ceil_mode")),
+            count_include_pad=int(call.flag(5, "count_include_pad", True)),
+        )
+    ]
+
+
+@row(*(f"adaptive_{kind}_pool{axes}d" for kind in ("avg", "max") for axes in (1, 2)),
+     source="torch.nn.functional.adaptive_avg_pool2d")  # fmt: skip
+def _adaptive_pool(call: TorchCall) -> Sequence[str]:
+    axes = tuple(range(_BEGIN, len(call.shape())))
+    wanted = _spatial(call, call.integers(1, "output_size"))
+    images = call.shape()[_BEGIN:]
+    if any(size % max(out, 1) for size, out in zip(images, wanted, strict=True)):
+        raise call.refused("has windows of several sizes")
+    kernel = [size // max(out, 1) for size, out in zip(images, wanted, strict=True)]
+    if call.type.startswith("adaptive_max"):
+        return [call.add("MaxPool", call.tensor(), kernel_shape=kernel, strides=kernel)]
+    if all(out == 1 for out in wanted):
+        return [call.reduced("ReduceMean", call.tensor(), axes, keep=True)]
+    return [call.add("AveragePool", call.tensor(), kernel_shape=kernel, strides=kernel)]
+
+
+@row("interpolate", "upsample", source="torch.nn.functional.interpolate")
+def _interpolate(call: TorchCall) -> Sequence[str]:
+    mode = call.word(3, "mode", "nearest")
+    kinds = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "bicubic": "cubic"}
+    outputs = call.piece.op.outputs
+    made = outputs[0].shape if outputs else None
+    if mode not in kinds or call.flag(6, "antialias") or made is None or None in made:
+        raise call.refused(f"resizes by {mode}")
+    is_cornered = call.flag(4, "align_corners")
+    transform = "align_corners" if is_cornered else "pytorch_half_pixel"
+    return [
+        call.piece.add(
+            "Resize",
+            call.tensor(),
+            None,
+            None,
+            np.array(made, np.int64),
+            mode=kinds[mode],
+            coordinate_transformation_mode="asymmetric" if mode == "nearest" else transform,
+            nearest_mode="floor",
+            cubic_coeff_a=-0.75,
+        )
+    ]
+
+
+@row("pixel_shuffle", source="torch.nn.functional.pixel_shuffle")
+def _pixel_shuffle(call: TorchCall) -> Sequence[str]:
+    factor = call.integer(1, "upscale_factor")
+    return [call.add("DepthToSpace", call.tensor(), blocksize=factor, mode="CRD")]

@@ -1,0 +1,121 @@
+"""Recorded runs as root cause takes them: each call stands alone on what it read itself.
+
+A recorded run says not which tensor went where, but has the inputs of every call. So a call is a
+group of one op that is fed the device's own recorded inputs, and needs no edge.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from divergraph.execute.contract import Array
+from divergraph.execute.translate.torch.alone import CallsAlone, calls_alone
+from divergraph.rootcause import calibration
+from divergraph.rootcause.groups.group_runs import GroupRuns
+from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.run_inputs import RunInputs
+from divergraph.rootcause.values import is_numeric, relative, same_shape
+from graphstore.contract import RunData
+from graphstore.model import DumpTensorRef
+
+
+def is_recorded(data: RunData) -> bool:
+    """Whether both sides are recorded calls."""
+    return data.golden.has_guessed_edges and data.device.has_guessed_edges
+
+
+def standing_alone(inputs: RunInputs) -> RunInputs:
+    """*inputs*, of two recorded runs, with graphs in which no call feeds another; what calls read
+    are inputs of the graph, under golden's names in both dumps."""
+    data, sources = inputs.data, inputs.sources
+    golden, device = calls_alone(data.golden), calls_alone(data.device)
+    own: dict[str, DumpTensorRef] = {}
+    fed: dict[str, DumpTensorRef] = {}
+    for name, device_name in _pairs(data, golden, device):
+        ref = sources.device_dump.tensors.get(device.sources[device_name])
+        other = sources.golden_dump.tensors.get(golden.sources[name])
+        if ref is None or ref.statistics is not None:
+            continue
+        own[name] = ref
+        # Of another shape it is measured against nothing, and the device's alone is run on.
+        if other is not None and other.statistics is None and _shape(other) == _shape(ref):
+            fed[name] = other
+    return replace(
+        inputs,
+        data=replace(data, golden=golden.graph, device=device.graph),
+        sources=replace(
+            sources,
+            golden_dump=replace(sources.golden_dump, graph_inputs=fed),
+            device_dump=replace(sources.device_dump, graph_inputs=own),
+        ),
+    )
+
+
+def _pairs(data: RunData, golden: CallsAlone, device: CallsAlone) -> list[tuple[str, str]]:
+    """The inputs of golden calls, each with the same argument of the device's call."""
+    calls = golden.graph.op_index()
+    found: list[tuple[str, str]] = []
+    for link in data.links:
+        twin = calls.get(link.original)
+        for ref in () if twin is None else twin.inputs:
+            assert ref is not None
+            place = ref.tensor.removeprefix(f"{link.original} < ")
+            name = f"{link.device} < {place}"
+            if name in device.sources:
+                found.append((ref.tensor, name))
+    return found
+
+
+def _shape(ref: DumpTensorRef) -> tuple[int, ...] | None:
+    return ref.original_shape or ref.shape
+
+
+def confirmed(runs: GroupRuns, groups: Sequence[Group]) -> list[Group]:
+    """*groups* of one call each, with the error that golden's call has when it is run on golden's
+    own inputs (``golden_error``).
+
+    One that does not give golden's output is not run again: the dump does not say all it did, as of
+    calls that draw numbers, or of gradients that are not those of the call.
+    """
+    found: dict[int, Group] = {}
+    numbers = [number for number, group in enumerate(groups) if group.ops and not group.failure]
+    for chunk in runs.chunks([groups[number] for number in numbers]):
+        fed = [_golden_feeds(runs, group) for group in chunk]
+        ready = [number for number, given in enumerate(fed) if given is not None]
+        made = runs.references(
+            [chunk[number] for number in ready], [fed[number] or {} for number in ready]
+        )
+        references = dict(zip(ready, made, strict=True))
+        for number, group in enumerate(chunk):
+            found[numbers[len(found)]] = _confirmed(runs, group, references.get(number))
+    return [found.get(number, group) for number, group in enumerate(groups)]
+
+
+def _golden_feeds(runs: GroupRuns, group: Group) -> dict[str, Array] | None:
+    """What golden's call read; None where that is not known."""
+    given: dict[str, Array] = {}
+    for feed in group.feeds:
+        value = runs.values.golden_input(feed.tensor)
+        if value is None:
+            return None
+        given[feed.tensor] = value
+    return given
+
+
+def _confirmed(runs: GroupRuns, group: Group, reference: Array | str | None) -> Group:
+    if reference is None:
+        return group  # what golden read is not known or of another shape: the device's is
+    if isinstance(reference, str):
+        return replace(group, failure=reference)
+    golden = runs.values.golden(group.golden)
+    fitting = None if golden is None else same_shape(golden, reference.shape)
+    if fitting is None or not (is_numeric(fitting) and is_numeric(reference)):
+        return replace(group, failure="golden's output has another shape than its call gives")
+    error = relative(fitting, reference)
+    if not error <= calibration.LEAST_LIMIT:
+        far = f"off by {error:.2g}" if math.isfinite(error) else "not finite"
+        said = f"golden's call, run on golden's inputs, does not give golden's output ({far})"
+        return replace(group, failure=said)
+    return replace(group, golden_error=error)

@@ -1,0 +1,195 @@
+"""The origins of a recorded run: calls that are wrong on their own inputs, or called otherwise.
+
+A call that is run again and does not give what its inputs give is an origin. It is one as well if
+a weight it reads, or what is called around it, is another than golden's (``thresholds.recorded``):
+running a call again cannot show that, as the device's inputs have it already.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+
+from divergraph.execute.translate.torch.catalogue import ROWS
+from divergraph.rootcause.calls_alone import is_recorded
+from divergraph.text.words import counted
+from divergraph.thresholds.recorded.arguments import unlike_arguments
+from divergraph.thresholds.recorded.call_pairs import CallPairs
+from divergraph.thresholds.recorded.culprits import (
+    ARGUMENT,
+    EXTRA,
+    INPUT,
+    MISSING,
+    MOVED,
+    WEIGHT,
+)
+from divergraph.thresholds.recorded.judgement import RecordedJudgement
+from divergraph.thresholds.starts import calls_by_limits, owners_around
+from divergraph.thresholds.verdicts import describe_origins
+from graphstore.contract import RunData
+from graphstore.model import (
+    UNCLASSIFIED,
+    ErrorSplit,
+    Finding,
+    FindingKind,
+    ModelGraph,
+    Op,
+    OpState,
+    TensorIO,
+    TensorRef,
+    Verdict,
+)
+from importers.msprobe.calls import CallName
+
+_CALLED_OTHERWISE = (WEIGHT, MISSING, EXTRA, MOVED)
+"""Causes that a call has whether it computes right or not."""
+_MOST_KINDS = 6
+_SURE = 0.98
+
+
+def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> RunData:
+    """*data*, whose origins are the guilty calls by *splits*, with those that both runs together
+    show beside them, in the order of the calls; as it is unless both sides are recorded runs.
+
+    What only follows is no origin: modules around an origin, and ways back of a call whose way
+    there is one. A call that could not be run again is one by limits, if none is before it.
+    """
+    if not is_recorded(data):
+        return data
+    pairs = CallPairs(data.device, data.golden, data.links, data.comparisons)
+    recorded = calls_by_limits(pairs).recorded
+    guilty = {origin.op for origin in data.origins}
+    reran = {ref.op for ref, split in splits.items() if not split.failure}
+    labels = {each.op: each.label for each in recorded.findings}
+    places = {op.id: place for place, op in enumerate(data.device.ops)}
+    blamed = guilty | {op for op in recorded.causes if labels.get(op) in _CALLED_OTHERWISE}
+    first = min((places[op] for op in blamed), default=len(places))
+    blamed |= {
+        op
+        for op in recorded.causes
+        if places[op] < first and (op not in reran or _is_fed_otherwise(pairs.ops[op], labels))
+    }
+    blamed -= _followers(data.device, blamed)
+    ordered = sorted(blamed, key=places.__getitem__)
+    causes = _causes(data, pairs, recorded, ordered)
+    return _with_origins(data, pairs, recorded, ordered, causes)
+
+
+def _is_fed_otherwise(op: Op, labels: Mapping[str, str]) -> bool:
+    """Whether something unrecorded made an input of *op* differ: a view, a cast, an index.
+
+    Gradients of what several calls read are added up, which is not recorded either: on the way
+    back an input that no recorded call made is nothing strange.
+    """
+    return labels.get(op.id) == INPUT and op.attrs.get("direction") == "forward"
+
+
+def _followers(graph: ModelGraph, blamed: Collection[str]) -> set[str]:
+    """The calls of *blamed* that follow from others of them."""
+    around = owners_around(graph, blamed)
+    ops = graph.op_index()
+    there = {ops[op].name for op in {*blamed, *around}}
+    back = {op for op in blamed if not there.isdisjoint(CallName.of(ops[op].name).before)}
+    return around | back
+
+
+def _causes(
+    data: RunData, pairs: CallPairs, recorded: RecordedJudgement, ordered: Iterable[str]
+) -> dict[str, Finding]:
+    """The cause of each origin that has one: an argument or a weight that differs comes before what
+    the values look like, which it makes so; other calls around it, where values tell nothing."""
+    found: dict[str, Finding] = {}
+    values = sorted(
+        (each for each in data.findings if each.kind is FindingKind.CAUSE),
+        key=lambda each: each.confidence,
+    )
+    for finding in values:
+        found[finding.op] = finding
+    for finding in recorded.findings:
+        known = found.get(finding.op)
+        if known is None or known.label == UNCLASSIFIED or finding.label == WEIGHT:
+            found[finding.op] = finding
+    for op in ordered:
+        twin = pairs.twin(op)
+        said = "" if twin is None else unlike_arguments(pairs.ops[op], twin)
+        if said:
+            found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, _SURE)
+    return found
+
+
+def _with_origins(
+    data: RunData,
+    pairs: CallPairs,
+    recorded: RecordedJudgement,
+    ordered: list[str],
+    causes: Mapping[str, Finding],
+) -> RunData:
+    sentences = {op: finding.sentence for op, finding in causes.items()}
+    known = {origin.op: origin for origin in data.origins}
+    described = describe_origins(ordered, pairs.ops, data.comparisons, data.links, sentences)
+    origins = tuple(
+        replace(known.get(each.op, each), rank=each.rank, cause=each.cause) for each in described
+    )
+    freed = [each for op, each in known.items() if op not in ordered]
+    suspects = [each for each in data.suspects if each.op not in ordered]
+    others = [
+        each
+        for each in data.findings
+        if each.kind is not FindingKind.CAUSE or each.op not in causes
+    ]
+    verdict = Verdict.DIVERGED if origins else data.run.verdict
+    if not origins and recorded.verdict is Verdict.INPUTS_DIFFER:
+        verdict = recorded.verdict
+    elif not origins and verdict is Verdict.DIVERGED:
+        verdict = Verdict.UNDECIDED
+    places = {op.id: place for place, op in enumerate(data.device.ops)}
+    first = places[ordered[0]] if ordered else len(places)
+    return replace(
+        data,
+        run=replace(data.run, verdict=verdict),
+        origins=origins,
+        suspects=tuple(
+            replace(each, rank=rank) for rank, each in enumerate((*freed, *suspects), start=1)
+        ),
+        states={
+            op: _state(state, op in ordered, places[op] > first)
+            for op, state in data.states.items()
+        },
+        findings=(*others, *causes.values()),
+    )
+
+
+def _state(known: OpState, is_origin: bool, is_behind: bool) -> OpState:
+    """The state of a call. Edges of recorded runs are guessed, so all that is later is behind."""
+    if is_origin:
+        return OpState.ORIGIN
+    changes = known in (OpState.ORIGIN, OpState.INHERITED, OpState.EXPLAINED)
+    return OpState.INHERITED if changes and is_behind else known
+
+
+def coverage_remark(graph: ModelGraph, splits: Mapping[TensorRef, ErrorSplit]) -> str:
+    """How many of the calls of *graph*, a device's recorded run, were run again, and which not."""
+    outputs: dict[str, list[ErrorSplit]] = {}
+    for ref, split in splits.items():
+        outputs.setdefault(ref.op, []).append(split)
+    calls = [op for op in graph.ops if op.outputs and not _is_outside(op)]
+    missed = Counter(
+        op.type for op in calls if all(each.failure for each in outputs.get(op.id, ()))
+    )
+    modules = sum(_is_outside(op) for op in graph.ops)
+    parts = [f"{len(calls) - missed.total()} of {counted(len(calls), 'call')} were run again"]
+    if missed:
+        named = [f"{count} {kind}" for kind, count in missed.most_common(_MOST_KINDS)]
+        rest = len(missed) - len(named)
+        named += [f"{counted(rest, 'other kind')}"] if rest else []
+        parts.append(f"{missed.total()} not: {', '.join(named)}")
+    if modules:
+        parts.append(f"{counted(modules, 'module')} are judged by the calls inside")
+    return "; ".join(parts)
+
+
+def _is_outside(op: Op) -> bool:
+    """Whether *op* is a module that is no call of PyTorch's own: its calls inside are."""
+    is_module = op.attrs.get("kind") == "Module"
+    return is_module and op.type not in ROWS
