@@ -312,12 +312,13 @@ class Job:
         weight = self._parts(path)
         eps = 0.3 if self._has("argument_epsilon") and number == 2 else 1e-5
 
-        def norm(a: Array, w: Array, eps: float) -> Array:
+        def norm(a: Array, _: list[int], w: Array, eps: float) -> Array:
             centred = a - a.mean(-1, keepdims=True)
             return centred / np.sqrt(np.square(centred).mean(-1, keepdims=True) + eps) * w
 
         with self.module(path, "LayerNorm", x, {"weight": weight}) as held:
-            made = self.call("Functional.layer_norm", norm, x, weight, frame=path, eps=eps)
+            shape = [WIDTH]
+            made = self.call("Functional.layer_norm", norm, x, shape, weight, frame=path, eps=eps)
             held["output"] = made
         return made
 
@@ -331,9 +332,8 @@ class Job:
             {r: split(a) for r, a in self._linear(f"blocks.{block}.{n}", x).items()} for n in "qkv"
         )
         frame = f"attention {block}"
-        scores = self.call(
-            "Torch.matmul", lambda a, b: a @ b.transpose(0, 1, 3, 2), q, k, frame=frame
-        )
+        turned = {rank: value.transpose(0, 1, 3, 2) for rank, value in k.items()}
+        scores = self.call("Torch.matmul", lambda a, b: a @ b, q, turned, frame=frame)
         size = float(WIDTH // HEADS)
         size = size if self._has("argument_scale") and block == 1 else size**0.5
         scores = self.call("Tensor.__truediv__", lambda a, b: a / b, scores, size, frame=frame)

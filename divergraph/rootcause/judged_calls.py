@@ -42,10 +42,9 @@ from graphstore.model import (
 )
 from importers.msprobe.calls import CallName
 
-_CALLED_OTHERWISE = (WEIGHT, MISSING, EXTRA, MOVED)
-"""Causes that a call has whether it computes right or not."""
-_MOST_KINDS = 6
-_SURE = 0.98
+_CALLED_OTHERWISE = (ARGUMENT, WEIGHT, MISSING, EXTRA, MOVED)
+"""Causes that a call has whether it computes right or not, or can be seen to: a fill value that is
+not golden's infinity counts as a mask."""
 
 
 def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> RunData:
@@ -73,6 +72,7 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     blamed -= _followers(data.device, blamed)
     ordered = sorted(blamed, key=places.__getitem__)
     causes = _causes(data, pairs, recorded, ordered)
+    ordered = _once(ordered, pairs, causes)
     return _with_origins(data, pairs, recorded, ordered, causes)
 
 
@@ -114,7 +114,23 @@ def _causes(
         twin = pairs.twin(op)
         said = "" if twin is None else unlike_arguments(pairs.ops[op], twin)
         if said:
-            found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, _SURE)
+            found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, 1.0)
+    return found
+
+
+def _once(ordered: Iterable[str], pairs: CallPairs, causes: Mapping[str, Finding]) -> list[str]:
+    """*ordered* with one call of those of a kind whose argument differs alike: a beta of the
+    optimizer, say, is an argument of a call for each parameter."""
+    seen: set[tuple[str, str]] = set()
+    found: list[str] = []
+    for op in ordered:
+        cause = causes.get(op)
+        if cause is not None and cause.label == ARGUMENT:
+            said = pairs.ops[op].type, cause.sentence
+            if said in seen:
+                continue
+            seen.add(said)
+        found.append(op)
     return found
 
 
@@ -180,9 +196,7 @@ def coverage_remark(graph: ModelGraph, splits: Mapping[TensorRef, ErrorSplit]) -
     modules = sum(_is_outside(op) for op in graph.ops)
     parts = [f"{len(calls) - missed.total()} of {counted(len(calls), 'call')} were run again"]
     if missed:
-        named = [f"{count} {kind}" for kind, count in missed.most_common(_MOST_KINDS)]
-        rest = len(missed) - len(named)
-        named += [f"{counted(rest, 'other kind')}"] if rest else []
+        named = [f"{count} {kind}" for kind, count in missed.most_common()]
         parts.append(f"{missed.total()} not: {', '.join(named)}")
     if modules:
         parts.append(f"{counted(modules, 'module')} are judged by the calls inside")

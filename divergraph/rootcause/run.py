@@ -113,7 +113,9 @@ def with_root_cause(
                     lambda wanted: splitting.rounded(splits.groups, wanted),
                 )
             # Calls that stand alone carry no rounding to the outputs, so there is none to ask for.
-            found = with_result(found, lambda ref: _pair(values, ref), lambda _: "calls stand alone")
+            found = with_result(
+                found, lambda ref: _pair(values, ref), lambda _: "calls stand alone"
+            )
             return found if found.origins else with_inherent_damage(found)
     if choice is MethodChoice.AUTO:
         first = next((each.failure for each in splits.by_output.values()), "nothing to run")

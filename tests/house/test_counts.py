@@ -165,15 +165,15 @@ class Count:
 
 
 COUNTS = (
-    Count("code lines", code_lines, 134_500, 80_000),
-    Count("modules", lambda: len(modules()), 1_240, 700),
+    Count("code lines", code_lines, 137_500, 80_000),
+    Count("modules", lambda: len(modules()), 1_260, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
     Count("variables called by an everyday word, in 100", everyday_names, 6.1, 0.5),
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
     Count("numbers of root cause", numbers_of_root_cause, 614, 120),
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 18_650, 8_500),
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_100, 8_500),
     Count("folders of one or two modules", small_folders, 14, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

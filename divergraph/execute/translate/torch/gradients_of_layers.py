@@ -31,6 +31,9 @@ def _conv_back(call: TorchCall) -> Sequence[str | None]:
     over = SlidingWindows(
         filters[_BEGIN:], along(3, "stride", 1), along(5, "dilation", 1), pads, pads, made[_BEGIN:]
     )
+    # With attributes that were changed to try a cause, onnx would end the process over such sizes.
+    if over.out != _windows(image[_BEGIN:], over):
+        raise call.refused(f"has a gradient of {over.out} windows, not {_windows(image[2:], over)}")
     groups = call.integer(6, "groups", 1)
     gradient = call.gradient()
     found = {"0": put_back(*(call.piece, gradient, call.tensor(1, "weight"), over),
@@ -38,6 +41,16 @@ def _conv_back(call: TorchCall) -> Sequence[str | None]:
     found["1"] = _by_filters(call, over, groups)
     found["2"] = call.reduced("ReduceSum", gradient, (0, *range(_BEGIN, len(image))))
     return call.gradients(found)
+
+
+def _windows(sizes: Sequence[int], over: SlidingWindows) -> tuple[int, ...]:
+    """How many windows fit on an image."""
+    return tuple(
+        (size + 2 * pad - dilation * (kernel - 1) - 1) // max(stride, 1) + 1
+        for size, pad, dilation, kernel, stride in zip(
+            sizes, over.begin, over.dilations, over.size, over.strides, strict=True
+        )
+    )
 
 
 def _by_filters(call: TorchCall, over: SlidingWindows, groups: int) -> str:

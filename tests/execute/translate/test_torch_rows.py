@@ -1,0 +1,253 @@
+"""PyTorch's calls by their rows, against what numpy makes of the same arguments."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divergraph.execute.contract import RunnableSubgraph
+from divergraph.execute.installed import open_by
+from divergraph.execute.translate.coverage import coverage
+from divergraph.execute.translate.torch.alone import calls_alone, runnable
+from divergraph.execute.translate.torch.catalogue import ROWS
+from divergraph.execute.translate.torch.executor import TorchCallsFactory
+from importers.msprobe.importer import MsprobeImporter
+
+DRAW = np.random.default_rng(3)
+
+
+def real(*shape: int) -> np.ndarray:
+    return DRAW.standard_normal(shape).astype(np.float32)
+
+
+def leaf(value: Any) -> Any:
+    """An argument as a dump has it."""
+    if isinstance(value, np.ndarray):
+        kind = {"f": "float32", "i": "int64", "b": "bool"}[value.dtype.kind]
+        return {"type": "torch.Tensor", "dtype": f"torch.{kind}", "shape": list(value.shape)}
+    if isinstance(value, list) and any(isinstance(each, np.ndarray) for each in value):
+        return [leaf(each) for each in value]
+    return None if value is None else {"type": type(value).__name__, "value": value}
+
+
+def arrays(args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The tensors of a call by place."""
+    found = {}
+    for place, value in (*((str(at), each) for at, each in enumerate(args)), *options.items()):
+        if isinstance(value, np.ndarray):
+            found[place] = value
+        elif isinstance(value, list):
+            inner = [each for each in value if isinstance(each, np.ndarray)]
+            found.update((f"{place}.{at}", each) for at, each in enumerate(inner))
+    return found
+
+
+def run_again(
+    folder: Path,
+    calls: Mapping[str, Mapping[str, Any]],
+    values: Mapping[str, np.ndarray],
+    name: str,
+) -> list[np.ndarray]:
+    """The outputs of the call *name* of a dump of *calls*, whose tensors have *values* by place."""
+    content = {"task": "tensor", "level": "mix", "framework": "pytorch", "data": calls}
+    (folder / "dump.json").write_text(json.dumps(content))
+    graph = MsprobeImporter().read(folder / "dump.json")
+    alone = calls_alone(graph).graph
+    (op,) = (op for op in alone.ops if op.name == name)
+    feeds = {f"{op.id} < {place}": value for place, value in values.items()}
+    names = tuple(tensor.name for tensor in op.outputs)
+    with closing(open_by(TorchCallsFactory(), folder, alone, {})) as executor:
+        subgraph = RunnableSubgraph("call", tuple(feeds), names)
+        (result,) = executor.run_subgraphs([subgraph], lambda _: feeds)
+    assert not result.failure, result.failure
+    return [result.values[each] for each in names]
+
+
+def gelu(x: np.ndarray) -> np.ndarray:
+    return x * 0.5 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
+
+
+def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray) -> np.ndarray:
+    scores = q @ np.swapaxes(k, -1, -2) / math.sqrt(q.shape[-1])
+    mask = np.tril(np.ones(scores.shape[-2:], bool))
+    return softmax(np.where(mask, scores, -np.inf)) @ v
+
+
+def loss(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return -np.log(softmax(x))[np.arange(len(y)), y].mean()
+
+
+def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int, pad: int) -> np.ndarray:
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    size, out = w.shape[-1], (x.shape[-1] - w.shape[-1]) // stride + 1
+    made = np.zeros((len(x), len(w), out, out), np.float64)
+    for row in range(out):
+        for column in range(out):
+            at = x[
+                :, :, row * stride : row * stride + size, column * stride : column * stride + size
+            ]
+            made[:, :, row, column] = np.einsum("nchw,ochw->no", at, w) + b
+    return made
+
+
+X, Y, W, B = real(2, 5, 8), real(2, 5, 8), real(6, 8), real(6)
+POSITIVE = np.abs(X) + 0.1
+IMAGE, FILTERS = real(2, 3, 7, 7), real(4, 3, 3, 3)
+NAMES = np.array([1, 0, 3, 2, 5])
+SCORES = real(5, 7)
+Q, K, V = real(2, 3, 4, 8), real(2, 3, 4, 8), real(2, 3, 4, 8)
+ORDER = np.argsort(-X, axis=-1, kind="stable")[..., :3]
+
+CALLS: list[tuple[str, Sequence[Any], Mapping[str, Any], Sequence[np.ndarray]]] = [
+    ("Functional.linear", [X, W, B], {}, [X @ W.T + B]),
+    ("Torch.matmul", [Q, np.swapaxes(K, -1, -2)], {}, [Q @ np.swapaxes(K, -1, -2)]),
+    ("Torch.addmm", [B, X[0], W.T], {"beta": 2, "alpha": 0.5}, [2 * B + 0.5 * (X[0] @ W.T)]),
+    ("Tensor.__add__", [X, 1e-6], {}, [X + 1e-6]),
+    ("Torch.add", [X, Y], {"alpha": 3}, [X + 3 * Y]),
+    ("Tensor.__rsub__", [X, 1], {}, [1 - X]),
+    ("Tensor.__truediv__", [X, 8], {}, [X / 8]),
+    ("Tensor.__rpow__", [X, 10], {}, [10.0**X]),
+    ("Torch.rsqrt", [POSITIVE], {}, [1 / np.sqrt(POSITIVE)]),
+    ("Tensor.mean", [X, -1], {"keepdim": True}, [X.mean(-1, keepdims=True)]),
+    ("Tensor.sum", [X], {}, [X.sum()]),
+    ("Torch.var", [X], {"dim": [0, 2], "unbiased": False}, [X.var((0, 2))]),
+    ("Functional.softmax", [X], {"dim": 1}, [softmax(X, 1)]),
+    ("Functional.gelu", [X], {}, [gelu(X)]),
+    ("Functional.silu", [X], {}, [X / (1 + np.exp(-X))]),
+    ("Torch.clamp", [X], {"min": -0.5, "max": 0.25}, [X.clip(-0.5, 0.25)]),
+    ("Torch.where", [X > 0, X, Y], {}, [np.where(X > 0, X, Y)]),
+    ("Tensor.masked_fill", [X, Y > 0, -1.0], {}, [np.where(Y > 0, -1.0, X)]),
+    ("Tensor.__gt__", [X, 0.25], {}, [X > 0.25]),
+    ("Functional.embedding", [NAMES, W], {}, [W[NAMES]]),
+    ("Functional.scaled_dot_product_attention", [Q, K, V], {"is_causal": True},
+     [attention(Q, K, V)]),
+    ("Functional.cross_entropy", [SCORES, NAMES], {}, [loss(SCORES, NAMES)]),
+    ("Functional.mse_loss", [X, Y], {"reduction": "sum"}, [np.square(X - Y).sum()]),
+    ("Functional.conv2d", [IMAGE, FILTERS, B[:4], [2, 2], [1, 1]], {},
+     [convolved(IMAGE, FILTERS, B[:4].reshape(1, 4), 2, 1)]),
+    ("Torch.cat", [[X, Y], 1], {}, [np.concatenate([X, Y], 1)]),
+    ("Torch.stack", [[X, Y]], {"dim": -1}, [np.stack([X, Y], -1)]),
+    ("Tensor.permute", [X, 2, 0, 1], {}, [X.transpose(2, 0, 1)]),
+    ("Tensor.transpose", [X, 1, 2], {}, [X.transpose(0, 2, 1)]),
+    ("Tensor.view", [X, 10, -1], {}, [X.reshape(10, -1)]),
+    ("Torch.chunk", [X, 2, -1], {}, np.split(X, 2, -1)),
+    ("Torch.topk", [X, 3], {}, [np.take_along_axis(X, ORDER, -1), ORDER]),
+    ("Torch.gather", [X, -1, ORDER], {}, [np.take_along_axis(X, ORDER, -1)]),
+    ("Torch.cumsum", [X, 1], {}, [X.cumsum(1)]),
+    ("Torch.tril", [SCORES, 1], {}, [np.tril(SCORES, 1)]),
+    ("Torch.einsum", ["bsd,ed->bse", X, W], {}, [X @ W.T]),
+    ("Torch._foreach_norm", [[X, W]], {}, [np.sqrt(np.square(a).sum()) for a in (X, W)]),
+    ("Tensor.lerp_", [X, Y, 0.1], {}, [X + 0.1 * (Y - X)]),
+    ("Tensor.addcmul_", [X, Y, POSITIVE], {"value": 0.05}, [X + 0.05 * Y * POSITIVE]),
+    ("Tensor.addcdiv_", [X, Y, POSITIVE], {"value": -0.03}, [X - 0.03 * Y / POSITIVE]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("api", "args", "options", "made"), CALLS, ids=[c[0] for c in CALLS])
+def test_a_call_gives_what_its_arguments_say(api, args, options, made, tmp_path):
+    name = f"{api}.0.forward"
+    entry = {
+        "input_args": [leaf(each) for each in args],
+        "input_kwargs": {key: leaf(each) for key, each in options.items()},
+        "output": [leaf(np.asarray(each)) for each in made],
+    }
+    outputs = run_again(tmp_path, {name: entry}, arrays(args, options), name)
+    for own, right in zip(outputs, made, strict=True):
+        np.testing.assert_allclose(own, right, rtol=2e-5, atol=2e-5)
+
+
+def slope(function: Any, args: Sequence[Any], at: int, gradient: np.ndarray) -> np.ndarray:
+    """The gradient of what *function* makes by its argument *at*, by central differences."""
+    wide = [a.astype(np.float64) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a
+            for a in args]  # fmt: skip
+    found = np.zeros(wide[at].shape)
+    for place in np.ndindex(found.shape):
+        ends = []
+        for step in (1e-5, -1e-5):
+            moved = [a.copy() if isinstance(a, np.ndarray) else a for a in wide]
+            moved[at][place] += step
+            ends.append((function(*moved) * gradient).sum())
+        found[place] = (ends[0] - ends[1]) / 2e-5
+    return found
+
+
+SMALL, OTHER = real(2, 3, 4), real(2, 3, 4)
+BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
+    ("Functional.silu", [SMALL], {}, lambda x: x / (1 + np.exp(-x)), [0]),
+    ("Functional.gelu", [SMALL], {}, gelu, [0]),
+    ("Functional.softmax", [SMALL], {"dim": -1}, softmax, [0]),
+    ("Tensor.pow", [SMALL, 3], {}, lambda x, n: x**n, [0]),
+    ("Torch.rsqrt", [np.abs(SMALL) + 1], {}, lambda x: 1 / np.sqrt(x), [0]),
+    ("Tensor.__mul__", [SMALL, OTHER[0, 0]], {}, lambda a, b: a * b, [0, 1]),
+    ("Tensor.__truediv__", [SMALL, np.abs(OTHER) + 1], {}, lambda a, b: a / b, [0, 1]),
+    ("Tensor.mean", [SMALL, -1], {}, lambda x, axis: x.mean(axis), [0]),
+    ("Functional.layer_norm", [SMALL, [4], OTHER[0, 0], OTHER[0, 1]], {"eps": 0.1},
+     lambda x, _, w, b: (x - x.mean(-1, keepdims=True))
+     / np.sqrt(x.var(-1, keepdims=True) + 0.1) * w + b, [0, 2, 3]),
+    ("Functional.scaled_dot_product_attention", [SMALL, OTHER, SMALL * 0.5],
+     {"is_causal": True}, attention, [0, 1, 2]),
+    ("Functional.conv2d", [real(1, 2, 5, 5), real(3, 2, 3, 3), real(3), [2, 2], [1, 1]], {},
+     lambda x, w, b, *_: convolved(x, w, b.reshape(1, 3), 2, 1), [0, 1, 2]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("api", "args", "options", "function", "by"), BACK, ids=[c[0] for c in BACK]
+)
+def test_a_way_back_gives_the_gradient_of_its_way_there(api, args, options, function, by, tmp_path):
+    made = np.asarray(function(*args), np.float32)
+    gradient = real(*made.shape)
+    right = [slope(function, args, at, gradient) for at in by]
+    calls = {
+        f"{api}.0.forward": {
+            "input_args": [leaf(each) for each in args],
+            "input_kwargs": {key: leaf(each) for key, each in options.items()},
+            "output": [leaf(made)],
+        },
+        f"{api}.0.backward": {
+            "input": [leaf(gradient)],
+            "output": [leaf(each.astype(np.float32)) for each in right],
+        },
+    }
+    values = {**arrays(args, options), "grad.0": gradient, "made.0": made}
+    outputs = run_again(tmp_path, calls, values, f"{api}.0.backward")
+    for own, wanted in zip(outputs, right, strict=True):
+        np.testing.assert_allclose(own, wanted, rtol=2e-3, atol=2e-4)
+
+
+def test_what_draws_or_slices_is_refused_with_a_reason(tmp_path):
+    name = "Functional.dropout.0.forward"
+    entry = {"input_args": [leaf(X), leaf(0.5)], "input_kwargs": {}, "output": [leaf(X)]}
+    content = {"task": "tensor", "framework": "pytorch", "data": {name: entry}}
+    (tmp_path / "dump.json").write_text(json.dumps(content))
+    alone = runnable(MsprobeImporter().read(tmp_path / "dump.json"))
+    with closing(TorchCallsFactory().open(tmp_path, alone)) as executor:
+        piece = RunnableSubgraph("", (f"{name} < 0",), (f"{name}.output.0",))
+        (result,) = executor.run_subgraphs([piece], lambda _: {f"{name} < 0": X})
+    assert "draws random numbers" in result.failure
+
+
+def test_coverage_counts_calls_by_rows(tmp_path):
+    entry = {"input_args": [leaf(X)], "input_kwargs": {}, "output": [leaf(X)]}
+    data = {"Functional.silu.0.forward": entry, "Functional.strange.0.forward": entry}
+    content = {"task": "tensor", "framework": "pytorch", "data": data}
+    (tmp_path / "dump.json").write_text(json.dumps(content))
+    found = coverage(runnable(MsprobeImporter().read(tmp_path / "dump.json")))
+    assert (found.ops, found.translated, dict(found.without)) == (2, 1, {"strange": 1})
+
+
+def test_every_row_names_its_source():
+    assert all(entry.source for entry in ROWS.entries.values())
+    assert len(ROWS.entries) > 250
