@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from divergraph.cli.options import opened, print_json
+from divergraph.cli.options import opened, print_record
 from divergraph.cli.say import say, say_beside, say_error, say_note
 from divergraph.outcomes import BAD_INPUT, DISK_TROUBLE
 from divergraph.text.words import counted
@@ -183,15 +183,7 @@ def _may_be_a_name(graph: str) -> bool:
 
 def _tell_graph(graph: str, form: str, converted: GraphConverted, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "graph": graph,
-                "type": form,
-                "ops": converted.ops,
-                "written": [str(path) for path in converted.written],
-                "notes": list(converted.notes),
-            }
-        )
+        print_record(converted, graph=graph, form=form)
         return
     for note in converted.notes:
         say_note(note)
@@ -201,14 +193,7 @@ def _tell_graph(graph: str, form: str, converted: GraphConverted, as_json: bool)
 
 def _tell_dumps(result: DumpsConverted, as_json: bool) -> None:
     if as_json:
-        print_json(
-            {
-                "folder": str(result.folder),
-                "files": result.files,
-                "written": [path.name for path in result.written],
-                "failed": [{"path": str(path), "reason": why} for path, why in result.failed],
-            }
-        )
+        print_record(result)
     else:
         files = counted(result.files, "dump file")
         say(f"{result.folder}: {counted(len(result.written), 'file')} of {files}")

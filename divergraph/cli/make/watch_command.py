@@ -20,6 +20,7 @@ from divergraph.cli.options import (
 )
 from divergraph.cli.run_name import NAME_IS_RUN
 from divergraph.cli.say import ring, say, say_beside, say_error, say_note, tell_kept
+from divergraph.present.declared_answer import answer_json
 from divergraph.present.json_text import Json
 from divergraph.text.words import counted
 
@@ -98,7 +99,10 @@ def watch_command(
     kept = sum(dump.kept for dump in found)
     say_beside(f"kept {counted(kept, 'run')} {name}.* in {store_url(store)}")
     if as_json:
-        print_json(_json(folder, found))
+        guilty = _guilty(found)
+        entries: list[Json] = [answer_json(dump) for dump in found]
+        first = answer_json(guilty[0]) if guilty else None
+        print_json({"folder": str(folder), "first": first, "dumps": entries})
     if _guilty(found):
         return 1
     return 2 if found and not kept else 0
@@ -139,22 +143,3 @@ def _tell(dump: WatchedDump, *, is_first: bool, as_json: bool) -> None:
 
 def _guilty(found: Sequence[WatchedDump]) -> list[WatchedDump]:
     return [dump for dump in found if dump.origins]
-
-
-def _json(folder: Path, found: Sequence[WatchedDump]) -> dict[str, Json]:
-    guilty = _guilty(found)
-    return {
-        "folder": str(folder),
-        "first": _dump_json(guilty[0]) if guilty else None,
-        "dumps": [_dump_json(dump) for dump in found],
-    }
-
-
-def _dump_json(dump: WatchedDump) -> dict[str, Json]:
-    return {
-        "path": str(dump.path),
-        "run": dump.name if dump.kept else None,
-        "verdict": None if dump.run is None else dump.run.verdict.value,
-        "origin": dump.origins[0].op if dump.origins else None,
-        "problem": dump.problem or None,
-    }

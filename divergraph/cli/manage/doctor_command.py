@@ -13,7 +13,7 @@ from divergraph.cli.configured import check_commands, settings
 from divergraph.cli.options import STORE_VARIABLE, common, print_json
 from divergraph.cli.say import say
 from divergraph.files.config_file import ConfigFile, read_config
-from divergraph.present.json_text import Json
+from divergraph.present.declared_answer import answer_json
 from graphstore.errors import ConfigError
 from graphstore.open_store import DEFAULT_STORE
 
@@ -30,16 +30,7 @@ def doctor_command(ctx: click.Context, store: str | None, as_json: bool) -> int:
     results = [*checks(_store(store)[0]), *told]
     fine = all(check.fine or check.optional for check in results)
     if as_json:
-        listed: list[Json] = [
-            {
-                "check": check.name,
-                "fine": check.fine,
-                "optional": check.optional,
-                "detail": check.detail,
-            }
-            for check in results
-        ]
-        print_json({"fine": fine, "checks": listed})
+        print_json({"fine": fine, "checks": [answer_json(check) for check in results]})
     else:
         for check in results:
             mark = "ok  " if check.fine else "--  " if check.optional else "FAIL"

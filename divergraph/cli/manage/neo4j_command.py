@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import opened_to_read, print_json, store_option
+from divergraph.cli.options import opened_to_read, print_json, print_record, store_option
 from divergraph.cli.run_name import RUN
 from divergraph.cli.say import say, say_beside
 from divergraph.files.os_errors import os_errors_told
-from divergraph.present.declared_answer import answer_json
-from divergraph.present.json_text import Json
 from divergraph.text.words import counted
 from graphstore.errors import InputError
-
-if TYPE_CHECKING:
-    from graphstore.neo4j.local_server.managed import ServerStatus
 
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON on standard output.")
 
@@ -44,7 +38,7 @@ def start_command(version: str | None, port: int | None, heap: str | None, as_js
 
     state = start(version, port, heap, say=_say)
     if as_json:
-        print_json(_json(state))
+        print_record(state)
     else:
         say(f"Neo4j {state.version} is running at {state.url}")
         say_beside(f"use it with: export DIVERGRAPH_STORE={state.url}")
@@ -73,7 +67,7 @@ def status_command(as_json: bool) -> int:
 
     state = status()
     if as_json:
-        print_json(_json(state))
+        print_record(state)
     elif not state.running:
         say("not running")
     else:
@@ -138,7 +132,3 @@ def paint_command(run: str | None, clear: bool, output: Path | None, store: str 
 
 def _say(text: str) -> None:
     say_beside(text)
-
-
-def _json(state: ServerStatus) -> dict[str, Json]:
-    return {**answer_json(state), "log": None if state.log is None else str(state.log)}

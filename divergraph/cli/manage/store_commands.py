@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.options import common, opened, opened_to_read, print_json
+from divergraph.cli.options import common, opened, opened_to_read, print_json, print_record
 from divergraph.cli.say import say, say_beside
+from divergraph.present.declared_answer import answer_json
 from divergraph.present.json_text import Json
 from divergraph.text.words import counted
 from graphstore.contract import StoreInfo
@@ -75,7 +75,7 @@ def copy_command(
             copied = copy_entries(source, target, wanted, replace_it=replace_it)
         shown: list[Json] = []
         for kept in copied:
-            shown.append({"kind": kept.kind, "name": kept.name, "done": kept.done.value})
+            shown.append(answer_json(kept))
             if not as_json:
                 say_beside(f"{kept.kind} {kept.name}: {kept.done.value}")
     if as_json:
@@ -101,8 +101,7 @@ def backup_command(file: Path, names: tuple[str, ...], store: str | None, as_jso
     ):
         written = list(write_backup(opened_store, archive, names))
     if as_json:
-        entries: list[Json] = [{"kind": entry.kind, "name": entry.name} for entry in written]
-        print_json({"path": str(file), "entries": entries})
+        print_json({"path": str(file), "entries": [answer_json(entry) for entry in written]})
     else:
         say_beside(f"wrote {_listed(written)} to {file}")
 
@@ -126,7 +125,7 @@ def restore_command(
     with opened(store) as opened_store, open_backup(file) as backup:
         opened_store.check_writable()
         for kept in restore(backup, opened_store, names, replace_it=replace_it):
-            shown.append({"kind": kept.kind, "name": kept.name, "done": kept.done.value})
+            shown.append(answer_json(kept))
             if not as_json:
                 say_beside(f"{kept.kind} {kept.name}: {kept.done.value}")
     if as_json:
@@ -145,8 +144,7 @@ def info_command(store: str | None, as_json: bool) -> None:
     with opened_to_read(store) as opened_store:
         info = opened_store.info()
     if as_json:
-        shape: dict[str, Json] = asdict(info)
-        print_json({**shape, "pending": list(info.pending), "damaged": list(info.damaged)})
+        print_record(info)
         return
     _show_info(info)
 
