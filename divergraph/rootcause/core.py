@@ -394,6 +394,7 @@ class _Unlike:
             judging.explaining.findings,
             self._judged,
             judging.arithmetics,
+            judging.quantised,
         )
         for each in found:
             if each.blame is Culprit.EITHER:

@@ -26,7 +26,7 @@ from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import RunInputs, RunSources, Splits
 from divergraph.rootcause.shape_metrics import with_shapes_measured
-from divergraph.rootcause.unlike_weights import unlike_weights
+from divergraph.rootcause.unlike_weights import UnlikeWeights, unlike_weights
 from divergraph.rootcause.values import is_numeric
 from divergraph.rootcause.verdicts import (
     as_origins,
@@ -90,7 +90,7 @@ def with_root_cause(
             raise
         note = f"{error.what} ({error.hint})" if error.hint else error.what
         unlike = unlike_weights(data, sources.golden_path, sources.device_path)
-        return _by_thresholds(data, note, tuple(unlike))
+        return _by_thresholds(data, note, unlike)
     with (
         closing(executor),
         DeviceConstants(sources.device_path, data.device) as constants,
@@ -140,11 +140,15 @@ def _told(split: ErrorSplit) -> bool:
     return not split.failure
 
 
-def _by_thresholds(data: RunData, note: str, unlike: tuple[str, ...] = ()) -> RunData:
+def _by_thresholds(data: RunData, note: str, unlike: UnlikeWeights | None = None) -> RunData:
     said = f"origins were found by thresholds, not by root-cause analysis: {note}"
-    warnings = (*data.run.warnings, said, *unlike)
-    run = replace(data.run, warnings=warnings, analysis=RunAnalysis(note=note))
-    return replace(data, run=run)
+    weights = "" if unlike is None else unlike.words
+    warnings = (*data.run.warnings, *filter(None, (said, weights)))
+    found = replace(data, run=replace(data.run, warnings=warnings, analysis=RunAnalysis(note=note)))
+    if unlike is None or not unlike.are_most or not data.origins:
+        return found
+    found = undecided(with_doubt(found, weights))
+    return replace(found, run=replace(found.run, blame=RunBlame(Blamed.NOT_KNOWN, weights)))
 
 
 def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
@@ -205,8 +209,9 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
     found = with_calls_judged(found, by_output)
     said = everywhere(splits, by_output)
     if said:
+        on = Blamed.NOT_KNOWN if _in_all_guilty(by_output) else Blamed.ARITHMETIC
         found = undecided(with_doubt(found, said))
-        return replace(found, run=replace(found.run, blame=RunBlame(Blamed.ARITHMETIC, said)))
+        return replace(found, run=replace(found.run, blame=RunBlame(on, said)))
     if splits.unexplained:
         found = with_doubt(found, splits.unexplained)
         if not origins:
@@ -237,14 +242,23 @@ def everywhere(splits: Splits, by_output: Mapping[TensorRef, ErrorSplit]) -> str
     """A doubt if so many tensors are guilty that the analysis is wrong, not the device; else ""."""
     told = [each.guilt for each in by_output.values() if each.suspicion is not None]
     guilty, most = told.count(Guilt.GUILTY), calibration.SHARE_EVERYWHERE * len(told)
-    if guilty >= calibration.GUILTY_EVERYWHERE and guilty > most:
-        return (
-            f"{guilty} of {counted(len(told), 'tensor')} are over what {splits.arithmetic} "
-            "arithmetic explains: faults are rarely everywhere, so the device may compute in "
-            "another precision than its dump and graph suggest (--precision), or run another "
-            "graph; more of its tensors dumped may tell"
-        )
-    return ""
+    if guilty < calibration.GUILTY_EVERYWHERE or guilty <= most:
+        return ""
+    said = (
+        f"{guilty} of {counted(len(told), 'tensor')} are over what {splits.arithmetic} "
+        "arithmetic explains: faults are rarely everywhere, so the device may compute in "
+        "another precision than its dump and graph suggest (--precision), or run another graph"
+    )
+    if shared := len(_in_all_guilty(by_output)):
+        said += f", or one fault is in {counted(shared, 'op')} that all of them are computed by"
+    return f"{said}; more of its tensors dumped may tell"
+
+
+def _in_all_guilty(by_output: Mapping[TensorRef, ErrorSplit]) -> frozenset[str]:
+    """The golden ops that are in the groups of all guilty outputs: where few tensors are dumped,
+    one fault among them may be the reason for every error."""
+    groups = [frozenset(each.group) for each in by_output.values() if each.guilt is Guilt.GUILTY]
+    return frozenset.intersection(*groups) if groups else frozenset()
 
 
 def _not_compared(data: RunData, by_output: Mapping[TensorRef, ErrorSplit]) -> tuple[int, int]:

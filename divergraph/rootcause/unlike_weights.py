@@ -6,7 +6,8 @@ Weights in integers are held against floats by correlation, as their scales are 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -23,28 +24,51 @@ _FEWEST = 8
 _NAMED = 3
 
 
-def unlike_weights(data: RunData, golden: Path, device: Path) -> Iterator[str]:
-    """A warning if weights of one name and shape hold other values on both sides."""
+@dataclass(frozen=True, slots=True)
+class UnlikeWeights:
+    """Weights of one name and shape that hold other values on both sides: their names with the
+    correlation of the values, of ``compared`` that both sides have."""
+
+    correlations: Mapping[str, float]
+    compared: int
+
+    @property
+    def are_most(self) -> bool:
+        """Whether most weights are others: then these are two models, and no op is at fault."""
+        return len(self.correlations) > self.compared / 2
+
+    @property
+    def words(self) -> str:
+        """The sentence for the run; "" if all are alike."""
+        if not self.correlations:
+            return ""
+        named = [f"{name} (correlation {alike:.2f})" for name, alike in self.correlations.items()]
+        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+        said = (
+            f"the sides hold other weights in {len(named)} of {self.compared}: "
+            f"{', '.join(named[:_NAMED])}{more}"
+        )
+        if self.are_most:
+            said += "; they are no two forms of one model, so no layer need agree"
+        return said
+
+
+def unlike_weights(data: RunData, golden: Path, device: Path) -> UnlikeWeights:
+    """The weights of the two models' files that are not alike."""
     ours = {each.tensor.name: each for each in data.device.constants}
-    found: list[tuple[str, float]] = []
-    looked_at = 0
+    correlations: dict[str, float] = {}
+    compared = 0
     for each in data.golden.constants:
         other = ours.get(each.tensor.name)
         values = _values(golden, each)
         against = None if other is None else _values(device, other)
         if values is None or against is None or values.shape != against.shape:
             continue
-        looked_at += 1
+        compared += 1
         alike = _correlation(values, against)
         if alike < _ALIKE:
-            found.append((each.tensor.name, alike))
-    if found:
-        shown = ", ".join(f"{name} (correlation {alike:.2f})" for name, alike in found[:_NAMED])
-        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
-        yield (
-            f"the sides hold other weights in {len(found)} of {looked_at}: {shown}{more}; they are "
-            "no two forms of one model, so no layer need agree"
-        )
+            correlations[each.tensor.name] = alike
+    return UnlikeWeights(correlations, compared)
 
 
 def _values(path: Path, constant: Constant) -> Array | None:

@@ -60,7 +60,18 @@ CASES = {
     # Rows of a batch that are all alike look like a part that was lost.
     ("perceptron", StandIn.FP32): ("zeros, undumped", "one for all, undumped, nor first"),
     # A judge who knows all scales sees each tie that a guess has otherwise.
-    ("stem", StandIn.INT8): ("zeros, dumped", "other order, undumped", "halved, undumped"),
+    ("stem", StandIn.INT8): (
+        "zeros, dumped",
+        "other order, undumped",
+        "halved, undumped",
+        "mean off, undumped",
+    ),
+    # What is beyond the ranges of quantisers follows from the input.
+    ("perceptron", StandIn.INT8): (
+        "other order, undumped, nor first",
+        "normalised, undumped, nor first",
+        "fault: louder, undumped",
+    ),
 }
 
 

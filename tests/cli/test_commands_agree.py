@@ -103,7 +103,8 @@ def agreeing(divergraph: Callable[..., object], store: Path, *sides: object) -> 
     assert bool(ops) == (verdict["blame"]["on"] == "ops")
     fine = verdict["verdict"] in ("clean", "within_rounding")
     assert fine == (compared.code == 0)
-    assert fine or verdict["result"]["state"] != "right" or ops
+    undecided = verdict["verdict"] == "undecided"  # inner tensors may be off beside a right result
+    assert fine or verdict["result"]["state"] != "right" or ops or undecided
 
     def asked(*command: object) -> object:
         return divergraph(*command, "--store", store, "--json")
@@ -171,7 +172,7 @@ PUBLIC = {
             *("--golden", "float.tflite", "--golden-dump", "float"),
             *("--device", "int8.tflite", "--device-dump", "int8"),
         ),
-        "",
+        "undecided",  # every weight is another: no layer need agree
     ),
 }
 
@@ -185,7 +186,7 @@ def test_none_does_of_what_others_reported(
     options, right = PUBLIC[case]
     sides = [each if each.startswith("--") else folder / each for each in options]
     verdict = agreeing(divergraph, tmp_path / "store", *sides)
-    assert not right or verdict["verdict"] == right
+    assert verdict["verdict"] == right
 
 
 @pytest.mark.shared

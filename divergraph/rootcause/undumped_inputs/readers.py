@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,9 +11,11 @@ import numpy as np
 from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.rootcause.devices.floors import least_floor
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
+from divergraph.rootcause.devices.quantised_ops import QuantisedOps, healthy_ratio
 from divergraph.rootcause.groups.groups import Feed, Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.prepared import PreparedRun
+from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import relative, same_shape
 from graphstore.model import ErrorSplit, Guilt, TensorRef
 
@@ -28,7 +30,10 @@ _MANY = 1 << 20
 class Reader:
     """A ``group`` that reads the input ``name``. ``device`` is its output, in the shape of its
     ``reference`` on golden's input; ``given`` are its feeds, golden's input among them. ``noise``
-    is the relative error that the device's arithmetic explains."""
+    is the relative error that the device's arithmetic explains. ``steps`` is the arithmetic of
+    quantisers whose scales the device's graph gives, None without them: what they make of an
+    input follows exactly, down to the values beyond their ranges, so the reader is run with them.
+    """
 
     run: PreparedRun
     name: str
@@ -39,6 +44,7 @@ class Reader:
     reference: Array
     noise: float
     arithmetics: Arithmetics
+    steps: Emulation | None = None
 
     @property
     def output(self) -> TensorRef:
@@ -55,16 +61,13 @@ class Reader:
         """Whether the output is not what golden's input gives."""
         return self.split.guilt is not Guilt.NONE
 
-    @property
-    def is_quantised(self) -> bool:
-        """Whether the judge knew all scales of quantisers, which guesses are run without."""
-        assert self.split.floor is not None
-        rounds = self.arithmetics.of(self.group).precision.rounds
-        return not rounds and self.split.floor < self.noise
-
     def outputs(self, inputs: Sequence[Array]) -> list[Array | None]:
         """The group's output for each of *inputs*; None where it does not run."""
-        return self._run(inputs, self.run.golden.name(self.group.golden))
+        if self.steps is None:
+            return self._run(inputs, self.run.golden.name(self.group.golden))
+        fed = [self._fed(each) for each in inputs]
+        made = self.steps.emulated([self.group] * len(fed), fed)
+        return [None if x is None else same_shape(x, self.reference.shape) for x in made]
 
     def before_cut(self, inputs: Sequence[Array]) -> list[Array | None]:
         """As :meth:`outputs`, before a last op that cuts values off."""
@@ -77,26 +80,18 @@ class Reader:
         A bias rounded to 16 bits is an error of one sign in all of a channel, which a fit without
         it would take for a property of the input.
         """
-        (exact,) = self.outputs([values])
-        return self._arithmetic_error(values, exact)
-
-    def _arithmetic_error(self, values: Array, exact: Array | None) -> Array:
-        fed = {**self.given, self.name: values.astype(self.golden.dtype)}
-        (emulated,) = self.arithmetics.emulated([self.group], [fed])
+        (exact,) = self._run([values], self.run.golden.name(self.group.golden))
+        (emulated,) = self.arithmetics.emulated([self.group], [self._fed(values)])
         if exact is None or emulated is None or emulated.shape != exact.shape:
             return np.zeros(self.reference.shape)
         error = np.subtract(emulated, exact, dtype=np.float64)
         return np.where(np.isfinite(error), error, 0.0)
 
-    def left_by(self, values: Array) -> float:
-        """How far the device's output is from that on an input, over what its arithmetic is off
-        there."""
+    def gives(self, values: Array) -> bool:
+        """Whether the device's output is that of an input up to the order of sums."""
         (output,) = self.outputs([values])
-        if output is None:
-            return np.inf
-        left = float(np.linalg.norm(np.subtract(self.device, output, dtype=np.float64)))
-        off = float(np.linalg.norm(self._arithmetic_error(values, output)))
-        return left / off if off else (np.inf if left else 0.0)
+        least = least_floor(self.arithmetics.of(self.group).precision, self.device.size)
+        return output is not None and relative(self.device, output) <= healthy_ratio() * least
 
     def suspicion(self, output: Array | None) -> float:
         """How far the device's output is from *output*, in its noise."""
@@ -128,8 +123,7 @@ class Reader:
         found: list[Array | None] = [None] * len(inputs)
 
         def values(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
-            fed = inputs[int(subgraph.key)].astype(self.golden.dtype)
-            return {**self.given, self.name: fed}
+            return self._fed(inputs[int(subgraph.key)])
 
         memory = self.run.options.memory // 2
         for result in self.run.executor.run_subgraphs(subgraphs, values, memory=memory):
@@ -137,6 +131,9 @@ class Reader:
             if made is not None:
                 found[int(result.key)] = same_shape(made, self.reference.shape)
         return found
+
+    def _fed(self, values: Array) -> dict[str, Array]:
+        return {**self.given, self.name: values.astype(self.golden.dtype)}
 
 
 def undumped_entries(run: PreparedRun, group: Group) -> Iterator[Feed]:
@@ -157,9 +154,10 @@ def readers_of(
     groups: Sequence[Group],
     splits: Mapping[TensorRef, ErrorSplit],
     arithmetics: Arithmetics,
+    quantised: QuantisedOps,
 ) -> dict[str, list[Reader]]:
     """By input that the device did not dump: the judged outputs computed from it, if one of them is
-    guilty. *arithmetics* are the device's."""
+    guilty. *arithmetics* are the device's, *quantised* its quantised ops."""
     found: dict[str, list[tuple[Group, ErrorSplit]]] = {}
     for group in groups:
         split = splits[group.output]
@@ -170,7 +168,7 @@ def readers_of(
         name: [
             reader
             for group, split in each
-            if (reader := _reader(run, name, group, split, arithmetics))
+            if (reader := _reader(run, name, group, split, arithmetics, quantised))
         ]
         for name, each in found.items()
         if any(split.guilt is Guilt.GUILTY for _, split in each)
@@ -178,7 +176,12 @@ def readers_of(
 
 
 def _reader(
-    run: PreparedRun, name: str, group: Group, split: ErrorSplit, arithmetics: Arithmetics
+    run: PreparedRun,
+    name: str,
+    group: Group,
+    split: ErrorSplit,
+    arithmetics: Arithmetics,
+    quantised: QuantisedOps,
 ) -> Reader | None:
     given, missing = run.runs.feeds(group)
     device = None if missing else run.values.device(group.output)
@@ -188,11 +191,18 @@ def _reader(
     fitting = same_shape(device, reference.shape)
     if fitting is None or not split.floor:
         return None
-    # The floor may be that of a part of the output, or of the quantised op where all its scales are
-    # known; guesses are run unquantised.
     (emulated,) = arithmetics.emulated([group], [given])
-    rounding = 0.0
-    if emulated is not None and emulated.shape == reference.shape:
-        rounding = relative(emulated, reference)
-    noise = max(split.floor, rounding, least_floor(arithmetics.of(group).precision, _MANY))
-    return Reader(run, name, group, split, given, fitting, reference, noise, arithmetics)
+    if emulated is None or emulated.shape != reference.shape:
+        emulated = reference
+    least = least_floor(arithmetics.of(group).precision, _MANY)
+    if quantised.kind(group) is None:
+        # The floor may be that of a part of the output.
+        noise = max(split.floor, relative(emulated, reference), least)
+        return Reader(run, name, group, split, given, fitting, reference, noise, arithmetics)
+    # What a quantiser's range cuts off is no noise: it follows from the input.
+    inside = (emulated != emulated.max()) & (emulated != emulated.min())
+    noise = max(relative(emulated[inside], reference[inside]), least) if inside.any() else least
+    steps = replace(quantised.floors, plain=True)
+    reader = Reader(run, name, group, split, given, fitting, reference, noise, arithmetics, steps)
+    (made,) = reader.outputs([reader.golden])
+    return None if made is None else replace(reader, reference=made)

@@ -13,6 +13,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause.causes.contract import CauseStage, cause_rules
 from divergraph.rootcause.devices.mixed_precision import Arithmetics
+from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.input_relations.known import relation
 from divergraph.rootcause.prepared import PreparedRun
@@ -28,7 +29,7 @@ Judge: TypeAlias = Callable[[Mapping[str, Array], Sequence[Group]], Mapping[Tens
 _MOST_JUDGED = 12
 _MOST_GAIN = 8.0
 _AS_NOISE = 1.5
-"""How many times what steps of quantisers are off by a right guess leaves at most."""
+"""How many times the noise a right guess leaves at most of what quantisers put out."""
 _OTHER_DATA = "replaced by other data"
 
 
@@ -60,6 +61,7 @@ def fed_otherwise(
     findings: Collection[Finding],
     judge: Judge,
     arithmetics: Arithmetics,
+    quantised: QuantisedOps,
 ) -> Iterator[FedOtherwise]:
     """The inputs of the model that the device did not dump and that a guilty op reads.
 
@@ -67,7 +69,7 @@ def fed_otherwise(
     or if only another input explains them although few could; the ops are if no input does, if
     parts of their outputs clear it, or if a fault of few parameters predicts what they put out.
     """
-    for name, readers in readers_of(run, groups, splits, arithmetics).items():
+    for name, readers in readers_of(run, groups, splits, arithmetics, quantised).items():
         if readers:
             yield _Search(name, readers, findings, judge).found()
 
@@ -80,26 +82,31 @@ class _Search:
     judge: Judge
 
     def found(self) -> FedOtherwise:
-        guesses = list(islice(likely_guesses(self.readers), _MOST_JUDGED))
-        quantised = all(each.is_quantised for each in self.readers)
-        if quantised:
-            # A judge who knows all scales would see what ties a guess has otherwise.
-            near = next((guess for guess in guesses if self._is_noise(guess.values)), None)
-            if near is not None:
-                return self._as(self._blame_beside(near, quantised=True), near.words)
-        for guess in guesses:
-            if self._explains(guess.values):
-                blame = self._blame_beside(guess, quantised=quantised)
-                return self._as(blame, guess.words, guess.values)
+        for guess in self._explaining():
+            exact = not self._are_in_steps() or all(r.gives(guess.values) for r in self.readers)
+            # A judge of quantised ops would see each tie that a number fitted nearly has otherwise.
+            values = guess.values if exact else None
+            return self._as(self._blame_beside(guess, exact=exact), guess.words, values)
         # Rows that are all in a table were looked up, whatever simple fault would move them, too.
         if self.readers[0].golden.dtype.kind not in "iu" and self._is_fault():
-            return self._as(Culprit.OPS)
+            return self._as(Culprit.OPS if self._outweighs_inputs() else Culprit.EITHER)
         return self._by_solving()
 
-    def _blame_beside(self, guess: Tried, *, quantised: bool) -> Culprit:
-        """Who is to blame where *guess* explains the readers; in steps of quantisers a fault may
-        explain them as well."""
-        of_op = self._may_be_of_op(guess) or (quantised and self._is_fault())
+    def _explaining(self) -> Iterator[Tried]:
+        """The guesses that explain what all readers put out."""
+        guesses = likely_guesses(self.readers)
+        if self._are_in_steps():
+            return (guess for guess in guesses if guess.suspicion <= _AS_NOISE)
+        judged = islice(guesses, _MOST_JUDGED)
+        return (guess for guess in judged if self._are_healthy(guess.values))
+
+    def _are_in_steps(self) -> bool:
+        return all(each.steps is not None for each in self.readers)
+
+    def _blame_beside(self, guess: Tried, *, exact: bool) -> Culprit:
+        """Who is to blame where *guess* explains the readers; where it is not *exact*, off by steps
+        of quantisers, a fault may explain them as well."""
+        of_op = self._may_be_of_op(guess) or (not exact and self._is_fault())
         return Culprit.EITHER if of_op else Culprit.INPUT
 
     def _is_fault(self) -> bool:
@@ -107,6 +114,14 @@ class _Search:
         if is_elementwise(self.readers):  # any output is that of some input
             return False
         return self._is_predicted() or clears_input(self.readers)
+
+    def _outweighs_inputs(self) -> bool:
+        """Whether a fault of the ops explains them better than any input does. In steps of
+        quantisers some slices are right by chance: they are no proof against an input that gives
+        every output, where no cause predicts the numbers."""
+        if not self._are_in_steps() or self._is_predicted():
+            return True
+        return any(solved(each).exists is not Exists.YES for each in self.readers if each.is_wrong)
 
     def _may_be_of_op(self, guess: Tried) -> bool:
         """Whether the op that reads the input may be what *guess* says of the input: a factor of
@@ -129,7 +144,7 @@ class _Search:
         if any(each.exists is Exists.NO for each in solutions):
             return self._as(Culprit.OPS)
         known = next((each.values for each in solutions if each.values is not None), None)
-        if known is not None and self._explains(known):
+        if known is not None and self._are_healthy(known):
             golden, noise = self.readers[0].golden, max(each.noise for each in self.readers)
             words = relation(golden, known, noise) or _OTHER_DATA
             return self._as(Culprit.INPUT, words, known.astype(golden.dtype))
@@ -141,15 +156,11 @@ class _Search:
         outputs = tuple(each.output for each in self.readers if each.is_wrong)
         return FedOtherwise(self.name, outputs, blame, words, values)
 
-    def _explains(self, values: Array) -> bool:
+    def _are_healthy(self, values: Array) -> bool:
         """Whether all readers are healthy on *values*."""
         given = values.astype(self.readers[0].golden.dtype)
         splits = self.judge({self.name: given}, [each.group for each in self.readers])
         return all(each.guilt is Guilt.NONE and not each.failure for each in splits.values())
-
-    def _is_noise(self, values: Array) -> bool:
-        """Whether all readers are off by no more than the steps of quantisers on *values*."""
-        return all(each.left_by(values) <= _AS_NOISE for each in self.readers)
 
     def _is_predicted(self) -> bool:
         """Whether a fault of few parameters predicts what each wrong reader put out."""
