@@ -16,6 +16,7 @@ from divergraph.verification.verify_dump import verify as verified
 from graphstore.errors import InputError
 from graphstore.model import Framework
 from importers.dumps.contract import DumpChoice
+from importers.msprobe.importer import runs_in
 from importers.om.constants import OfflineWeights
 from importers.om.constants import weights as weights_of
 
@@ -37,15 +38,15 @@ def verify(
     progress: ProgressOption = None,
 ) -> Verification:
     """Run each op of an Ascend device's *dump* on its own dumped inputs, by GE's definition of it,
-    and say which outputs it cannot have made.
+    or each call of a recorded PyTorch run by PyTorch's, and say which outputs it cannot have made.
 
-    *graph* is the Build graph the dump was made of (default: *om*). Weights are taken from the
-    dump, else from the offline model *om*, else from the folder *weights* of ``.npy`` files that
+    *graph* is the Build graph the dump was made of (default: *om*, or the recorded run itself).
+    Weights are taken from the dump, else from the offline model *om*, else from the folder *weights* of ``.npy`` files that
     are named after their op. The limits *suspect* and *guilty*, *precision* and *memory* (bytes)
     are those of ``compare``; *time*, *rank*, *model_id* and *step* choose among several dumps.
 
     Raises:
-        InputError: a path cannot be used, or the graph is not Ascend's.
+        InputError: a path cannot be used, or the graph is neither Ascend's nor a recorded run's.
 
     >>> import divergraph as dg
     >>> data = dg.demo_data()
@@ -55,6 +56,8 @@ def verify(
     """
     model, folder = optional_path(om), optional_path(weights)
     place = optional_path(graph) or model
+    if place is None and runs_in(Path(dump)):
+        place = Path(dump)  # a recorded run's dump is its graph as well
     if place is None:
         raise InputError("a dump alone does not say what feeds what", hint="give its --graph")
     if not Path(dump).exists():
@@ -63,7 +66,8 @@ def verify(
     options = RootCauseOptions(suspect, guilty, kind, memory)
     choice = DumpChoice(time, rank, model_id, step)
     device = load_graph(place, Path(dump), choice=choice).graph
-    if device.framework is not Framework.ASCEND:
+    is_recorded = device.has_guessed_edges and device.framework is Framework.PYTORCH
+    if device.framework is not Framework.ASCEND and not is_recorded:
         raise InputError(
             f"ops of {device.framework} models have no definition here", where=str(place)
         )

@@ -16,11 +16,16 @@ from divergraph.execute.translate.ge.fused.chains import computing_type, inputs_
 from divergraph.execute.translate.ge.fused.fused_elementwise import ELEMENTWISE
 from divergraph.execute.translate.ge.readings import OpReadings, read_as, readings
 from divergraph.execute.translate.ge.table import LAYOUTS, UNREAD
+from divergraph.execute.translate.torch.alone import ALONE, calls_alone
+from divergraph.execute.translate.torch.executor import TorchCallsFactory
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 from divergraph.values.unread import Unread
-from divergraph.verification.operands import DumpedOperands, Operand
+from divergraph.verification.operands import DumpedOperands, Operand, dumped
 from graphstore.model import Framework, GraphKind, InputRef, ModelGraph, Op, Tensor, TensorRef
 
+_TOLD_WHOLE = frozenset({"Linear", "Linear.backward", "Embedding"})
+"""Modules that their weights and inputs define. Of others a dump does not say how they are set, and
+gradients of parameters may be sums over several calls."""
 _WRITES_IN_PLACE = ("Apply", "Assign", "SGD")
 
 
@@ -47,6 +52,9 @@ class LoneOps:
     """By op id, the tensors an op reads whose values are nowhere."""
 
     def __post_init__(self) -> None:
+        if self.operands.graph.has_guessed_edges:
+            self._add_calls()
+            return
         for op in self.operands.graph.ops:
             if self.only is not None and op.id not in self.only:
                 continue
@@ -61,6 +69,27 @@ class LoneOps:
                 self.ops[op.id] = self._alone(op, outputs)
             except NotTranslatedError as error:
                 self.left_out[op.id] = str(error)
+
+    def _add_calls(self) -> None:
+        """The calls of a recorded run, which stand alone as they are."""
+        found = calls_alone(self.operands.graph)
+        for op in found.graph.ops:
+            outputs = {
+                port: each
+                for port in range(len(op.outputs))
+                if (each := self.operands.output(op, port)) is not None
+            }
+            if not outputs or (self.only is not None and op.id not in self.only):
+                continue
+            if op.attrs.get("kind") == "Module" and op.type not in _TOLD_WHOLE:
+                self.left_out[op.id] = "the dump does not say how a module is set"
+                continue
+            names = [ref.tensor for ref in op.inputs if ref is not None]
+            refs = {name: self.operands.dump.tensors.get(found.sources[name]) for name in names}
+            read = {name: None if ref is None else dumped(ref, None) for name, ref in refs.items()}
+            inputs = {name: each for name, each in read.items() if each is not None}
+            self.unread[op.id] = tuple(name for name in names if name not in inputs)
+            self.ops[op.id] = LoneOp(op, inputs, outputs, OpReadings(({},)))
 
     def _alone(self, op: Op, outputs: Mapping[int, Operand]) -> LoneOp:
         inputs: dict[str, Operand] = {}
@@ -130,11 +159,12 @@ def _overwritten(op: Op, at: int, found: Operand, outputs: Mapping[int, Operand]
 
 def graph_of(source: ModelGraph, ops: Iterable[Op], inputs: Iterable[Tensor]) -> ModelGraph:
     """The graph of *ops* that stand alone."""
+    recorded = source.has_guessed_edges
     return ModelGraph(
         source.name,
         GraphKind.DEVICE,
-        Framework.ASCEND,
-        "ops alone",
+        source.framework if recorded else Framework.ASCEND,
+        ALONE if recorded else "ops alone",
         tuple(ops),
         inputs=tuple(inputs),
         source=source.source,
@@ -153,7 +183,8 @@ def inputs_of(ops: Iterable[LoneOp]) -> list[Tensor]:
 
 def opened(graph: ModelGraph) -> Executor:
     """What runs a graph of ops that stand alone."""
-    return open_by(DeviceOpsFactory(), Path(graph.source or "."), graph, {})
+    factory = TorchCallsFactory() if graph.format == ALONE else DeviceOpsFactory()
+    return open_by(factory, Path(graph.source or "."), graph, {})
 
 
 @dataclass(frozen=True, slots=True)

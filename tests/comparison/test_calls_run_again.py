@@ -108,3 +108,12 @@ def test_a_real_step_is_judged_right(name, gpt):
     (origin,) = run.data.origins
     assert origin.op.rpartition("/")[2] == call
     assert cause in (origin.cause or "")
+
+
+def test_a_device_dump_is_verified_by_itself(tmp_path):
+    device = Job(seed=4, dtype="bfloat16", fault="gradient_doubled").run(tmp_path / "job")
+    found = dg.verify(device)
+    (wrong,) = found.wrong
+    assert wrong.op.endswith("Module.head.Linear.backward.0")
+    assert "2.0" in (wrong.cause or "")
+    assert dg.verify(Job(seed=4, dtype="bfloat16").run(tmp_path / "fine")).verdict is Verdict.CLEAN
