@@ -41,9 +41,10 @@ def verify(
     or each call of a recorded PyTorch run by PyTorch's, and say which outputs it cannot have made.
 
     *graph* is the Build graph the dump was made of (default: *om*, or the recorded run itself).
-    Weights are taken from the dump, else from the offline model *om*, else from the folder *weights* of ``.npy`` files that
-    are named after their op. The limits *suspect* and *guilty*, *precision* and *memory* (bytes)
-    are those of ``compare``; *time*, *rank*, *model_id* and *step* choose among several dumps.
+    Weights are taken from the dump, else from the offline model *om*, else from the folder
+    *weights* of ``.npy`` files that are named after their op. The limits *suspect* and *guilty*,
+    *precision* and *memory* (bytes) are those of ``compare``; *time*, *rank*, *model_id* and
+    *step* choose among several dumps.
 
     Raises:
         InputError: a path cannot be used, or the graph is neither Ascend's nor a recorded run's.
