@@ -42,6 +42,12 @@ def open_executor(
             the framework refuses the model.
     """
     factory = factory_for(graph, options, engine)
+    if factory is None and graph.has_guessed_edges:
+        raise ExecutionError(
+            "a recorded run cannot be run from its inputs to its outputs, only call by call",
+            where=str(path),
+            hint="divergraph roles RUN says what each call adds, submodel cuts calls out",
+        )
     if factory is None:
         raise ExecutionError(
             f"nothing here runs {graph.framework} models of format {graph.format}",

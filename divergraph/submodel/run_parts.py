@@ -11,7 +11,8 @@ import numpy as np
 
 from divergraph.execute.contract import DEFAULT_MEMORY, Array
 from divergraph.jobs.progress import Progress
-from divergraph.rootcause.run_inputs import RunSources
+from divergraph.rootcause.calls_alone import is_recorded, standing_alone
+from divergraph.rootcause.run_inputs import RunInputs, RunSources
 from divergraph.rootcause.stored import sources_of
 from divergraph.submodel.constants import values_of_the_run
 from divergraph.submodel.run_graphs import LinkedGraphs
@@ -126,7 +127,11 @@ def opened(
     if model is not None:
         inputs = {**data.run.inputs, Side.GOLDEN.value: str(model.absolute())}
         data = replace(data, run=replace(data.run, inputs=inputs))
-    return RunParts(data, sources_of(data, progress, memory), memory)
+    sources = sources_of(data, progress, memory)
+    if is_recorded(data):  # a part is cut between calls that stand alone, as edges are guessed
+        alone = standing_alone(RunInputs(data, sources, data.comparisons, lambda _: None))
+        data, sources = alone.data, alone.sources
+    return RunParts(data, sources, memory)
 
 
 def _facts_of(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import tarfile
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import divergraph as dg
@@ -117,3 +119,20 @@ def test_a_device_dump_is_verified_by_itself(tmp_path):
     assert wrong.op.endswith("Module.head.Linear.backward.0")
     assert "2.0" in (wrong.cause or "")
     assert dg.verify(Job(seed=4, dtype="bfloat16").run(tmp_path / "fine")).verdict is Verdict.CLEAN
+
+
+def test_the_call_at_fault_is_cut_out_as_onnx_with_what_it_read(golden, tmp_path):
+    device = Job(seed=4, dtype="bfloat16", fault="kernel_scales").run(tmp_path / "job")
+    run = compared(golden, device)
+    call = run.data.origins[0].op
+    (smallest,) = run.minimize().parts
+    assert smallest.ops == (call,)
+    run.submodel([call], [call], tmp_path / "part", check=True)
+    folder = next(each for each in (tmp_path / "part").iterdir())
+    manifest = json.loads((folder / "manifest.json").read_text())
+    session = onnxruntime.InferenceSession(folder / "dump.onnx")
+    inputs = manifest["inputs"]
+    fed = {each["name"]: np.load(folder / each["golden"]) for each in inputs}
+    (made,) = session.run(None, fed)
+    (output,) = manifest["outputs"]
+    np.testing.assert_allclose(made, np.load(folder / output["golden"]), rtol=1e-5, atol=1e-6)

@@ -79,6 +79,7 @@ TOLERANCE: Mapping[PartFormat, float] = {
 
 _OWN: Mapping[Framework, PartFormat] = {
     Framework.ONNX: PartFormat.ONNX,
+    Framework.PYTORCH: PartFormat.ONNX,
     Framework.TENSORFLOW: PartFormat.TENSORFLOW,
     Framework.CAFFE: PartFormat.CAFFE,
     Framework.ASCEND: PartFormat.GE,
@@ -91,6 +92,9 @@ _WRITERS: Mapping[PartFormat, str] = {
     PartFormat.CAFFE: "caffe_export:write_caffe_part",
     PartFormat.GE: "ge_export:write_ge_part",
 }
+
+
+_CALLS = "calls_export:write_calls_part"
 
 
 def own_format(graph: ModelGraph) -> PartFormat:
@@ -120,7 +124,8 @@ def writer_of(wanted: PartFormat, graph: ModelGraph) -> PartWriter:
             f"a part of a {graph.framework} model cannot be written as {wanted}",
             hint=f"--format {own}",
         )
-    module, _, name = _WRITERS[wanted].partition(":")
+    written_by = _CALLS if graph.framework is Framework.PYTORCH else _WRITERS[wanted]
+    module, _, name = written_by.partition(":")
     writer: PartWriter = getattr(import_module(f"divergraph.submodel.export.{module}"), name)
     return writer
 
