@@ -1,0 +1,89 @@
+"""PyTorch jobs dumped by msprobe: is the call at fault named, first and alone, and its cause?
+
+    python benchmarks/torch_jobs/run.py FOLDER...
+
+A folder holds ``golden`` jobs and others beside them, as ``make.py`` writes them
+(``MODEL-golden``, ``MODEL-FUNCTION-NUMBER-FAULT``), or the unpacked ``one_process.tar.xz`` of the
+sample data (``golden``, ``healthy_bf16``, ``fault_lost_bias``, ...). Prints a line for each.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+import divergraph as dg
+from graphstore.model import Verdict
+
+SAMPLES = {
+    "fault_epsilon_argument": ("Tensor.__add__.7.forward", "argument 1 is 0.01, golden 1e-06"),
+    "fault_gradient_doubled": ("Module.blocks.1.mlp.up.Linear.backward.0", "exactly 2"),
+    "fault_lost_bias": ("Functional.linear.7.forward", "bias missing"),
+    "fault_mask_off_by_one": ("Functional.scaled_dot_product_attention.0.forward", "mask"),
+    "fault_stale_weight": ("Functional.linear.12.forward", "its weight differs"),
+    "fault_transposed": ("Functional.linear.10.forward", "transposed"),
+}
+"""Of the sample data the call at fault, and a word of its cause."""
+CAUSES = {
+    "scale": "1.2", "negate": "-", "shift": "shifted by +1", "channel": "1.29", "nan": "NaN",
+    "lost_channel": "all zero", "no_bias": "bias missing",
+}  # fmt: skip
+_HEALTHY = (Verdict.CLEAN, Verdict.WITHIN_ROUNDING)
+
+
+def expected(job: Path) -> tuple[str, str] | None:
+    """The call at fault and a word of its cause; None for a healthy job."""
+    if job.name in SAMPLES:
+        return SAMPLES[job.name]
+    parts = job.name.split("-")
+    if len(parts) < 4:
+        return None
+    return f"Functional.{parts[1]}.{parts[2]}.forward", CAUSES[parts[3]]
+
+
+def golden_of(job: Path) -> Path:
+    """The golden job it is held against."""
+    named = job.parent / f"{job.name.partition('-')[0]}-golden"
+    prefix = next((each for each in ("statistics_", "md5_") if job.name.startswith(each)), "")
+    return named if named.exists() else job.parent / f"{prefix}golden"
+
+
+def main() -> None:
+    """Judge all jobs and count."""
+    right = named = healthy = quiet = causes = 0
+    origins, seconds = [], []
+    for folder in map(Path, sys.argv[1:]):
+        for job in sorted(folder.iterdir()):
+            golden = golden_of(job)
+            if not (job / "step0").is_dir() or job == golden or not golden.exists():
+                continue
+            began = time.process_time()
+            run = dg.compare(golden, golden, job, job)
+            seconds.append(time.process_time() - began)
+            answer = expected(job)
+            if answer is None or job.name.startswith(("statistics_", "md5_")):
+                healthy += answer is None and "fault" not in job.name
+                quiet += answer is None and "fault" not in job.name and run.verdict in _HEALTHY
+                print(f"{job.name:48} {run.verdict}")
+                continue
+            first = run.data.origins[0] if run.data.origins else None
+            is_first = first is not None and first.op.rpartition("/")[2] == answer[0]
+            is_told = is_first and first is not None and answer[1] in (first.cause or "")
+            named, right, causes = named + 1, right + is_first, causes + is_told
+            origins.append(len(run.data.origins))
+            mark = "first" if is_first else "WRONG"
+            cause = "" if first is None else first.cause or "no cause"
+            print(f"{job.name:48} {mark} of {len(run.data.origins)}: {cause[:80]}", flush=True)
+    print(
+        f"\n{quiet} of {healthy} healthy jobs quiet; {right} of {named} faults first, "
+        f"{causes} causes right, "
+        f"median of origins {median(origins or [0])}; {median(seconds or [0]):.1f} CPU s a pair"
+    )
+
+
+if __name__ == "__main__":
+    main()
