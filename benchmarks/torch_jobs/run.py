@@ -25,7 +25,7 @@ SAMPLES = {
     "fault_lost_bias": ("Functional.linear.7.forward", "bias missing"),
     "fault_mask_off_by_one": ("Functional.scaled_dot_product_attention.0.forward", "mask"),
     "fault_stale_weight": ("Functional.linear.12.forward", "its weight differs"),
-    "fault_transposed": ("Functional.linear.10.forward", "transposed"),
+    "fault_transposed": ("Functional.linear.10.forward", "swapped"),
 }
 """Of the sample data the call at fault, and a word of its cause."""
 CAUSES = {

@@ -7,11 +7,11 @@ group of one op that is fed the device's own recorded inputs, and needs no edge.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from divergraph.execute.contract import Array
-from divergraph.execute.translate.torch.alone import CallsAlone, calls_alone
+from divergraph.execute.translate.torch.alone import PARAMETER, CallsAlone, calls_alone
 from divergraph.rootcause import calibration
 from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.groups import Group
@@ -66,6 +66,17 @@ def _pairs(data: RunData, golden: CallsAlone, device: CallsAlone) -> list[tuple[
             if name in device.sources:
                 found.append((ref.tensor, name))
     return found
+
+
+def call_weights(given: Mapping[str, Array]) -> dict[str, Array]:
+    """What a call read besides its first argument: a weight, as a rule, that causes try in other
+    orders and forms. *given* has its inputs by name."""
+    places = {name: name.rpartition(" < ")[2] for name in given}
+    return {
+        name: given[name]
+        for name, place in places.items()
+        if place in ("1", "weight") or place.startswith(PARAMETER)
+    }
 
 
 def _shape(ref: DumpTensorRef) -> tuple[int, ...] | None:

@@ -16,6 +16,7 @@ from divergraph.execute.contract import (
     RunnableSubgraph,
 )
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.rootcause.calls_alone import call_weights
 from divergraph.rootcause.causes.evidence import (
     FaultEvidence,
     Foreign,
@@ -125,7 +126,11 @@ class Explaining:
                 judged.inputs,
                 dtype=self.run.runs.compared[output].device_dtype,
                 ops=tuple(self.run.golden.ops[op_id] for op_id in judged.group.ops),
-                constants={**self.reruns.constants(judged.group), **self.reruns.base(judged).held},
+                constants={
+                    **self.reruns.constants(judged.group),
+                    **self.reruns.base(judged).held,
+                    **(call_weights(judged.inputs) if self.run.recorded else {}),
+                },
                 others=partial(self._holding, output),
                 rerun=self._rerun(judged),
                 reweigh=self._reweigh(judged),

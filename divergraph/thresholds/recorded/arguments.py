@@ -1,4 +1,4 @@
-"""Arguments of calls that are no tensors, beside those of the golden call."""
+"""Arguments of calls beside those of the golden call: their values, and which are tensors."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import re
 
 from graphstore.model import AttrValue, Op
+from importers.msprobe.graph import ARGUMENTS
 
 _ARGUMENT = "input."
 _OF_THE_MACHINE = re.compile(r"\.(device|group|generator|async_op|out|layout|memory_format)(\.|$)")
@@ -26,7 +27,11 @@ def unlike_arguments(device: Op, golden: Op) -> str:
 
 
 def _arguments(op: Op) -> dict[str, AttrValue]:
-    return {
+    tensors = op.attrs.get(ARGUMENTS, ()) if op.attrs.get("direction") == "forward" else ()
+    places = map(str, tensors if isinstance(tensors, tuple) else ())
+    # A list is of another length where parameters without a gradient are left out, for one.
+    alone = (place for place in places if "." not in place)
+    return {f"{_ARGUMENT}{place}": "a tensor" for place in alone} | {
         key: value
         for key, value in op.attrs.items()
         if key.startswith(_ARGUMENT) and not _OF_THE_MACHINE.search(key)

@@ -1,0 +1,28 @@
+"""Arguments of recorded calls that differ, as they are said."""
+
+from __future__ import annotations
+
+import pytest
+
+from divergraph.thresholds.recorded.arguments import unlike_arguments
+from graphstore.model import AttrValue, Op
+from importers.msprobe.graph import ARGUMENTS
+
+
+def call(tensors: tuple[str, ...], **values: AttrValue) -> Op:
+    attrs = {"direction": "forward", ARGUMENTS: tensors}
+    return Op("call", "call", "layer_norm", attrs=attrs | {f"input.{k}": values[k] for k in values})
+
+
+@pytest.mark.parametrize(
+    ("device", "golden", "said"),
+    [
+        (call(("0",), eps=0.01), call(("0",), eps=1e-6), "eps 0.01, golden 1e-06"),
+        (call(("0", "1")), call(("0", "1", "2")), "argument 2 is none, golden a tensor"),
+        (call(("0",), value=2), call(("0", "value")), "value 2, golden a tensor"),
+        (call(("0.0", "0.1")), call(("0.0", "0.1", "0.2")), ""),
+        (call(("0",), eps=1e-5), call(("0",), eps=1e-5), ""),
+    ],
+)
+def test_arguments_that_differ_are_named(device, golden, said):
+    assert unlike_arguments(device, golden) == said
