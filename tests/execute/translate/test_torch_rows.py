@@ -18,6 +18,7 @@ from divergraph.execute.translate.coverage import coverage
 from divergraph.execute.translate.torch.alone import calls_alone, runnable
 from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.execute.translate.torch.executor import TorchCallsFactory
+from divergraph.execute.translate.torch.matrices import INSIDE
 from importers.msprobe.importer import MsprobeImporter
 
 DRAW = np.random.default_rng(3)
@@ -251,3 +252,19 @@ def test_coverage_counts_calls_by_rows(tmp_path):
 def test_every_row_names_its_source():
     assert all(entry.source for entry in ROWS.entries.values())
     assert len(ROWS.entries) > 250
+
+
+def test_attention_can_round_between_its_products(tmp_path):
+    name = "Functional.scaled_dot_product_attention.0.forward"
+    entry = {"input_args": [leaf(Q), leaf(K), leaf(V)], "input_kwargs": {}, "output": [leaf(V)]}
+    content = {"task": "tensor", "framework": "pytorch", "data": {name: entry}}
+    (tmp_path / "dump.json").write_text(json.dumps(content))
+    alone = runnable(MsprobeImporter().read(tmp_path / "dump.json"))
+    output = f"{name}.output.0"
+    feeds = {f"{name} < {at}": value for at, value in enumerate((Q, K, V))}
+    with closing(TorchCallsFactory().open(tmp_path, alone)) as executor:
+        piece = RunnableSubgraph("", tuple(feeds), (output,))
+        made = executor.run_altered(piece, feeds, output, {INSIDE: "fp16"})
+    shares = softmax(Q @ np.swapaxes(K, -1, -2) / math.sqrt(8)).astype(np.float16)
+    assert made is not None
+    np.testing.assert_allclose(made[output], shares.astype(np.float32) @ V, rtol=1e-3, atol=1e-4)

@@ -205,7 +205,7 @@ def _attention_back(call: TorchCall) -> Sequence[str | None]:
     product = call.add("Mul", by_weights, found.weights)
     total = call.reduced("ReduceSum", product, (found.rank - 1,), keep=True)
     by_scores = call.add("Mul", found.weights, call.add("Sub", by_weights, total))
-    by_scores = call.add("Mul", by_scores, call.constant(found.scale))
+    by_scores = found.rounded(call.add("Mul", by_scores, call.constant(found.scale)))
     by_query = call.add("MatMul", by_scores, found.key)
     by_key = call.add("MatMul", found.turned(by_scores), found.query)
     return call.gradients({"0": by_query, "1": by_key, "2": by_value})

@@ -84,6 +84,12 @@ def _embedding_module(call: TorchCall) -> Sequence[str]:
     return [call.add("Gather", call.tensor("parameters.weight", ""), call.tensor(), axis=0)]
 
 
+INSIDE = "rounded_inside"
+"""The attribute with which attention rounds what it hands on inside: ``fp16`` or ``bf16``."""
+_NARROW = {"fp16": 10, "bf16": 16}
+"""As ONNX numbers its element types."""
+
+
 class Attention:
     """scaled_dot_product_attention of a call: ``weights`` are the softmax of its scores, ``query``,
     ``key`` and ``value`` its operands with as many heads each."""
@@ -101,7 +107,15 @@ class Attention:
         self.scale = call.number(6, "scale", 1.0 / math.sqrt(shape[-1]))
         scores = call.add("MatMul", self.query, self.turned(self.key))
         scores = call.add("Mul", scores, call.constant(self.scale))
-        self.weights = call.add("Softmax", self._masked(scores), axis=-1)
+        self.weights = self.rounded(call.add("Softmax", self._masked(scores), axis=-1))
+
+    def rounded(self, name: str) -> str:
+        """*name* as a kernel holds it between its two products, if it is to round there."""
+        inside = self.call.piece.op.attrs.get(INSIDE)
+        if inside is None:
+            return name
+        narrow = self.call.add("Cast", name, to=_NARROW[str(inside)])
+        return self.call.piece.cast(narrow, self.call.working)
 
     def turned(self, name: str) -> str:
         """A matrix with its last two axes exchanged."""
