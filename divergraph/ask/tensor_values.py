@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from divergraph.jobs.progress import Progress
+from divergraph.ask.facts import resolve_op
+from divergraph.ask.question import Answer, Parameter, Question
+from divergraph.jobs.progress import NO_PROGRESS, Progress
 from divergraph.rootcause.stored import check_there, sources_of
 from divergraph.submodel.stored_graphs import AskStore
 from divergraph.text.words import REASON_WORDS
 from divergraph.values.pairs import read_pair
 from divergraph.values.unread import or_raise
+from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore, RunData
 from graphstore.errors import InputError
 from graphstore.model import Comparison, Side, TensorIO
@@ -209,3 +213,51 @@ def _why_not(compared: Comparison | None, what: str) -> str:
     return f"{what} has no values of both sides: {words}" + (
         f": {compared.detail}" if compared.detail else ""
     )
+
+
+OutputNumber: TypeAlias = Annotated[
+    int | None, Parameter("Its output N; default: 0.", metavar="N", minimum=0)
+]
+InputNumber: TypeAlias = Annotated[int | None, Parameter("Its input N.", metavar="N", minimum=0)]
+
+
+class OfTensor(Question[Answer]):
+    """A question about one output or input of a device op; output 0 if neither is named."""
+
+    __slots__ = ()
+    run: str
+    op: str
+    output: int | None
+    input_: int | None
+
+    def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Answer:
+        """The answer of its dumps.
+
+        Raises:
+            InputError: both an output and an input are named, the parameters do not fit the
+                tensor, or the dumps are gone.
+        """
+        return self.of(tensor_values(store, self.run, self.op, self.output, self.input_))
+
+    @abstractmethod
+    def of(self, values: TensorValues) -> Answer:
+        """The answer for a tensor that was read.
+
+        Raises:
+            InputError: the parameters do not fit it.
+        """
+
+
+def tensor_values(
+    store: GraphStore, run: str, op: str, output: int | None, input_: int | None
+) -> TensorValues:
+    """The values of an output or input of a device op; output 0 if neither is named.
+
+    Raises:
+        InputError: both are named, or the dumps are gone.
+    """
+    if output is not None and input_ is not None:
+        raise InputError("give an output or an input, not both")
+    op_id = resolve_op(store, run, op)
+    tensors = opened_tensors(lambda ask: ask(store), run, NO_PROGRESS)
+    return tensors.values(op_id, (output or 0) if input_ is None else input_, input_ is None)

@@ -128,7 +128,7 @@ SECTIONS: dict[str, dict[str, ListedCommand]] = {
             "cli.ask.run_commands", "Show which originals an op was made of, both ways."
         ),
         "gate": ListedCommand(
-            "cli.across.gate_command", "Say whether a run may pass: no op got worse."
+            "cli.ask.gate_command", "Say whether a run may pass: no op got worse."
         ),
         "query": ListedCommand("cli.ask.query_command", "Ask the store in Cypher, read-only."),
     },

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter, process_time
 
 import click
 
+from divergraph.cli.say import say_beside
 from divergraph.text.loudness import Loudness, loudness, told_with
 
 _OPTIONS = (
@@ -50,8 +54,35 @@ def _setter(wanted: Loudness) -> Callable[[click.Context, click.Parameter, bool]
         is_new = loudness() is not wanted
         ctx.with_resource(told_with(wanted))
         if wanted is Loudness.VERBOSE and is_new:
-            from divergraph.cli.log_lines import log_lines
-
             ctx.with_resource(log_lines())
 
     return set_it
+
+
+_PACKAGES = ("divergraph", "graphstore", "importers")
+
+
+class _Lines(logging.Handler):
+    """Prints records as all else is printed: safe to look at."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        say_beside(self.format(record))
+
+
+@contextmanager
+def log_lines() -> Iterator[None]:
+    """What our packages log is printed while the block runs, and at the end what it took."""
+    began, used = perf_counter(), process_time()
+    handler, loggers = _Lines(), [logging.getLogger(name) for name in _PACKAGES]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.addHandler(handler)
+        logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(level)
+        took, busy = perf_counter() - began, process_time() - used
+        say_beside(f"{took:8.3f} s  in all, {busy:.3f} s of them computing in this process")

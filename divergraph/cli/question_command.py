@@ -54,12 +54,10 @@ class TextLayout(NamedTuple):
 LAYOUTS: Mapping[str, TextLayout] = {
     "between": TextLayout("text", "show_between"),
     "compare-runs": TextLayout(
-        "across.across_text", "show_changes", (shown_option("ops of each kind", 10),)
+        "ask.across_text", "show_changes", (shown_option("ops of each kind", 10),)
     ),
     "roles": TextLayout("ask.propagation_text", "show_roles"),
-    "recurring": TextLayout(
-        "across.across_text", "show_recurring", (shown_option("of each", None),)
-    ),
+    "recurring": TextLayout("ask.across_text", "show_recurring", (shown_option("of each", None),)),
 }
 
 

@@ -18,13 +18,17 @@ from divergraph.api.runs.compared_run import ComparedRun
 from divergraph.ask.model_parts import is_graph
 from divergraph.ask.question import Question, question_of
 from divergraph.ask.questions.ops import OpsQuestion
-from divergraph.ask.tensor_questions import OfTensor
+from divergraph.ask.tensor_values import OfTensor
 from divergraph.present.declared_answer import json_of, op_text, ops_parts
 from divergraph.present.json_text import Json, json_text, listing_parts
 from divergraph.server.asking import AskingPool
-from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
-from divergraph.server.kept.opened_runs import OpenedRuns
-from divergraph.server.kept.written_files import WrittenFile
+from divergraph.server.kept_answers import (
+    EncodedAnswer,
+    EncodedAnswers,
+    EncodedOps,
+    OpenedRuns,
+    WrittenFile,
+)
 from divergraph.server.parameters import values_of
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import QuestionRoute

@@ -32,14 +32,13 @@ from divergraph.server.login.forms import FormSeals
 from divergraph.server.login.people import KnownPeople
 from divergraph.server.login.sessions import Sessions
 from divergraph.server.login.shares import ShareFile
-from divergraph.server.memory.routes import MemoryRoutes
+from divergraph.server.memory_routes import MemoryRoutes
 from divergraph.server.openapi import openapi
 from divergraph.server.pages.doors import Doors, wants_page
 from divergraph.server.pages.rendering import Pages
 from divergraph.server.pages.routes import page_routes
 from divergraph.server.problems import problem_of
-from divergraph.server.remote.job_routes import FollowedJobRoutes
-from divergraph.server.remote.routes import StoreRoutes
+from divergraph.server.remote_routes import FollowedJobRoutes, StoreRoutes
 from divergraph.server.roots import Roots
 from divergraph.server.route_table import VERSION, question_routes
 from divergraph.server.settings import UPLOADS, Limits, ServerSettings

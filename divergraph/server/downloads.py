@@ -16,13 +16,13 @@ from starlette.responses import Response
 
 from divergraph.api.answers import TensorValues
 from divergraph.ask.question import OneSide, OpName, Parameter, RunName, TargetName
-from divergraph.ask.tensor_questions import InputNumber, OutputNumber
+from divergraph.ask.tensor_values import InputNumber, OutputNumber
 from divergraph.files.npy_file import write_npy_to
 from divergraph.present.destination import ReportKind, write_report
 from divergraph.present.export_file import export
 from divergraph.present.run_report import stored_report
 from divergraph.server.answering import Answering, check_role, is_known
-from divergraph.server.kept.written_files import WrittenFile
+from divergraph.server.kept_answers import WrittenFile
 from divergraph.server.parameters import values_of
 from divergraph.server.tokens import UserRole
 from graphstore.cancellation import Cancellation

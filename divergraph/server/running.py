@@ -10,8 +10,8 @@ from collections.abc import Callable
 import uvicorn
 
 from divergraph.server.app import make_app
-from divergraph.server.listening.strict_protocol import strict_protocol
 from divergraph.server.settings import ServerSettings
+from divergraph.server.strict_protocol import strict_protocol
 from graphstore.contract import GraphStore
 from graphstore.errors import InputError
 from graphstore.open_store import open_store

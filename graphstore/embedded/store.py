@@ -31,7 +31,7 @@ from graphstore.embedded.entry_facts import (
     what,
 )
 from graphstore.embedded.folders import Entry, StoreFolder
-from graphstore.embedded.memory.files import forget, remember, remembered
+from graphstore.embedded.memory_files import forget, remember, remembered
 from graphstore.embedded.open_databases import OpenDatabases
 from graphstore.embedded.outlines.files import keep, kept
 from graphstore.embedded.refused import (

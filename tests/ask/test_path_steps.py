@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from divergraph.ask.error_paths.path_compression import FEWEST, folded
 from divergraph.ask.error_paths.path_steps import ATTENUATES, ErrorRegion, PathStep, PathSteps
-from divergraph.ask.facts import Facts
-from divergraph.ask.reach import upstream_of_each
+from divergraph.ask.facts import Facts, upstream_of_each
 from divergraph.ask.sentences import step_note
 from graphstore.columns.op_columns import OpColumns
 from graphstore.model import (

@@ -6,7 +6,7 @@ import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divergraph.ask.reach import upstream_of_each
+from divergraph.ask.facts import upstream_of_each
 from graphstore.traverse.arrays import arrays_from_edges
 
 SIZE = 8

@@ -17,7 +17,7 @@ import pytest
 from valued_run import kept_values
 
 from divergraph.ask.registry import all_questions
-from divergraph.server.agents.bounded_answer import bounded_answer
+from divergraph.server.agents.protocol import bounded_answer
 from divergraph.server.agents.tool_table import all_tools
 from graphstore.errors import InputError
 

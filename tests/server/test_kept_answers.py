@@ -14,7 +14,7 @@ from divergraph.ask.questions.ops import OpsQuestion
 from divergraph.present.declared_answer import json_of
 from divergraph.server import answering
 from divergraph.server.answering import encoded
-from divergraph.server.kept.encoded import EncodedAnswer, EncodedAnswers, EncodedOps
+from divergraph.server.kept_answers import EncodedAnswer, EncodedAnswers, EncodedOps
 from divergraph.server.settings import ServerSettings
 from graphstore.contract import GraphStore
 from graphstore.model import Side

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from divergraph.ask.neighbourhood import OpsAround, neighbourhood
 from divergraph.ask.question import OneSide, OpName, Parameter, Question, TargetName
-from divergraph.ask.single_ops.neighbourhood import OpsAround, neighbourhood
 from graphstore.cancellation import Cancellation
 from graphstore.contract import GraphStore
 from graphstore.model import Side

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from divergraph.ask.question import OpName, Parameter, RunName
-from divergraph.ask.tensor_questions import InputNumber, OfTensor, OutputNumber
-from divergraph.ask.tensor_values import TensorValues
+from divergraph.ask.tensor_values import InputNumber, OfTensor, OutputNumber, TensorValues
 from divergraph.dump_diff.error_picture import ErrorPicture
 
 

@@ -15,7 +15,7 @@ from divergraph.cli.say import say
 from divergraph.text.words import counted
 
 if TYPE_CHECKING:
-    from divergraph.ask.single_ops.device_logs import LogAnswer
+    from divergraph.ask.device_logs import LogAnswer
     from importers.device_log import LogEvent
 
 _PLACES = ("ASCEND_LOG_PATH", "ASCEND_PROCESS_LOG_PATH")
@@ -37,7 +37,7 @@ def logs_command(
     Also loss scales that a training script printed, and where they fell: steps that overflowed.
     Without a path $ASCEND_LOG_PATH, $ASCEND_PROCESS_LOG_PATH or ~/ascend/log is read.
     """
-    from divergraph.ask.single_ops.device_logs import device_logs
+    from divergraph.ask.device_logs import device_logs
 
     places = list(paths) or [_default()]
     if run is None:

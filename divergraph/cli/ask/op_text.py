@@ -7,7 +7,7 @@ from functools import partial
 
 from divergraph.ask.answers import OpDetail, TensorRow
 from divergraph.ask.fusion_passes import passes_of
-from divergraph.ask.single_ops.neighbourhood import NeighbourOp, OpsAround
+from divergraph.ask.neighbourhood import NeighbourOp, OpsAround
 from divergraph.cli.metric_text import metric_text
 from divergraph.cli.say import say, say_each
 from divergraph.text.numbers import short

@@ -38,7 +38,7 @@ def origins_command(
     if run is None and explain:
         raise click.UsageError("--explain is of one run")
     from divergraph.ask.questions.recurring import RecurringQuestion
-    from divergraph.cli.across.across_text import show_recurring
+    from divergraph.cli.ask.across_text import show_recurring
     from divergraph.cli.ask.propagation_text import show_origins_answer
 
     if run is None:

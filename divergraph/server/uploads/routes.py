@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
@@ -24,7 +25,6 @@ from divergraph.server.tokens import User, UserRole
 from divergraph.server.uploads.filled_form import FilledForm
 from divergraph.server.uploads.multipart import MultipartReader
 from divergraph.server.uploads.quarantine import NewUpload, Quarantine, Upload
-from divergraph.server.uploads.receiving import received
 from graphstore.cancellation import Cancellation
 from graphstore.errors import InputError
 
@@ -193,3 +193,26 @@ def _shape(upload: Upload) -> dict[str, Json]:
         "created": upload.created,
         "expires": upload.expires,
     }
+
+
+async def received(request: Request, limits: Limits) -> AsyncIterator[bytes]:
+    """The parts of the body of *request*, as fast as the client must send it.
+
+    Raises:
+        HTTPException: it comes too slowly.
+        ClientDisconnect: the client has gone.
+    """
+    began, size = time.monotonic(), 0
+    stream, rate = request.stream(), limits.uploads.rate
+    while True:
+        try:
+            with anyio.fail_after(limits.body_seconds):
+                part = await anext(stream, None)
+        except TimeoutError as error:
+            raise HTTPException(408, "the body took too long") from error
+        if part is None:
+            return
+        size += len(part)
+        if time.monotonic() - began > limits.body_seconds + size / rate:
+            raise HTTPException(408, f"the body comes at less than {rate} bytes a second")
+        yield part

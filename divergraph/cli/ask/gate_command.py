@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divergraph.cli.across.times_option import times_option
 from divergraph.cli.ask.report_options import report_options, report_places
+from divergraph.cli.numbers import FiniteRange
 from divergraph.cli.options import (
     common,
     opened,
@@ -40,7 +40,13 @@ _path = click.Path(path_type=Path, readable=False)
 @click.option("--golden-dump", type=_path, metavar="DIR", help="Its dump.")
 @click.option("--device", type=_path, metavar="GRAPH|DIR", help="The device's graph.")
 @click.option("--device-dump", type=_path, metavar="DIR", help="The device's dump.")
-@times_option
+@click.option(
+    "--times",
+    type=FiniteRange(min=1, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="Errors that changed by less than this factor are the same.",
+)
 @shown_option("ops of each kind", 20)
 @report_options
 @common

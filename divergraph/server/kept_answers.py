@@ -5,11 +5,25 @@ Pages of ops are many, and hold the same ops again and again: of those each op i
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar
+
+from anyio import to_thread
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from divergraph.api.answers import TensorValues
+from divergraph.ask.facts import resolve_op
+from divergraph.ask.tensor_values import RunTensors
+from divergraph.jobs.progress import NO_PROGRESS
+from graphstore.contract import GraphStore
+from graphstore.errors import InputError
+from graphstore.recent import Recent
+from graphstore.schema import codec
 
 _Key = TypeVar("_Key", bound=Hashable)
 _Kept = TypeVar("_Kept")
@@ -86,3 +100,64 @@ class EncodedOps:
         made = dict(zip(missing, make(missing), strict=True)) if missing else {}
         self._kept.keep(((owner, number), text) for number, text in made.items())
         return [found[number] or made[number] for number in numbers]
+
+
+class OpenedRuns:
+    """Tensors of the runs in *store*; what is known of them, which is no values, takes about *most*
+    bytes, or those of one run."""
+
+    def __init__(self, store: GraphStore, most: int) -> None:
+        self._store = store
+        self._opened: Recent[RunTensors] = Recent(1, most, lambda opened: opened.about_bytes)
+
+    def values(self, run: str, op: str, output: int | None, input_: int | None) -> TensorValues:
+        """The values of an output or input of a device op; output 0 if neither is named.
+
+        Raises:
+            InputError: both are named, or the dumps are gone.
+            UnknownNameError: no such run or op.
+        """
+        if output is not None and input_ is not None:
+            raise InputError("give an output or an input, not both")
+        store = self._store
+        written = codec.text_of(store.run(run))  # another run that takes the name is opened anew
+        found = resolve_op(store, run, op)
+        opened = self._opened.get(
+            written, lambda: RunTensors.stored(lambda ask: ask(store), run, NO_PROGRESS)
+        )
+        return opened.values(found, output or 0 if input_ is None else input_, input_ is None)
+
+
+_IN_MEMORY = 1 << 20
+"""Larger files are written to the disk before they are sent."""
+_BLOCK = 1 << 16
+
+
+class WrittenFile(StreamingResponse):
+    """What *write* writes, all of it before any is sent; its file is closed when it is sent or the
+    client has gone."""
+
+    def __init__(
+        self, write: Callable[[IO[bytes]], None], headers: Mapping[str, str], media_type: str
+    ) -> None:
+        self._file: Any = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - see __call__
+        try:
+            write(self._file)
+            length = str(self._file.tell())
+            self._file.seek(0)
+        except BaseException:
+            self._file.close()
+            raise
+        sized = {**headers, "Content-Length": length}
+        super().__init__(self._blocks(), headers=sized, media_type=media_type)
+
+    async def _blocks(self) -> AsyncIterator[bytes]:
+        while block := await to_thread.run_sync(self._file.read, _BLOCK):
+            yield block
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()

@@ -1,1 +1,0 @@
-"""What surrounds single ops, and what logs say of them."""

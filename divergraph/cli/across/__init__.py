@@ -1,1 +1,0 @@
-"""Commands that hold one run against others."""

@@ -1,1 +1,0 @@
-"""What the server keeps of earlier answers."""

@@ -1,1 +1,0 @@
-"""Notes and baselines over HTTP."""

@@ -1,1 +1,0 @@
-"""The store itself, for commands and the terminal UI on other machines."""

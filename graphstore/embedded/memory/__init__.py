@@ -1,1 +1,0 @@
-"""What a team keeps in the folder of a store, beside its runs."""
