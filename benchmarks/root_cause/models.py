@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from generated import GENERATED, Made
+from short_arithmetic import SHORT_MODELS
 from onnx.external_data_helper import load_external_data_for_model
 
 from divergraph.execute.stand_ins import make_stand_in
@@ -256,7 +257,8 @@ def _source(name: str) -> Source:
 
 def _generated(name: str) -> Made | None:
     kind, _, seed = name.partition("-")
-    return GENERATED[kind](int(seed or 1)) if kind in GENERATED else None
+    makers = {**GENERATED, **SHORT_MODELS}
+    return makers[kind](int(seed or 1)) if kind in makers else None
 
 
 def _fix_shapes(model: onnx.ModelProto, given: Mapping[str, Array]) -> None:

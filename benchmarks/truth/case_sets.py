@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,6 +25,8 @@ from generated import GENERATED
 from measured import hidden
 from narrow_formats import FORMATS, runner
 from run import Workplace, workplace
+from short_arithmetic import SHORT, SHORT_MODELS
+from short_arithmetic import runner as short_runner
 
 from divergraph.files.npy_file import write_npy
 from divergraph.golden_capture import CaptureRequest, capture
@@ -105,6 +107,15 @@ def narrow(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
                 yield from _of_device("narrow", place, device, sizes)
 
 
+def short(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
+    """Sums and functions in the 16 bits that values are held in, some beside narrow formats."""
+    for place in _places(folder / "short", sizes, ("transformer", *SHORT_MODELS)):
+        for name in SHORT:
+            if not sizes.devices or name in sizes.devices:
+                device = Device(name, place.golden.model, short_runner(place.golden.model, name))
+                yield from _of_device("short", place, device, sizes)
+
+
 def gpu(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
     """The runs of a real GPU."""
     if sizes.gpu is None:
@@ -144,12 +155,15 @@ def gpu(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
 SETS: Mapping[str, Callable[[Path, Sizes], Iterator[TruthCase]]] = {
     "emulated": emulated,
     "narrow": narrow,
+    "short": short,
     "gpu": gpu,
 }
 
 
-def _places(folder: Path, sizes: Sizes) -> Iterator[Workplace]:
-    for kind in GENERATED:
+def _places(
+    folder: Path, sizes: Sizes, models: Iterable[str] = tuple(GENERATED)
+) -> Iterator[Workplace]:
+    for kind in models:
         if not sizes.models or kind in sizes.models:
             name = f"{kind}-{sizes.seed}"
             (folder / name).mkdir(parents=True, exist_ok=True)

@@ -93,10 +93,22 @@ class Reading:
         return np.asarray(made, value.dtype).reshape(value.shape)
 
 
+class Sums(ABC):
+    """How the terms of a product are added up. ``name`` is its word in analyses, *words* those of a
+    sentence."""
+
+    name: str
+    words: str
+
+    @abstractmethod
+    def added(self, first: Array, second: Array) -> Array:
+        """The product of *first* [..., m, k] and *second* [..., k, n] (float32) as [..., m, n]."""
+
+
 class OperandFormat(ABC):
-    """How the operands of a product are read. ``name`` is its word in analyses and runs; ``scaled``
-    says that the values are divided by scales first, so that its errors have no size of their own.
-    Formats are compared by name."""
+    """How the operands of a product are read, and how its terms are added up. ``name`` is its word
+    in analyses and runs; ``scaled`` says that the values are divided by scales first, so that its
+    errors have no size of their own. Formats are compared by name."""
 
     name: str
     scaled = True
@@ -104,6 +116,8 @@ class OperandFormat(ABC):
     """How many things a user has to be told of it: of formats that fit alike, the simplest is."""
     leaves_activations = False
     """Only weights are held in this format: they are scaled back before they are multiplied."""
+    sums: Sums | None = None
+    """None: in float32, as golden does."""
 
     @abstractmethod
     def operand(self, value: Array, axis: int, role: Role) -> Array:
@@ -130,6 +144,7 @@ class OperandFormat(ABC):
 
 _PLAIN = "plain"
 _TIMES = " x "
+_SUMS = ", sums "
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -138,12 +153,15 @@ class Combined(OperandFormat):
 
     activation: Reading | None
     weight: Reading | None
+    sums: Sums | None = None
 
     @property
     def name(self) -> str:  # type: ignore[override]  # follows from its parts
-        """``e4m3 by row``, or both sides where they differ: ``plain x int4 by row``."""
+        """``e4m3 by row``, or both sides where they differ: ``plain x int4 by row``; sums in fewer
+        bits follow: ``plain, sums fp16 by 16``."""
         sides = [_PLAIN if each is None else each.name for each in (self.activation, self.weight)]
-        return sides[0] if sides[0] == sides[1] else _TIMES.join(sides)
+        operands = sides[0] if sides[0] == sides[1] else _TIMES.join(sides)
+        return operands if self.sums is None else f"{operands}{_SUMS}{self.sums.name}"
 
     @property
     def scaled(self) -> bool:  # type: ignore[override]  # follows from its parts
@@ -152,9 +170,10 @@ class Combined(OperandFormat):
 
     @property
     def price(self) -> int:  # type: ignore[override]  # follows from its parts
-        """The different readings, and scales that are held in a way of their own."""
+        """The different readings, scales that are held in a way of their own, and sums."""
         own = {each for each in (self.activation, self.weight) if each is not None}
-        return len(own) + sum(bool(each.layout.variant_of) for each in own)
+        variants = sum(bool(each.layout.variant_of) for each in own)
+        return len(own) + variants + (self.sums is not None)
 
     @property
     def leaves_activations(self) -> bool:  # type: ignore[override]  # follows from its parts
@@ -172,13 +191,13 @@ class Combined(OperandFormat):
         if self.activation is None or self.weight is None:
             known = self.weight or self.activation
             role = "weights" if self.activation is None else "activations"
-            return f"{role} {known}" if known is not None else _PLAIN
+            return f"{role} {known}" if known is not None else "as they are"
         if self.activation == self.weight:
             return str(self.activation)
         return f"activations {self.activation}, weights {self.weight}"
 
 
-FULL: OperandFormat = Combined(None, None)
+FULL = Combined(None, None)
 """Operands as they are."""
 
 
@@ -193,6 +212,12 @@ def readings() -> tuple[Reading, ...]:
     grids = [each for each in _flat() if isinstance(each, Grid)]
     layouts = [each for each in _flat() if isinstance(each, Layout)]
     return tuple(Reading(g, layout) for g in grids for layout in layouts if layout.fits(g))
+
+
+@cache
+def all_sums() -> tuple[Sums, ...]:
+    """The ways of adding up, besides float32."""
+    return tuple(each for each in _flat() if isinstance(each, Sums))
 
 
 @cache
@@ -214,10 +239,12 @@ def format_named(name: str) -> OperandFormat:
         if each.name == name:
             return each
     known = {each.name: each for each in readings()}
-    sides = name.split(_TIMES) if _TIMES in name else [name, name]
-    if all(side == _PLAIN or side in known for side in sides):
+    operands, _, summed = name.partition(_SUMS)
+    sides = operands.split(_TIMES) if _TIMES in operands else [operands, operands]
+    sums = {"": None, **{each.name: each for each in all_sums()}}
+    if all(side == _PLAIN or side in known for side in sides) and summed in sums:
         activation, weight = (known.get(side) for side in sides)
-        return Combined(activation, weight)
+        return Combined(activation, weight, sums[summed])
     raise InputError(
         f"no operand format {name!r}",
         hint=f"grids are {', '.join(sorted({each.grid.name for each in known.values()}))}",

@@ -134,6 +134,11 @@ class Loss:
     noise: float
 
 
+def summed(kind: OperandFormat) -> str:
+    """The words for the sums of a format."""
+    return "float32" if kind.sums is None else kind.sums.words
+
+
 @dataclass(frozen=True)
 class ReadOperands:
     """The operand formats of a device: by family, and by golden op id for those ``ops`` that are
@@ -169,14 +174,14 @@ class ReadOperands:
         """What users read: each family with its format, and that everything else is *others*."""
         single = Counter(self.ops.values())
         said = [
-            f"{family}: operands {kind.sentence}, sums float32"
+            f"{family}: operands {kind.sentence}, sums {summed(kind)}"
             for family, kind in self.families.items()
         ]
         if not said and not single:
             return ""
         for kind, count in single.items():
-            words = "as they are" if kind == FULL else kind.sentence
-            said.append(f"{counted(count, 'op')} of these with operands {words}")
+            sums = "" if kind.sums is None else f", sums {summed(kind)}"
+            said.append(f"{counted(count, 'op')} of these with operands {kind.sentence}{sums}")
         text = "; ".join([*said, f"everything else {others}"])
         return text[0].upper() + text[1:]
 
@@ -218,7 +223,7 @@ class ReadOperands:
         for factor in factors_of(op, graph):
             if factor.tensor not in given or given[factor.tensor].dtype.kind != "f":
                 continue
-            value = held(given[factor.tensor]) if kind.scaled else given[factor.tensor]
+            value = held(given[factor.tensor])
             if channels_first and factor.role is Role.WEIGHT:  # a sum goes over the kernel as well
                 rows = value.reshape(value.shape[0], -1)
                 value = kind.operand(rows, -1, factor.role).reshape(value.shape)

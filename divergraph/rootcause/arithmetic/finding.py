@@ -25,11 +25,13 @@ from divergraph.rootcause.arithmetic.contract import (
     OperandFormat,
     Reading,
     Role,
+    Sums,
+    all_sums,
     readings,
     whole_formats,
 )
 from divergraph.rootcause.arithmetic.families import Family, Loss, ReadOperands, family_of
-from divergraph.rootcause.arithmetic.matched import Side, sides_of
+from divergraph.rootcause.arithmetic.matched import Matched, Side
 from divergraph.rootcause.devices.arithmetic import agreement, ratio_of
 from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.quantised_ops import are_exact
@@ -238,15 +240,22 @@ class OperandSearch:
 
     def _likeliest(self, samples: Sequence[GroupSample]) -> list[OperandFormat]:
         """The formats whose roundings show in the products of *samples*, the likeliest first."""
-        plain = self.floors(ReadOperands())
-        sides = [side for each in samples for side in sides_of(each, plain)]
+        plain = self._imitation()
+        matched = [found for each in samples if (found := Matched.of(each, plain)) is not None]
+        sides = [side for each in matched for side in each.sides()]
         by_role = {
             role: self._readings([each for each in sides if each.role is role]) for role in Role
         }
         pairs = product(by_role[Role.ACTIVATION], by_role[Role.WEIGHT])
-        combined = [Combined(*pair) for pair in pairs if pair != (None, None)]
+        combined = [Combined(*pair) for pair in pairs]
+        # Errors of sums may look a little like those of a format.
+        summed = [
+            Combined(each.activation, each.weight, sums)
+            for each in dict.fromkeys((FULL, *combined))
+            for sums in _likely_sums(matched, each)
+        ]
         whole = [each for each in whole_formats() if each.scaled]
-        return [*whole, *combined]
+        return [*whole, *(each for each in combined if each != FULL), *summed]
 
     def _readings(self, sides: Sequence[Side]) -> list[Reading | None]:
         """The few readings that agree best with all of *sides*; None where none does better than
@@ -268,8 +277,7 @@ class OperandSearch:
 
     def _fit(self, sample: GroupSample, kind: OperandFormat) -> Fit:
         """How the errors of a group follow from reading its operands in this format."""
-        exact = replace(self.floors(_everywhere(kind)), plain=True)
-        (made,) = exact.emulated([sample.group], [sample.given])
+        (made,) = self._imitation(kind).emulated([sample.group], [sample.given])
         device, reference = same_shape(sample.device, sample.reference.shape), sample.reference
         if made is None or device is None or made.shape != device.shape:
             return Fit(math.inf, math.nan)
@@ -281,6 +289,11 @@ class OperandSearch:
         apart = relative(device, reference)
         rest = relative(device, made) / apart if apart > 0.0 else math.inf
         return Fit(rest if math.isfinite(projection) else math.inf, projection)
+
+    def _imitation(self, kind: OperandFormat = FULL) -> Emulation:
+        """The emulation with this format in which nothing is random."""
+        floors = self.floors(_everywhere(kind))
+        return floors if floors.precision.rounds else replace(floors, plain=True)
 
     def _over(self, groups: Sequence[Group]) -> dict[Group, bool]:
         """Whether the value type leaves errors of each group that can be run unexplained."""
@@ -296,7 +309,7 @@ class OperandSearch:
     ) -> dict[str, OperandFormat]:
         """By golden matrix op the format that its own errors hold, where they are *over* what the
         value type explains; for one that was not run, or is not finite, that of most."""
-        told = {group: FULL for group in over if not over[group]}
+        told: dict[Group, OperandFormat] = {group: FULL for group in over if not over[group]}
         for sample in self.samples([group for group in over if over[group]]):
             fits = {kind: self._fit(sample, kind) for kind in formats}
             best = min(fits, key=lambda kind: fits[kind].rest)
@@ -310,6 +323,17 @@ class OperandSearch:
             for op_id in group.ops
             if family_of(self.golden.ops[op_id]) is not None
         }
+
+
+def _likely_sums(matched: Sequence[Matched], kind: OperandFormat) -> list[Sums]:
+    """The few ways of adding up whose errors are most like those that operands in the format *kind*
+    leave of these products."""
+    if not matched:
+        return []
+    every = [each.sums_agreements(kind, all_sums()) for each in matched]
+    alike = {sums: statistics.median(own) for sums, *own in zip(all_sums(), *every, strict=True)}
+    likely = [sums for sums in alike if alike[sums] >= calibration.OPERANDS_ALIKE]
+    return sorted(likely, key=lambda sums: -alike[sums])[:_RUN_OF_SIDE]
 
 
 def _common_loss(samples: Iterable[GroupSample]) -> Loss | None:
@@ -390,7 +414,7 @@ def _evidence(
     telling median: there the errors must also point the same way as the emulation's. Not those of
     recurrent layers, which hand their own rounding on from step to step."""
     alone = alone and family is not Family.RECURRENT
-    ratios = {FULL: plain}
+    ratios: dict[OperandFormat, float] = {FULL: plain}
     for operands, each in floors.items():
         ratio = ratio_of(sample, each)
         if alone and ratio is not None and _agreement(sample, each) < calibration.OPERANDS_ALIKE:

@@ -3,20 +3,22 @@
 The error of a product whose operands were rounded is dX W + X dW. A format predicts dX; whether the
 error E holds its part, the correlation of dX with E Wᵀ tells, as radar finds an echo: right formats
 stand hundreds of standard deviations out of chance, neighbours of them less. So a candidate costs
-one rounding of the operand and no product, and both operands are asked for apart.
+one rounding of the operand and no product, and both operands are asked for apart. Of ways of adding
+up a few rows and columns tell.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from divergraph.execute.contract import Array, RunnableSubgraph
-from divergraph.rootcause.arithmetic.contract import Role
-from divergraph.rootcause.arithmetic.families import Factor, Family, factors_of, family_of
-from divergraph.rootcause.devices.patches import Patches
+from divergraph.execute.contract import Array
+from divergraph.rootcause.arithmetic.contract import OperandFormat, Role, Sums
+from divergraph.rootcause.arithmetic.families import Factor, factors_of, family_of
+from divergraph.rootcause.arithmetic.products import Product
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import same_shape
@@ -27,9 +29,10 @@ _SAME = 0.02
 another product all of it."""
 _MOST = 1 << 18
 """Elements of an operand that are rounded by each format, as whole rows. Bounds cost."""
+_FEW = 24
+"""Rows and columns of a product that are added up in every way. Bounds cost."""
 _TILE = 128
 """Rows are cut in multiples of this, so that no tile of a layout is cut in two."""
-_MATRIX = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,92 +67,100 @@ class Side:
             return float(np.vdot(errors, self.echo)) / math.sqrt(sizes / errors.size)
 
 
-def sides_of(sample: GroupSample, floors: Emulation) -> tuple[Side, ...]:
-    """Both factors of the only product of a group, () where the group computes more than that:
-    what is behind the product may only add a vector to each row or give it another shape."""
-    golden = floors.golden
-    ops = [golden.ops[op_id] for op_id in sample.group.ops]
-    products = [op for op in ops if family_of(op) is not None]
-    device = same_shape(sample.device, sample.reference.shape)
-    if len(products) != 1 or device is None or not np.isfinite(device).all():
-        return ()
-    (op,) = products
-    factors = tuple(factors_of(op, golden))
-    held = [floors.precision.rounded(each) for each in _values(sample, floors, factors)]
-    matrices = _matrices(op, factors, held, sample, floors.memory)
-    if matrices is None:
-        return ()
-    first, second, reference, made = matrices
-    beside = reference - np.matmul(first, second)
-    size = float(np.linalg.norm(reference))
-    beside -= beside.mean(axis=-2, keepdims=True)  # a bias is the same in each row
-    if not float(np.linalg.norm(beside)) <= _SAME * size:
-        return ()
-    error = made - reference
-    echoes = (
-        np.matmul(error, np.swapaxes(second, -1, -2)),
-        np.matmul(np.swapaxes(error, -1, -2), first),
-    )
-    turned = np.swapaxes(second, -1, -2)
-    return (
-        Side.of(factors[0].role, first, echoes[0]),
-        Side.of(factors[1].role, turned, _summed_to(echoes[1], turned.shape)),
-    )
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The only product of a group, with the ``error`` of its output [..., m, n]. ``values`` are
+    those of its ``factors`` as they are held."""
+
+    op: Op
+    factors: tuple[Factor, ...]
+    values: tuple[Array, ...]
+    product: Product
+    error: Array
+    memory: int
+
+    @classmethod
+    def of(cls, sample: GroupSample, floors: Emulation) -> Matched | None:
+        """The product of a group; None where the group computes more than that: what is behind the
+        product may only add a vector to each row or give it another shape."""
+        golden = floors.golden
+        ops = [golden.ops[op_id] for op_id in sample.group.ops]
+        products = [op for op in ops if family_of(op) is not None]
+        device = same_shape(sample.device, sample.reference.shape)
+        if len(products) != 1 or device is None or not np.isfinite(device).all():
+            return None
+        (op,) = products
+        factors = tuple(factors_of(op, golden))
+        values = _values(sample, floors, op, factors)
+        product = Product.of(op, factors, values, sample.reference.shape, floors.memory)
+        if product is None:
+            return None
+        reference, output = (product.matrix(each) for each in (sample.reference, device))
+        rest = reference - np.matmul(product.first, product.second)
+        size = float(np.linalg.norm(reference))
+        rest -= rest.mean(axis=-2, keepdims=True)  # a bias is the same in each row
+        if not float(np.linalg.norm(rest)) <= _SAME * size:
+            return None
+        return cls(op, factors, values, product, output - reference, floors.memory)
+
+    def sides(self) -> tuple[Side, Side]:
+        """Both factors."""
+        first, second, error = self.product.first, self.product.second, self.error
+        turned = np.swapaxes(second, -1, -2)
+        echoes = np.matmul(error, turned), np.matmul(np.swapaxes(error, -1, -2), first)
+        return (
+            Side.of(self.factors[0].role, first, echoes[0]),
+            Side.of(self.factors[1].role, turned, _summed_to(echoes[1], turned.shape)),
+        )
+
+    def sums_agreements(self, kind: OperandFormat, sums: Sequence[Sums]) -> list[float]:
+        """For each way of adding up, the cosine between its errors and those that operands in the
+        format *kind* leave, of a few outputs; 0 where there are none."""
+        read = [
+            kind.operand(value, factor.axis, factor.role)
+            for value, factor in zip(self.values, self.factors, strict=True)
+        ]
+        product = Product.of(self.op, self.factors, read, self.product.shape, self.memory)
+        assert product is not None, "formats change no shapes"
+        first, second = _few(product.first, -2), _few(product.second, -1)
+        exact = first @ second
+        usual = _few(self.product.first, -2) @ _few(self.product.second, -1)
+        left = _few(_few(self.error, -2), -1) - (exact - usual)
+        return [agreement(left, each.added(first, second) - exact) for each in sums]
 
 
-def _values(sample: GroupSample, floors: Emulation, factors: tuple[Factor, ...]) -> list[Array]:
-    """The values of *factors* in the group of *sample*, as far as they can be had."""
-    names = [each.tensor for each in factors]
-    known = dict(sample.given)
-    missing = tuple(name for name in names if name not in known)
-    if missing:
-        piece = RunnableSubgraph("factors", tuple(known), missing)
-        ran = floors.executor.run_subgraphs([piece], lambda _: sample.given, memory=floors.memory)
-        for each in ran:
-            known |= each.values
-    values = (known.get(name) for name in names)
-    return [np.asarray(each, np.float32) for each in values if each is not None]
+def agreement(one: Array, other: Array) -> float:
+    """The cosine between two arrays of errors; 0 where one has none, or is not finite."""
+    with np.errstate(all="ignore"):
+        sizes = float(np.vdot(one, one)) * float(np.vdot(other, other))
+        return float(np.vdot(one, other)) / math.sqrt(sizes) if 0.0 < sizes < math.inf else 0.0
 
 
-def _matrices(
-    op: Op, factors: tuple[Factor, ...], held: list[Array], sample: GroupSample, memory: int
-) -> tuple[Array, Array, Array, Array] | None:
-    """Factors [..., m, k] and [..., k, n], reference and device output [..., m, n] of a product as
-    float32 matrices, patches of a convolution being rows; None for other ops and shapes."""
-    if len(held) != _MATRIX or len(factors) != _MATRIX:
-        return None
-    first, second = held
-    shape, family = sample.reference.shape, family_of(op)
-    sides = [np.asarray(each, np.float32) for each in (sample.reference, sample.device)]
-    if family in (Family.PRODUCT, Family.LINEAR):
-        if min(first.ndim, second.ndim) < _MATRIX:
-            return None
-        first = np.moveaxis(first, factors[0].axis, -1) if factors[0].axis != -1 else first
-        second = np.swapaxes(second, -1, -2) if factors[1].axis == -1 else second
-        if second.ndim == _MATRIX:
-            first = first.reshape(-1, first.shape[-1])
-        if first.shape[-1] != second.shape[-2]:
-            return None
-        batch = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
-        made: tuple[int, ...] = (*batch, first.shape[-2], second.shape[-1])
-    elif family in (Family.CONVOLUTION, Family.GROUPED) and op.type == "Conv":
-        patches = None
-        if first.ndim == second.ndim == len(shape):
-            patches = Patches.of(op, first, second, shape)
-        if patches is None or sample.reference.nbytes * second[0].size > memory:
-            return None
-        first, groups = patches.rows(first), patches.groups
-        second = second.reshape(groups, second.shape[0] // groups, -1).swapaxes(-1, -2)
-        turned = (shape[0], groups, second.shape[-1], first.shape[-2])
-        if math.prod(turned) != sample.reference.size:  # the group goes on behind the convolution
-            return None
-        sides = [each.reshape(turned).swapaxes(-1, -2) for each in sides]
-        made = sides[0].shape
-    else:
-        return None
-    if math.prod(made) != sample.reference.size:
-        return None
-    return first, second, sides[0].reshape(made), sides[1].reshape(made)
+def _few(value: Array, axis: int) -> Array:
+    """A few rows or columns of the first matrix of *value*, evenly spaced."""
+    matrix = value.reshape(-1, *value.shape[-2:])[0]
+    places = np.arange(0, matrix.shape[axis], -(-matrix.shape[axis] // _FEW))
+    return np.asarray(matrix.take(places, axis))
+
+
+def _values(
+    sample: GroupSample, floors: Emulation, op: Op, factors: tuple[Factor, ...]
+) -> tuple[Array, ...]:
+    """The values of *factors* of *op* in the group of *sample*, as far as they can be had: those
+    that were not dumped as the device may have computed them."""
+    found = []
+    inputs = {ref.tensor: ref.producer for ref in op.inputs if ref is not None}
+    for name in (each.tensor for each in factors):
+        maker, ops = inputs[name], sample.group.ops
+        value = sample.given.get(name)
+        if value is None and maker is not None and maker.op in ops:
+            before = replace(sample.group, golden=maker, ops=ops[: ops.index(maker.op) + 1])
+            (value,) = floors.emulated([before], [sample.given])
+        elif value is None:
+            value = floors.constants([name]).get(name)
+        if value is not None:
+            found.append(floors.precision.rounded(np.asarray(value, np.float32)))
+    return tuple(found)
 
 
 def _summed_to(value: Array, shape: tuple[int, ...]) -> Array:

@@ -89,14 +89,15 @@ class Deciding:
         types = DeclaredTypes.of(self.run.device, self.run.runs.compared)
         if precision is FP32:
             return self._with_halves(types, groups)
-        usual = self._floors(precision, self._operands(precision, groups))
+        operands = self._operands(precision, groups)
+        usual = self._floors(precision, operands, self._functions(precision, groups, operands))
         found = [
             group for group in groups if types.is_single(group) or self._is_unrounded(types, group)
         ]
         if not found:
             return Arithmetics(usual)
         operands = self._operands(FP32, found)
-        single = self._floors(FP32, operands, self._functions(found, operands))
+        single = self._floors(FP32, operands, self._functions(FP32, found, operands))
         borne = self._borne_out(found, single, usual)
         if not borne:
             return Arithmetics(usual)
@@ -129,9 +130,11 @@ class Deciding:
             and not types.is_half_inside(group)
         )
 
-    def _functions(self, groups: Sequence[Group], operands: ReadOperands) -> Approximated:
-        """The functions that *groups* in float32 approximate."""
-        exact = replace(self._floors(FP32, operands), plain=True)
+    def _functions(
+        self, precision: Precision, groups: Sequence[Group], operands: ReadOperands
+    ) -> Approximated:
+        """The functions that *groups* in this *precision* approximate."""
+        exact = replace(self._floors(precision, operands), plain=True)
 
         def seen(sample: GroupSample) -> GroupSample:
             """*sample* with what weights in fewer bits give: they hide what a function adds."""
@@ -144,7 +147,7 @@ class Deciding:
             self.run.golden,
             groups,
             (lambda asked: runs.samples(asked, seen)) if held else runs.samples,
-            lambda functions: self._floors(FP32, operands, functions),
+            lambda functions: self._floors(precision, operands, functions),
         )
 
     def _with_halves(self, types: DeclaredTypes, groups: Sequence[Group]) -> Arithmetics:
@@ -163,7 +166,7 @@ class Deciding:
         )
         others = [group for group in groups if group.output not in coarse]
         operands = everywhere or self._operands(FP32, others)
-        found = self._functions(others, operands)
+        found = self._functions(FP32, others, operands)
         usual = self._floors(FP32, operands, found)
         kinds = dict.fromkeys(operands.families.values())
         further = tuple(

@@ -111,9 +111,9 @@ def _approximation(
     """The smallest relative error for *kind* that explains most of *samples*, or else the formula
     whose errors they have; empty if even the largest that approximations have does not: then it is
     a fault."""
-    sizes = [
-        calibration.FUNCTION_SMALLEST * 2.0**step for step in range(calibration.FUNCTION_STEPS)
-    ]
+    precision = floors(known).precision
+    smallest = precision.unit / 16 if precision.rounds else calibration.FUNCTION_SMALLEST
+    sizes = [smallest * 2.0**step for step in range(calibration.FUNCTION_STEPS)]
     tried = [Approximation(size) for size in sizes]
     for formula in FORMULAS.get(kind.removeprefix(fused("")), ()):
         exactly = floors({**known, kind: Approximation(0.0, formula)})

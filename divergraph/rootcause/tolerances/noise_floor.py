@@ -17,7 +17,9 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
-from divergraph.rootcause.arithmetic.families import ReadOperands, bias_of
+from divergraph.rootcause.arithmetic.contract import Sums
+from divergraph.rootcause.arithmetic.families import ReadOperands, bias_of, factors_of
+from divergraph.rootcause.arithmetic.products import Product
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
 from divergraph.rootcause.devices.formulas import Approximated, Approximation, fused
 from divergraph.rootcause.devices.held_weights.held_attributes import with_held_attributes
@@ -260,7 +262,7 @@ class Emulation:
                 op, state, self._added_otherwise(op, state, weights, result.values)
             )
             made = {
-                name: self._approximated(value, size)
+                name: self._round(self._approximated(value, size))
                 if size
                 else self._lossy(op, self._added_up(op, state.read(weights), self._round(value)))
                 for name, value in computed.items()
@@ -274,12 +276,15 @@ class Emulation:
         weights: Mapping[str, Array],
         made: Mapping[str, Array],
     ) -> Mapping[str, Array]:
-        """What *op* has *made*, if it is computed by patches, over tiles or with sums in turn
-        here."""
+        """What *op* has *made*, if it is computed by patches, over tiles, with short sums or with
+        sums in turn here."""
         scale = None if op is None else self.quantisers.met_by(op.id)
-        if op is None or len(made) != 1 or not (scale or self.tiles or self.in_turn):
+        sums = None if op is None else self.operands.of(op, self.golden).sums
+        if op is None or len(made) != 1 or not (scale or self.tiles or self.in_turn or sums):
             return made
         ((name, value),) = made.items()
+        if sums is not None:
+            return {name: self._summed(op, state, weights, value, sums)}
         given = {**weights, **state.values}
         read = (given[each.tensor] for each in op.inputs if each and each.tensor in given)
         found: Array | None = None
@@ -292,6 +297,25 @@ class Emulation:
         elif _TILED * (value.nbytes + sum(each.nbytes for each in read)) <= self.memory:
             found = self.tiles.convolved(op, given, value)
         return made if found is None else {name: found}
+
+    def _summed(
+        self,
+        op: Op,
+        state: GroupState,
+        weights: Mapping[str, Array],
+        value: Array,
+        sums: Sums,
+    ) -> Array:
+        """*value*, the product that *op* is, with its terms added up in this way."""
+        read = self._given(state, state.piece("", weights), weights)
+        factors = tuple(factors_of(op, self.golden))
+        known = [read[each.tensor] for each in factors if each.tensor in read]
+        product = Product.of(op, factors, known, value.shape, self.memory)
+        if product is None:
+            return value
+        # A bias is added behind the sum.
+        off = sums.added(product.first, product.second) - product.first @ product.second
+        return np.asarray(value + product.output(off), value.dtype)
 
     def _by_formula(
         self, op: Op | None, state: GroupState, made: Mapping[str, Array]

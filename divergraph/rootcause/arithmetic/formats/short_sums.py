@@ -1,0 +1,69 @@
+"""Sums of products in 16 bits: one term, or a chunk of terms, after another.
+
+Matrix engines multiply chunks of so many terms exactly and add what they give to a sum; vector
+units do it term by term. A sum in 16 bits is rounded after each addition: it drifts, and where all
+terms are positive it may stand still.
+
+Sources: float16 accumulators of NVIDIA's tensor cores (chunks of 4 to 16, Fasi and others,
+"Numerical behavior of NVIDIA tensor cores", 2021); bfloat16 and float16 vector units.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from divergraph.execute.contract import Array
+from divergraph.rootcause.arithmetic.contract import Grid, Sums
+from divergraph.rootcause.arithmetic.formats.bf16 import ARITHMETIC as BF16
+from divergraph.rootcause.arithmetic.formats.fp16 import ARITHMETIC as FP16
+
+_MOST = 1 << 28
+"""Roundings of one product, about a second. Of larger ones the first rows are added up so, and the
+others are off as these are. Bounds cost."""
+
+
+@dataclass(frozen=True)
+class ShortSums(Sums):
+    """Sums rounded to ``grid`` after each ``chunk`` of terms."""
+
+    grid: Grid
+    chunk: int = 1
+
+    @property
+    def name(self) -> str:  # type: ignore[override]  # follows from its parts
+        """``fp16 in turn``, ``bf16 by 16``."""
+        return f"{self.grid.name} {'in turn' if self.chunk == 1 else f'by {self.chunk}'}"
+
+    @property
+    def words(self) -> str:  # type: ignore[override]  # follows from its parts
+        """What a sentence says behind "sums"."""
+        turns = "one term" if self.chunk == 1 else f"{self.chunk} terms"
+        return f"{self.grid.name}, {turns} after another"
+
+    def added(self, first: Array, second: Array) -> Array:
+        """See :meth:`Sums.added`."""
+        rows, terms = first.shape[-2:]
+        batch = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
+        outputs = int(np.prod(batch)) * rows * second.shape[-1]
+        most = max(1, rows * _MOST // max(1, outputs * -(-terms // self.chunk)))
+        few = first[..., :most, :]
+        total = np.zeros((*batch, few.shape[-2], second.shape[-1]), np.float32)
+        with np.errstate(all="ignore"):
+            for start in range(0, terms, self.chunk):
+                part = slice(start, start + self.chunk)
+                total = self.grid.rounded(total + few[..., part] @ second[..., part, :])
+            if most >= rows:
+                return total
+            exact = first @ second
+            off = total - exact[..., :most, :]
+            places = np.arange(rows) % most
+            sizes = np.linalg.norm(exact, axis=-1, keepdims=True)
+            scale = sizes / np.maximum(sizes[..., places, :], np.finfo(np.float32).tiny)
+            return np.asarray(exact + off[..., places, :] * scale, np.float32)
+
+
+ARITHMETIC = tuple(
+    ShortSums(grid, chunk) for grid in (FP16, BF16) for chunk in (1, 2, 4, 8, 16, 32, 64)
+)
