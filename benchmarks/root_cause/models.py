@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from generated import GENERATED, Made
-from short_arithmetic import SHORT_MODELS
 from onnx.external_data_helper import load_external_data_for_model
+from short_arithmetic import SHORT_MODELS
 
 from divergraph.execute.stand_ins import make_stand_in
 from divergraph.golden_capture import StandIn

@@ -289,10 +289,8 @@ class _Blocks:
             x = sheet("Add", x, linear(sheet, seen, size, size))
             y = sheet("LayerNormalization", x, sheet.vector(size, 1.0), sheet.vector(size))
             y = linear(sheet, y, size, wide)
-            if function == "Silu":
-                y = sheet("Mul", y, sheet("Sigmoid", y))
-            else:
-                y = sheet(function, y)
+            gated = function == "Silu"
+            y = sheet("Mul", y, sheet("Sigmoid", y)) if gated else sheet(function, y)
             x = sheet("Add", x, linear(sheet, y, wide, size))
         x = sheet("Gemm", sheet("Flatten", x, axis=2), sheet.weight(size, 20), sheet.vector(20))
         values = {"x": sheet.rng.normal(0, 1, (1, self.words, size)).astype(np.float32)}

@@ -126,7 +126,7 @@ class Splitting:
         remarks = (
             held,
             arithmetics.remark,
-            functions_remark(arithmetics.usual.approximated),
+            functions_remark(arithmetics.usual),
             *_drawn_remarks(judging.drawn),
             *run.runs.remarks(groups),
             *judging.explaining.remarks(),

@@ -95,10 +95,11 @@ class Reading:
 
 class Sums(ABC):
     """How the terms of a product are added up. ``name`` is its word in analyses, *words* those of a
-    sentence."""
+    sentence. Where the order is not known (``ordered``), only the size of the errors tells."""
 
     name: str
     words: str
+    ordered = True
 
     @abstractmethod
     def added(self, first: Array, second: Array) -> Array:

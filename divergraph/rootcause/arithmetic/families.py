@@ -181,7 +181,8 @@ class ReadOperands:
             return ""
         for kind, count in single.items():
             sums = "" if kind.sums is None else f", sums {summed(kind)}"
-            said.append(f"{counted(count, 'op')} of these with operands {kind.sentence}{sums}")
+            ops = f"{counted(count, 'op')} of these" if self.families else counted(count, "product")
+            said.append(f"{ops} with operands {kind.sentence}{sums}")
         text = "; ".join([*said, f"everything else {others}"])
         return text[0].upper() + text[1:]
 

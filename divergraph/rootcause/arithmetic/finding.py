@@ -1,10 +1,9 @@
 """The operand formats of a device's matrix ops, found from the errors of a few of them.
 
-Where the value type explains the errors of a family, nothing is looked for. Else types that need no
-scale are tried (float32 as TF32): the family's median of error over floor decides. What is left is
-asked for scaled formats: :mod:`.matched` names the likeliest, and those that leave less than half
-of the errors of several ops are believed. Then each op of the family is asked whether it reads its
-operands so, as others of it do, or as they are.
+Where the value type explains the errors of a family, nothing is looked for. Else :mod:`.matched`
+names the likeliest formats, and those that leave less than half of the errors of several ops are
+believed. Then each op of the family is asked whether it reads its operands so, as others of it do,
+or as they are.
 """
 
 from __future__ import annotations
@@ -12,8 +11,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -30,9 +30,15 @@ from divergraph.rootcause.arithmetic.contract import (
     readings,
     whole_formats,
 )
-from divergraph.rootcause.arithmetic.families import Family, Loss, ReadOperands, family_of
-from divergraph.rootcause.arithmetic.matched import Matched, Side
-from divergraph.rootcause.devices.arithmetic import agreement, ratio_of
+from divergraph.rootcause.arithmetic.families import (
+    Family,
+    Loss,
+    ReadOperands,
+    factors_of,
+    family_of,
+)
+from divergraph.rootcause.arithmetic.matched import ProductErrors, Side
+from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.quantised_ops import are_exact
 from divergraph.rootcause.devices.tiles.told_tiles import told_tiles
@@ -42,6 +48,7 @@ from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.input_relations.fits import correlation
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import relative, same_shape
+from graphstore.model import Shape
 
 _LOOKED_AT = 16
 """Ops of a family that are run, spread over the model. Bounds cost: a median of 16 is stable."""
@@ -61,14 +68,6 @@ _ALIKE = 1.05
 """Formats that leave up to so many times the least are alike: they choose words, not guilt."""
 _FORMATS = 3
 """Formats that one family may have beside each other. Bounds cost."""
-
-
-@dataclass(frozen=True, slots=True)
-class OperandEvidence:
-    """For one matrix op the introduced error over the floor, under each hypothesis."""
-
-    family: Family
-    ratios: Mapping[OperandFormat, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,35 +100,11 @@ class OperandSearch:
         if not families:
             return ReadOperands()
         ran = self.samples(list(families))
-        known = {each.group: ratio for each in ran if (ratio := ratio_of(each, plain)) is not None}
+        ratios = {each.group: ratio for each in ran if (ratio := ratio_of(each, plain)) is not None}
+        # Errors of transformed tiles are of float32 as well.
         if not plain.precision.rounds:
-            return self._scaled(groups, *self._unscaled(ran, plain, known, families))
-        return self._scaled(groups, ReadOperands(), ran, known, families)
-
-    def _unscaled(
-        self,
-        ran: Samples,
-        plain: Emulation,
-        known: Mapping[Group, float],
-        families: Mapping[Group, Family],
-    ) -> tuple[ReadOperands, Samples, Mapping[Group, float], Mapping[Group, Family]]:
-        """The families of a float32 device whose operands have fewer bits, and the ratios of error
-        over floor that are left under these."""
-        if not _are_explained(known, families, self.suspect):
-            tiled = dict.fromkeys(_tiled(ran, plain, known, self.suspect), 1.0)
-            known = {**known, **tiled}
-        if _are_explained(known, families, self.suspect):
-            return ReadOperands(), ran, known, families
-        counts = Counter(families[group] for group in known)
-        made = {each: self.floors(_everywhere(each)) for each in whole_formats() if not each.scaled}
-        found = []
-        for sample in ran.of(list(known)):
-            family = families[sample.group]
-            alone = counts[family] < calibration.ENOUGH_OPS
-            found.append(_evidence(family, sample, known[sample.group], made, alone=alone))
-        chosen = decided(found, self.suspect)
-        left = {group: ratio for group, ratio in known.items() if families[group] not in chosen}
-        return ReadOperands(chosen), ran, left, families
+            ratios |= dict.fromkeys(_tiled(ran, plain, ratios, self.suspect), 1.0)
+        return self._formats_by_family(groups, ran, ratios, families)
 
     def _chosen(self, groups: Iterable[Group], plain: Emulation) -> Iterator[tuple[Family, Group]]:
         """Groups with ops of one family only, with their family: the shortest groups, longer ones
@@ -139,7 +114,27 @@ class OperandSearch:
             sizes = sorted(len(group.ops) for group in found)
             most = max(sizes[0] + 1, sizes[: calibration.ENOUGH_OPS][-1])
             short = [group for group in found if len(group.ops) <= most]
-            yield from ((family, group) for group in sampled_groups(short, most_ops))
+            # In long sums, which are few, errors show that others have no room for.
+            longest = sorted(short, key=self._terms, reverse=True)[:_SEVERAL]
+            sampled = sampled_groups(short, most_ops)
+            if plain.precision.rounds:
+                sampled = list(dict.fromkeys((*longest, *sampled)))
+            yield from ((family, group) for group in sampled)
+
+    def _terms(self, group: Group) -> int:
+        """The terms of the longest sum of a product with weights in *group*."""
+        terms = [
+            shape[each.axis]
+            for op in (self.golden.ops[op_id] for op_id in group.ops)
+            if family_of(op, self.golden) is Family.LINEAR
+            for each in factors_of(op, self.golden)
+            if (shape := self._weight_shapes.get(each.tensor))
+        ]
+        return max((size for size in terms if isinstance(size, int)), default=0)
+
+    @cached_property
+    def _weight_shapes(self) -> Mapping[str, Shape | None]:
+        return {each.tensor.name: each.tensor.shape for each in self.golden.graph.constants}
 
     def _by_family(self, groups: Iterable[Group]) -> dict[Family, list[Group]]:
         by_family: dict[Family, list[Group]] = {}
@@ -152,21 +147,22 @@ class OperandSearch:
                 by_family.setdefault(family, []).append(group)
         return by_family
 
-    def _scaled(
+    def _formats_by_family(
         self,
         groups: Sequence[Group],
-        known: ReadOperands,
         ran: Samples,
         ratios: Mapping[Group, float],
         families: Mapping[Group, Family],
     ) -> ReadOperands:
-        """*known*, and the scaled formats of families in which several ops, or the only one, have
-        *ratios* of error over floor that the value type does not explain."""
-        formats, ops = dict(known.families), dict(known.ops)
+        """The formats of families in which several ops, or the only one, have *ratios* of error
+        over floor that the value type does not explain."""
+        formats: dict[Family, OperandFormat] = {}
+        ops: dict[str, OperandFormat] = {}
         losses: dict[Family, Loss] = {}
         exact: set[OperandFormat] = set()
         limit = self._limit
-        for family in dict.fromkeys(families.values()):
+        # The largest first: what is known of them is the likeliest for small ones.
+        for family, _ in Counter(families.values()).most_common():
             own = [group for group in ratios if families[group] is family]
             off = [group for group in own if ratios[group] > limit]
             if len(off) < min(len(own), _SEVERAL) or not off:
@@ -175,7 +171,11 @@ class OperandSearch:
             over = self._over(all_of)
             wrong = [group for group in all_of if over.get(group, False)]
             pool = self.samples(sampled_groups(wrong, _LOOKED_AT))
-            chosen = self._formats(pool)
+            chosen = self._formats(pool, formats.values())
+            summed = self._sums_in_some_order(pool) if not chosen else None
+            if summed is not None:
+                formats[family] = summed
+                continue
             if not chosen:
                 # Formats are looked for below the limit of suspects, as they explain exactly; a
                 # loss that nobody would be suspected for needs no explanation.
@@ -197,8 +197,9 @@ class OperandSearch:
         rounds = self.floors(ReadOperands()).precision.rounds
         return calibration.FUNCTION_INEXACT if rounds else self.suspect
 
-    def _formats(self, samples: Samples) -> list[OperandFormat]:
-        """The scaled formats that leave less than half of the errors of several of *samples*."""
+    def _formats(self, samples: Samples, known: Collection[OperandFormat]) -> list[OperandFormat]:
+        """The formats that leave less than half of the errors of several of *samples*, or of one
+        where other families have it (*known*)."""
         found: list[OperandFormat] = []
         left = list(samples)
         needed = min(len(left), _SEVERAL)
@@ -211,15 +212,36 @@ class OperandSearch:
                 # activations computes so.
                 if needed > 1 or not kind.leaves_activations
             }
-            fitting = {kind: own for kind, own in rests.items() if are_shown(own, needed)}
+            fitting = {
+                kind: own
+                for kind, own in rests.items()
+                if are_shown(own, 1 if kind in known else needed)
+            }
             if not fitting:
                 break
             sums = {kind: sum(min(1.0, rest) for rest in own) for kind, own in fitting.items()}
             alike = [kind for kind in sums if sums[kind] <= _ALIKE * min(sums.values())]
-            best = min(alike, key=lambda kind: (kind.price, sums[kind]))
+            # Where no numbers are small or large, float16 is TF32, as which float32 is read.
+            best = min(alike, key=lambda kind: (kind.price, sums[kind], kind.name == "fp16"))
             found.append(best)
             left = [each for each in left if self._fit(each, best).rest > calibration.OPERANDS_REST]
         return found
+
+    def _sums_in_some_order(self, samples: Iterable[GroupSample]) -> OperandFormat | None:
+        """The sums that make errors as large as those of most of *samples*, whatever their order;
+        None without any, and where the samples are too few to tell that from a fault."""
+        few = _unlike(samples)[:_MATCHED]
+        if len(few) < _SEVERAL:
+            return None
+        fitting: dict[OperandFormat, float] = {}
+        for sums in (each for each in all_sums() if not each.ordered):
+            kind = Combined(None, None, sums)
+            floors = self.floors(_everywhere(kind))
+            ratios = [ratio for each in few if (ratio := ratio_of(each, floors)) is not None]
+            middle = statistics.median_high(ratios) if len(ratios) >= _SEVERAL else math.inf
+            if 1.0 / calibration.FUNCTION_FITS <= middle <= calibration.FUNCTION_FITS:
+                fitting[kind] = abs(math.log(middle))
+        return min(fitting, key=fitting.__getitem__, default=None)
 
     def _is_exact(self, samples: Iterable[GroupSample], kind: OperandFormat) -> bool:
         """Whether all but a few of the ops that show this format are no further off than rounding
@@ -241,7 +263,8 @@ class OperandSearch:
     def _likeliest(self, samples: Sequence[GroupSample]) -> list[OperandFormat]:
         """The formats whose roundings show in the products of *samples*, the likeliest first."""
         plain = self._imitation()
-        matched = [found for each in samples if (found := Matched.of(each, plain)) is not None]
+        errors = (ProductErrors.of(each, plain) for each in samples)
+        matched = [each for each in errors if each is not None]
         sides = [side for each in matched for side in each.sides()]
         by_role = {
             role: self._readings([each for each in sides if each.role is role]) for role in Role
@@ -254,7 +277,8 @@ class OperandSearch:
             for each in dict.fromkeys((FULL, *combined))
             for sums in _likely_sums(matched, each)
         ]
-        whole = [each for each in whole_formats() if each.scaled]
+        rounds = plain.precision.rounds  # then short types are no operands of their own
+        whole = [each for each in whole_formats() if each.scaled or not rounds]
         return [*whole, *(each for each in combined if each != FULL), *summed]
 
     def _readings(self, sides: Sequence[Side]) -> list[Reading | None]:
@@ -325,13 +349,14 @@ class OperandSearch:
         }
 
 
-def _likely_sums(matched: Sequence[Matched], kind: OperandFormat) -> list[Sums]:
+def _likely_sums(matched: Sequence[ProductErrors], kind: OperandFormat) -> list[Sums]:
     """The few ways of adding up whose errors are most like those that operands in the format *kind*
     leave of these products."""
     if not matched:
         return []
-    every = [each.sums_agreements(kind, all_sums()) for each in matched]
-    alike = {sums: statistics.median(own) for sums, *own in zip(all_sums(), *every, strict=True)}
+    ordered = [each for each in all_sums() if each.ordered]
+    every = [each.sums_agreements(kind, ordered) for each in matched]
+    alike = {sums: statistics.median(own) for sums, *own in zip(ordered, *every, strict=True)}
     likely = [sums for sums in alike if alike[sums] >= calibration.OPERANDS_ALIKE]
     return sorted(likely, key=lambda sums: -alike[sums])[:_RUN_OF_SIDE]
 
@@ -380,16 +405,6 @@ def _everywhere(kind: OperandFormat) -> ReadOperands:
     return ReadOperands(dict.fromkeys(Family, kind))
 
 
-def _are_explained(
-    known: Mapping[Group, float], families: Mapping[Group, Family], suspect: float
-) -> bool:
-    """Whether float32 explains each family: the median of its errors over floors."""
-    by_family: dict[Family, list[float]] = {}
-    for group, ratio in known.items():
-        by_family.setdefault(families[group], []).append(ratio)
-    return all(statistics.median_low(own) <= suspect for own in by_family.values())
-
-
 def _tiled(
     ran: Samples, plain: Emulation, known: Mapping[Group, float], suspect: float
 ) -> Iterator[Group]:
@@ -400,89 +415,3 @@ def _tiled(
         device = same_shape(sample.device, reference.shape)
         if device is not None and told_tiles(plain, sample.group, sample.given, device, reference):
             yield sample.group
-
-
-def _evidence(
-    family: Family,
-    sample: GroupSample,
-    plain: float,
-    floors: Mapping[OperandFormat, Emulation],
-    *,
-    alone: bool,
-) -> OperandEvidence:
-    """Error over floor of one op under each hypothesis. A family of few ops (*alone*) has no
-    telling median: there the errors must also point the same way as the emulation's. Not those of
-    recurrent layers, which hand their own rounding on from step to step."""
-    alone = alone and family is not Family.RECURRENT
-    ratios: dict[OperandFormat, float] = {FULL: plain}
-    for operands, each in floors.items():
-        ratio = ratio_of(sample, each)
-        if alone and ratio is not None and _agreement(sample, each) < calibration.OPERANDS_ALIKE:
-            ratio = math.inf
-        ratios[operands] = plain if ratio is None else ratio
-    return OperandEvidence(family, ratios)
-
-
-def _agreement(sample: GroupSample, floors: Emulation) -> float:
-    """The cosine between the device's errors and the emulation's; 1 where it is not defined, so
-    that nothing is ruled out by it."""
-    (emulated,) = floors.emulated([sample.group], [sample.given])
-    device = same_shape(sample.device, sample.reference.shape)
-    if emulated is None or device is None or emulated.shape != sample.reference.shape:
-        return 1.0
-    found = agreement(device, emulated, sample.reference)
-    return 1.0 if found is None else found
-
-
-def decided(evidence: Sequence[OperandEvidence], suspect: float) -> dict[Family, OperandFormat]:
-    """The operand precision of each family whose ops agree that it is not full float32.
-
-    A family whose median stays below *suspect* in full float32 needs no other explanation; a fault
-    in a few of its ops does not move the median. A family of few ops is judged by itself, and if
-    that leaves it open, together with the others.
-    """
-    found: dict[Family, OperandFormat] = {}
-    by_family = {family: [each for each in evidence if each.family is family] for family in Family}
-    # The largest families first: what was found for them is the likeliest for small families.
-    for family, own in sorted(by_family.items(), key=lambda item: -len(item[1])):
-        chosen = _likeliest(own, suspect, tuple(found.values())) if own else None
-        few = len(own) < calibration.ENOUGH_OPS <= len(evidence)
-        if chosen is None and few and _is_over(own, suspect):
-            chosen = _likeliest(evidence, suspect)
-        if chosen is not None:
-            found[family] = chosen
-    return found
-
-
-def _is_over(evidence: Sequence[OperandEvidence], suspect: float) -> bool:
-    ratios = [each.ratios[FULL] for each in evidence]
-    return bool(ratios) and statistics.median_low(ratios) > suspect
-
-
-def _likeliest(
-    evidence: Sequence[OperandEvidence], suspect: float, known: Sequence[OperandFormat] = ()
-) -> OperandFormat | None:
-    """The hypothesis whose median of error over floor is nearest to 1, if one is near enough.
-
-    For a family of few ops only what is *known* of other families is tried, if anything is. An op
-    of few that no hypothesis explains has a fault, and is left out.
-    """
-    if len(evidence) < calibration.ENOUGH_OPS:
-        told = [each for each in evidence if min(each.ratios.values()) <= suspect]
-        evidence = told or evidence
-    if not _is_over(evidence, suspect):
-        return None
-    fitting: list[tuple[float, OperandFormat]] = []
-    scarce = len(evidence) < calibration.ENOUGH_OPS
-    few = scarce and not known
-    for hypothesis in known if scarce and known else evidence[0].ratios:
-        if hypothesis == FULL:
-            continue
-        ratios = [each.ratios[hypothesis] for each in evidence]
-        most = calibration.OPERANDS_LIKELY_FEW if few else calibration.OPERANDS_LIKELY
-        low, high = 1.0 / most, most
-        middle = statistics.median(ratios)
-        if low <= middle <= high and (not few or all(low <= each <= high for each in ratios)):
-            narrow = calibration.OPERANDS_SAME if hypothesis.name == "fp16" else 0.0
-            fitting.append((abs(math.log(middle)) + narrow, hypothesis))
-    return min(fitting, key=lambda each: each[0])[1] if fitting else None

@@ -18,7 +18,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.rootcause.arithmetic.contract import OperandFormat, Role, Sums
 from divergraph.rootcause.arithmetic.families import Factor, factors_of, family_of
-from divergraph.rootcause.arithmetic.products import Product
+from divergraph.rootcause.arithmetic.products import MatrixProduct
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import same_shape
@@ -68,19 +68,19 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Matched:
+class ProductErrors:
     """The only product of a group, with the ``error`` of its output [..., m, n]. ``values`` are
     those of its ``factors`` as they are held."""
 
     op: Op
     factors: tuple[Factor, ...]
     values: tuple[Array, ...]
-    product: Product
+    product: MatrixProduct
     error: Array
     memory: int
 
     @classmethod
-    def of(cls, sample: GroupSample, floors: Emulation) -> Matched | None:
+    def of(cls, sample: GroupSample, floors: Emulation) -> ProductErrors | None:
         """The product of a group; None where the group computes more than that: what is behind the
         product may only add a vector to each row or give it another shape."""
         golden = floors.golden
@@ -92,7 +92,7 @@ class Matched:
         (op,) = products
         factors = tuple(factors_of(op, golden))
         values = _values(sample, floors, op, factors)
-        product = Product.of(op, factors, values, sample.reference.shape, floors.memory)
+        product = MatrixProduct.of(op, factors, values, sample.reference.shape, floors.memory)
         if product is None:
             return None
         reference, output = (product.matrix(each) for each in (sample.reference, device))
@@ -120,7 +120,7 @@ class Matched:
             kind.operand(value, factor.axis, factor.role)
             for value, factor in zip(self.values, self.factors, strict=True)
         ]
-        product = Product.of(self.op, self.factors, read, self.product.shape, self.memory)
+        product = MatrixProduct.of(self.op, self.factors, read, self.product.shape, self.memory)
         assert product is not None, "formats change no shapes"
         first, second = _few(product.first, -2), _few(product.second, -1)
         exact = first @ second

@@ -17,7 +17,7 @@ _MATRIX = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Product:
+class MatrixProduct:
     """What an op multiplies: ``first`` [..., m, k] and ``second`` [..., k, n], patches of a
     convolution being rows. Its output is [..., m, n] in another ``shape``; ``turned`` (by
     convolutions) it is [..., n, m]."""
@@ -35,7 +35,7 @@ class Product:
         values: Sequence[Array],
         shape: tuple[int, ...],
         memory: int,
-    ) -> Product | None:
+    ) -> MatrixProduct | None:
         """The product that *op* is, with an output of this *shape*, within *memory* bytes; None for
         ops that are no single product, and those whose *values* (of *factors*) do not fit."""
         if len(values) != _MATRIX or len(factors) != _MATRIX:

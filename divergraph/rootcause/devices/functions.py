@@ -1,8 +1,9 @@
-"""How exactly a device computes functions in float32: exponentials, roots and the like.
+"""How exactly a device computes functions: exponentials, roots and the like.
 
 Vector units use polynomials and tables for them, which are off by up to some hundred units of the
-last place; compilers take formulas for some that are off by more. The graph does not say by how
-much, but it is the same in all ops of a type, so their errors show it.
+last place of float32, or one of 16 bits in numbers next to 1, which is many in those next to 0;
+compilers take formulas for some that are off by more. The graph does not say by how much, but it is
+the same in all ops of a type, so their errors show it.
 """
 
 from __future__ import annotations
@@ -112,7 +113,9 @@ def _approximation(
     whose errors they have; empty if even the largest that approximations have does not: then it is
     a fault."""
     precision = floors(known).precision
-    smallest = precision.unit / 16 if precision.rounds else calibration.FUNCTION_SMALLEST
+    smallest = calibration.FUNCTION_SMALLEST
+    if precision.rounds:
+        smallest = calibration.FUNCTION_SMALLEST_16_BIT * precision.unit
     sizes = [smallest * 2.0**step for step in range(calibration.FUNCTION_STEPS)]
     tried = [Approximation(size) for size in sizes]
     for formula in FORMULAS.get(kind.removeprefix(fused("")), ()):
@@ -154,15 +157,17 @@ def _ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
     return max(whole, local_suspicion(sample.reference, device, noise))
 
 
-def functions_remark(approximated: Approximated) -> str:
+def functions_remark(floors: Emulation) -> str:
     """The run's note on approximated functions; "" without any."""
+    approximated = floors.approximated
     if not approximated:
         return ""
-    said = [
+    names = [
         kind if each.formula is None else f"{kind} (by {each.formula.name})"
         for kind, each in sorted(approximated.items())
     ]
+    off = max(each.off for each in approximated.values())
     return (
-        f"float32, but {', '.join(said)} {'is' if len(said) == 1 else 'are'} approximated, "
-        f"off by up to {max(each.off for each in approximated.values()):.0e} of a value"
+        f"{floors.precision}, but {', '.join(names)} {'is' if len(names) == 1 else 'are'} "
+        f"approximated, off by up to {off:.0e} of a value"
     )

@@ -19,7 +19,7 @@ from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.arithmetic.contract import Sums
 from divergraph.rootcause.arithmetic.families import ReadOperands, bias_of, factors_of
-from divergraph.rootcause.arithmetic.products import Product
+from divergraph.rootcause.arithmetic.products import MatrixProduct
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
 from divergraph.rootcause.devices.formulas import Approximated, Approximation, fused
 from divergraph.rootcause.devices.held_weights.held_attributes import with_held_attributes
@@ -310,7 +310,7 @@ class Emulation:
         read = self._given(state, state.piece("", weights), weights)
         factors = tuple(factors_of(op, self.golden))
         known = [read[each.tensor] for each in factors if each.tensor in read]
-        product = Product.of(op, factors, known, value.shape, self.memory)
+        product = MatrixProduct.of(op, factors, known, value.shape, self.memory)
         if product is None:
             return value
         # A bias is added behind the sum.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -26,7 +25,6 @@ from divergraph.rootcause.arithmetic.contract import (
     whole_formats,
 )
 from divergraph.rootcause.arithmetic.families import Family, family_of
-from divergraph.rootcause.arithmetic.finding import OperandEvidence, decided
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.options import RootCauseOptions
@@ -162,39 +160,6 @@ def test_whole_numbers_are_no_operands_to_shorten():
     assert HF32.operand(sizes, -1, Role.WEIGHT) is sizes
 
 
-def evidence(family: Family, full: float, hf32: float) -> OperandEvidence:
-    ratios = dict.fromkeys(CANDIDATES, 0.01)
-    return OperandEvidence(family, {**ratios, FULL: full, HF32: hf32})
-
-
-def test_one_op_alone_must_fit_well():
-    assert decided([evidence(Family.CONVOLUTION, 300, 1.1)], 6) == {Family.CONVOLUTION: HF32}
-    assert decided([evidence(Family.CONVOLUTION, 300, 2.5)], 6) == {}
-    assert decided([], 6) == {}
-
-
-def test_of_two_ops_the_one_that_nothing_explains_does_not_hide_how_both_compute():
-    unlike = dict.fromkeys(CANDIDATES, math.inf)
-    healthy, faulty = (
-        OperandEvidence(Family.PRODUCT, {**unlike, FULL: full, HF32: hf32})
-        for full, hf32 in ((450.0, 1.0), (6e5, 1e3))
-    )
-
-    assert decided([healthy, faulty], 6.0) == {Family.PRODUCT: HF32}
-    assert decided([faulty], 6.0) == {}
-
-
-def test_recurrent_layers_in_full_do_not_speak_for_convolutions():
-    convolutions = [evidence(Family.CONVOLUTION, 300, 1.1), evidence(Family.CONVOLUTION, 250, 0.9)]
-    layers = [evidence(Family.RECURRENT, full, full / 300) for full in (0.8, 1.0, 1.2)]
-    assert decided(convolutions + layers, 6) == {Family.CONVOLUTION: HF32}
-
-
-def test_many_faults_of_no_common_size_are_no_way_to_compute():
-    found = [evidence(Family.PRODUCT, full, full / 4) for full in (100.0, 900.0, 4000.0)]
-    assert decided(found, 6) == {}
-
-
 @pytest.mark.parametrize(
     ("kind", "family"),
     [
@@ -232,16 +197,3 @@ def test_a_gain_of_the_only_op_over_the_floor_is_no_short_operand(tmp_path) -> N
     np.save(dumped, np.load(dumped) * np.float32(1.003))
     request = CompareRequest(path, tmp_path / "golden", path, tmp_path / "device")
     assert [each.op for each in compare(request).origins] == ["y"]
-
-
-def test_exact_einsums_say_nothing_of_matrix_products():
-    exact = dict.fromkeys((FULL, *CANDIDATES), 0.0)
-    short = {each: 1.0 if each == TF32 else 100.0 for each in (FULL, *CANDIDATES)}
-    found = decided(
-        [
-            *[OperandEvidence(family_of(Op("e", "e", "Einsum")) or Family.PRODUCT, exact)] * 4,
-            *[OperandEvidence(Family.PRODUCT, short)] * 3,
-        ],
-        6.0,
-    )
-    assert found == {Family.PRODUCT: TF32}

@@ -13,9 +13,6 @@ from calibrated import both_tests
 from judged_output import context
 
 from divergraph.rootcause.arithmetic import finding
-from divergraph.rootcause.arithmetic.contract import OperandFormat, format_named, whole_formats
-from divergraph.rootcause.arithmetic.families import Family
-from divergraph.rootcause.arithmetic.finding import OperandEvidence
 from divergraph.rootcause.devices import arithmetic, quantised_ops
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.dynamic_choice import scales_of
@@ -39,7 +36,6 @@ from graphstore.model import DType, Guilt, TensorRef
 RNG = np.random.default_rng(7)
 V = RNG.standard_normal(4000).astype(np.float32)
 W = RNG.standard_normal(4000).astype(np.float32)
-TF32, FP16_OPERANDS = format_named("tf32"), format_named("fp16")
 REF = TensorRef("op", 0)
 
 
@@ -80,40 +76,10 @@ def declared_trusted() -> None:
     assert not trusts(50)
 
 
-def operands(
-    ratios: list[float], other: float = 100.0, fp16: float = 100.0
-) -> OperandFormat | None:
-    """What ops of these errors over floors with TF32 operands, and others without, decide."""
-    evidence = [
-        OperandEvidence(
-            Family.PRODUCT,
-            dict.fromkeys((finding.FULL, *whole_formats()), other)
-            | {TF32: each, FP16_OPERANDS: fp16},
-        )
-        for each in ratios
-    ]
-    return finding.decided(evidence, 6.0).get(Family.PRODUCT)
-
-
 def enough_ops() -> None:
     quantised_enough()
-    assert operands([1, 1, 1, 4]) == TF32
-    assert operands([1, 4]) is None
-
-
-def operands_likely() -> None:
-    assert operands([2, 2, 2, 2]) == TF32
-    assert operands([5, 5, 5, 5]) is None
-
-
-def operands_likely_few() -> None:
-    assert operands([1.5, 1.5]) == TF32
-    assert operands([4, 4]) is None
-
-
-def operands_same() -> None:
-    assert operands([math.exp(0.02)] * 4, fp16=1.0) == TF32
-    assert operands([math.exp(0.2)] * 4, fp16=1.0) == FP16_OPERANDS
+    assert finding._common_loss([sample(0.1 * W)] * 4) is not None
+    assert finding._common_loss([sample(0.1 * W)] * 2) is None
 
 
 class Off:
@@ -151,14 +117,13 @@ def most_lost() -> None:
 
 
 def operands_alike() -> None:
-    def ratio(cosine: float) -> float:
-        floors = {TF32: Off(0.01 * V)}
-        error = 0.01 * (cosine * V + math.sqrt(1 - cosine**2) * W)
-        found = finding._evidence(Family.PRODUCT, sample(error), 50.0, floors, alone=True)
-        return found.ratios[TF32]
+    def likely(cosine: float) -> bool:
+        """Whether sums are whose errors are so much like those of a product."""
+        product = SimpleNamespace(sums_agreements=lambda kind, sums: [cosine] * len(sums))
+        return bool(finding._likely_sums([product], finding.FULL))
 
-    assert math.isfinite(ratio(0.6))
-    assert math.isinf(ratio(0.1))
+    assert likely(0.6)
+    assert not likely(0.1)
 
 
 @dataclass(frozen=True)
@@ -201,12 +166,14 @@ def tiles_by_chance() -> None:
     assert not alike(0.2, 100)
 
 
-def function_size(error: float, exact: float = 1e-7) -> float | None:
+def function_size(error: float, exact: float = 1e-7, precision=FP32) -> float | None:
     """The size found for exponentials that are all off by *error*."""
     golden = SimpleNamespace(ops={"op": SimpleNamespace(type="Exp", outputs=())})
 
     def floors(approximated) -> Off:
-        return Off(V * max(exact, *(each.size for each in approximated.values()), 0.0))
+        off = Off(V * max(exact, *(each.size for each in approximated.values()), 0.0))
+        off.precision = precision
+        return off
 
     found = find_functions(
         golden, [Group(REF, REF, ("op",))], lambda groups: Samples([sample(V * error)]), floors
@@ -223,6 +190,11 @@ def function_inexact() -> None:
 def function_fits() -> None:
     assert function_size(2.6e-6) == pytest.approx(2e-6)
     assert function_size(2.1e-5) == pytest.approx(1.6e-5)
+
+
+def function_in_16_bits() -> None:
+    unit = FP16.unit
+    assert function_size(0.7 * unit, unit / 4, FP16) == pytest.approx(unit / 2)
 
 
 def function_steps() -> None:
@@ -327,9 +299,6 @@ CASES: dict[str, Callable[[], None]] = {
     "KEPT_LARGEST": kept_largest,
     "DECLARED_TRUSTED": declared_trusted,
     "ENOUGH_OPS": enough_ops,
-    "OPERANDS_LIKELY": operands_likely,
-    "OPERANDS_LIKELY_FEW": operands_likely_few,
-    "OPERANDS_SAME": operands_same,
     "OPERANDS_ALIKE": operands_alike,
     "OPERANDS_REST": operands_rest,
     "MOST_LOST": most_lost,
@@ -341,6 +310,7 @@ CASES: dict[str, Callable[[], None]] = {
     "FUNCTION_INEXACT": function_inexact,
     "FUNCTION_FITS": function_fits,
     "FUNCTION_SMALLEST": function_fits,
+    "FUNCTION_SMALLEST_16_BIT": function_in_16_bits,
     "FUNCTION_STEPS": function_steps,
     "DYNAMIC_ALIKE": dynamic_alike,
     "QUANTISED_MOST_OFF": quantised_most_off,

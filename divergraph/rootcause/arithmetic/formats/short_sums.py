@@ -18,6 +18,7 @@ from divergraph.execute.contract import Array
 from divergraph.rootcause.arithmetic.contract import Grid, Sums
 from divergraph.rootcause.arithmetic.formats.bf16 import ARITHMETIC as BF16
 from divergraph.rootcause.arithmetic.formats.fp16 import ARITHMETIC as FP16
+from divergraph.text.words import counted
 
 _MOST = 1 << 28
 """Roundings of one product, about a second. Of larger ones the first rows are added up so, and the
@@ -26,25 +27,32 @@ others are off as these are. Bounds cost."""
 
 @dataclass(frozen=True)
 class ShortSums(Sums):
-    """Sums rounded to ``grid`` after each ``chunk`` of terms."""
+    """Sums rounded to ``grid`` after each ``chunk`` of terms, in turn or in some order: then a
+    chunk stands for as many sums that are kept side by side as well."""
 
     grid: Grid
     chunk: int = 1
+    ordered: bool = True
 
     @property
     def name(self) -> str:  # type: ignore[override]  # follows from its parts
         """``fp16 in turn``, ``bf16 by 16``."""
-        return f"{self.grid.name} {'in turn' if self.chunk == 1 else f'by {self.chunk}'}"
+        size = "in turn" if self.chunk == 1 else f"by {self.chunk}"
+        return f"{self.grid.name} {size}{'' if self.ordered else ', in some order'}"
 
     @property
     def words(self) -> str:  # type: ignore[override]  # follows from its parts
         """What a sentence says behind "sums"."""
-        turns = "one term" if self.chunk == 1 else f"{self.chunk} terms"
-        return f"{self.grid.name}, {turns} after another"
+        if not self.ordered:
+            return f"{self.grid.name}, in an order that is not known"
+        return f"{self.grid.name}, {counted(self.chunk, 'term')} after another"
 
     def added(self, first: Array, second: Array) -> Array:
         """See :meth:`Sums.added`."""
         rows, terms = first.shape[-2:]
+        if not self.ordered:
+            order = np.random.default_rng(terms).permutation(terms)
+            first, second = first[..., order], second[..., order, :]
         batch = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
         outputs = int(np.prod(batch)) * rows * second.shape[-1]
         most = max(1, rows * _MOST // max(1, outputs * -(-terms // self.chunk)))
@@ -64,6 +72,11 @@ class ShortSums(Sums):
             return np.asarray(exact + off[..., places, :] * scale, np.float32)
 
 
+_CHUNKS = (1, 2, 4, 8, 16, 32, 64)
+
 ARITHMETIC = tuple(
-    ShortSums(grid, chunk) for grid in (FP16, BF16) for chunk in (1, 2, 4, 8, 16, 32, 64)
+    ShortSums(grid, chunk, ordered)
+    for grid in (FP16, BF16)
+    for ordered in (True, False)
+    for chunk in _CHUNKS
 )

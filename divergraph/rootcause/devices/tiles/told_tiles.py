@@ -147,8 +147,7 @@ def _alike(device: Array, tiled: Array, reference: Array) -> float | None:
         return None
     found = float(np.median(cosines[told]))
     ratio = float(np.median(sizes[0][told] / sizes[1][told]))
-    most = calibration.OPERANDS_LIKELY_FEW
     by_chance = calibration.TILES_BY_CHANCE / math.sqrt(told.sum() * one.shape[1])
-    if found < max(calibration.TILES_ALIKE, by_chance) or not 1 / most <= ratio <= most:
+    if found < max(calibration.TILES_ALIKE, by_chance) or not 1 / _NEAR <= ratio <= _NEAR:
         return None
     return found
