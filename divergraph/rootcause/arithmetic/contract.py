@@ -93,7 +93,7 @@ class Reading:
         return np.asarray(made, value.dtype).reshape(value.shape)
 
 
-class Sums(ABC):
+class Accumulator(ABC):
     """How the terms of a product are added up. ``name`` is its word in analyses, *words* those of a
     sentence. Where the order is not known (``ordered``), only the size of the errors tells."""
 
@@ -117,7 +117,7 @@ class OperandFormat(ABC):
     """How many things a user has to be told of it: of formats that fit alike, the simplest is."""
     leaves_activations = False
     """Only weights are held in this format: they are scaled back before they are multiplied."""
-    sums: Sums | None = None
+    sums: Accumulator | None = None
     """None: in float32, as golden does."""
 
     @abstractmethod
@@ -154,7 +154,7 @@ class Combined(OperandFormat):
 
     activation: Reading | None
     weight: Reading | None
-    sums: Sums | None = None
+    sums: Accumulator | None = None
 
     @property
     def name(self) -> str:  # type: ignore[override]  # follows from its parts
@@ -216,9 +216,9 @@ def readings() -> tuple[Reading, ...]:
 
 
 @cache
-def all_sums() -> tuple[Sums, ...]:
+def all_sums() -> tuple[Accumulator, ...]:
     """The ways of adding up, besides float32."""
-    return tuple(each for each in _flat() if isinstance(each, Sums))
+    return tuple(each for each in _flat() if isinstance(each, Accumulator))
 
 
 @cache

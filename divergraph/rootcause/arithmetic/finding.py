@@ -21,11 +21,11 @@ import numpy as np
 from divergraph.rootcause import calibration
 from divergraph.rootcause.arithmetic.contract import (
     FULL,
+    Accumulator,
     Combined,
     OperandFormat,
     Reading,
     Role,
-    Sums,
     all_sums,
     readings,
     whole_formats,
@@ -349,7 +349,7 @@ class OperandSearch:
         }
 
 
-def _likely_sums(matched: Sequence[ProductErrors], kind: OperandFormat) -> list[Sums]:
+def _likely_sums(matched: Sequence[ProductErrors], kind: OperandFormat) -> list[Accumulator]:
     """The few ways of adding up whose errors are most like those that operands in the format *kind*
     leave of these products."""
     if not matched:

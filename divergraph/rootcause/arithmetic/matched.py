@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause.arithmetic.contract import OperandFormat, Role, Sums
+from divergraph.rootcause.arithmetic.contract import Accumulator, OperandFormat, Role
 from divergraph.rootcause.arithmetic.families import Factor, factors_of, family_of
 from divergraph.rootcause.arithmetic.products import MatrixProduct
 from divergraph.rootcause.groups.group_runs import GroupSample
@@ -113,7 +113,7 @@ class ProductErrors:
             Side.of(self.factors[1].role, turned, _summed_to(echoes[1], turned.shape)),
         )
 
-    def sums_agreements(self, kind: OperandFormat, sums: Sequence[Sums]) -> list[float]:
+    def sums_agreements(self, kind: OperandFormat, sums: Sequence[Accumulator]) -> list[float]:
         """For each way of adding up, the cosine between its errors and those that operands in the
         format *kind* leave, of a few outputs; 0 where there are none."""
         read = [

@@ -17,7 +17,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.rootcause import calibration
-from divergraph.rootcause.arithmetic.contract import Sums
+from divergraph.rootcause.arithmetic.contract import Accumulator
 from divergraph.rootcause.arithmetic.families import ReadOperands, bias_of, factors_of
 from divergraph.rootcause.arithmetic.products import MatrixProduct
 from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
@@ -304,7 +304,7 @@ class Emulation:
         state: GroupState,
         weights: Mapping[str, Array],
         value: Array,
-        sums: Sums,
+        sums: Accumulator,
     ) -> Array:
         """*value*, the product that *op* is, with its terms added up in this way."""
         read = self._given(state, state.piece("", weights), weights)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause.arithmetic.contract import Grid, Sums
+from divergraph.rootcause.arithmetic.contract import Accumulator, Grid
 from divergraph.rootcause.arithmetic.formats.bf16 import ARITHMETIC as BF16
 from divergraph.rootcause.arithmetic.formats.fp16 import ARITHMETIC as FP16
 from divergraph.text.words import counted
@@ -26,7 +26,7 @@ others are off as these are. Bounds cost."""
 
 
 @dataclass(frozen=True)
-class ShortSums(Sums):
+class ShortSums(Accumulator):
     """Sums rounded to ``grid`` after each ``chunk`` of terms, in turn or in some order: then a
     chunk stands for as many sums that are kept side by side as well."""
 
@@ -48,7 +48,7 @@ class ShortSums(Sums):
         return f"{self.grid.name}, {counted(self.chunk, 'term')} after another"
 
     def added(self, first: Array, second: Array) -> Array:
-        """See :meth:`Sums.added`."""
+        """See :meth:`Accumulator.added`."""
         rows, terms = first.shape[-2:]
         if not self.ordered:
             order = np.random.default_rng(terms).permutation(terms)
