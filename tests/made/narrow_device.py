@@ -56,6 +56,19 @@ def int4_groups(rows: Array) -> Array:
     return bf16(((steps - zero) * scale).reshape(rows.shape))
 
 
+def summed(chunk: int) -> Callable[[Array, Array], Array]:
+    """Products whose sums are rounded to bfloat16 after each *chunk* of terms."""
+
+    def product(first: Array, second: Array) -> Array:
+        total = np.zeros((len(first), second.shape[1]), np.float32)
+        for start in range(0, len(second), chunk):
+            part = slice(start, start + chunk)
+            total = bf16(total + first[:, part] @ second[part])
+        return total
+
+    return product
+
+
 class NarrowDevice:
     """Layers of a product, a bias and a Tanh, with a head behind them."""
 
@@ -86,10 +99,12 @@ class NarrowDevice:
         *,
         plain: Collection[str] = ("head",),
         held: Rounded = bf16,
+        product: Callable[[Array, Array], Array] = np.matmul,
         faults: Mapping[str, Rounded] | None = None,
     ) -> dict[str, Array]:
         """What the device dumps: products but the *plain* ones read their factors rounded, all
-        values are *held* in a type, and *faults* change outputs by name."""
+        values are *held* in a type, terms are added up as by *product*, and *faults* change outputs
+        by name."""
         known = {**self.feeds, **{name: held(value) for name, value in self.weights.items()}}
         for each in self.nodes:
             first, *more = (known[name] for name in each.input)
@@ -101,7 +116,7 @@ class NarrowDevice:
             elif name in plain:
                 made = first @ more[0]
             else:
-                made = activation(first) @ weight(more[0].T).T
+                made = product(activation(first), weight(more[0].T).T)
             known[name] = held(made)
             if faults and name in faults:
                 known[name] = held(faults[name](known[name]))

@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from dumped_sides import guilty
-from narrow_device import NarrowDevice, as_it_is, bf16, blocks, e4m3_by_row, int4_groups
+from narrow_device import NarrowDevice, as_it_is, bf16, blocks, e4m3_by_row, int4_groups, summed
 
 from graphstore.model import Verdict
 
@@ -51,6 +51,24 @@ def test_the_format_is_said_in_a_sentence(tmp_path) -> None:
         )
         for each in said
     )
+
+
+@pytest.mark.parametrize(
+    ("chunk", "operands", "said"),
+    [(1, as_it_is, "plain, sums bf16 in turn"), (16, e4m3_by_row, "e4m3 by row, sums bf16 by 16")],
+)
+def test_sums_in_16_bits_are_the_devices_and_hide_no_large_fault(
+    tmp_path, chunk, operands, said
+) -> None:
+    net = NarrowDevice(tmp_path)
+
+    def values(**faults):
+        return net.values(operands, operands, plain=(), product=summed(chunk), faults=faults)
+
+    healthy = net.compared(values())
+    assert not healthy.origins
+    assert healthy.run.analysis.arithmetic.operands == {"linear layers": said}
+    assert guilty(net.compared(values(m3=lambda value: value / 2))) == {"m3"}
 
 
 def test_layers_that_stay_in_the_plain_type_are_held_against_that(tmp_path) -> None:
