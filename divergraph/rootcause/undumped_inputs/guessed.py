@@ -200,13 +200,15 @@ def _equations(readers: Sequence[Reader], inputs: Sequence[Array]) -> tuple[Arra
     rows: list[Array] = []
     rest: list[Array] = []
     for reader in readers:
-        outputs = reader.before_cut(inputs)
+        # Quantisers are run, not taken for noise: what they cut off changes with nothing.
+        in_steps = reader.steps is not None
+        outputs = reader.outputs(inputs) if in_steps else reader.before_cut(inputs)
         if any(each is None for each in outputs):
             return None, np.zeros(0)
         first, *others = (np.asarray(each, np.float64)[reader.known] for each in outputs)
         device = reader.device[reader.known].astype(np.float64)
         size = length(device) or 1.0
         rows.append(np.stack([(each - first) / size for each in others], axis=1))
-        off = reader.arithmetic_error(inputs[0])[reader.known]
+        off = 0.0 if in_steps else reader.arithmetic_error(inputs[0])[reader.known]
         rest.append((device - first - off) / size)
     return np.concatenate(rows), np.concatenate(rest)
