@@ -138,20 +138,25 @@ def _fitted(start: Guess, readers: Sequence[Reader]) -> Iterator[Tried]:
         for guess in guesser(start.values, None):
             if not 0 < len(guess.directions) <= _MOST_DIRECTIONS:
                 continue
-            found = _multiples(guess, readers)
-            if found is None:
-                continue
-            values = _moved(guess, found)
-            worst = _worst(readers, [reader.outputs([values])[0] for reader in readers])
-            words = guess.words(found) if callable(guess.words) else guess.words
-            yield Tried(
-                " and ".join(filter(None, (str(start.words), words))),
-                values,
-                start.parameters + guess.parameters,
-                worst,
-                guess.is_gain and not start.words,
-                is_arranged=bool(start.words),
-            )
+            # The changes of quantised outputs are coarse; those of exact ones go on beyond a range.
+            for in_steps in dict.fromkeys((False, any(each.steps for each in readers))):
+                found = _multiples(guess, readers, in_steps=in_steps)
+                if found is not None:
+                    yield _tried(start, guess, found, readers)
+
+
+def _tried(start: Guess, guess: Guess, found: Array, readers: Sequence[Reader]) -> Tried:
+    values = _moved(guess, found)
+    worst = _worst(readers, [reader.outputs([values])[0] for reader in readers])
+    words = guess.words(found) if callable(guess.words) else guess.words
+    return Tried(
+        " and ".join(filter(None, (str(start.words), words))),
+        values,
+        start.parameters + guess.parameters,
+        worst,
+        guess.is_gain and not start.words,
+        is_arranged=bool(start.words),
+    )
 
 
 def _moved(guess: Guess, found: Array) -> Array:
@@ -159,8 +164,9 @@ def _moved(guess: Guess, found: Array) -> Array:
     return sum((number * each for number, each in pairs), guess.values)
 
 
-def _multiples(guess: Guess, readers: Sequence[Reader]) -> Array | None:
-    """The multiples of a guess's directions by Gauss and Newton: one turn for linear readers."""
+def _multiples(guess: Guess, readers: Sequence[Reader], *, in_steps: bool) -> Array | None:
+    """The multiples of a guess's directions by Gauss and Newton: one turn for linear readers.
+    *in_steps*: the changes are those of quantised outputs."""
     count = len(guess.directions)
     golden = readers[0].golden.astype(np.float64)
     usual = _usual(golden) or 1.0
@@ -176,7 +182,7 @@ def _multiples(guess: Guess, readers: Sequence[Reader]) -> Array | None:
             step = np.zeros(count)
             step[number] = _STEP * sizes[number]
             inputs.append(_moved(guess, found + step))
-        rows, rest = _equations(readers, inputs)
+        rows, rest = _equations(readers, inputs, in_steps=in_steps)
         if rows is None or rest.size <= 3 * count or not np.isfinite(rest).all():
             return None
         left = length(rest)
@@ -194,14 +200,14 @@ def _usual(values: Array) -> float:
     return float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0
 
 
-def _equations(readers: Sequence[Reader], inputs: Sequence[Array]) -> tuple[Array | None, Array]:
+def _equations(
+    readers: Sequence[Reader], inputs: Sequence[Array], *, in_steps: bool
+) -> tuple[Array | None, Array]:
     """How the outputs of *readers* change from the first of *inputs* to the others, by place and
     input; and how far the device's are from the first. Both in units of the readers' size."""
     rows: list[Array] = []
     rest: list[Array] = []
     for reader in readers:
-        # Quantisers are run, not taken for noise: what they cut off changes with nothing.
-        in_steps = reader.steps is not None
         outputs = reader.outputs(inputs) if in_steps else reader.before_cut(inputs)
         if any(each is None for each in outputs):
             return None, np.zeros(0)
