@@ -57,12 +57,12 @@ def verify(
     """
     model, folder = optional_path(om), optional_path(weights)
     place = optional_path(graph) or model
-    if place is None and runs_in(Path(dump)):
+    if not Path(dump).exists():
+        raise InputError("no such dump", where=str(dump))
+    if place is None and Path(dump).is_dir() and runs_in(Path(dump)):
         place = Path(dump)  # a recorded run's dump is its graph as well
     if place is None:
         raise InputError("a dump alone does not say what feeds what", hint="give its --graph")
-    if not Path(dump).exists():
-        raise InputError("no such dump", where=str(dump))
     kind = None if precision == "auto" else precision_named(precision)
     options = RootCauseOptions(suspect, guilty, kind, memory)
     choice = DumpChoice(time, rank, model_id, step)

@@ -99,6 +99,8 @@ def deed_sentence(origin: Origin, split: ErrorSplit | None, dtype: str = "") -> 
         return f"{who} makes NaN or Inf of finite inputs"
     if suspicion is None or math.isinf(suspicion):
         return f"{who} introduces an error that {arithmetic} does not explain at all"
+    if split is not None and split.guilt is Guilt.NONE:  # its weight or argument is another
+        return f"{who} computes correctly from what it was given"
     return f"{who} introduces {times(suspicion)} the error {arithmetic} explains"
 
 

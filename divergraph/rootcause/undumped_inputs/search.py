@@ -116,10 +116,10 @@ class _Search:
         return self._is_predicted() or clears_input(self.readers)
 
     def _outweighs_inputs(self) -> bool:
-        """Whether a fault of the ops explains them better than any input does. In steps of
-        quantisers some slices are right by chance: they are no proof against an input that gives
-        every output, where no cause predicts the numbers."""
-        if not self._are_in_steps() or self._is_predicted():
+        """Whether a fault of the ops explains them better than any input does. What ranges of
+        quantisers cut off looks like other gains and offsets of channels, and some slices are right
+        by chance: that is no proof against an input that gives every output."""
+        if not self._are_in_steps():
             return True
         return any(solved(each).exists is not Exists.YES for each in self.readers if each.is_wrong)
 
