@@ -14,7 +14,7 @@ import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -46,12 +46,16 @@ class Module:
         return [line for line in lines if line and not line.startswith("#")]
 
     def nodes(self, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
-        return (node for node in ast.walk(self.tree) if isinstance(node, kinds))
+        return (node for node in self.walked if isinstance(node, kinds))
+
+    @cached_property
+    def walked(self) -> list[ast.AST]:
+        return list(ast.walk(self.tree))
 
 
 @cache
-def modules(room: str = "") -> tuple[Module, ...]:
-    """The modules of all packages, or those below a folder called *room*."""
+def all_modules() -> tuple[Module, ...]:
+    """The modules of all packages."""
     paths = (
         path.relative_to(ROOT)
         for package in PACKAGES
@@ -59,11 +63,12 @@ def modules(room: str = "") -> tuple[Module, ...]:
         if "_pb2" not in path.name
     )
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in paths}
-    return tuple(
-        Module(path, text, ast.parse(text))
-        for path, text in texts.items()
-        if not room or room in path.parts
-    )
+    return tuple(Module(path, text, ast.parse(text)) for path, text in texts.items())
+
+
+def modules(room: str = "") -> tuple[Module, ...]:
+    """The modules of all packages, or those below a folder called *room*."""
+    return tuple(each for each in all_modules() if not room or room in each.path.parts)
 
 
 def code_lines(room: str = "") -> int:
