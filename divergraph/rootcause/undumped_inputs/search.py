@@ -82,7 +82,8 @@ class _Search:
     judge: Judge
 
     def found(self) -> FedOtherwise:
-        for guess in self._explaining():
+        guess = next(self._explaining(), None)
+        if guess is not None:
             exact = not self._are_in_steps() or all(r.gives(guess.values) for r in self.readers)
             # A judge of quantised ops would see each tie that a number fitted nearly has otherwise.
             values = guess.values if exact else None

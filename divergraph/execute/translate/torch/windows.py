@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -95,17 +96,24 @@ def _conv_transpose(call: TorchCall) -> Sequence[str]:
     ]
 
 
+def _window(call: TorchCall) -> dict[str, Any]:
+    """The attributes of the window of a pooling; its step is its size where none is given."""
+    size = call.integers(1, "kernel_size")
+    return {
+        "kernel_shape": _spatial(call, size),
+        "strides": _spatial(call, call.integers(2, "stride", size) or size),
+        "pads": _spatial(call, call.integers(3, "padding", (0,))) * 2,
+    }
+
+
 @row("max_pool1d", "max_pool2d", "max_pool3d", source="torch.nn.functional.max_pool2d")
 def _max_pool(call: TorchCall) -> Sequence[str]:
     _need_batch(call, int(call.type[-2]))
-    size = call.integers(1, "kernel_size")
     return [
         call.piece.add(
             "MaxPool",
             call.tensor(),
-            kernel_shape=_spatial(call, size),
-            strides=_spatial(call, call.integers(2, "stride", size) or size),
-            pads=_spatial(call, call.integers(3, "padding", (0,))) * 2,
+            **_window(call),
             dilations=_spatial(call, call.integers(4, "dilation", (1,))),
             ceil_mode=int(call.flag(5, "ceil_mode")),
         )
@@ -115,16 +123,13 @@ def _max_pool(call: TorchCall) -> Sequence[str]:
 @row("avg_pool1d", "avg_pool2d", "avg_pool3d", source="torch.nn.functional.avg_pool2d")
 def _average_pool(call: TorchCall) -> Sequence[str]:
     _need_batch(call, int(call.type[-2]))
-    size = call.integers(1, "kernel_size")
     if call.argument(6, "divisor_override") is not None:
         raise call.refused("divides by another number")
     return [
         call.piece.add(
             "AveragePool",
             call.tensor(),
-            kernel_shape=_spatial(call, size),
-            strides=_spatial(call, call.integers(2, "stride", size) or size),
-            pads=_spatial(call, call.integers(3, "padding", (0,))) * 2,
+            **_window(call),
             ceil_mode=int(call.flag(4, "ceil_mode")),
             count_include_pad=int(call.flag(5, "count_include_pad", True)),
         )
