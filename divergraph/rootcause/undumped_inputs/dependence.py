@@ -63,14 +63,19 @@ def _is_cleared(reader: Reader) -> bool:
     sizes = np.maximum(np.abs(reference), usual or 1.0)
     apart = _squares((device - reference) / (_RIGHT * reader.noise * sizes))
     telling = (device != 0.0) | (reference != 0.0)  # what was cut off to 0 on both sides is not
+    (made,) = reader.outputs([_other(reader.golden)])
+    moved = apart if made is None else _squares((made - reference) / (_RIGHT * reader.noise * sizes))
     for axis in range(reference.ndim):
         others = tuple(each for each in range(reference.ndim) if each != axis)
         # What is right elsewhere may have been fed right; what is right beside what is wrong not.
         near = telling & (apart > _RIGHT**2).any(axis=axis, keepdims=True)
         count = near.sum(axis=others)
-        right = ((apart * near).sum(axis=others) <= count) & (count > 0)
+        off, could_be = ((each * near).sum(axis=others) for each in (apart, moved))
         # Between the two a slice says nothing: an input in other steps is off by little everywhere.
-        wrong = (apart * near).sum(axis=others) > _RIGHT**2 * count
+        wrong = off > _RIGHT**2 * count
+        # Nor does one of small weights, which an input that gives the wrong ones hardly moves.
+        beyond = (could_be[wrong] / off[wrong]).max(initial=0.0)
+        right = (off <= count) & (could_be > beyond * _RIGHT**2 * count)
         by_chance = count[right].sum() < max(_FEWEST, _SHARE * count.sum())
         if wrong.any() and not by_chance and not _may_be_fed(reader, others, right, wrong):
             return True
@@ -100,16 +105,21 @@ def _changed(reader: Reader, axis: int) -> list[Array]:
 
 def _altered(golden: Array, axis: int) -> Iterator[Array]:
     """*golden* with other numbers in one part after the other."""
-    rng = np.random.default_rng(0)
-    other = rng.permutation(golden.reshape(-1)).reshape(golden.shape)
-    if golden.dtype.kind == "f":
-        usual = float(np.sqrt(np.mean(_squares(golden)))) or 1.0
-        other = golden + usual * rng.normal(size=golden.shape)
+    other = _other(golden)
     for part in np.array_split(np.arange(golden.shape[axis]), min(_BLOCKS, golden.shape[axis])):
         index = (slice(None),) * axis + (part,)
         altered = golden.copy()
         altered[index] = other[index]
         yield altered
+
+
+def _other(golden: Array) -> Array:
+    """Other numbers in all places."""
+    rng = np.random.default_rng(0)
+    if golden.dtype.kind != "f":
+        return rng.permutation(golden.reshape(-1)).reshape(golden.shape)
+    usual = float(np.sqrt(np.mean(_squares(golden)))) or 1.0
+    return golden + usual * rng.normal(size=golden.shape)
 
 
 def _squares(values: Array) -> Array:

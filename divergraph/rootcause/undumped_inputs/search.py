@@ -97,7 +97,10 @@ class _Search:
         """The guesses that explain what all readers put out."""
         guesses = likely_guesses(self.readers)
         if self._are_in_steps():
-            return (guess for guess in guesses if guess.suspicion <= _AS_NOISE)
+            # An input that leaves about as much as golden's explains nothing.
+            golden = max(reader.suspicion(reader.reference) for reader in self.readers)
+            most = min(_AS_NOISE, golden / _AS_NOISE)
+            return (guess for guess in guesses if guess.suspicion <= most)
         judged = islice(guesses, _MOST_JUDGED)
         return (guess for guess in judged if self._are_healthy(guess.values))
 
