@@ -125,7 +125,8 @@ class _Search:
         by chance: that is no proof against an input that gives every output."""
         if not self._are_in_steps():
             return True
-        return any(solved(each).exists is not Exists.YES for each in self.readers if each.is_wrong)
+        solutions = (solved(each) for each in self.readers if each.is_wrong)
+        return any(s.exists is not Exists.YES or s.suspicion > _AS_NOISE for s in solutions)
 
     def _may_be_of_op(self, guess: Tried) -> bool:
         """Whether the op that reads the input may be what *guess* says of the input: a factor of

@@ -39,10 +39,12 @@ class Exists(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """The answer, and the whole input in golden's shape where it could be solved for."""
+    """The answer, and the whole input in golden's shape where it could be solved for. ``suspicion``
+    is what the nearest input leaves, in the reader's noise: infinite where none was looked for."""
 
     exists: Exists
     values: Array | None = None
+    suspicion: float = np.inf
 
 
 def solved(reader: Reader) -> Solution:
@@ -115,10 +117,10 @@ def _of_part(reader: Reader, part: tuple[slice, ...]) -> Solution:
     noisy = reader.noise * float(np.sqrt(np.mean(np.square(base[use]))))
     suspicion = left / noisy if noisy else np.inf
     if suspicion > calibration.SUSPECT:
-        return Solution(Exists.NO)
+        return Solution(Exists.NO, None, suspicion)
     whole = golden.copy()
     whole.reshape(-1)[places] += found
-    return Solution(Exists.YES, whole if inside.all() else None)
+    return Solution(Exists.YES, whole if inside.all() else None, suspicion)
 
 
 def _slopes(reader: Reader, golden: Array, places: Array, usual: float, use: Array) -> Array | None:
