@@ -60,11 +60,11 @@ def _is_cleared(reader: Reader) -> bool:
     """Whether the slices of some axis of the output clear the input."""
     device, reference = (x.astype(np.float64) for x in (reader.device, reader.reference))
     usual = float(np.sqrt(np.mean(_squares(reference))))
-    sizes = np.maximum(np.abs(reference), usual or 1.0)
-    apart = _squares((device - reference) / (_RIGHT * reader.noise * sizes))
+    bounds = _RIGHT * reader.noise * np.maximum(np.abs(reference), usual or 1.0)
+    apart = _squares((device - reference) / bounds)
     telling = (device != 0.0) | (reference != 0.0)  # what was cut off to 0 on both sides is not
-    (made,) = reader.outputs([_other(reader.golden)])
-    moved = apart if made is None else _squares((made - reference) / (_RIGHT * reader.noise * sizes))
+    (other,) = reader.outputs([_other(reader.golden)])
+    moved = apart if other is None else _squares((other - reference) / bounds)
     for axis in range(reference.ndim):
         others = tuple(each for each in range(reference.ndim) if each != axis)
         # What is right elsewhere may have been fed right; what is right beside what is wrong not.
