@@ -130,7 +130,7 @@ def _candidates(shape: tuple[int, ...], probes: _Probes) -> Iterator[tuple[str, 
             at = list(np.unravel_index(probes.flat, shape))
             at[axis] = shape[axis] - 1 - at[axis]
             yield f"axis {axis} runs backwards", np.ravel_multi_index(tuple(at), shape)
-    if axes in (4, 5):
+    if 3 <= axes <= 5:
         for block in _BLOCKS:
             if shape[1] % block == 0 and shape[1] > block:
                 yield from _blocked(shape, block, probes)

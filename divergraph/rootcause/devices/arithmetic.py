@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause import calibration
 from divergraph.rootcause.arithmetic.contract import whole_formats
 from divergraph.rootcause.arithmetic.families import Family, ReadOperands
 from divergraph.rootcause.devices.floors import floor_of
@@ -17,24 +16,23 @@ from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
 
-def is_of_operands(sample: GroupSample, floors: Emulation) -> bool:
-    """Whether the errors of a product are those of operands in 16 bits: then it shows nothing of
-    how its weight is held. *floors* emulate it in float32. Operands that are cut off make the
-    output smaller, as cut weights do, but twice as much: so the errors must be of one size."""
+def distance(sample: GroupSample, floors: Emulation) -> float:
+    """The median distance between the values of the device and what *floors* give without noise:
+    a fault in some of them does not move it. Infinite where that cannot be told."""
     device = same_shape(sample.device, sample.reference.shape)
-    for kind in whole_formats():
-        taken = ReadOperands(dict.fromkeys(Family, kind))
-        rounding = replace(floors, operands=taken, plain=True)
-        (made,) = rounding.emulated([sample.group], [sample.given])
-        if device is None or made is None or made.shape != device.shape:
-            return False
-        alike = agreement(device, made, sample.reference) or 0.0
-        if alike < calibration.OPERANDS_SEEN:
-            continue
-        size = relative(device, sample.reference) / relative(made, sample.reference)
-        if calibration.OPERANDS_SEEN <= alike * size <= 1.0 / calibration.OPERANDS_SEEN:
-            return True
-    return False
+    (made,) = replace(floors, plain=True).emulated([sample.group], [sample.given])
+    if device is None or made is None or made.shape != device.shape:
+        return math.inf
+    with np.errstate(all="ignore"):
+        apart = float(np.median(np.abs(np.asarray(device, np.float64) - made)))
+    return math.inf if math.isnan(apart) else apart
+
+
+def distance_of_operands(sample: GroupSample, floors: Emulation) -> float:
+    """The least distance of a product whose operands are rounded as matrix engines round float32,
+    in which nothing else of *floors* is another."""
+    kinds = (ReadOperands(dict.fromkeys(Family, kind)) for kind in whole_formats())
+    return min(distance(sample, replace(floors, operands=kind)) for kind in kinds)
 
 
 def agreement(device: Array, emulated: Array, reference: Array) -> float | None:

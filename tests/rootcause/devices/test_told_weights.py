@@ -51,15 +51,15 @@ def compared(
     met: Held = lambda x: x,
     exact: int = -1,
     weights: Sequence[Array] = WEIGHTS,
+    x: Array = X,
 ) -> RunData:
     """A device whose products hold their *weights* so, but for the product *exact*; in that with
     number *wrong* one weight is off by a fifth of the largest."""
-    path = written_chain(folder / "model.onnx", ("MatMul", "Tanh"), "product", X, weights)
-    np.save(folder / "x0.npy", X)
+    path = written_chain(folder / "model.onnx", ("MatMul", "Tanh"), "product", x, weights)
+    np.save(folder / "x0.npy", x)
     for side in ("golden", "device"):
         capture(CaptureRequest(path, folder / side, {"x0": folder / "x0.npy"}))
     dumps = {each.name.partition(".")[0]: each for each in (folder / "device").glob("*.npy")}
-    x = X
     for n, weight in enumerate(weights):
         w = weight if n == exact else held(weight)
         if n == wrong:
@@ -103,6 +103,15 @@ def test_a_product_may_hold_its_weight_as_it_is(tmp_path: Path) -> None:
     assert not found.origins
     assert not found.suspects
     assert any(f"{LAYERS - 1} products hold" in each for each in found.run.warnings)
+
+
+def test_weights_that_are_cut_are_no_operands_that_are_cut(tmp_path: Path) -> None:
+    # Both make all outputs of positive numbers smaller: HF32 has one bit more, but cuts both.
+    rng = np.random.default_rng(0)
+    positive = [np.abs(rng.standard_normal(w.shape)).astype(np.float32) / 64 for w in WEIGHTS]
+    found = compared(tmp_path, WAYS["float16, cut"], weights=positive, x=np.abs(X))
+    assert not found.suspects
+    assert any(f"{LAYERS} products hold" in each for each in found.run.warnings)
 
 
 def test_a_few_products_of_many_may_hold_their_weights_alike(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from calibrated import both_tests
-from judged_output import context
+from judged_output import Emulated, context
 
 from divergraph.rootcause.arithmetic import finding
-from divergraph.rootcause.devices import arithmetic, quantised_ops
+from divergraph.rootcause.devices import quantised_ops
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.dynamic_choice import scales_of
 from divergraph.rootcause.devices.dynamic_scales import DYNAMIC_SCALES, DynamicScale
@@ -29,6 +29,7 @@ from divergraph.rootcause.devices.tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.options import RootCauseOptions
+from divergraph.rootcause.tolerances.computed_otherwise import other_arithmetic
 from divergraph.rootcause.tolerances.contract import ToleranceEstimate
 from divergraph.rootcause.tolerances.integers import quantised_steps
 from graphstore.model import DType, Guilt, TensorRef
@@ -126,22 +127,24 @@ def operands_alike() -> None:
     assert not likely(0.1)
 
 
-@dataclass(frozen=True)
-class Rounding:
-    """Emulates a product whose operands are rounded."""
-
-    operands: object = None
-    plain: bool = False
+@dataclass
+class ShortProduct(Emulated):
+    """Emulates a product whose operands are rounded: its errors are V."""
 
     def emulated(self, groups: object, feeds: object) -> list[np.ndarray]:
         return [2 * V]
 
 
 def operands_seen() -> None:
+    known = context(FP32, kind="MatMul")
+    floors = known.arithmetic
+    short = ShortProduct(floors.executor, floors.golden, FP32, floors.memory)
+
     def seen(cosine: float) -> bool:
-        return arithmetic.is_of_operands(
-            sample(cosine * V + math.sqrt(1 - cosine**2) * W), Rounding()
-        )
+        """Whether errors so much like those of short operands are theirs, where no op has them."""
+        device = V + cosine * V + math.sqrt(1 - cosine**2) * W
+        estimate = ToleranceEstimate(V, device)
+        return other_arithmetic._apply(replace(known, arithmetic=short), estimate) is not None
 
     assert seen(0.97)
     assert not seen(0.7)

@@ -21,7 +21,7 @@ import numpy as np
 from divergraph.execute.contract import Array, RunnableSubgraph
 from divergraph.rootcause import calibration
 from divergraph.rootcause.arithmetic.families import bias_of, is_one_product
-from divergraph.rootcause.devices.arithmetic import is_of_operands, ratio_of
+from divergraph.rootcause.devices.arithmetic import distance, distance_of_operands, ratio_of
 from divergraph.rootcause.devices.dynamic_choice import share_alike
 from divergraph.rootcause.devices.held_weights.held_attributes import has_attributes
 from divergraph.rootcause.devices.held_weights.holdings import MORE, SCALES, STATIC, USUAL, Holding
@@ -115,12 +115,16 @@ class ToldWeights:
         smallest = sorted(enough, key=lambda each: each.nbytes)[:_TRIED]
         for sample in self.run.runs.run([each.group for each in smallest]):
             own = products[sample.group.output]
-            if is_of_operands(sample, self._floors({})):
-                continue
+            rounded: float | None = None
             first = [each for each, _ in shown.most_common()]
             dynamic = [Holding(grid, scale=scale) for scale in SCALES for grid in USUAL]
             for each in dict.fromkeys((*first, *STATIC, *dynamic, *MORE)):
-                if self._share(sample, own, each) >= calibration.DYNAMIC_ALIKE:
+                if self._share(sample, own, each) < calibration.DYNAMIC_ALIKE:
+                    continue
+                # Operands that are cut off make the output smaller, as weights that are cut do.
+                if rounded is None:
+                    rounded = distance_of_operands(sample, self._floors({}))
+                if distance(sample, self._floors(dict.fromkeys(own.ops, each))) < rounded:
                     shown[each] += 1
                     break
         return shown
