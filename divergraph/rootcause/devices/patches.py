@@ -8,7 +8,7 @@ its own.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,40 +20,47 @@ _SAME = 0.2
 """Quantising costs a per cent or so; another padding or stride gives other values altogether."""
 
 
+_COPIES = 6
+"""How many times the bytes of patches a product needs: as they are, scaled, rounded. Counted."""
+
+
 def has_patches(op: Op, weight: Array) -> bool:
     """Whether *op* is a convolution of ONNX whose patches are more than one place."""
     return op.type == "Conv" and max(weight.shape[2:], default=1) > 1
 
 
 def of_patches(
-    op: Op, given: Mapping[str, Array], made: Array, rounded: Callable[[Array], Array]
+    op: Op,
+    given: Mapping[str, Array],
+    made: Array,
+    rounded: Callable[[Array], Array],
+    memory: int,
 ) -> Array | None:
     """What a convolution makes of *given* (arrays by tensor name) where each patch, a row of the
-    last axis, is *rounded*; None where an executor *made* something else without."""
+    last axis, is *rounded*; None where an executor *made* something else without. As many patches
+    are there at once as have room in *memory* bytes."""
     read = [None if each is None else given.get(each.tensor) for each in op.inputs]
     x, w = (*read, None, None)[:2]
     if x is None or w is None or x.ndim != w.ndim or made.ndim != x.ndim:
         return None
     found = Patches.of(op, x, w, made.shape)
-    if found is None:
+    if found is None or not made.size:
         return None
-    rows = found.rows(x)
-    groups, outputs = rows.shape[1], w.shape[0]
+    groups, outputs = found.groups, w.shape[0]
     matrix = w.reshape(groups, outputs // groups, -1).transpose(0, 2, 1)
-    product = np.matmul(rounded(rows), matrix).transpose(0, 1, 3, 2).reshape(made.shape)
+    size = _bytes_of_patches(w, made, groups) // made.shape[2]
+    blocks = found.rows(x, max(memory // max(_COPIES * size, 1), 1))
+    products = [np.matmul(rounded(rows), matrix) for rows in blocks]
+    product = np.concatenate(products, axis=2).transpose(0, 1, 3, 2).reshape(made.shape)
     if len(read) > 2 and read[2] is not None:
         product = product + read[2].reshape(-1, *(1,) * (x.ndim - 2))
     near = np.linalg.norm(product - made) <= _SAME * np.linalg.norm(made)
     return np.asarray(product, made.dtype) if near else None
 
 
-def bytes_of_patches(op: Op, given: Mapping[str, Array], made: Array) -> int:
+def _bytes_of_patches(w: Array, made: Array, groups: int) -> int:
     """How many bytes all patches take: each output has one, of as many values as the kernel."""
-    weight = op.inputs[1] if len(op.inputs) > 1 else None
-    w = None if weight is None else given.get(weight.tensor)
-    if w is None or not w.size:
-        return 0
-    return int(made.nbytes // max(w.shape[0], 1) * (w.size // w.shape[0]) * _groups(op))
+    return int(made.nbytes // w.shape[0] * (w.size // w.shape[0]) * groups)
 
 
 def _groups(op: Op) -> int:
@@ -93,8 +100,9 @@ class Patches:
             return None
         return cls(kernel, strides, dilations, tuple(pads), groups)
 
-    def rows(self, x: Array) -> Array:
-        """The patches of *x* as [batch, groups, places, values of a patch]."""
+    def rows(self, x: Array, count: int) -> Iterator[Array]:
+        """The patches of *x* as [batch, groups, places, values of a patch], those of *count* places
+        along the first axis at once."""
         axes = len(self.kernel)
         x = np.pad(x, [(0, 0), (0, 0), *self.pads])
         reach = [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
@@ -102,11 +110,13 @@ class Patches:
         steps = (slice(None), slice(None), *(slice(None, None, s) for s in self.strides))
         inside = tuple(slice(None, None, d) for d in self.dilations)
         seen = seen[(*steps, *inside)]
-        batch, channels, places = seen.shape[0], seen.shape[1], seen.shape[2 : 2 + axes]
-        seen = seen.reshape(batch, self.groups, channels // self.groups, *seen.shape[2:])
+        batch, channels = seen.shape[:2]
         order = (0, 1, *range(3, 3 + axes), 2, *range(3 + axes, 3 + 2 * axes))
-        rows: Array = np.transpose(seen, order)
-        return rows.reshape(batch, self.groups, math.prod(places), -1)
+        for start in range(0, seen.shape[2], count):
+            part = seen[:, :, start : start + count]
+            places = math.prod(part.shape[2 : 2 + axes])
+            part = part.reshape(batch, self.groups, channels // self.groups, *part.shape[2:])
+            yield np.transpose(part, order).reshape(batch, self.groups, places, -1)
 
 
 def _numbers(op: Op, name: str, count: int) -> tuple[int, ...]:

@@ -24,7 +24,7 @@ from divergraph.rootcause.devices.dynamic_scales import DynamicScale, SharedBy
 from divergraph.rootcause.devices.formulas import Approximated, Approximation, fused
 from divergraph.rootcause.devices.held_weights.held_attributes import with_held_attributes
 from divergraph.rootcause.devices.long_sums import terms
-from divergraph.rootcause.devices.patches import bytes_of_patches, has_patches, of_patches
+from divergraph.rootcause.devices.patches import has_patches, of_patches
 from divergraph.rootcause.devices.precision import Precision
 from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
 from divergraph.rootcause.devices.sums_in_turn import in_turn
@@ -45,8 +45,6 @@ _NOISE = 1 << 17
 _TILED = 6
 """How many times the bytes of its arrays a convolution over tiles needs: tiles overlap, and are
 there before and after their transforms. Counted."""
-_PATCHED = 6
-"""As above for patches, which are there as they are, scaled and rounded."""
 _DRAWN = 16
 """How many times the bytes of what a group is fed one draw may take, inner values included."""
 _MANY_OPS = 16
@@ -289,9 +287,9 @@ class Emulation:
         read = (given[each.tensor] for each in op.inputs if each and each.tensor in given)
         found: Array | None = None
         if scale is not None:
-            fits = _PATCHED * bytes_of_patches(op, given, value) <= self.memory
-            if fits and _goes_by_patch(op, scale, given):
-                found = of_patches(op, given, value, partial(self._through, scale))
+            if _goes_by_patch(op, scale, given):
+                rounded = partial(self._through, scale)
+                found = of_patches(op, given, value, rounded, self.memory)
         elif self.tiles is None:
             found = in_turn(op, given, value)
         elif _TILED * (value.nbytes + sum(each.nbytes for each in read)) <= self.memory:

@@ -87,14 +87,17 @@ class ToldWeights:
     def found(self, groups: Sequence[Group]) -> dict[str, Holding]:
         """By golden op how the device holds its weight; ops that hold it as it is are left out."""
         products = {each.output: each for each in self._products(groups)}
-        plain = self._floors({})
-        asked = sampled_groups([each.group for each in products.values()], _LOOKED_AT)
-        seen = [(_Seen.of(each), ratio_of(each, plain)) for each in self.run.runs.run(asked)]
-        known = [ratio for _, ratio in seen if ratio is not None]
+        ratios = self._ratios(
+            sampled_groups([each.group for each in products.values()], _LOOKED_AT)
+        )
         suspect = self.run.options.suspect
-        off = [one for one, ratio in seen if ratio and ratio > suspect]
-        most_are_off = bool(known) and statistics.median_low(known) > suspect
-        # Compilers may leave most as they are; what a few show alike is no fault of one of them.
+        most_are_off = bool(ratios) and statistics.median_low(ratios.values()) > suspect
+        if not most_are_off and max(ratios.values(), default=0.0) > suspect:
+            # Compilers may leave most as they are: those they do not are all looked for.
+            others = products.keys() - {each.group.output for each in ratios}
+            ratios |= self._ratios([products[each].group for each in products if each in others])
+        off = [one for one, ratio in ratios.items() if ratio > suspect]
+        # What a few show alike is no fault of one of them.
         enough = 1 if most_are_off else calibration.ENOUGH_OPS
         shown = self._shown(off, products) if len(off) >= enough else Counter()
         if not shown or max(shown.values()) < enough:
@@ -104,6 +107,12 @@ class ToldWeights:
         if most.grid is not None:
             return held
         return held | self._of_others(groups, Holding(None, folded=False, cut=most.cut))
+
+    def _ratios(self, groups: Sequence[Group]) -> dict[_Seen, float]:
+        """Error over floor of each of *groups* in which it can be measured, in float32."""
+        plain = self._floors({})
+        ran = ((_Seen.of(each), ratio_of(each, plain)) for each in self.run.runs.run(groups))
+        return {one: ratio for one, ratio in ran if ratio is not None}
 
     def _shown(
         self, seen: Sequence[_Seen], products: Mapping[TensorRef, _Products]
