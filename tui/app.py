@@ -292,14 +292,14 @@ class DivergraphApp(JobFollower):
 
         fields = [(field.name, field.help) for field in FIELDS]
         path = str(self.settings.path or "")
-        known = (self.settings.glyphs, self.keys, scopes, unavailable, fields, path)
-        self.show_text("Keys", lambda width: help_text(*known, width))
+        help_args = (self.settings.glyphs, self.keys, scopes, unavailable, fields, path)
+        self.show_text("Keys", lambda width: help_text(*help_args, width))
 
     def next_theme(self) -> None:
         """Show everything in the next theme, and keep it unless the settings file says one."""
         names = list(THEMES)
-        known = {theme_name: name for name, theme_name in THEMES.items()}
-        name = names[(names.index(known[self.theme]) + 1) % len(names)]
+        names_by_theme = {theme_name: name for name, theme_name in THEMES.items()}
+        name = names[(names.index(names_by_theme[self.theme]) + 1) % len(names)]
         self.theme = THEMES[name]
         try:
             keep_theme(name, self.settings.state_dir)

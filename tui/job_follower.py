@@ -76,9 +76,9 @@ class JobFollower(ThemedApp, Owner):
         ended = [look for look in event.looks if look.job.id in ran and not look.runs]
         for look in ended:
             self.notify(f"{look.command}: {ending(look)}", timeout=10)
-        if made := {name for look in ended for name in look.written}:
-            whole = any(look.command in _WRITES_GRAPHS for look in ended)
-            self._forget_old(made, other_ops=whole)
+        if names := {name for look in ended for name in look.written}:
+            graphs_written = any(look.command in _WRITES_GRAPHS for look in ended)
+            self._forget_old(names, other_ops=graphs_written)
 
     def _tell_trouble(self, trouble: str) -> None:
         """Say once that a server is lost, and that it is back."""

@@ -158,12 +158,12 @@ def ladders_of(store: GraphStore, target: str, kind: str, ops: OpColumns) -> Lad
 
         golden = load_facts(store, target, Side.GOLDEN).rows
         original = Ladder(golden, store.arrays(target, Side.GOLDEN))
-        found = Ladders(Ladder(ops, arrays), original, store.link_columns(target))
+        ladders = Ladders(Ladder(ops, arrays), original, store.link_columns(target))
     else:
         names = Ladder.of_names(ops.originals.names)
         devices = np.repeat(np.arange(len(ops), dtype=np.int32), np.diff(ops.originals.start))
         links = LinkColumns.by_name(ops.ids, names.ids, (devices, ops.originals.numbers))
-        found = Ladders(Ladder(ops, arrays), names, links)
+        ladders = Ladders(Ladder(ops, arrays), names, links)
     # Found here, where nobody waits for a key.
-    found.fused, found.device.depth, found.original.depth  # noqa: B018
-    return found
+    ladders.fused, ladders.device.depth, ladders.original.depth  # noqa: B018
+    return ladders

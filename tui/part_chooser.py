@@ -174,10 +174,10 @@ class PartChooser:
     def accepted(self, answer: Answer) -> Marks:
         """The marks of the nearest part that may be cut; on the golden side where the
         device has no op for one of them."""
-        offer, asked = answer.offer, answer.selection
-        if offer is None or asked is None:
+        offer, selection = answer.offer, answer.selection
+        if offer is None or selection is None:
             return answer.marks
-        starts, ends = offer.starts or asked.starts, offer.ends or asked.ends
+        starts, ends = offer.starts or selection.starts, offer.ends or selection.ends
         return self.marked_on(answer.marks.side, starts, ends)
 
     def marked_on(self, side: Side, starts: Sequence[str], ends: Sequence[str]) -> Marks:
@@ -193,9 +193,11 @@ class PartChooser:
         """The same marks on the ops of the other graph; those nothing stands for are dropped."""
         parts = self._parts
         if marks.side is Side.DEVICE:
-            known = parts.originals
-            starts = [op for one in marks.starts if known.get(one) for op in self._end(one, False)]
-            ends = [op for one in marks.ends if known.get(one) for op in self._end(one, True)]
+            originals = parts.originals
+            starts = [
+                op for one in marks.starts if originals.get(one) for op in self._end(one, False)
+            ]
+            ends = [op for one in marks.ends if originals.get(one) for op in self._end(one, True)]
             return Marks(Side.GOLDEN, tuple(dict.fromkeys(starts)), tuple(dict.fromkeys(ends)))
         return Marks(Side.DEVICE, parts.device_ops(marks.starts), parts.device_ops(marks.ends))
 

@@ -24,11 +24,11 @@ class QueryFiles:
 
     def own(self) -> dict[str, str]:
         """The texts of the user's own queries, by name."""
-        found: dict[str, str] = {}
+        queries: dict[str, str] = {}
         with suppress(OSError):  # there is no such folder before the first is kept
             for path in sorted(self.folder.glob("*.cypher")):
-                found[path.stem] = path.read_text(encoding="utf-8", errors="replace")
-        return found
+                queries[path.stem] = path.read_text(encoding="utf-8", errors="replace")
+        return queries
 
     def keep(self, name: str, text: str) -> Path:
         """Keep *text* as the user's query *name*, in place of an earlier one.
@@ -54,12 +54,12 @@ class QueryFiles:
             lines = self._history.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError):
             return []
-        found = []
+        entries = []
         for line in lines[-KEPT:]:
             with suppress(ValueError, KeyError, TypeError):  # a line cut off by a full disk
                 entry: Mapping[str, str] = json.loads(line)
-                found.append((str(entry["cypher"]), str(entry["settings"])))
-        return found
+                entries.append((str(entry["cypher"]), str(entry["settings"])))
+        return entries
 
     def remember(self, text: str, settings: str) -> None:
         """Add a question to those asked before; a folder that cannot be written keeps none."""
@@ -70,8 +70,8 @@ class QueryFiles:
         with suppress(OSError):
             private_folder(self.folder)
             if len(before) >= KEPT:
-                kept = [json.dumps({"cypher": c, "settings": s}) for c, s in before[-KEPT // 2 :]]
-                self._history.write_text("\n".join([*kept, line]) + "\n", encoding="utf-8")
+                lines = [json.dumps({"cypher": c, "settings": s}) for c, s in before[-KEPT // 2 :]]
+                self._history.write_text("\n".join([*lines, line]) + "\n", encoding="utf-8")
             else:
                 with self._history.open("a", encoding="utf-8") as file:
                     file.write(line + "\n")

@@ -66,7 +66,7 @@ def parse_settings(text: str) -> QuerySettings:
         words = [word for word in shlex.split(text) if word not in ("-p", "--param")]
     except ValueError as error:
         raise InputError(f"a quote is not closed: {text}") from error
-    given: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     limits = {"--limit": str(_USUAL.limit), "--timeout": str(_USUAL.timeout)}
     while words:
         word = words.pop(0)
@@ -74,7 +74,7 @@ def parse_settings(text: str) -> QuerySettings:
         if name in limits:
             limits[name] = value if sign else words.pop(0) if words else ""
         elif sign and name:
-            given[name.lstrip("$")] = value
+            parameters[name.lstrip("$")] = value
         else:
             raise InputError(f"{word!r} is no parameter", hint="name=value --limit N --timeout S")
     try:
@@ -83,18 +83,18 @@ def parse_settings(text: str) -> QuerySettings:
         raise InputError(f"a limit is a number: {text}") from error
     if limit < 0 or not 0 < timeout < float("inf"):
         raise InputError(f"a limit is a number above 0: {text}")
-    return QuerySettings(given, limit, timeout)
+    return QuerySettings(parameters, limit, timeout)
 
 
-def settings_text(given: Mapping[str, str]) -> str:
-    """*given* as :func:`parse_settings` reads it."""
-    return " ".join(shlex.quote(f"{name}={value}") for name, value in given.items())
+def settings_text(parameters: Mapping[str, str]) -> str:
+    """*parameters* as :func:`parse_settings` reads it."""
+    return " ".join(shlex.quote(f"{name}={value}") for name, value in parameters.items())
 
 
 def word_before(text: str) -> str:
     """The word *text* ends in; may be empty."""
-    found = _WORD.search(text)
-    return found[0] if found else ""
+    match = _WORD.search(text)
+    return match[0] if match else ""
 
 
 def completions(before: str, parameters: Iterable[str] = ()) -> tuple[str, ...]:

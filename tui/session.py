@@ -102,8 +102,8 @@ class Session:
 
     def _drop(self, name: str) -> None:
         views = (self._choosers, self._ladders, self._tensors)
-        for kept in (self._overviews, self._advice, self._rows, *views):
-            kept.pop(name, None)
+        for cache in (self._overviews, self._advice, self._rows, *views):
+            cache.pop(name, None)
         for by_op in (self._details, self._traces):
             for place in [place for place in by_op if place[0] == name]:
                 by_op.pop(place, None)
@@ -228,8 +228,8 @@ class Session:
 
         with self._lock:
             if self.target not in self._ladders:
-                found = ladders_of(self._open(), self.target, self.kind, self.rows())
-                self._ladders = {self.target: found}
+                ladders = ladders_of(self._open(), self.target, self.kind, self.rows())
+                self._ladders = {self.target: ladders}
                 self._settle()
             return self._ladders[self.target]
 
@@ -260,25 +260,25 @@ class Session:
         gc.freeze()  # or the collector walks all that was read again and again while keys wait
 
     def cypher(
-        self, asked: CypherQuestion, cancellation: Cancellation
+        self, question: CypherQuestion, cancellation: Cancellation
     ) -> tuple[QueryResult, float]:
         """The answer of a question of the user's own, and the milliseconds it took."""
         with self._lock:
             store, begin = self._open(), time.perf_counter()
-            return asked.answer(store, cancellation), 1000 * (time.perf_counter() - begin)
+            return question.answer(store, cancellation), 1000 * (time.perf_counter() - begin)
 
-    def cypher_plan(self, asked: CypherQuestion, cancellation: Cancellation) -> str:
+    def cypher_plan(self, question: CypherQuestion, cancellation: Cancellation) -> str:
         """How such a question would be answered."""
         with self._lock:
-            return asked.plan(self._open(), cancellation)
+            return question.plan(self._open(), cancellation)
 
     def device_ops(self, names: Sequence[str]) -> tuple[str, ...]:
         """Those of *names* that are ops on screen; if none is, the device ops made of them."""
         with self._lock:
             store = self._open()
-            known = store.ops(self.target, names)
-            if known or self.kind == "graph":
-                return tuple(name for name in names if name in known)
+            ops = store.ops(self.target, names)
+            if ops or self.kind == "graph":
+                return tuple(name for name in names if name in ops)
             originals = store.ops(self.target, names, Side.GOLDEN)
             links = (store.links(self.target, name, Side.GOLDEN) for name in originals)
             return tuple(dict.fromkeys(link.device for found in links for link in found))
@@ -298,8 +298,8 @@ class Session:
         if self.kind == "graph":
             return {}
         with self._lock:
-            kept = self._open().run(self.target).analysis.minimized
-        return json.loads(kept) if kept else {}
+            minimized = self._open().run(self.target).analysis.minimized
+        return json.loads(minimized) if minimized else {}
 
     @property
     def marks(self) -> MarkHistory:

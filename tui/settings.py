@@ -106,10 +106,14 @@ def _table(path: Path, table: Mapping[str, object], name: str) -> dict[str, obje
     return part
 
 
-def _known(path: Path, names: Iterable[str], known: Iterable[str], what: str) -> None:
-    known = list(known)
+def _known(path: Path, names: Iterable[str], choices: Iterable[str], what: str) -> None:
+    choices = list(choices)
     for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+        if name not in choices:
+            close_matches = difflib.get_close_matches(name, choices, n=1)
+            hint = (
+                f"did you mean {close_matches[0]}?"
+                if close_matches
+                else f"known: {', '.join(choices)}"
+            )
             raise ConfigError(f"no {what} named {name!r}", where=str(path), hint=hint)

@@ -24,7 +24,9 @@ class TensorLook:
     def map(self, axes: Sequence[int], cells: Sequence[int]) -> ErrorMap:
         """The errors along *axes* in at most so many *cells*."""
         if len(axes) == 1:
-            return next(each for each in self.picture.by_axis if each.axes == tuple(axes))
+            return next(
+                error_map for error_map in self.picture.by_axis if error_map.axes == tuple(axes)
+            )
         return self.values.error_map(axes, cells)
 
 

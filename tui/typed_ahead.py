@@ -72,8 +72,8 @@ class TypedAhead:
         if not isinstance(screen, ViewScreen):
             return ""
         ids = (self._opening.get((scope, event.key), "") for scope in screen.SCOPES)
-        found = next(filter(None, ids), "")
-        return "" if screen.why_not(found) else found
+        widget_id = next(filter(None, ids), "")
+        return "" if screen.why_not(widget_id) else widget_id
 
     def _field(self) -> bool:
         return isinstance(self._app.focused, Input)
@@ -88,11 +88,11 @@ class TypedAhead:
         if not self._is_open() and self._left > 0:
             self._app.set_timer(_STEP, self._look)
             return
-        held, self._held = self._held or [], None
-        for number, event in enumerate(held):
+        events, self._held = self._held or [], None
+        for number, event in enumerate(events):
             if self.holds(event):  # one of them opened something in its turn
                 return
             await self._send(event)
             if self._held is not None:
-                self._held.extend(held[number + 1 :])
+                self._held.extend(events[number + 1 :])
                 return

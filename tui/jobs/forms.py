@@ -79,8 +79,8 @@ class FormField:
     def choices(self) -> tuple[str, ...]:
         """What can be chosen; empty first where nothing need be."""
         kind = self.parameter.type
-        known = tuple(map(str, kind.choices)) if isinstance(kind, click.Choice) else ()
-        return known if self.default else ("", *known)
+        choices = tuple(map(str, kind.choices)) if isinstance(kind, click.Choice) else ()
+        return choices if self.default else ("", *choices)
 
     @property
     def default(self) -> str:
@@ -96,17 +96,17 @@ class FormField:
             return self.default
         if self._is_path_elsewhere and self.elsewhere is not None and self.elsewhere.roots:
             return f"{self.elsewhere.roots[0]}:PATH"
-        shown = self.parameter.metavar if isinstance(self.parameter, click.Option) else ""
-        return shown or ("" if self.kind is FormKind.TEXT else self.kind.value.upper())
+        metavar = self.parameter.metavar if isinstance(self.parameter, click.Option) else ""
+        return metavar or ("" if self.kind is FormKind.TEXT else self.kind.value.upper())
 
     @property
     def help(self) -> str:
         """What it means."""
-        said = self.parameter.help if isinstance(self.parameter, click.Option) else ""
-        said = said or self.command.get_short_help_str(200)
+        text = self.parameter.help if isinstance(self.parameter, click.Option) else ""
+        text = text or self.command.get_short_help_str(200)
         if self._is_path_elsewhere and self.elsewhere is not None:
-            said += f" {paths_of(self.elsewhere)}"
-        return f"{said} Several, with blanks between." if self.several else said
+            text += f" {paths_of(self.elsewhere)}"
+        return f"{text} Several, with blanks between." if self.several else text
 
     def words(self, text: str) -> list[str]:
         """The words of the command line for *text*."""
@@ -116,24 +116,24 @@ class FormField:
             return [self.option]
         if self.option and not self.parameter.multiple:
             return [self.option, *self._values(text)]
-        found: list[str] = []
+        words: list[str] = []
         for value in self._values(text):
-            found += [self.option, value] if self.option else [value]
-        return found
+            words += [self.option, value] if self.option else [value]
+        return words
 
     def problem(self, text: str) -> str:
         """What Click says against *text*; empty if it takes it."""
-        given = text.strip()
-        if not given and not self.needed:
+        trimmed = text.strip()
+        if not trimmed and not self.needed:
             return ""
-        if not given:
+        if not trimmed:
             return "this is needed"
         if self.kind is FormKind.FLAG:
             return ""
         try:
             values = self._values(text)
             if self._is_path_elsewhere and self.elsewhere is not None:
-                wrong = (each for each in values if not is_path_of(self.elsewhere, each))
+                wrong = (value for value in values if not is_path_of(self.elsewhere, value))
                 return paths_of(self.elsewhere) if next(wrong, None) is not None else ""
             value = tuple(values) if self.several else values[0]
             self.parameter.process_value(click.Context(self.command), value)
@@ -151,7 +151,9 @@ class FormField:
         values = shlex.split(text) if self.several else [text.strip()]
         if self.kind is not FormKind.PATH:
             return values
-        return [str(Path(each).expanduser()) if each.startswith("~") else each for each in values]
+        return [
+            str(Path(value).expanduser()) if value.startswith("~") else value for value in values
+        ]
 
 
 @dataclass(frozen=True)
@@ -172,18 +174,18 @@ class JobForm:
     def words(self, texts: Mapping[str, str], store: str = "") -> list[str]:
         """The command line behind the program's name. What has no option stands first."""
         fields = sorted(self.fields, key=lambda field: bool(field.option))
-        found = [self.name]
+        command_words = [self.name]
         for field in fields:
             try:
-                found += field.words(texts.get(field.name, ""))
+                command_words += field.words(texts.get(field.name, ""))
             except ValueError:  # not closed yet; the field says so
                 continue
-        return [*found, "--store", store] if store and self.takes_store else found
+        return [*command_words, "--store", store] if store and self.takes_store else command_words
 
     def problems(self, texts: Mapping[str, str]) -> dict[str, str]:
         """By name, what is wrong with a field."""
-        found = {field.name: field.problem(texts.get(field.name, "")) for field in self.fields}
-        return {name: problem for name, problem in found.items() if problem}
+        problems = {field.name: field.problem(texts.get(field.name, "")) for field in self.fields}
+        return {name: problem for name, problem in problems.items() if problem}
 
 
 def form_of(name: str, elsewhere: JobsElsewhere | None = None) -> JobForm:
@@ -192,13 +194,13 @@ def form_of(name: str, elsewhere: JobsElsewhere | None = None) -> JobForm:
     open_ = {param.name or "": param for param in command.params}
     takes_store = "store" in open_ and elsewhere is None
     if elsewhere is not None:
-        taken = elsewhere.takes.get(name, ())
-        open_ = {key: each for key, each in open_.items() if public_name(each) in taken}
-    for each in (*plan.hidden, *UNSHOWN):
-        open_.pop(each, None)
+        options = elsewhere.takes.get(name, ())
+        open_ = {key: param for key, param in open_.items() if public_name(param) in options}
+    for hidden in (*plan.hidden, *UNSHOWN):
+        open_.pop(hidden, None)
     groups: dict[str, Sequence[FormField]] = {}
     for heading, names in plan.groups.items():
-        if params := [open_.pop(each) for each in names if each in open_]:
+        if params := [open_.pop(name) for name in names if name in open_]:
             groups[heading] = _fields(command, params, plan.needed, elsewhere)
     if open_:
         groups[REST] = _fields(command, open_.values(), plan.needed, elsewhere)
@@ -245,12 +247,12 @@ def options_of(words: Sequence[str], elsewhere: JobsElsewhere) -> dict[str, obje
         raise InputError(f"the server does not run {words[0]}", hint=hint)
     command = _command(words[0])
     parser = command.make_parser(click.Context(command, resilient_parsing=True))
-    given, _, _ = parser.parse_args(list(words[1:]))
+    options, _, _ = parser.parse_args(list(words[1:]))
     params = {param.name: param for param in command.params if param.name != "store"}
     return {
         public_name(param): [*value] if isinstance(value, tuple) else value
         for name, param in params.items()
-        if (value := given.get(name)) not in (None, (), [])
+        if (value := options.get(name)) not in (None, (), [])
     }
 
 
@@ -267,7 +269,8 @@ def _fields(
     elsewhere: JobsElsewhere | None,
 ) -> list[FormField]:
     return [
-        FormField(command, each, each.required or each.name in needed, elsewhere) for each in params
+        FormField(command, param, param.required or param.name in needed, elsewhere)
+        for param in params
     ]
 
 
@@ -287,14 +290,14 @@ def texts_of(words: Sequence[str]) -> dict[str, str]:
     """
     form = form_of(words[0])
     parser = form.command.make_parser(click.Context(form.command, resilient_parsing=True))
-    given, _, _ = parser.parse_args(list(words[1:]))
-    found: dict[str, str] = {}
+    options, _, _ = parser.parse_args(list(words[1:]))
+    texts: dict[str, str] = {}
     for field in form.fields:
-        value = given.get(field.name)
+        value = options.get(field.name)
         if isinstance(value, (list, tuple)):
             value = shlex.join(map(str, value))
         if field.kind is FormKind.FLAG:
             value = YES if value else ""
         if isinstance(value, str) and value:
-            found[field.name] = value
-    return found
+            texts[field.name] = value
+    return texts

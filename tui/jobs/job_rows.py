@@ -49,10 +49,10 @@ def face(look: JobLook, glyphs: Glyphs) -> Face:
     return Face(glyphs.bad, "failed", "alarm")
 
 
-def ending_style(look: JobLook, shown: Face) -> str:
+def ending_style(look: JobLook, face: Face) -> str:
     """The style of the sentence: what a comparison found may be bad though the job went well."""
-    found = look.job.exit_code == 1 and shown.style == "clean"
-    return "origin" if found else shown.style
+    differs = look.job.exit_code == 1 and face.style == "clean"
+    return "origin" if differs else face.style
 
 
 def job_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
@@ -70,14 +70,14 @@ def job_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
 
 def job_row(look: JobLook, glyphs: Glyphs, at: float) -> tuple[Cell, ...]:
     """The cells of one job at the time *at*."""
-    shown = face(look, glyphs)
+    look_face = face(look, glyphs)
     return (
-        Cell(f"{shown.mark} {shown.word}", shown.style),
+        Cell(f"{look_face.mark} {look_face.word}", look_face.style),
         Cell(look.command),
         Cell(look.target[0] or _what(look)),
         Cell(moment(_began(look)), "quiet"),
         Cell(clock(_ended(look, at) - _began(look)), "quiet"),
-        Cell(now(look)) if look.runs else Cell(ending(look), ending_style(look, shown)),
+        Cell(now(look)) if look.runs else Cell(ending(look), ending_style(look, look_face)),
     )
 
 
@@ -124,9 +124,9 @@ def progress_text(look: JobLook | None, glyphs: Glyphs, width: int, at: float) -
     if look.runs and not stages:
         lines.append(Content.styled(f"{glyphs.running} {now(look)}", theme.LINKED))
     if not look.runs:
-        shown = face(look, glyphs)
-        style = _CELL_STYLES.get(ending_style(look, shown), "")
-        mark = glyphs.feeds if shown.style == "clean" else shown.mark
+        look_face = face(look, glyphs)
+        style = _CELL_STYLES.get(ending_style(look, look_face), "")
+        mark = glyphs.feeds if look_face.style == "clean" else look_face.mark
         lines += hung(f"{mark} ", ending(look), width, style, style)
     command = shlex.join(["divergraph", *look.job.words])
     lines += [Content(""), *hung("$ ", command, width, theme.QUIET, theme.QUIET)]
@@ -159,23 +159,23 @@ def _done(
 
 
 def _running(stage: ToldStage, glyphs: Glyphs, width: int, at: float) -> list[Content]:
-    share, left = stage.share, time_left(stage)
+    share, seconds = stage.share, time_left(stage)
     head = Content.styled(
         cut_to(f"{glyphs.running} {printable(stage.text)}", width, glyphs.ellipsis), theme.LINKED
     )
     done, note = wording.thousands(stage.done), printable(stage.note)
-    told = [
+    parts = [
         f"{done} of {wording.thousands(stage.total)}"
         if stage.total
         else done
         if stage.done
         else "",
         f"{100 * share:.0f} %" if share is not None else "",
-        f"about {clock(left)} left" if left is not None else "",
+        f"about {clock(seconds)} left" if seconds is not None else "",
         clock(at - stage.began),
         note,
     ]
-    figures = f" {glyphs.separator} ".join(part for part in told if part)
+    figures = f" {glyphs.separator} ".join(part for part in parts if part)
     if share is None:
         return [head, Content.styled(cut_to(f"  {figures}", width, glyphs.ellipsis), theme.QUIET)]
     bar = bar_of(share, min(_BAR * 2, max(_BAR // 2, width - width_of(figures) - 4)), glyphs)

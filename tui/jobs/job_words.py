@@ -42,8 +42,8 @@ def ending(look: JobLook) -> str:
         return look.told.failed
     if look.command in ("submodel", "minimize") and look.told.found:
         return look.told.found
-    known = _ENDINGS.get((look.command, code)) or _CODES.get(code)
-    return known or f"ended with exit code {code}; l shows why"
+    ending = _ENDINGS.get((look.command, code)) or _CODES.get(code)
+    return ending or f"ended with exit code {code}; l shows why"
 
 
 def stage_text(stage: ToldStage) -> str:
@@ -64,8 +64,8 @@ def in_title(looks: list[JobLook]) -> str:
     """The running jobs for the title line; empty if none runs."""
     if not looks:
         return ""
-    told = f"{looks[-1].command}: {now(looks[-1])}"
-    return told if len(looks) == 1 else f"{len(looks)} jobs, {told}"
+    text = f"{looks[-1].command}: {now(looks[-1])}"
+    return text if len(looks) == 1 else f"{len(looks)} jobs, {text}"
 
 
 def clock(seconds: float) -> str:

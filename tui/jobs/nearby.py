@@ -99,23 +99,23 @@ class NearbySearch:
         if self.stopped:
             return Nearby()
         try:
-            (found,) = json.loads(answer)["paths"]
+            (paths,) = json.loads(answer)["paths"]
         except (ValueError, KeyError) as error:
             raise DivergraphError("the search ended without an answer") from error
-        return _nearby(found, self._folder)
+        return _nearby(paths, self._folder)
 
 
-def _nearby(found: Mapping[str, Any], folder: Path) -> Nearby:
+def _nearby(paths: Mapping[str, Any], folder: Path) -> Nearby:
     pairs = [
         NearbyPair(
-            _side(each["golden"], folder),
-            _side(each["device"], folder),
-            each["shared"],
-            each["ops"],
+            _side(pair["golden"], folder),
+            _side(pair["device"], folder),
+            pair["shared"],
+            pair["ops"],
         )
-        for each in found["pairs"]
+        for pair in paths["pairs"]
     ]
-    return Nearby(tuple(pairs), found["graphs"], found["dumps"], found["cut"] or "")
+    return Nearby(tuple(pairs), paths["graphs"], paths["dumps"], paths["cut"] or "")
 
 
 def _pair(pair: Mapping[str, Any], folder: Path) -> NearbyPair:

@@ -41,9 +41,9 @@ def pair_text(pair: NearbyPair | None, glyphs: Glyphs, width: int) -> Content:
         tensors = wording.count(side.tensors, "tensor")
         for what, path, more in (("graph", side.graph, ""), ("dump", side.dump, f"  {tensors}")):
             head = f"{name if what == 'graph' else '':8}{what:7}"
-            shown = cut_to(
+            label = cut_to(
                 printable(path), max(8, width - len(head) - len(more)), glyphs.ellipsis, "left"
             )
-            lines.append(Content.assemble((head, theme.QUIET), shown, (more, theme.QUIET)))
+            lines.append(Content.assemble((head, theme.QUIET), label, (more, theme.QUIET)))
     lines.append(Content.styled(f"{glyphs.enter} fills the form of a comparison in", theme.LINKED))
     return Content("\n").join(lines)

@@ -58,8 +58,8 @@ class ServedJobs(WatchedJobs):
             with self._asking:
                 self._look()
         assert self.elsewhere is not None
-        asked = {"command": words[0], "options": options_of(words, self.elsewhere)}
-        answer = self._wire.send("POST", "/v1/jobs", json.dumps(asked).encode())
+        request = {"command": words[0], "options": options_of(words, self.elsewhere)}
+        answer = self._wire.send("POST", "/v1/jobs", json.dumps(request).encode())
         return str(json.loads(answer)["id"])
 
     def go_on(self, job: BackgroundJob) -> None:
@@ -111,17 +111,19 @@ class ServedJobs(WatchedJobs):
     def _look(self) -> None:
         seen = {name: read for name, (read, _) in self._told.items()}
         answer = self._wire.read("jobs", {"seen": seen})
-        takes = {name: frozenset(given) for name, given in answer["takes"].items()}
+        takes = {name: frozenset(options) for name, options in answer["takes"].items()}
         self.elsewhere = JobsElsewhere(takes, tuple(answer["roots"]), answer["anywhere"])
-        known, self._told = self._told, {}
+        before, self._told = self._told, {}
         for job in answer["jobs"]:
-            told = told_with(known.get(job["id"], (0, ToldProgress()))[1], job["lines"].split("\n"))
-            self._told[job["id"]] = job["seen"], told
+            progress = told_with(
+                before.get(job["id"], (0, ToldProgress()))[1], job["lines"].split("\n")
+            )
+            self._told[job["id"]] = job["seen"], progress
         self._looks = tuple(self._look_of(job) for job in answer["jobs"])
         self.trouble = ""
 
     def _look_of(self, job: Mapping[str, Any]) -> JobLook:
-        told = self._told[job["id"]][1]
+        progress = self._told[job["id"]][1]
         job_here = BackgroundJob(
             folder=Path(job["id"]),
             words=_words(job["words"], job["placed"]),
@@ -133,15 +135,15 @@ class ServedJobs(WatchedJobs):
             ended=job["ended"],
         )
         place = f"on the server, for {job['owner']}" if job["owner"] else "on the server"
-        said = replace(told, failed=told.failed or job["error"])
-        return JobLook(job_here, said, place, waits=job["state"] == "queued")
+        current = replace(progress, failed=progress.failed or job["error"])
+        return JobLook(job_here, current, place, waits=job["state"] == "queued")
 
 
-def _words(told: Sequence[str], placed: int) -> tuple[str, ...]:
+def _words(words: Sequence[str], placed: int) -> tuple[str, ...]:
     """The command line of a job as one types it: what has no option behind the command."""
-    command, *options = told[: len(told) - placed]
+    command, *options = words[: len(words) - placed]
     split = [part for option in options for part in option.split("=", 1)]
-    return (command, *told[len(told) - placed :], *split)
+    return (command, *words[len(words) - placed :], *split)
 
 
 def jobs_of(url: str) -> ServedJobs | None:

@@ -74,14 +74,14 @@ class WatchedJobs:
 
     def look(self) -> tuple[JobLook, ...]:
         """All of them as they are now, newest first."""
-        found = []
+        looks = []
         readers = self._readers
         self._readers = {}
         for job in self._shelf.jobs(self._key):
             reader = readers.get(job.id) or ProgressReader(job.progress_path)
             self._readers[job.id] = reader
-            found.append(JobLook(job, reader.look()))
-        return tuple(found)
+            looks.append(JobLook(job, reader.look()))
+        return tuple(looks)
 
     def start(self, words: Sequence[str]) -> str:
         """Start a command; the id of its job."""

@@ -27,13 +27,13 @@ class AnswerRows:
     @cached_property
     def columns(self) -> Sequence[ListColumn]:
         """One column for each of the answer; numbers stand at the right."""
-        found = []
+        columns = []
         for at, name in enumerate(self.answer.columns):
             values = [row[at] for row in self.answer.rows[:_LOOKED_AT]]
             numbers = all(isinstance(value, int | float) for value in values) and values
             natural = max((width_of(_text(value)) for value in values), default=0)
             width = max(_LEAST, min(natural, _MOST // 4))
-            found.append(
+            columns.append(
                 ListColumn(
                     str(at),
                     name,
@@ -44,7 +44,7 @@ class AnswerRows:
                     sortable=False,
                 )
             )
-        return found
+        return columns
 
     def __len__(self) -> int:
         return len(self.answer.rows)

@@ -80,12 +80,12 @@ def facts(detail: OpDetail, glyphs: Glyphs, width: int, *, whole: bool = False) 
     _tensors(lines, "inputs", detail.inputs, row)
     _tensors(lines, "outputs", detail.outputs, row)
     _links(lines, detail)
-    shown = list(detail.attrs.items())
-    for name, value in shown if whole else shown[:SHOWN_ATTRS]:
-        label = "attrs" if (name, value) == shown[0] else ""
+    attrs = list(detail.attrs.items())
+    for name, value in attrs if whole else attrs[:SHOWN_ATTRS]:
+        label = "attrs" if (name, value) == attrs[0] else ""
         lines.add(label, (f"{printable(name)}=", theme.QUIET), printable(_attr_text(value)))
-    if not whole and len(shown) > SHOWN_ATTRS:
-        lines.add("", (f"{len(shown) - SHOWN_ATTRS} more: enter shows all", theme.QUIET))
+    if not whole and len(attrs) > SHOWN_ATTRS:
+        lines.add("", (f"{len(attrs) - SHOWN_ATTRS} more: enter shows all", theme.QUIET))
     if detail.controls and whole:
         lines.add("after", ", ".join(map(printable, detail.controls)))
     return lines.content()
@@ -125,8 +125,8 @@ def _split(lines: _Lines, detail: OpDetail) -> None:
 
 def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpRow) -> None:
     g = lines.glyphs
-    shown = tensors if lines.whole else tensors[:SHOWN_TENSORS]
-    for tensor in shown:
+    rows = tensors if lines.whole else tensors[:SHOWN_TENSORS]
+    for tensor in rows:
         what, layout = shape_text(tensor.shape), printable(tensor.layout or "")
         if lines.whole or tensor.dtype != row.dtype or (tensor.layout or "") != row.layout:
             what = f"{wording.dtype_text(tensor.dtype)} {what} {layout}".rstrip()
@@ -134,12 +134,14 @@ def _tensors(lines: _Lines, label: str, tensors: tuple[TensorRow, ...], row: OpR
         if tensor.shape is None and tensor.dtype is None:
             what = layout  # a constant or input of which the graph says no more
         feeds = "" if tensor.producer is not None or not tensor.consumers else f"{g.feeds} "
-        taken = LABEL + 3 + len(feeds) + 2 + len(what) + 2 + sum(len(text) for text, _ in state)
-        name = lines.name(_partner(tensor), lines.width - taken)
+        used_width = (
+            LABEL + 3 + len(feeds) + 2 + len(what) + 2 + sum(len(text) for text, _ in state)
+        )
+        name = lines.name(_partner(tensor), lines.width - used_width)
         lines.add(label, (f"{tensor.port:<2} ", theme.QUIET), f"{feeds}{name}  {what}  ", *state)
         label = ""
-    if len(shown) < len(tensors):
-        lines.add("", (f"{len(tensors) - len(shown)} more: enter shows all", theme.QUIET))
+    if len(rows) < len(tensors):
+        lines.add("", (f"{len(tensors) - len(rows)} more: enter shows all", theme.QUIET))
 
 
 def _partner(tensor: TensorRow) -> str:
@@ -178,14 +180,14 @@ def _links(lines: _Lines, detail: OpDetail) -> None:
             words += f" :{link.original_port}"
         merged.setdefault(other, []).append(words)
     label = "originals" if detail.row.side is Side.DEVICE else "device"
-    shown = list(merged.items()) if lines.whole else list(merged.items())[:SHOWN_LINKS]
-    for name, rules in shown:
+    link_rules = list(merged.items()) if lines.whole else list(merged.items())[:SHOWN_LINKS]
+    for name, rules in link_rules:
         evidence = ", ".join(dict.fromkeys(rules))
         room = lines.width - LABEL - len(evidence) - 2
         lines.add(label, (lines.name(name, room), theme.FUSED), (f"  {evidence}", theme.QUIET))
         label = ""
-    if len(shown) < len(merged):
-        lines.add("", (f"{len(merged) - len(shown)} more: enter shows all", theme.QUIET))
+    if len(link_rules) < len(merged):
+        lines.add("", (f"{len(merged) - len(link_rules)} more: enter shows all", theme.QUIET))
 
 
 def metrics(
@@ -273,9 +275,9 @@ def _metric_lines(lines: _Lines, comparison: Comparison, thresholds: Mapping[str
 
 def shown_comparison(detail: OpDetail) -> Comparison | None:
     """The comparison the op's row shows: that of its worst output, else its first one."""
-    found = [tensor.comparison for tensor in detail.outputs if tensor.comparison is not None]
-    worst = [item for item in found if item.port == detail.row.output]
-    return next(iter(worst or found), None)
+    comparisons = [tensor.comparison for tensor in detail.outputs if tensor.comparison is not None]
+    worst = [item for item in comparisons if item.port == detail.row.output]
+    return next(iter(worst or comparisons), None)
 
 
 def _attr_text(value: object) -> str:

@@ -39,8 +39,8 @@ class LadderSteps:
         self.ladder = ladders.of(side)
         self.side, self.folding = side, folding
         linked = np.flatnonzero(ladders.links.linked(side)).astype(np.int32)
-        kept = linked if folding.linked_only else np.arange(len(self.ladder), dtype=np.int32)
-        self.first, self.last = _folded(self.ladder, kept, folding)
+        ops = linked if folding.linked_only else np.arange(len(self.ladder), dtype=np.int32)
+        self.first, self.last = _folded(self.ladder, ops, folding)
         self.lanes = self._lanes(glyphs)
         self.longest = widest_name(map(self.ladder.ids.__getitem__, self.first.tolist()))
 
@@ -63,23 +63,23 @@ class LadderSteps:
             nothing = Coded.same("", len(first))
             return Lanes(nothing, nothing)
         rows = []
-        shown = np.ones(len(sources), dtype=np.bool_)
+        drawn = np.ones(len(sources), dtype=np.bool_)
         for ends in (sources, targets):
             at = np.searchsorted(first, ends, side="right") - 1
-            shown &= (at >= 0) & (ends <= last[at])
+            drawn &= (at >= 0) & (ends <= last[at])
             rows.append(at.astype(np.int32))
-        return draw_lanes(near_edges(rows[0][shown], rows[1][shown], len(first)), glyphs)
+        return draw_lanes(near_edges(rows[0][drawn], rows[1][drawn], len(first)), glyphs)
 
 
-def _folded(ladder: Ladder, kept: Int, folding: Folding) -> tuple[Int, Int]:
+def _folded(ladder: Ladder, ops: Int, folding: Folding) -> tuple[Int, Int]:
     """First and last op of each row: neighbours of one name space are one row."""
     if folding.depth is None:
-        return kept, kept
+        return ops, ops
     scopes = ladder.scopes(folding.depth)
     first: list[int] = []
     last: list[int] = []
     start, before = -1, -2
-    for number in kept.tolist():
+    for number in ops.tolist():
         scope = scopes[number]
         if not scope or before != number - 1 or scopes[start] != scope:
             start = number

@@ -43,7 +43,7 @@ class FeedingRows(Sequence[tuple[int, ...]]):
     @classmethod
     def of(cls, feeds: Sequence[Sequence[int]]) -> FeedingRows:
         """Those of these rows."""
-        rows = [row for each in feeds for row in each]
+        rows = [row for feed in feeds for row in feed]
         return cls(starts(list(map(len, feeds))), np.asarray(rows, dtype=np.int32))
 
     @property
@@ -52,8 +52,8 @@ class FeedingRows(Sequence[tuple[int, ...]]):
         last = np.full(len(self), -1, dtype=np.int32)
         fed = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.start))
         last[self.rows] = fed  # the last one written stays
-        found: list[int] = last.tolist()
-        return found
+        rows: list[int] = last.tolist()
+        return rows
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -79,8 +79,8 @@ class FeedingRows(Sequence[tuple[int, ...]]):
 def near_edges(sources: Int32, targets: Int32, rows: int) -> FeedingRows:
     """For each of *rows* rows the rows at most ``NEAR`` above that feed it, ascending."""
     span = targets - sources
-    kept = (span > 0) & (span <= NEAR)
-    edges = distinct(targets[kept].astype(np.int64) * rows + sources[kept])
+    is_near = (span > 0) & (span <= NEAR)
+    edges = distinct(targets[is_near].astype(np.int64) * rows + sources[is_near])
     start = np.searchsorted(edges, np.arange(rows + 1, dtype=np.int64) * rows)
     return FeedingRows(start.astype(np.int32), (edges % max(rows, 1)).astype(np.int32))
 
@@ -94,25 +94,25 @@ def draw_lanes(feeds: Sequence[Sequence[int]], glyphs: Glyphs) -> Lanes:
     """
     rows = feeds if isinstance(feeds, FeedingRows) else FeedingRows.of(feeds)
     last = rows.last
-    held: tuple[int, ...] = (0,) * MOST
-    known: dict[_Place, tuple[int, tuple[int, ...]]] = {}
+    open_lanes: tuple[int, ...] = (0,) * MOST
+    drawings_by_place: dict[_Place, tuple[int, tuple[int, ...]]] = {}
     drawings: list[tuple[str, str]] = []
     codes: list[int] = []
     for row, sources in enumerate(rows):
         back = tuple([row - source for source in sources])
-        ending = tuple([back for back in held if back and last[row - back] == row])
-        place = (held, back, ending, last[row] > row)
-        drawn = known.get(place)
+        ending = tuple([back for back in open_lanes if back and last[row - back] == row])
+        place = (open_lanes, back, ending, last[row] > row)
+        drawn = drawings_by_place.get(place)
         if drawn is None:
             own, under, after = _drawn(*place, glyphs)
-            drawn = known[place] = len(drawings), after
+            drawn = drawings_by_place[place] = len(drawings), after
             drawings.append((own, under))
         codes.append(drawn[0])
-        held = drawn[1]
+        open_lanes = drawn[1]
     columns = zip(*drawings, strict=True) if drawings else ((), ())
     places = small(np.asarray(codes, dtype=np.int32), len(drawings))
-    beside, below = (Coded(places, tuple(each)) for each in columns)
-    return Lanes(beside, below)
+    sides, below = (Coded(places, tuple(column)) for column in columns)
+    return Lanes(sides, below)
 
 
 _Place: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], bool]
@@ -121,25 +121,25 @@ are, and those are whose lanes end here; whether the row feeds others."""
 
 
 def _drawn(
-    held: tuple[int, ...],
+    lanes: tuple[int, ...],
     back: tuple[int, ...],
     ending_rows: tuple[int, ...],
     feeds_on: bool,
     glyphs: Glyphs,
 ) -> tuple[str, str, tuple[int, ...]]:
     """What is drawn beside a row and below it, and what the lanes hold for the next one."""
-    open_lanes = [each or None for each in held]
-    joined = [lane for lane, each in enumerate(held) if each and each in back]
-    ending = {lane for lane in joined if held[lane] in ending_rows}
-    free = (lane for lane, each in enumerate(held) if not each)
+    open_lanes = [lane_end or None for lane_end in lanes]
+    joined = [lane for lane, lane_end in enumerate(lanes) if lane_end and lane_end in back]
+    ending = {lane for lane in joined if lanes[lane] in ending_rows}
+    free = (lane for lane, lane_end in enumerate(lanes) if not lane_end)
     own = min(ending) if ending else next(free, MOST)
     cells = _cells(open_lanes, own, joined, ending, glyphs)
     for lane in ending:
         open_lanes[lane] = None
     if own < MOST:
         open_lanes[own] = 0 if feeds_on else None
-    rest = tuple(" " if each is None else glyphs.lane for each in open_lanes)
-    after = tuple(0 if each is None else each + 1 for each in open_lanes)
+    rest = tuple(" " if lane is None else glyphs.lane for lane in open_lanes)
+    after = tuple(0 if lane is None else lane + 1 for lane in open_lanes)
     return "".join(cells).rstrip(), " ".join(rest).rstrip(), after
 
 
@@ -153,15 +153,15 @@ def _cells(
     """Two cells a lane: what stands in it, and what leads on to the next."""
     first, final = min([own, *joined]), max([own, *joined])
     cells = []
-    for lane, held in enumerate([*open_lanes, None]):
+    for lane, lane_op in enumerate([*open_lanes, None]):
         if lane == own:
             mark = glyphs.dot
         elif lane in joined:
             turn = glyphs.lane_to_right if lane < own else glyphs.lane_to_left
             mark = glyphs.lane_ends if lane in ending else turn
         elif first < lane < final:
-            mark = glyphs.level if held is None else glyphs.lane_crossed
+            mark = glyphs.level if lane_op is None else glyphs.lane_crossed
         else:
-            mark = " " if held is None else glyphs.lane
+            mark = " " if lane_op is None else glyphs.lane
         cells += [mark, glyphs.level if first <= lane < final else " "]
     return tuple(cells)

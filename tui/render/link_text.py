@@ -58,8 +58,8 @@ def _summary(ladders: Ladders, side: Side, op: str, glyphs: Glyphs) -> str:
             return "no device op stands for it"
         if len(linked) > 1:
             return f"computed by {wording.count(len(linked), 'device op')}"
-        beside = len(ladders.linked(Side.DEVICE, linked[0])) - 1
-        more = f" together with {wording.count(beside, 'other')}" if beside else ""
+        others = len(ladders.linked(Side.DEVICE, linked[0])) - 1
+        more = f" together with {wording.count(others, 'other')}" if others else ""
         return f"computed by one device op{more}"
     if not ladders.links_of(side, op):
         return "no original: the compiler inserted it, or its name says nothing"
@@ -82,8 +82,8 @@ def _evidence(link: LineageLink) -> str:
 def _other(
     side: Side, other: str, links: Sequence[LineageLink], glyphs: Glyphs, width: int
 ) -> Content:
-    said = dict.fromkeys(_evidence(link) for link in links if _end(link, side) == other)
-    evidence = cut_to("; ".join(said), max(_LEAST, width // 2), glyphs.ellipsis)
+    evidences = dict.fromkeys(_evidence(link) for link in links if _end(link, side) == other)
+    evidence = cut_to("; ".join(evidences), max(_LEAST, width // 2), glyphs.ellipsis)
     mark = glyphs.from_ if side is Side.DEVICE else glyphs.feeds
     room = max(_LEAST, width - len(evidence) - 6)
     name = cut_to(printable(other), room, glyphs.ellipsis, "left")

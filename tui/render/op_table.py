@@ -125,8 +125,8 @@ class OpTable:
     def index_of(self, op: str) -> int | None:
         """The row of an op, None if it is not shown."""
         number = self.ops.number.get(op)
-        found = np.flatnonzero(self.numbers == (-1 if number is None else number))
-        return int(found[0]) if len(found) else None
+        rows = np.flatnonzero(self.numbers == (-1 if number is None else number))
+        return int(rows[0]) if len(rows) else None
 
     def beside(self, index: int, wanted: OpFilter, direction: int) -> int | None:
         """The next row (1) or the one before (-1) that *wanted* lets through, around the end;
@@ -134,14 +134,14 @@ class OpTable:
         if not self._fits or self._fits[0][0] != wanted:
             rows = np.flatnonzero(wanted.mask(self.ops)[self.numbers])
             self._fits[:] = [(wanted, rows)]
-        found = self._fits[0][1]
-        if not len(found):
+        fitting = self._fits[0][1]
+        if not len(fitting):
             return None
         if direction > 0:
-            at = int(np.searchsorted(found, index, side="right")) % len(found)
+            at = int(np.searchsorted(fitting, index, side="right")) % len(fitting)
         else:
-            at = int(np.searchsorted(found, index)) - 1
-        return int(found[at])
+            at = int(np.searchsorted(fitting, index)) - 1
+        return int(fitting[at])
 
     @property
     def shown(self) -> OpSelection:

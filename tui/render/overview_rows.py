@@ -30,9 +30,9 @@ _WORST_FIRST = (
 def origins(overview: Overview, glyphs: Glyphs) -> FixedRows:
     """The origins in rank order, then suspects; the largest deviations where there are none."""
     if overview.answer is not None and overview.run.method is Method.ROOT_CAUSE:
-        said = (*overview.answer.origins, *overview.answer.suspects)
-        if said:
-            return _guilty(said, listed(overview), glyphs)
+        accused_ops = (*overview.answer.origins, *overview.answer.suspects)
+        if accused_ops:
+            return _guilty(accused_ops, listed(overview), glyphs)
     rows = listed(overview)
     accused = (*overview.origins, *overview.suspects)
     ranks = [origin.rank for origin in accused] or list(range(1, len(rows) + 1))
@@ -60,10 +60,10 @@ def _name_width(rows: Sequence[OpRow]) -> int:
     return max((width_of(row.id) + (3 if row.fused > 1 else 0) for row in rows), default=0)
 
 
-def _guilty(said: Sequence[OriginAnswer], rows: Sequence[OpRow], glyphs: Glyphs) -> FixedRows:
+def _guilty(answers: Sequence[OriginAnswer], rows: Sequence[OpRow], glyphs: Glyphs) -> FixedRows:
     """Origins and suspects of a run whose errors were split."""
-    cells = [_accused(one, row, glyphs) for one, row in zip(said, rows, strict=True)]
-    shares = any(one.share is not None for one in said)
+    cells = [_accused(one, row, glyphs) for one, row in zip(answers, rows, strict=True)]
+    shares = any(one.share is not None for one in answers)
     why = max((width_of(row[-1].text) for row in cells), default=0)
     columns = [
         ListColumn("rank", "#", 4, align="right", sortable=False),

@@ -74,12 +74,14 @@ def _said(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[
     split = answer.run.method is Method.ROOT_CAUSE
     listed = (*answer.origins, *answer.suspects) if split else ()
     doubts = [answer.run.analysis.doubt] if answer.run.analysis.doubt else []
-    found = doubts or mismatches or [one.sentence for one in listed[accused : accused + 1]]
+    sentences = doubts or mismatches or [one.sentence for one in listed[accused : accused + 1]]
     style = theme.ERROR if doubts or mismatches else ""
-    if not found:
+    if not sentences:
         return []
     room = max(20, width)
-    wrapped = textwrap.wrap(printable(found[0]), room, max_lines=_SAID, placeholder=glyphs.ellipsis)
+    wrapped = textwrap.wrap(
+        printable(sentences[0]), room, max_lines=_SAID, placeholder=glyphs.ellipsis
+    )
     return [Content.styled(text, style) for text in wrapped]
 
 
@@ -120,8 +122,8 @@ def origins_title(overview: Overview) -> str:
     """How many origins and suspects there are, and how many ops their error is in."""
     suspects = len(overview.suspects)
     if not overview.origins:
-        said = f"No op is guilty; {wording.count(suspects, 'suspect')}"
-        return said if suspects else "No origin; the largest deviations"
+        title = f"No op is guilty; {wording.count(suspects, 'suspect')}"
+        return title if suspects else "No origin; the largest deviations"
     origins = wording.count(len(overview.origins), "origin")
     inherited = overview.state_counts.get(OpState.INHERITED, 0)
     doubtful = f", {wording.count(suspects, 'suspect')}" if suspects else ""
@@ -140,8 +142,8 @@ def status(overview: Overview, glyphs: Glyphs, width: int) -> Content:
         return Content.styled(f"loading {ops}{glyphs.ellipsis}", theme.QUIET).truncate(width)
     words, marks = _states(overview, glyphs, words=True), _states(overview, glyphs, words=False)
     rules = f"   limits {limits(overview.run.thresholds, glyphs)}"
-    whole = Content.assemble(words, (rules, theme.QUIET))
-    return next((line for line in (whole, words) if line.cell_length <= width), marks)
+    line_content = Content.assemble(words, (rules, theme.QUIET))
+    return next((line for line in (line_content, words) if line.cell_length <= width), marks)
 
 
 def _states(overview: Overview, glyphs: Glyphs, *, words: bool) -> Content:
@@ -158,13 +160,13 @@ def _states(overview: Overview, glyphs: Glyphs, *, words: bool) -> Content:
 def limits(thresholds: Mapping[str, float], glyphs: Glyphs) -> str:
     """The limits of the two metrics every table shows."""
     names = ((Metric.COSINE_SIMILARITY, "cos"), (Metric.RELATIVE_EUCLIDEAN_DISTANCE, "rel.err"))
-    found = []
+    limit_texts = []
     for metric, word in names:
         if metric.value in thresholds:
             sign = glyphs.at_least if metric is Metric.COSINE_SIMILARITY else glyphs.at_most
-            found.append(f"{word} {sign} {thresholds[metric.value]:g}")
-    more = sum(1 for name in thresholds if name in set(Metric)) - len(found)
-    return ", ".join(found) + (f", {more} more" if more > 0 else "")
+            limit_texts.append(f"{word} {sign} {thresholds[metric.value]:g}")
+    more = sum(1 for name in thresholds if name in set(Metric)) - len(limit_texts)
+    return ", ".join(limit_texts) + (f", {more} more" if more > 0 else "")
 
 
 def _line(label: str, *parts: str | tuple[str, str]) -> Content:

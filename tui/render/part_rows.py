@@ -38,8 +38,12 @@ class OpsOfSide:
             ListColumn("cos", "cos", 8, align="right", priority=2, sortable=False),
             ListColumn("role", "role", ROLE, sortable=False),
         )
-        known = ops.measured
-        place = known.number if known.ids is ops.ids else {op: at for at, op in enumerate(ops.ids)}
+        measured = ops.measured
+        place = (
+            measured.number
+            if measured.ids is ops.ids
+            else {op: at for at, op in enumerate(ops.ids)}
+        )
         object.__setattr__(self, "place", place)
         object.__setattr__(self, "columns", columns)
 
@@ -56,8 +60,8 @@ class PartRows:
         self._starts, self._ends = frozenset(marks.starts), frozenset(marks.ends)
         self._answer = answer
         inside = answer.inside if answer is not None else frozenset()
-        known = (self._starts | self._ends | inside) & listed.place.keys()
-        places = [listed.place[op] for op in known]
+        marked_ops = (self._starts | self._ends | inside) & listed.place.keys()
+        places = [listed.place[op] for op in marked_ops]
         self.first, self.last = (min(places), max(places)) if places else (-1, -1)
 
     def __len__(self) -> int:

@@ -55,9 +55,9 @@ def boundary(answer: Answer, glyphs: Glyphs, width: int) -> Content:
         if answer.trouble or part is not None:
             return Content.styled("there is no part between these marks", theme.QUIET)
         return Content("\n").join(Content.styled(line, theme.QUIET) for line in HOW)
-    known = [tensor.nbytes for tensor in part.inputs]
-    total = sum(size for size in known if size is not None)
-    more = "at least " if None in known else ""
+    nbytes = [tensor.nbytes for tensor in part.inputs]
+    total = sum(size for size in nbytes if size is not None)
+    more = "at least " if None in nbytes else ""
     lines = [_head(f"inputs ({len(part.inputs)})", f"{more}{size_text(total)}" if total else "")]
     looked = answer.dumps_known
     lines += _tensors(part.inputs, glyphs, width, going_in=True, looked=looked)
@@ -91,9 +91,9 @@ def _tensors(
         about = _about(tensor, glyphs, going_in=going_in, missing=missing)
         if about:
             room = max(8, width - 6)
-            shown = cut_to(printable(about), room, glyphs.ellipsis)
+            label = cut_to(printable(about), room, glyphs.ellipsis)
             style = theme.STATE_STYLES[OpState.INHERITED] if missing else theme.QUIET
-            lines.append(Content.styled(f"    {shown}", style))
+            lines.append(Content.styled(f"    {label}", style))
     if len(tensors) > SHOWN:
         lines.append(Content.styled(f"    {len(tensors) - SHOWN} more", theme.QUIET))
     return lines
@@ -146,13 +146,13 @@ def _rules(answer: Answer, glyphs: Glyphs, width: int, *, dumps: str) -> list[Co
     stopped = bool(broken & _FIRST) and not answer.selection.chosen
     lines: list[Content] = []
     for words, rules in _CHECKS:
-        found = [one for one in answer.refused if one.rule.value in rules]
-        for one in found:
+        refusals = [one for one in answer.refused if one.rule.value in rules]
+        for one in refusals:
             lines += _wrapped(f"{glyphs.bad} {one.sentence}", width, theme.ERROR)
             if one is answer.offer:
                 lines += _wrapped(f"  a: {_offer(one)}", width, theme.LINKED)
         unknown = stopped or ("no_data" in rules and bool(dumps))
-        if not found:
+        if not refusals:
             mark, style = (glyphs.dash, theme.QUIET) if unknown else (glyphs.good, "")
             lines.append(Content.styled(f"{mark} {words}", style).truncate(width))
     for note in answer.selection.notes:

@@ -47,10 +47,12 @@ class ErrorPathRows:
     def __post_init__(self) -> None:
         steps = self.path.steps
         starts = np.arange(len(steps), dtype=np.int32) if self.whole else fold_starts(steps)
-        behind = np.append(starts[1:], len(steps))
+        stops = np.append(starts[1:], len(steps))
         opened = np.flatnonzero(np.isin(starts, list(self.open))).tolist()
-        shown = [np.arange(starts[at], behind[at], dtype=np.int32) for at in opened]
-        object.__setattr__(self, "starts", np.union1d(starts, np.concatenate([starts, *shown])))
+        step_ranges = [np.arange(starts[at], stops[at], dtype=np.int32) for at in opened]
+        object.__setattr__(
+            self, "starts", np.union1d(starts, np.concatenate([starts, *step_ranges]))
+        )
         object.__setattr__(self, "columns", self._columns())
 
     starts: Int = field(init=False)
@@ -60,10 +62,10 @@ class ErrorPathRows:
     def _columns(self) -> Sequence[ListColumn]:
         """Place, op, type, error with its bar, gain, what happens."""
         steps = self.path.steps
-        ops, told = steps.region.facts.rows, steps.own
-        fused = ops.fused[told]
-        longest = widest_name(map(ops.ids.__getitem__, told.tolist()), 3 * (fused > 1))
-        types = max(len(ops.types.values[code]) for code in np.unique(ops.types.codes[told]))
+        ops, op_rows = steps.region.facts.rows, steps.own
+        fused = ops.fused[op_rows]
+        longest = widest_name(map(ops.ids.__getitem__, op_rows.tolist()), 3 * (fused > 1))
+        types = max(len(ops.types.values[code]) for code in np.unique(ops.types.codes[op_rows]))
         some = np.linspace(0, len(self) - 1, min(len(self), _MEASURED)).astype(np.int64)
         notes = map(self._note, np.unique(some).tolist())
         shares = (ListColumn("share", "share", 5, align="right", priority=3, sortable=False),)
@@ -234,17 +236,17 @@ def reach(trace: Trace, path: ErrorPath, glyphs: Glyphs, width: int) -> Content:
             text = f"{step.row.id} {glyphs.from_} {names(step.joins)}"
             lines.append(_line("joins", cut_to(printable(text), width - _LABEL, glyphs.ellipsis)))
         if step.row.state is OpState.ORIGIN:
-            shown = cut_to(printable(step.row.id), width - _LABEL, glyphs.ellipsis, "left")
-            lines.append(_line("origin", (shown, theme.STATE_STYLES[OpState.ORIGIN])))
+            label = cut_to(printable(step.row.id), width - _LABEL, glyphs.ellipsis, "left")
+            lines.append(_line("origin", (label, theme.STATE_STYLES[OpState.ORIGIN])))
         if step.other_origins:
             text = f"{names(step.other_origins)} at {step.row.id}"
-            shown = cut_to(printable(text), width - _LABEL, glyphs.ellipsis)
-            lines.append(_line("joins", (shown, theme.STATE_STYLES[OpState.ORIGIN])))
+            label = cut_to(printable(text), width - _LABEL, glyphs.ellipsis)
+            lines.append(_line("joins", (label, theme.STATE_STYLES[OpState.ORIGIN])))
     if len(met) > _LISTED:
         lines.append(_line("joins", f"{len(met) - _LISTED} more, further on"))
     for op in trace.healed[:_LISTED]:
-        shown = cut_to(printable(op), width - _LABEL, glyphs.ellipsis, "left")
-        lines.append(_line("healed", (shown, theme.STATE_STYLES[OpState.CLEAN])))
+        label = cut_to(printable(op), width - _LABEL, glyphs.ellipsis, "left")
+        lines.append(_line("healed", (label, theme.STATE_STYLES[OpState.CLEAN])))
     if len(trace.healed) > _LISTED:
         lines.append(_line("healed", f"{len(trace.healed) - _LISTED} more"))
     return Content("\n").join(line.truncate(width) for line in lines)

@@ -51,8 +51,8 @@ def tried(search: Search, glyphs: Glyphs, width: int) -> Content:
     for number, part in enumerate(search["parts"], start=1):
         lines += [Content(""), *_part(number, part, glyphs, width)]
     probes = search["probes"]
-    known = sum(not probe["calls"] for probe in probes)
-    also = f", {known} answers were known" if known else ""
+    cached = sum(not probe["calls"] for probe in probes)
+    also = f", {cached} answers were known" if cached else ""
     oracle = printable(search["oracle"].partition(" ")[0])
     head = f"tried: {wording.count(len(probes), 'part')}{also}; oracle {oracle}"
     lines += [Content(""), Content.styled(head, theme.HEADING)]
@@ -65,14 +65,14 @@ def _part(number: int, part: Search, glyphs: Glyphs, width: int) -> list[Content
     lines = [Content.styled(f"part {number}: {what}, fed {part['variant']} inputs", theme.HEADING)]
     ops = part["ops"]
     for op in ops[:SHOWN_OPS]:
-        shown = cut_to(printable(op), max(8, width - 4), glyphs.ellipsis, "left")
-        lines.append(Content.styled(f"  {glyphs.inside} {shown}", theme.LINKED))
+        label = cut_to(printable(op), max(8, width - 4), glyphs.ellipsis, "left")
+        lines.append(Content.styled(f"  {glyphs.inside} {label}", theme.LINKED))
     if len(ops) > SHOWN_OPS:
         lines.append(Content(f"    {len(ops) - SHOWN_OPS} more"))
-    said = [part["said"], part["why"]]
+    texts = [part["said"], part["why"]]
     if part["minimal"] and len(ops) > 1:
-        said.append("without any one op at its edge it passes")
-    lines += [Content.styled(f"  {printable(text)}", theme.QUIET) for text in said if text]
+        texts.append("without any one op at its edge it passes")
+    lines += [Content.styled(f"  {printable(text)}", theme.QUIET) for text in texts if text]
     return lines
 
 
@@ -80,12 +80,12 @@ def _probe(probe: Search, depth: int, glyphs: Glyphs) -> Content:
     result = probe["verdict"]
     mark = {"fail": glyphs.bad, "pass": glyphs.good}.get(result, glyphs.dash)
     indent = "  " * min(depth, DEEPEST)
-    known = f" ({probe['known']})" if probe["known"] else ""
+    cached_note = f" ({probe['known']})" if probe["known"] else ""
     return Content.assemble(
         f"{indent}",
         (f"{mark} {result:7}", _STYLES[result]),
         f"{wording.count(probe['ops'], 'op'):>10}  ",
-        (printable(probe["why"] + known), theme.QUIET),
+        (printable(probe["why"] + cached_note), theme.QUIET),
     )
 
 
@@ -94,10 +94,10 @@ def in_tree(probes: list[Search]) -> list[tuple[Search, int]]:
     children: dict[int | None, list[Search]] = {}
     for probe in probes:
         children.setdefault(probe["parent"], []).append(probe)
-    found = []
+    tree = []
     waiting = [(probe, 1) for probe in reversed(children.get(None, []))]
     while waiting:
         probe, depth = waiting.pop()
-        found.append((probe, depth))
-        waiting += [(each, depth + 1) for each in reversed(children.get(probe["number"], []))]
-    return found
+        tree.append((probe, depth))
+        waiting += [(child, depth + 1) for child in reversed(children.get(probe["number"], []))]
+    return tree

@@ -43,16 +43,16 @@ class RunEntry:
 
 def in_order(entries: Sequence[RunEntry], column: str, *, turned: bool = False) -> list[RunEntry]:
     """*entries* sorted by a column, the other way if *turned*; what has no figure stands last."""
-    known = [each for each in entries if column in each.keys]
-    known.sort(key=lambda each: each.keys[column], reverse=turned)
-    return [*known, *(each for each in entries if column not in each.keys)]
+    sortable = [entry for entry in entries if column in entry.keys]
+    sortable.sort(key=lambda entry: entry.keys[column], reverse=turned)
+    return [*sortable, *(entry for entry in entries if column not in entry.keys)]
 
 
 def run_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
     """The columns that *rows* need."""
     cells = len(rows[0]) if rows else 8
     widest = [max((width_of(row[n].text) for row in rows), default=0) for n in range(cells)]
-    held = cells > 8  # some model has a baseline
+    has_cells = cells > 8  # some model has a baseline
     return (
         ListColumn("mark", "", 1, sticky=True, sortable=False),
         ListColumn("name", "name", 12, widest[1]),
@@ -62,7 +62,7 @@ def run_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:
         ListColumn("over", "over", max(5, widest[5]), align="right", priority=1),
         ListColumn("made", "made (UTC)", 16, priority=4),
         ListColumn("what", "device graph", 14, widest[7], priority=5),
-        *([ListColumn("baseline", "baseline", 8, widest[8], priority=1)] if held else []),
+        *([ListColumn("baseline", "baseline", 8, widest[8], priority=1)] if has_cells else []),
     )
 
 

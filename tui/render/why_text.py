@@ -37,13 +37,13 @@ def why_text(run: Run, advice: Advice, op: str, width: int) -> Content:
 
 def remedy_of(advice: Advice, op: str) -> str:
     """What to do about *op*; empty if the advice says nothing of it."""
-    told = (_remedy(finding) for finding in advice.findings if finding.op == op)
-    return next(filter(None, told), "")
+    remedies = (_remedy(finding) for finding in advice.findings if finding.op == op)
+    return next(filter(None, remedies), "")
 
 
 def _remedy(finding: Finding) -> str:
-    found = finding.evidence.get("remedy")
-    return found if isinstance(found, str) else ""
+    remedy = finding.evidence.get("remedy")
+    return remedy if isinstance(remedy, str) else ""
 
 
 def _judged(run: Run, op: str) -> Iterator[str]:
@@ -54,11 +54,11 @@ def _judged(run: Run, op: str) -> Iterator[str]:
     if run.method is not Method.ROOT_CAUSE:
         yield _BY_LIMITS
         return
-    found = [each for (name, _), each in reckonings_of(run).items() if name == op]
-    if not found:
+    reckonings = [reckoning for (name, _), reckoning in reckonings_of(run).items() if name == op]
+    if not reckonings:
         yield NOT_KEPT
-    for each in found:
-        if len(found) > 1:
+    for each in reckonings:
+        if len(reckonings) > 1:
             yield f"output {each.port}:"
         yield from reckoning_lines(each)
     yield limits_text(run.analysis)

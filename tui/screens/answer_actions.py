@@ -94,13 +94,13 @@ class AnswerActions(RowsToFile):
 
 def texts_of(rows: list[tuple[object, ...]] | tuple[tuple[object, ...], ...]) -> list[str]:
     """The texts in *rows*, lists of them too, each once, in order."""
-    found: dict[str, None] = {}
+    texts: dict[str, None] = {}
     for row in rows:
         for value in row:
             for one in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(one, str) and one:
-                    found[one] = None
-    return list(found)
+                    texts[one] = None
+    return list(texts)
 
 
 def filter_of(ops: tuple[str, ...]) -> str:

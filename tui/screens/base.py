@@ -374,5 +374,5 @@ class ViewScreen(JobActions):
             self.minimize()
 
     def _line_keys(self) -> Sequence[Key]:
-        known = {key.id: key for key in self.owner.keys}
-        return [known[key_id] for key_id in self.SHOWN_KEYS]
+        keys = {key.id: key for key in self.owner.keys}
+        return [keys[key_id] for key_id in self.SHOWN_KEYS]

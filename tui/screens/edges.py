@@ -84,7 +84,7 @@ class EdgeActions(Screen[None]):
 
     @on(Neighbours)
     def _go_along(self, event: Neighbours) -> None:
-        ops = list(dict.fromkeys(each.op for each in event.found))
+        ops = list(dict.fromkeys(neighbour.op for neighbour in event.found))
         if not ops:
             what = "makes its inputs" if event.before else "reads its outputs"
             self.notify(f"no op {what}", severity="warning")
@@ -121,12 +121,12 @@ class EdgeOverlay(Overlay):
         )
         rows = [
             (
-                Cell(each.port, "quiet"),
-                Cell(each.op, "linked"),
-                Cell(each.tensor),
-                Cell(each.layout),
+                Cell(neighbour.port, "quiet"),
+                Cell(neighbour.op, "linked"),
+                Cell(neighbour.tensor),
+                Cell(neighbour.layout),
             )
-            for each in self._found
+            for neighbour in self._found
         ]
         return RowList(FixedRows(columns, rows), self.glyphs)
 
@@ -138,9 +138,9 @@ class EdgeOverlay(Overlay):
 def neighbours(detail: OpDetail, *, before: bool) -> list[Neighbour]:
     """The ops that make the inputs of an op, or those that read its outputs, by port."""
     if before:
-        made = [each for each in detail.inputs if each.producer is not None]
-        return [_neighbour(str(each.producer and each.producer.op), "in", each) for each in made]
-    return [_neighbour(op, "out", each) for each in detail.outputs for op in each.consumers]
+        rows = [row for row in detail.inputs if row.producer is not None]
+        return [_neighbour(str(row.producer and row.producer.op), "in", row) for row in rows]
+    return [_neighbour(op, "out", row) for row in detail.outputs for op in row.consumers]
 
 
 def _neighbour(op: str, side: str, tensor: TensorRow) -> Neighbour:

@@ -63,8 +63,8 @@ class JobStarter(ViewScreen):
         """Show the form of the command *name* with *texts* in it, about the run that is open."""
         session = self.owner.session
         is_meant = session.kind == "run" or name == "export"  # which takes a graph, too
-        known = {"run": session.target} if session.target and is_meant else {}
-        self._make_form(name, lambda: dict(texts) if texts is not None else known)
+        run_texts = {"run": session.target} if session.target and is_meant else {}
+        self._make_form(name, lambda: dict(texts) if texts is not None else run_texts)
 
     def open_form_again(self, words: Sequence[str]) -> None:
         """Show the form of the command line *words*, as it was filled in for it."""
@@ -73,13 +73,13 @@ class JobStarter(ViewScreen):
     @work(thread=True, exclusive=True, group="form", exit_on_error=False)
     def _make_form(self, name: str, texts: Callable[[], Mapping[str, str]]) -> None:
         form = form_of(name, self.owner.watched.elsewhere)
-        known = {field.name for field in form.fields}
+        field_names = {field.name for field in form.fields}
         try:
             runs = [run.name for run in self.owner.session.targets()[0]]
         except DivergraphError:  # a store that is not there yet, or gone, has none
             runs = []
-        given = {key: text for key, text in texts().items() if key in known}
-        self.post_message(self.FormMade(form, given, runs))
+        field_texts = {key: text for key, text in texts().items() if key in field_names}
+        self.post_message(self.FormMade(form, field_texts, runs))
 
     @on(FormMade)
     def _show_form(self, event: FormMade) -> None:

@@ -88,23 +88,23 @@ class JobsScreen(JobStarter):
         """Nothing of the run is shown."""
 
     def _tick(self) -> None:
-        if self.is_current and any(each.runs for each in self._shown):
+        if self.is_current and any(look.runs for look in self._shown):
             self._show()
 
     def _show(self) -> None:
         """The jobs as they are now, the cursor on the same one as before."""
         owner, now = self.owner, present()
         self._shown = owner.looks
-        rows = [job_row(each, owner.settings.glyphs, now) for each in self._shown]
-        names = [each.job.id for each in self._shown]
+        rows = [job_row(look, owner.settings.glyphs, now) for look in self._shown]
+        names = [look.job.id for look in self._shown]
         if owner.fresh_job in names:
             self._here, owner.fresh_job = owner.fresh_job, ""
         at = names.index(self._here) if self._here in names else 0
         listed = self.query_one("#jobs", RowList)
         listed.show(FixedRows(job_columns(rows), rows), cursor=at)
-        running = sum(each.runs for each in self._shown)
-        told = ", ".join([wording.count(len(rows), "job"), f"{running} running"])
-        lost = "as they were when the server answered" if owner.job_trouble else told
+        running = sum(look.runs for look in self._shown)
+        text = ", ".join([wording.count(len(rows), "job"), f"{running} running"])
+        lost = "as they were when the server answered" if owner.job_trouble else text
         listed.border_subtitle = Content(lost)
         self.filled()
         self._show_one()

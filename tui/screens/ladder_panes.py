@@ -138,18 +138,20 @@ class LadderPanes(ViewScreen):
         """Work out the rows of both graphs; with a million ops that takes seconds."""
         worker, ladders, glyphs = get_current_worker(), self._ladders, self.owner.settings.glyphs
         assert ladders is not None
-        known, steps = self._steps, {}
-        for each, folding in self._folding.items():
-            same = each in known and known[each].folding == folding
-            steps[each] = known[each] if same else LadderSteps(ladders, each, folding, glyphs)
+        before, steps = self._steps, {}
+        for ladder_side, folding in self._folding.items():
+            same = ladder_side in before and before[ladder_side].folding == folding
+            steps[ladder_side] = (
+                before[ladder_side] if same else LadderSteps(ladders, ladder_side, folding, glyphs)
+            )
         if not worker.is_cancelled:
             self.post_message(self.Folded(steps, op, side))
 
     @on(Folded)
     def _folded(self, event: Folded) -> None:
         self._steps = dict(event.steps)
-        known = self._steps[event.side].ladder.number
-        op = event.op if event.op in known else next(iter(known), "")
+        numbers = self._steps[event.side].ladder.number
+        op = event.op if event.op in numbers else next(iter(numbers), "")
         self._side, self._op = event.side, op
         self.owner.session.jumps.update(self.address())
         self.set_focus(self._pane(event.side))  # at once, or the other list would still answer
@@ -174,7 +176,9 @@ class LadderPanes(ViewScreen):
         pane = self._pane(side)
         number = steps.ladder.number
         unfolded = {
-            steps.row_of(number[each]) for each in self._unfolded[side] if steps.shows(number[each])
+            steps.row_of(number[op_name])
+            for op_name in self._unfolded[side]
+            if steps.shows(number[op_name])
         }
         assert self._ladders is not None
         rows = LadderRows(self._ladders, steps, glyphs, unfolded=unfolded, marked=marked)
@@ -189,12 +193,12 @@ class LadderPanes(ViewScreen):
         for side, steps in self._steps.items():
             ladder, folding = steps.ladder, steps.folding
             what = wording.count(len(ladder), "op")
-            said = [_TITLES[side], what if ladder.is_graph else f"{what} by name"]
+            parts = [_TITLES[side], what if ladder.is_graph else f"{what} by name"]
             if folding.depth is not None:
-                said.append(f"name spaces to depth {folding.depth}")
+                parts.append(f"name spaces to depth {folding.depth}")
             if folding.linked_only:
-                said.append("linked only")
-            self._pane(side).name_pane(", ".join(said))
+                parts.append("linked only")
+            self._pane(side).name_pane(", ".join(parts))
 
     def _show_link(self) -> None:
         ladders, side, op = self._ladders, self._side, self._op

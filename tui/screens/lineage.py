@@ -80,11 +80,11 @@ class LineageScreen(LadderPanes):
         if not self.allowed("lineage.coarser") or self._ladders is None:
             return
         for side, folding in self._folding.items():
-            most = self._ladders.of(side).depth
-            now = most + 1 if folding.depth is None else folding.depth
-            depth = max(1, now + direction) if most else None
-            kept = depth if depth is not None and depth <= most else None
-            self._folding[side] = replace(folding, depth=kept, opened=frozenset())
+            deepest = self._ladders.of(side).depth
+            now = deepest + 1 if folding.depth is None else folding.depth
+            depth = max(1, now + direction) if deepest else None
+            new_depth = depth if depth is not None and depth <= deepest else None
+            self._folding[side] = replace(folding, depth=new_depth, opened=frozenset())
         self._fold(self._op, self._side)
 
     def show_neighbour(self, op: str) -> None:
@@ -97,11 +97,11 @@ class LineageScreen(LadderPanes):
             super().action_edge(direction)
             return
         before = direction < 0
-        beside = self._ladders.original.beside(
+        neighbour_ops = self._ladders.original.beside(
             self._ladders.original.number[self._op], before=before
         )
-        found = [Neighbour(op, "", "", "") for op in beside]
-        self.post_message(self.Neighbours(self._op, found, before=before))
+        neighbours = [Neighbour(op, "", "", "") for op in neighbour_ops]
+        self.post_message(self.Neighbours(self._op, neighbours, before=before))
 
     def action_open_filter(self) -> None:
         """Search a name in both graphs."""
@@ -121,11 +121,11 @@ class LineageScreen(LadderPanes):
             self.notify("nothing was searched for; / searches", severity="warning")
             return
         after = ladders.of(self._side).number.get(self._op, -1) if direction else -1
-        found = ladders.found(self._sought, self._side, after, whole=not direction)
-        if found is None:
+        place = ladders.found(self._sought, self._side, after, whole=not direction)
+        if place is None:
             self.notify(f"no op of either graph is called {self._sought}", severity="warning")
         else:
-            side, number = found
+            side, number = place
             self._go_to(side, ladders.of(side).ids[number])
 
     def why_not(self, key_id: str) -> str | None:

@@ -46,9 +46,9 @@ class DetailScreen(ViewScreen):
     def _show_no_detail(self) -> None:
         self._detail = None
         for pane, title in (("#facts", "Op"), ("#metrics", "Metrics")):
-            found = self.query_one(pane, TextPane)
-            found.name_pane(title)
-            found.show(lambda _: Content(""))
+            text_pane = self.query_one(pane, TextPane)
+            text_pane.name_pane(title)
+            text_pane.show(lambda _: Content(""))
 
     def ask_detail(self, op: str, *, whole: bool) -> None:
         """Ask for the detail of *op*; where that takes long, the panes show no other op's
@@ -58,8 +58,8 @@ class DetailScreen(ViewScreen):
         self._ask_detail(op, whole=whole)
 
     def _show_waiting(self) -> None:
-        shown = "" if self._detail is None else self._detail.row.id
-        if self._awaited and shown != self._awaited:
+        op_id = "" if self._detail is None else self._detail.row.id
+        if self._awaited and op_id != self._awaited:
             name = self._awaited
             self._show_no_detail()
             facts = self.query_one("#facts", TextPane)
@@ -132,8 +132,8 @@ class DetailScreen(ViewScreen):
         assert self._detail is not None
         if self.owner.session.kind == "graph":
             return Content("an imported graph has no results")
-        shown = detail_text.shown_comparison(self._detail)
-        return detail_text.metrics(shown, self._limits, self.owner.settings.glyphs, width)
+        comparison = detail_text.shown_comparison(self._detail)
+        return detail_text.metrics(comparison, self._limits, self.owner.settings.glyphs, width)
 
     def _whole(self, width: int) -> Content:
         assert self._detail is not None

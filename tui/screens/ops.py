@@ -142,8 +142,8 @@ class OpsScreen(RowsToFile, DetailScreen):
 
     def _take(self, address: ScreenAddress) -> None:
         usual = self._usual()
-        known = address.sort in op_order.SORT_KEYS
-        self._order = Order(address.sort if known else usual.column, address.descending)
+        is_sortable = address.sort in op_order.SORT_KEYS
+        self._order = Order(address.sort if is_sortable else usual.column, address.descending)
         self._goal = self._asked_for = address.op
         self._set_filter(address.where)
         self.query_one(FilterBar).text = address.where
@@ -253,21 +253,21 @@ class OpsScreen(RowsToFile, DetailScreen):
         listed.show(event.table, cursor=at or 0, empty=empty)
         falls = self._order.descending != (self._order.column in op_order.LARGEST_FIRST)
         listed.sort_shown(self._order.column, descending=falls)
-        shown, all_rows = len(event.table), len(event.table.ops)
-        count = f"{wording.thousands(shown)} of {wording.thousands(all_rows)}"
+        fitting, all_rows = len(event.table), len(event.table.ops)
+        count = f"{wording.thousands(fitting)} of {wording.thousands(all_rows)}"
         sep = self.owner.settings.glyphs.separator
         words = order_words(self._order)
         listed.name_pane(f"Ops {sep} {count} {sep} {words}")
-        self._say_filtered(shown, all_rows)
+        self._say_filtered(fitting, all_rows)
         self.query_one(KeyLine).draw()
         self.owner.session.jumps.update(self.address())
 
-    def _say_filtered(self, shown: int, all_rows: int) -> None:
+    def _say_filtered(self, fitting: int, all_rows: int) -> None:
         bar = self.query_one(FilterBar)
-        left_out = all_rows - shown
+        left_out = all_rows - fitting
         if bar.text.strip() == self._where:
             sep = self.owner.settings.glyphs.separator
-            words = f"{shown} shown, {left_out} filtered out {sep} esc clears"
+            words = f"{fitting} shown, {left_out} filtered out {sep} esc clears"
             bar.show_right(words if self._where else "")
 
     @on(RowList.Moved, "#ops")

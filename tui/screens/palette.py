@@ -48,12 +48,12 @@ class PaletteProvider(Provider):
         for title, kind in self._questions().items():
             score = matcher.match(title)
             if score > 0:
-                asked = partial(ask, self._owner, kind)
-                yield Hit(score, matcher.highlight(title), asked, help=help_of(kind))
-        known = self._owner.session.known_rows()
-        for place, op in enumerate(fitting(query, () if known is None else known.ids)):
-            shown, opened = printable(op), partial(self._owner.open_op, op)
-            yield Hit(0.9 - place / 1000, Content(shown), opened, text=shown, help="op")
+                opening = partial(ask, self._owner, kind)
+                yield Hit(score, matcher.highlight(title), opening, help=help_of(kind))
+        ops = self._owner.session.known_rows()
+        for place, op in enumerate(fitting(query, () if ops is None else ops.ids)):
+            label, opened = printable(op), partial(self._owner.open_op, op)
+            yield Hit(0.9 - place / 1000, Content(label), opened, text=label, help="op")
 
     def _commands(self) -> list[tuple[str, str, str]]:
         return [

@@ -135,12 +135,12 @@ class PartJobs(JobStarter):
         part, settings, chooser = self._answer.selection, self.owner.settings, self._chooser
         if self.alone and part is not None:
             starts, ends = shlex.join(part.starts), shlex.join(part.ends)
-            said = {"starts": starts, "ends": ends, "output": str(settings.export_dir)}
-            self.open_form(_EXPORT, {"run": self.owner.session.target, **said})
+            texts = {"starts": starts, "ends": ends, "output": str(settings.export_dir)}
+            self.open_form(_EXPORT, {"run": self.owner.session.target, **texts})
             return
         notes = () if part is None else part.notes
-        told = [note for note in (chooser.other_model, *notes) if note]
-        form = ExportForm(settings.glyphs, settings.export_dir, chooser.form, told)
+        notes_texts = [note for note in (chooser.other_model, *notes) if note]
+        form = ExportForm(settings.glyphs, settings.export_dir, chooser.form, notes_texts)
         self.app.push_screen(form, self._export)
 
     def _export(self, wish: ExportRequest | None) -> None:
@@ -210,10 +210,10 @@ class PartJobs(JobStarter):
     @work(thread=True, group="part-fetch", exit_on_error=False, description="fetch")
     def _fetch(self, look: JobLook, folder: Path) -> None:
         try:
-            said, good = f"written to {self.owner.watched.fetch(look.job, folder)}", True
+            text, good = f"written to {self.owner.watched.fetch(look.job, folder)}", True
         except (DivergraphError, OSError, zipfile.BadZipFile) as error:
-            said, good = f"not fetched: {error}", False
-        self.post_message(self.Fetched(said, good=good))
+            text, good = f"not fetched: {error}", False
+        self.post_message(self.Fetched(text, good=good))
 
     @on(Fetched)
     def _fetched(self, event: Fetched) -> None:
@@ -249,16 +249,19 @@ class PartJobs(JobStarter):
 
     @on(Grown)
     def _grown(self, event: Grown) -> None:
-        found, glyphs = event.found, self.owner.settings.glyphs
-        if found is None:
+        suggestion, glyphs = event.found, self.owner.settings.glyphs
+        if suggestion is None:
             text = f"{glyphs.good} nowhere near do fewer bytes go in"
         else:
-            before, after = part_text.size_text(found.before), part_text.size_text(found.after)
+            before, after = (
+                part_text.size_text(suggestion.before),
+                part_text.size_text(suggestion.after),
+            )
             text = f"{glyphs.good} {after} go in, not {before}; u goes back"
         self._end(text, good=True)
         self.notify(text, timeout=10)
-        if found is not None and event.chooser is self._chooser and self.is_current:
-            part = found.selection
+        if suggestion is not None and event.chooser is self._chooser and self.is_current:
+            part = suggestion.selection
             self._mark(event.chooser, part.starts, part.ends)
 
     def show_search(self, search: dict[str, Any] | None) -> None:
@@ -310,13 +313,13 @@ class PartJobs(JobStarter):
         self.query_one(KeyLine).draw()
 
     def _say(self, text: str) -> None:
-        shown = Content.styled(f" {printable(text)} ...", theme.LINKED)
-        self.query_one("#status", StatusLine).show(shown.truncate)
+        content = Content.styled(f" {printable(text)} ...", theme.LINKED)
+        self.query_one("#status", StatusLine).show(content.truncate)
 
     def _end(self, text: str, *, good: bool) -> None:
         self._busy = ""
-        shown = Content.styled(f" {printable(text)}", theme.LINKED if good else theme.ERROR)
-        self.query_one("#status", StatusLine).show(shown.truncate)
+        content = Content.styled(f" {printable(text)}", theme.LINKED if good else theme.ERROR)
+        self.query_one("#status", StatusLine).show(content.truncate)
         self.query_one(KeyLine).draw()
 
 

@@ -137,8 +137,8 @@ class PropagationScreen(JobStarter):
         trace, glyphs = self._trace, self.owner.settings.glyphs
         listed = self.query_one("#path", RowList)
         if trace is None or not trace.paths:
-            for each in (listed, self.query_one("#cuts", RowList)):
-                each.show(FixedRows(()), empty="the error of this op reaches no output")
+            for row_list in (listed, self.query_one("#cuts", RowList)):
+                row_list.show(FixedRows(()), empty="the error of this op reaches no output")
             return
         path = trace.paths[number]
         listed.name_pane(path_rows.title(trace, number, glyphs))
@@ -167,13 +167,13 @@ class PropagationScreen(JobStarter):
         self._show_marks()
 
     def _show_marks(self) -> None:
-        for each in (self.query_one("#path", RowList), self.query_one("#cuts", RowList)):
-            rows = each.source
+        for row_list in (self.query_one("#path", RowList), self.query_one("#cuts", RowList)):
+            rows = row_list.source
             if isinstance(rows, ErrorPathRows | CutRows) and rows.marks != self._marks():
-                each.source = replace(rows, marks=self._marks())
-                each.renew()
-        shown = self.query_one("#path", RowList).source
-        self._rows = shown if isinstance(shown, ErrorPathRows) else None
+                row_list.source = replace(rows, marks=self._marks())
+                row_list.renew()
+        source = self.query_one("#path", RowList).source
+        self._rows = source if isinstance(source, ErrorPathRows) else None
 
     @on(RowList.Opened, "#cuts")
     def _opened_cut(self, event: RowList.Opened) -> None:
@@ -211,7 +211,7 @@ class PropagationScreen(JobStarter):
         rows, cursor = self._rows, self.query_one("#path", RowList).cursor
         number = int(rows.starts[cursor]) if len(rows) else 0
         self._open, self._whole = frozenset(), len(rows) < len(rows.path.steps)
-        self._draw_rows(lambda shown: int(np.searchsorted(shown.starts, number, "right")) - 1)
+        self._draw_rows(lambda source: int(np.searchsorted(source.starts, number, "right")) - 1)
 
     def action_blame(self) -> None:
         """Fill in the form of ``blame``: shares of the error, and the ops to keep exact."""

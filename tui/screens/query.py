@@ -165,25 +165,25 @@ class QueryScreen(AnswerActions, inherit_bindings=False):
 
     def _show_named(self, name: str, op: str) -> None:
         """Fill in the query *name*; parameters that are ops get *op*."""
-        query = next((each for each in self._queries if each.name == name), None)
+        query = next((query for query in self._queries if query.name == name), None)
         text = query.text if query is not None else self.files.own().get(name, "")
-        places = [each for each, _ in self._listed]
+        places = [name for name, _ in self._listed]
         if name in places:
             self.query_one("#known", RowList).cursor = places.index(name)
         self._named = query or NamedQuery("", "", "")
         self.query_one(CypherEditor).text = text
-        given = {
+        parameters = {
             name: op if "op" in kind else _EXAMPLES.get(kind, "")
             for name, kind in self._named.parameters.items()
         }
-        self.query_one("#settings", PlainInput).value = settings_text(given)
+        self.query_one("#settings", PlainInput).value = settings_text(parameters)
         self._say(self._named.answers or f"{name}: your own", theme.QUIET)
 
     @on(RowList.Opened, "#known")
     def _take_known(self, event: RowList.Opened) -> None:
         name, _ = self._listed[event.index]
         self._show_named(name, self.owner.session.last_op)
-        missing = [each for each, kind in self._named.parameters.items() if "op" in kind]
+        missing = [name for name, kind in self._named.parameters.items() if "op" in kind]
         if missing and not self.owner.session.last_op:
             self.query_one("#settings", PlainInput).focus()
             self._say(f"say {missing[0]}, then enter", theme.LINKED)
@@ -227,7 +227,7 @@ class QueryScreen(AnswerActions, inherit_bindings=False):
             return
         session = self.owner.session
         named = self._named.name if text == self._named.text else ""
-        asked = CypherQuestion(
+        question = CypherQuestion(
             named or text, session.target, settings.given, settings.limit, settings.timeout
         )
         self._stop()
@@ -236,7 +236,7 @@ class QueryScreen(AnswerActions, inherit_bindings=False):
         session.note("query", named or text, "--run", session.target, *settings.command_words())
         self.files.remember(text, typed)
         self._past = 0
-        self._put(asked, self._under_way, plan)
+        self._put(question, self._under_way, plan)
 
     @work(thread=True, exclusive=True, group="query", exit_on_error=False, description="query")
     def _put(self, asked: CypherQuestion, cancellation: Cancellation, plan: bool) -> None:
@@ -305,10 +305,10 @@ class QueryScreen(AnswerActions, inherit_bindings=False):
 
     @on(CypherEditor.Past)
     def _show_past(self, event: CypherEditor.Past) -> None:
-        asked = self.files.asked()
-        self._past = max(-len(asked), min(0, self._past + event.direction))
+        past_queries = self.files.asked()
+        self._past = max(-len(past_queries), min(0, self._past + event.direction))
         if self._past:
-            text, typed = asked[self._past]
+            text, typed = past_queries[self._past]
             self.query_one(CypherEditor).text = text
             self.query_one("#settings", PlainInput).value = typed
 
@@ -332,8 +332,8 @@ class QueryScreen(AnswerActions, inherit_bindings=False):
             self._say(f"kept in {path}", theme.QUIET)
 
     def _say(self, text: str, style: str) -> None:
-        shown = Content.styled(f" {printable(text)}", style)
-        self.query_one("#status", StatusLine).show(shown.truncate)
+        content = Content.styled(f" {printable(text)}", style)
+        self.query_one("#status", StatusLine).show(content.truncate)
 
 
 def _schema(width: int) -> Content:

@@ -129,11 +129,11 @@ class RunsScreen(ViewScreen):
 
         def ask() -> None:
             runs, graphs = self.owner.session.targets()
-            found = self.owner.session.asked(lambda store: standings(store, runs))
+            standings_by_run = self.owner.session.asked(lambda store: standings(store, runs))
             kept = self.owner.session.asked(lambda store: store.baselines())
-            baselines = frozenset(each.run for each in kept)
+            baselines = frozenset(baseline.run for baseline in kept)
             if not worker.is_cancelled:
-                self.post_message(self.Loaded(runs, graphs, found, baselines))
+                self.post_message(self.Loaded(runs, graphs, standings_by_run, baselines))
 
         self.answer(ask)
 
@@ -145,10 +145,12 @@ class RunsScreen(ViewScreen):
         self._entries = [run_entry(run, glyphs) for run in event.runs]
         self._entries += [graph_entry(graph, glyphs) for graph in event.graphs]
         if event.standings:
-            held = event.standings
-            self._entries = [with_standing(each, held.get(each.name)) for each in self._entries]
-        known = {each.name for each in self._entries if each.kind == "run"}
-        self._marked = [name for name in self._marked if name in known]
+            run_standings = event.standings
+            self._entries = [
+                with_standing(entry, run_standings.get(entry.name)) for entry in self._entries
+            ]
+        run_names = {entry.name for entry in self._entries if entry.kind == "run"}
+        self._marked = [name for name in self._marked if name in run_names]
         self._show()
         self.query_one(RowList).focus()
 
@@ -156,22 +158,22 @@ class RunsScreen(ViewScreen):
         """The entries that fit the filter, in order."""
         listed, glyphs = self.query_one(RowList), self.owner.settings.glyphs
         here = self._here()
-        self._shown = [each for each in self._entries if each.fits(self._only)]
+        self._shown = [entry for entry in self._entries if entry.fits(self._only)]
         if self._order:
             self._shown = in_order(self._shown, self._order, turned=self._turned)
-        rows = [each.row(each.name in self._marked, glyphs) for each in self._shown]
-        names = [each.name for each in self._shown]
+        rows = [entry.row(entry.name in self._marked, glyphs) for entry in self._shown]
+        names = [entry.name for entry in self._shown]
         at = names.index(here.name) if here is not None and here.name in names else 0
         empty = "none fits; esc shows all" if self._only else NOTHING
         listed.show(FixedRows(run_columns(rows), rows), cursor=at, empty=empty)
         listed.sort_shown(self._order, descending=self._turned)
-        runs = sum(each.kind == "run" for each in self._shown)
-        said = [
+        runs = sum(entry.kind == "run" for entry in self._shown)
+        parts = [
             wording.count(runs, "run"),
             wording.count(len(self._shown) - runs, "graph"),
             *([f"{len(self._entries) - len(self._shown)} left out"] if self._only else []),
         ]
-        listed.border_subtitle = Content(", ".join(said))
+        listed.border_subtitle = Content(", ".join(parts))
         self.query_one(KeyLine).draw()
 
     def _here(self) -> RunEntry | None:
@@ -227,8 +229,8 @@ class RunsScreen(ViewScreen):
     def action_compare(self) -> None:
         """Show what changed from the older to the newer of two marked runs."""
         if self.allowed("runs.compare"):
-            marked = [each for each in self._entries if each.name in self._marked]
-            old, new = (each.name for each in in_order(marked, "made"))
+            marked = [entry for entry in self._entries if entry.name in self._marked]
+            old, new = (entry.name for entry in in_order(marked, "made"))
             self.owner.session.note("compare-runs", old, new)
             self._ask_changes(old, new)
 
@@ -263,8 +265,8 @@ class RunsScreen(ViewScreen):
 
             def named(name: str | None) -> None:
                 if name is not None and name != here.name:
-                    said = f"{here.name} is {name} now"
-                    self._change(partial(self.owner.session.rename, here.name, name), said)
+                    message = f"{here.name} is {name} now"
+                    self._change(partial(self.owner.session.rename, here.name, name), message)
 
             self.app.push_screen(form, named)
 
@@ -280,8 +282,8 @@ class RunsScreen(ViewScreen):
 
         def answered(text: str | None) -> None:
             if text == "yes":
-                said = f"{here.kind} {here.name} is deleted"
-                self._change(partial(self.owner.session.delete, here.name), said)
+                message = f"{here.kind} {here.name} is deleted"
+                self._change(partial(self.owner.session.delete, here.name), message)
             else:
                 self.notify(f"{here.name} is kept")
 

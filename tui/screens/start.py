@@ -90,10 +90,14 @@ class StartScreen(JobStarter):
         about = self.query_one("#pair-about", TextPane)
         about.name_pane("Both sides")
         about.add_class("-nothing")
-        known = {key.id: key for key in self.owner.keys}
+        keys_by_id = {key.id: key for key in self.owner.keys}
         rows = [
-            (Cell(known[name].shown, "linked"), Cell(BY_ID[name].help), Cell(said, "quiet"))
-            for name, _, said in _CHOICES
+            (
+                Cell(keys_by_id[name].shown, "linked"),
+                Cell(BY_ID[name].help),
+                Cell(help_text, "quiet"),
+            )
+            for name, _, help_text in _CHOICES
         ]
         columns = (
             ListColumn("key", "key", 3, sortable=False),
@@ -129,8 +133,8 @@ class StartScreen(JobStarter):
 
     @on(Stored)
     def _welcome(self, event: Stored) -> None:
-        said = "Begin something new." if event.anything else "Nothing is stored here yet."
-        self.query_one("#welcome", Static).update(Content.styled(f" {said}", theme.HEADING))
+        greeting = "Begin something new." if event.anything else "Nothing is stored here yet."
+        self.query_one("#welcome", Static).update(Content.styled(f" {greeting}", theme.HEADING))
 
     def load(self, address: ScreenAddress) -> None:
         """Nothing of a run is shown."""
@@ -166,11 +170,11 @@ class StartScreen(JobStarter):
             for number, noun in ((nearby.graphs, "graph"), (nearby.dumps, "dump"))
         )
         separator = f" {self.owner.settings.glyphs.separator} "
-        told = [f"{graphs} and {dumps} found", *([nearby.cut] if nearby.cut else [])]
+        texts = [f"{graphs} and {dumps} found", *([nearby.cut] if nearby.cut else [])]
         listed = self.query_one("#pairs", RowList)
         listed.show(FixedRows(pair_columns(rows), rows), empty="nothing here fits together")
         listed.border_subtitle = Content(wording.count(len(rows), "pair"))
-        self._say(event.trouble or separator.join(told))
+        self._say(event.trouble or separator.join(texts))
         self.query_one("#pair-about", TextPane).set_class(not rows, "-nothing")
         if rows and self.query_one("#choices", RowList).has_focus:
             listed.focus()
@@ -219,5 +223,5 @@ class StartScreen(JobStarter):
         return {"command": ("c", commands[-1])} if commands else {}
 
     def _say(self, text: str) -> None:
-        shown = Content.styled(f" {printable(text)}", theme.QUIET)
-        self.query_one("#status", StatusLine).show(shown.truncate)
+        content = Content.styled(f" {printable(text)}", theme.QUIET)
+        self.query_one("#status", StatusLine).show(content.truncate)

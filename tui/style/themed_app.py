@@ -35,7 +35,7 @@ class ThemedApp(App[None]):
 
     def begin_with(self, theme: str) -> None:
         """Choose *theme* before any rule is parsed, so that none is parsed twice."""
-        for known in (DARK, LIGHT, CONTRAST):
-            self.register_theme(known)
+        for palette_theme in (DARK, LIGHT, CONTRAST):
+            self.register_theme(palette_theme)
         self.set_reactive(App.theme, theme)
         self.stylesheet = ParsedOnce(variables=self.get_css_variables())

@@ -95,18 +95,18 @@ class TerminalCells:
             self._taken_away = False
         look: CellLook | None = None
         for piece in pieces_of(update, colors):
-            shown = self._shown.setdefault(piece.y, {})
-            for start, stop in changed_spans(shown, piece):
+            line_cells = self._shown.setdefault(piece.y, {})
+            for start, stop in changed_spans(line_cells, piece):
                 written.append(f"\x1b[{piece.y + 1};{piece.x + start + 1}H")
                 # The look goes on behind a jump: to set it anew for each span is a tenth of a view.
                 written.append(painted(piece.cells[start:stop], look))
                 look = piece.cells[stop - 1].look
                 span = Region(piece.x + start, piece.y, stop - start, 1)
-                covered |= {each for each in self._pictures if each.region.overlaps(span)}
-            shown.update(enumerate(piece.cells, piece.x))
+                covered |= {picture for picture in self._pictures if picture.region.overlaps(span)}
+            line_cells.update(enumerate(piece.cells, piece.x))
         if look is not None:
             written.append(_RESET)
-        written += [drawn(each, self._pixels) for each in covered if self._pixels is not None]
+        written += [drawn(picture, self._pixels) for picture in covered if self._pixels is not None]
         return "".join(written)
 
 
@@ -131,9 +131,9 @@ def _strips_of(update: CompositorUpdate) -> Iterator[tuple[int, int, Strip]]:
         for y, strips in enumerate(update.strips, update.region.y):
             yield y, update.region.x, Strip.join(strips)
     elif isinstance(update, ChopsUpdate):
-        for y, left, right in update.spans:
+        for y, start, right in update.spans:
             for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
-                if strip is not None and x <= right and end > left:
+                if strip is not None and x <= right and end > start:
                     yield y, x, strip.crop(0, min(end, right) - x)
     else:
         raise TypeError(f"an update of the screen of an unknown kind: {type(update).__name__}")
@@ -174,11 +174,13 @@ def look_of(style: Style | None, colors: ColorSystem) -> CellLook:
     )
 
 
-def changed_spans(shown: dict[int, TerminalCell], piece: LinePiece) -> Iterator[tuple[int, int]]:
-    """From which cell of *piece* to which other one it differs from what is *shown*."""
+def changed_spans(
+    line_cells: dict[int, TerminalCell], piece: LinePiece
+) -> Iterator[tuple[int, int]]:
+    """From which cell of *piece* to which other one it differs from what is *line_cells*."""
     start = stop = -1
     for place, cell in enumerate(piece.cells):
-        if shown.get(piece.x + place) == cell:
+        if line_cells.get(piece.x + place) == cell:
             continue
         if start >= 0 and place - stop > GAP and piece.divisible:
             yield start, stop

@@ -26,8 +26,8 @@ def cut_to(text: str, width: int, ellipsis: str, cut: Cut = "right") -> str:
     room = width - width_of(ellipsis)
     if room < 0:
         return ""
-    kept = _head(text, room) if cut == "right" else _head(text[::-1], room)[::-1]
-    return kept + ellipsis if cut == "right" else ellipsis + kept
+    head = _head(text, room) if cut == "right" else _head(text[::-1], room)[::-1]
+    return head + ellipsis if cut == "right" else ellipsis + head
 
 
 def _head(text: str, room: int) -> str:
@@ -50,10 +50,10 @@ def fit(text: str, width: int, ellipsis: str, align: Align = "left", cut: Cut = 
 
 def joined(parts: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """Texts with their styles, neighbours of one style as one."""
-    found: list[tuple[str, str]] = []
+    runs: list[tuple[str, str]] = []
     for text, style in parts:
-        if found and found[-1][1] == style:
-            found[-1] = (found[-1][0] + text, style)
+        if runs and runs[-1][1] == style:
+            runs[-1] = (runs[-1][0] + text, style)
         else:
-            found.append((text, style))
-    return found
+            runs.append((text, style))
+    return runs

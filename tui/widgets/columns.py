@@ -57,34 +57,34 @@ def place(columns: Sequence[ListColumn], room: int, *, wide: bool = False) -> tu
     """
     if wide:
         return _placed([(i, column, column.full) for i, column in enumerate(columns)], gap=2)
-    kept = _kept(columns, room)
-    widths = {index: column.width for index, column in kept}
-    spare = room - sum(widths.values()) - (len(kept) - 1)
-    for index, column in sorted(kept, key=lambda item: (item[1].priority, item[0])):
+    placed_columns = _kept(columns, room)
+    widths = {index: column.width for index, column in placed_columns}
+    spare = room - sum(widths.values()) - (len(placed_columns) - 1)
+    for index, column in sorted(placed_columns, key=lambda item: (item[1].priority, item[0])):
         more = min(spare, column.comfort - column.width)
         widths[index] += more
         spare -= more
-    for index, column in sorted(kept, key=lambda item: item[1].full - widths[item[0]]):
+    for index, column in sorted(placed_columns, key=lambda item: item[1].full - widths[item[0]]):
         more = min(spare, column.full - widths[index])
         widths[index] += more
         spare -= more
-    gap = 2 if spare >= len(kept) - 1 else 1
-    return _placed([(index, column, widths[index]) for index, column in kept], gap)
+    gap = 2 if spare >= len(placed_columns) - 1 else 1
+    return _placed([(index, column, widths[index]) for index, column in placed_columns], gap)
 
 
 def _kept(columns: Sequence[ListColumn], room: int) -> list[tuple[int, ListColumn]]:
-    kept = list(enumerate(columns))
-    while sum(column.comfort + 1 for _, column in kept) - 1 > room:
-        optional = [item for item in kept if item[1].priority >= OPTIONAL]
-        if not optional or len(kept) == 1:
+    indexed = list(enumerate(columns))
+    while sum(column.comfort + 1 for _, column in indexed) - 1 > room:
+        optional = [item for item in indexed if item[1].priority >= OPTIONAL]
+        if not optional or len(indexed) == 1:
             break
-        kept.remove(max(optional, key=lambda item: (item[1].priority, item[0])))
-    while len(kept) > 1 and sum(column.width + 1 for _, column in kept) - 1 > room:
-        worst = max(kept, key=lambda item: (item[1].priority, item[0]))
+        indexed.remove(max(optional, key=lambda item: (item[1].priority, item[0])))
+    while len(indexed) > 1 and sum(column.width + 1 for _, column in indexed) - 1 > room:
+        worst = max(indexed, key=lambda item: (item[1].priority, item[0]))
         if worst[1].priority == 0:
             break
-        kept.remove(worst)
-    return kept
+        indexed.remove(worst)
+    return indexed
 
 
 def _placed(widths: list[tuple[int, ListColumn, int]], gap: int) -> tuple[Placed, ...]:

@@ -95,8 +95,8 @@ class CurveOps:
     def __getitem__(self, index: int) -> CurveOp:
         topo, cosine = int(self.topo[index]), float(self.cosine[index])
         state = self.states[index] or OpState.NOT_COMPARED
-        known = None if math.isnan(cosine) else cosine
-        return CurveOp(self.ids[topo], topo, known, state, self.parts[index])
+        cosine_or_none = None if math.isnan(cosine) else cosine
+        return CurveOp(self.ids[topo], topo, cosine_or_none, state, self.parts[index])
 
 
 NO_OPS = CurveOps((), np.zeros(0, dtype=np.int32), np.zeros(0), Coded.of(()), Coded.of(()))
@@ -104,8 +104,8 @@ NO_OPS = CurveOps((), np.zeros(0, dtype=np.int32), np.zeros(0), Coded.of(()), Co
 
 def scale_of(ops: CurveOps) -> CurveScale:
     """The scale that shows the drops of *ops*."""
-    known = ops.cosine[~np.isnan(ops.cosine)]
-    low = float(known.min()) if len(known) else 1.0
+    cosines = ops.cosine[~np.isnan(ops.cosine)]
+    low = float(cosines.min()) if len(cosines) else 1.0
     if low < FAR_BELOW:
         return CurveScale(None)
     return CurveScale(min(0.999, low - 0.1 * (1.0 - low)))
@@ -243,22 +243,22 @@ class Curve(Titled, can_focus=True):
         rows = self.size.height - FOOT_LINES
         if not self.ops or rows < 1:
             return Content("" if self.ops else self._empty)
-        shown = self._shown()
-        blocks, cells = shown.blocks, shown.cells
-        lines = [self._line(rows, row, shown) for row in range(rows)]
-        lines += [self._axis(len(blocks), cells), self._parts(shown.parts, cells)]
-        lines.append(self._under_marker(shown))
+        columns = self._shown()
+        blocks, cells = columns.blocks, columns.cells
+        lines = [self._line(rows, row, columns) for row in range(rows)]
+        lines += [self._axis(len(blocks), cells), self._parts(columns.parts, cells)]
+        lines.append(self._under_marker(columns))
         return Content("\n").join(lines)
 
-    def _line(self, rows: int, row: int, shown: CurveColumns) -> Content:
-        label = self._label(rows, row, shown.scale)
-        if row and label == self._label(rows, row - 1, shown.scale):
+    def _line(self, rows: int, row: int, columns: CurveColumns) -> Content:
+        label = self._label(rows, row, columns.scale)
+        if row and label == self._label(rows, row - 1, columns.scale):
             label = " " * len(label)  # few digits cannot tell the lines of a high chart apart
         parts: list[tuple[str, str]] = [(f"{label} {self.glyphs.axis}", theme.QUIET)]
         below = rows - 1 - row
-        for op in shown.worst:
-            bar = self._bar(op, shown.scale, rows, below)
-            parts.append((bar * shown.cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
+        for op in columns.worst:
+            bar = self._bar(op, columns.scale, rows, below)
+            parts.append((bar * columns.cells, "" if bar == " " else theme.STATE_STYLES[op.state]))
         return Content.assemble(*joined(parts))
 
     def _label(self, rows: int, row: int, scale: CurveScale) -> str:
@@ -300,9 +300,9 @@ class Curve(Titled, can_focus=True):
                 line += " " * (x - width_of(line)) + name + " "
         return Content.styled(line, theme.QUIET)
 
-    def _under_marker(self, shown: CurveColumns) -> Content:
-        at = min(self.marker, len(shown.blocks) - 1)
-        block, op = shown.blocks[at], shown.worst[at]
+    def _under_marker(self, columns: CurveColumns) -> Content:
+        at = min(self.marker, len(columns.blocks) - 1)
+        block, op = columns.blocks[at], columns.worst[at]
         value = wording.cosine(op.cosine, self.glyphs) if op.cosine is not None else op.no_cosine
         more = f"  worst of {len(block)} ops" if len(block) > 1 else ""
         name = cut_to(printable(op.op), max(12, self.size.width - 48), self.glyphs.ellipsis, "left")

@@ -81,8 +81,8 @@ class PathSuggester(Suggester):
         """The first path that begins so."""
         import asyncio
 
-        found = await asyncio.to_thread(paths_that_begin, value) if value else []
-        return found[0] if found else None
+        paths = await asyncio.to_thread(paths_that_begin, value) if value else []
+        return paths[0] if paths else None
 
 
 def paths_that_begin(text: str) -> list[str]:

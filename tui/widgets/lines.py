@@ -44,18 +44,20 @@ class TitleLine(Static):
 
     def _draw(self) -> None:
         g, width = self.glyphs, self.size.width
-        left = f" {g.crumb} ".join(printable(crumb) for crumb in self._crumbs)
-        left = cut_to(f" {left}", width, g.ellipsis)
+        crumbs = f" {g.crumb} ".join(printable(crumb) for crumb in self._crumbs)
+        crumbs = cut_to(f" {crumbs}", width, g.ellipsis)
         if self._job:
-            left = cut_to(left, width // 2, g.ellipsis)
-        room = width - width_of(left) - 4
+            crumbs = cut_to(crumbs, width // 2, g.ellipsis)
+        room = width - width_of(crumbs) - 4
         job = cut_to(f"{g.running} {printable(self._job)}", room, g.ellipsis) if self._job else ""
         room -= width_of(job) + 3 if job else 0
         right = cut_to(printable(self._store), room, g.ellipsis, "left") if room > 8 else ""
-        told = f"{job}   {right}" if job and right else job or right
-        gap = " " * max(0, width - width_of(left) - width_of(told) - 1)
-        parts = ((job, theme.LINKED), told[len(job) :])
-        self.update(Content.assemble((left, theme.HEADING), gap, parts[0], (parts[1], theme.QUIET)))
+        text = f"{job}   {right}" if job and right else job or right
+        gap = " " * max(0, width - width_of(crumbs) - width_of(text) - 1)
+        parts = ((job, theme.LINKED), text[len(job) :])
+        self.update(
+            Content.assemble((crumbs, theme.HEADING), gap, parts[0], (parts[1], theme.QUIET))
+        )
 
 
 class Tab(Static):
@@ -138,20 +140,20 @@ class KeyLine(Static):
         """Draw anew: what applies may have changed."""
         parts: list[tuple[str, str]] = []
         for key in self._fitting():
-            shown = key.shown.split(", ")[0]
+            key_text = key.shown.split(", ")[0]
             if self._why_not(key.id) is not None:
-                parts.append((f"{shown} {key.short}  ", theme.FAINT))
+                parts.append((f"{key_text} {key.short}  ", theme.FAINT))
             else:
-                parts += [(shown, theme.LINKED), (f" {key.short}  ", theme.QUIET)]
+                parts += [(key_text, theme.LINKED), (f" {key.short}  ", theme.QUIET)]
         self.update(Content.assemble(" ", *parts))
 
     def _fitting(self) -> list[Key]:
         """The keys that fit, in order; the last (help) goes before all others."""
-        room, kept = self.size.width - 1, set()
+        room, fitting = self.size.width - 1, set()
         for key in (*self._keys[-1:], *self._keys[:-1]):
             width = width_of(key.shown.split(", ")[0]) + width_of(key.short) + 3
             if width > room:
                 break
             room -= width
-            kept.add(key.id)
-        return [key for key in self._keys if key.id in kept]
+            fitting.add(key.id)
+        return [key for key in self._keys if key.id in fitting]

@@ -129,7 +129,7 @@ class RowList(Titled, ScrollView, can_focus=True):
     def sort_shown(self, column: str, *, descending: bool) -> None:
         """Mark in the heading that the rows are sorted so, and choose that column."""
         if column != self.sorted_by:
-            ids = [known.id for known in self.source.columns]
+            ids = [column_info.id for column_info in self.source.columns]
             self.column = ids.index(column) if column in ids else self.column
         self.sorted_by, self.descending = column, descending
         self.renew()
@@ -172,9 +172,9 @@ class RowList(Titled, ScrollView, can_focus=True):
         """Repaint the heading; scroll sideways to the column if it is out of view."""
         chosen = next((p for p in self._placed if p.index == self.column), None)
         if self.wide and chosen is not None and not chosen.column.sticky:
-            left, room = self._sticky_width(), self._room()
-            if chosen.x - self.scroll_offset.x < left:
-                self.scroll_to(x=chosen.x - left, animate=False)
+            sticky, room = self._sticky_width(), self._room()
+            if chosen.x - self.scroll_offset.x < sticky:
+                self.scroll_to(x=chosen.x - sticky, animate=False)
             elif chosen.x + chosen.width - self.scroll_offset.x > room:
                 self.scroll_to(x=chosen.x + chosen.width - room, animate=False)
 
@@ -198,11 +198,11 @@ class RowList(Titled, ScrollView, can_focus=True):
 
     def action_column(self, direction: int) -> None:
         """Choose another of the shown columns; without one the key is left to the window around."""
-        shown = [placed.index for placed in self._placed if placed.column.sortable]
-        if not shown:
+        sortable = [placed.index for placed in self._placed if placed.column.sortable]
+        if not sortable:
             raise SkipAction
-        at = shown.index(self.column) if self.column in shown else -1
-        self.column = shown[max(0, min(at + direction, len(shown) - 1))]
+        at = sortable.index(self.column) if self.column in sortable else -1
+        self.column = sortable[max(0, min(at + direction, len(sortable) - 1))]
 
     def action_open(self) -> None:
         """Open the row under the cursor."""
@@ -304,8 +304,8 @@ class RowList(Titled, ScrollView, can_focus=True):
 
     def _window(self, strip: Strip, x: int, width: int, style: Style) -> Strip:
         if self.wide and x:
-            left = self._sticky_width()
-            strip = Strip.join([strip.crop(0, left), strip.crop(left + x, x + width)])
+            sticky = self._sticky_width()
+            strip = Strip.join([strip.crop(0, sticky), strip.crop(sticky + x, x + width)])
         return strip.crop(0, width).adjust_cell_length(width, style)
 
     def _row_style(self, *, under_cursor: bool) -> Style:
@@ -351,10 +351,10 @@ class RowList(Titled, ScrollView, can_focus=True):
             return [Segment(text, style)]
         room = placed.width - width_of(cell.tail)
         text = printable(cell.text)
-        shown = fit(text, min(width_of(text), max(0, room)), ellipsis, "left", column.cut)
-        rest = placed.width - width_of(shown)
+        cell_text = fit(text, min(width_of(text), max(0, room)), ellipsis, "left", column.cut)
+        rest = placed.width - width_of(cell_text)
         return [
-            Segment(shown, style),
+            Segment(cell_text, style),
             Segment(fit(cell.tail, rest, ellipsis), self._styled(cell.tail_style, base)),
         ]
 

@@ -86,24 +86,24 @@ def _point(cell: npt.NDArray[Any], diagonal: bool, glyphs: Glyphs) -> _Part:
 
 
 def profile(
-    made: ErrorMap, marked: Collection[int], glyphs: Glyphs, width: int, height: int
+    error_map: ErrorMap, marked: Collection[int], glyphs: Glyphs, width: int, height: int
 ) -> Content:
     """The mean error along one axis as columns; those of *marked* indices are what the cause
     names."""
     rows, room = height - FEET, width - LABEL
     if rows < 1 or room < 2:
         return Content("")
-    step, means = _fewer(made, room)
+    step, means = _fewer(error_map, room)
     cells = max(1, room // len(means))
     named = {index // step for index in marked}
-    most = made.most
+    highest = error_map.most
     lines = []
     for row in range(rows):
         below = rows - 1 - row
-        label = most if row == 0 else 0.0 if below == 0 else None
+        label = highest if row == 0 else 0.0 if below == 0 else None
         parts = [_label(label, glyphs)]
         for number, mean in enumerate(means):
-            sign = _bar(float(mean), most, rows, below, glyphs)
+            sign = _bar(float(mean), highest, rows, below, glyphs)
             style = theme.OFF if number in named else ""
             if not np.isfinite(mean):
                 style = theme.BROKEN
@@ -114,36 +114,36 @@ def profile(
     return Content("\n").join(lines)
 
 
-def _fewer(made: ErrorMap, room: int) -> tuple[int, npt.NDArray[np.float64]]:
+def _fewer(error_map: ErrorMap, room: int) -> tuple[int, npt.NDArray[np.float64]]:
     """How many indices a column stands for, and the largest mean of each column."""
-    means = made.means
+    means = error_map.means
     merged = max(1, math.ceil(len(means) / room))
     starts = np.arange(0, len(means), merged)
-    return made.steps[0] * merged, np.maximum.reduceat(means, starts)
+    return error_map.steps[0] * merged, np.maximum.reduceat(means, starts)
 
 
-def _bar(mean: float, most: float, rows: int, below: int, glyphs: Glyphs) -> str:
+def _bar(mean: float, highest: float, rows: int, below: int, glyphs: Glyphs) -> str:
     if not math.isfinite(mean):
         return glyphs.broken if below == 0 else " "
-    return glyphs.bar(min(1.0, (mean / most if most else 0.0) * rows - below))
+    return glyphs.bar(min(1.0, (mean / highest if highest else 0.0) * rows - below))
 
 
-def heat(made: ErrorMap, glyphs: Glyphs, width: int, height: int) -> Content:
+def heat(error_map: ErrorMap, glyphs: Glyphs, width: int, height: int) -> Content:
     """The mean error over two axes, the first one downwards, in shades."""
-    rows, columns = made.means.shape
-    most = made.most
+    rows, columns = error_map.means.shape
+    highest = error_map.most
     lines = []
     cells = max(1, (width - LABEL) // columns)
     for row in range(min(rows, height - FEET)):
-        parts = [_label(row * made.steps[0], glyphs, whole=True)]
-        for mean in made.means[row].tolist():
+        parts = [_label(row * error_map.steps[0], glyphs, exact=True)]
+        for mean in error_map.means[row].tolist():
             if math.isfinite(mean):
-                parts.append((glyphs.shade(mean / most if most else 0.0) * cells, ""))
+                parts.append((glyphs.shade(mean / highest if highest else 0.0) * cells, ""))
             else:
                 parts.append((glyphs.broken * cells, theme.BROKEN))
         lines.append(Content.assemble(*joined(parts)))
     lines.append(_axis(columns * cells, glyphs))
-    lines.append(_indices(columns, made.steps[1], cells))
+    lines.append(_indices(columns, error_map.steps[1], cells))
     return Content("\n").join(lines)
 
 
@@ -152,8 +152,8 @@ def heat_cells(width: int, height: int) -> tuple[int, int]:
     return max(1, height - FEET), max(1, width - LABEL)
 
 
-def _label(value: float | None, glyphs: Glyphs, *, whole: bool = False) -> _Part:
-    text = "" if value is None else str(value) if whole else small_number(value)
+def _label(value: float | None, glyphs: Glyphs, *, exact: bool = False) -> _Part:
+    text = "" if value is None else str(value) if exact else small_number(value)
     return f"{fit(text, LABEL - 2, '', 'right')} {glyphs.axis}", theme.QUIET
 
 

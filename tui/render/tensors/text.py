@@ -43,8 +43,8 @@ def numbers(tensor: TensorRow, glyphs: Glyphs, width: int) -> Content:
         lines.append(_line("layout", printable(tensor.layout), ""))
     if compared is None or compared.metrics is None:
         why = "not compared" if compared is None else wording.why_not_compared(compared)
-        said = Content.styled(printable(why), theme.QUIET).wrap(max(20, width))
-        return Content("\n").join([*lines, Content(""), *said])
+        text = Content.styled(printable(why), theme.QUIET).wrap(max(20, width))
+        return Content("\n").join([*lines, Content(""), *text])
     lines += _figures(compared)
     lines.append(Content(""))
     values = compared.metrics
@@ -117,14 +117,14 @@ def decades(picture: ErrorPicture, glyphs: Glyphs, width: int) -> Content:
     """How many elements are off by how much, and whether that is of two kinds."""
     histogram = picture.inspection.histogram
     counts = dict(histogram.decades)
-    most = max([*counts.values(), 1])
+    highest = max([*counts.values(), 1])
     lines = []
     if histogram.nonfinite:
         text = f"{wording.thousands(histogram.nonfinite)} NaN or Inf against another value"
         lines.append(Content.styled(text, theme.LEVEL_STYLES[Level.FAIL]))
     if counts:
         lines += [
-            _bar_line(f"1e{decade:+d}", counts.get(decade, 0), most, glyphs, width)
+            _bar_line(f"1e{decade:+d}", counts.get(decade, 0), highest, glyphs, width)
             for decade in range(max(counts), min(counts) - 1, -1)
         ]
     equal = wording.count(histogram.equal, "element")
@@ -135,9 +135,9 @@ def decades(picture: ErrorPicture, glyphs: Glyphs, width: int) -> Content:
     return Content("\n").join(lines)
 
 
-def _bar_line(label: str, count: int, most: int, glyphs: Glyphs, width: int) -> Content:
+def _bar_line(label: str, count: int, highest: int, glyphs: Glyphs, width: int) -> Content:
     room = max(1, width - 6 - _COUNT)
-    length = count / most * room
+    length = count / highest * room
     full = int(length)
     bar = glyphs.bars[-1] * full
     if count and not full:
@@ -158,7 +158,7 @@ class WorstElements:
 
     def __init__(self, elements: Sequence[Element]) -> None:
         self.elements = elements
-        self._places = [f"[{','.join(map(str, each.index))}]" for each in elements]
+        self._places = [f"[{','.join(map(str, element.index))}]" for element in elements]
         longest = max(map(len, self._places), default=0)
         self.columns: Sequence[ListColumn] = (
             ListColumn("index", "index", min(longest, _PLACE), longest, sortable=False),

@@ -62,9 +62,9 @@ class ErrorMapScreen(ViewScreen):
             fine = pictures.fine_cells(*pane.size) if self.owner.settings.pixels else ()
             self._ask_map(look, axes, plots.heat_cells(*pane.size), fine)
             return
-        glyphs, made = self.owner.settings.glyphs, look.map(axes, ())
+        glyphs, error_map = self.owner.settings.glyphs, look.map(axes, ())
         marked = self._marked(axes[0])
-        pane.show(lambda width, height: plots.profile(made, marked, glyphs, width, height))
+        pane.show(lambda width, height: plots.profile(error_map, marked, glyphs, width, height))
 
     def _marked(self, axis: int) -> Sequence[int]:
         cause = self.found_cause()
@@ -72,7 +72,9 @@ class ErrorMapScreen(ViewScreen):
             return ()
         slices = cause.evidence.get("slices")
         return (
-            [each for each in slices if isinstance(each, int)] if isinstance(slices, list) else ()
+            [cut_index for cut_index in slices if isinstance(cut_index, int)]
+            if isinstance(slices, list)
+            else ()
         )
 
     @work(thread=True, exclusive=True, group="map", exit_on_error=False)
@@ -80,26 +82,26 @@ class ErrorMapScreen(ViewScreen):
         self, look: TensorLook, axes: Sequence[int], cells: Sequence[int], fine: Sequence[int]
     ) -> None:
         worker = get_current_worker()
-        made = look.map(axes, cells)
+        error_map = look.map(axes, cells)
         finer = look.map(axes, fine) if fine else None
         if not worker.is_cancelled:
-            self.post_message(self.Mapped(made, finer))
+            self.post_message(self.Mapped(error_map, finer))
 
     @on(Mapped)
     def _got_map(self, event: Mapped) -> None:
-        glyphs, made = self.owner.settings.glyphs, event.made
-        if made.axes == self._axes:
+        glyphs, error_map = self.owner.settings.glyphs, event.made
+        if error_map.axes == self._axes:
             pane = self.query_one("#where", Plot)
             pane.border_subtitle = Content(
-                f"at most {small_number(made.most)}, {self._place_of_axes()}"
+                f"at most {small_number(error_map.most)}, {self._place_of_axes()}"
             )
             fine = event.fine
             pane.show(
-                lambda width, height: plots.heat(made, glyphs, width, height),
+                lambda width, height: plots.heat(error_map, glyphs, width, height),
                 None
                 if fine is None
                 else lambda *size: pictures.heat_picture(
-                    fine, made.means.shape, self._colors(), *size
+                    fine, error_map.means.shape, self._colors(), *size
                 ),
             )
 
@@ -110,8 +112,8 @@ class ErrorMapScreen(ViewScreen):
         """The scatter plot and the map over two axes."""
         if self.owner.settings.pixels is None:
             return ()
-        found = (plot.placed_picture() for plot in self.query(Plot))
-        return tuple(each for each in found if each is not None)
+        pictures = (plot.placed_picture() for plot in self.query(Plot))
+        return tuple(picture for picture in pictures if picture is not None)
 
     def _place_of_axes(self) -> str:
         choices = () if self._look is None else self._look.picture.axes

@@ -138,8 +138,8 @@ class TensorScreen(ErrorMapScreen):
         def ask() -> None:
             overview = session.overview()
             rows = (*overview.origin_rows, *overview.worst)
-            found = op or next((row.id for row in rows), "")
-            detail = session.detail(found) if found else None
+            op_id = op or next((row.id for row in rows), "")
+            detail = session.detail(op_id) if op_id else None
             if not worker.is_cancelled:
                 self.post_message(self.Detailed(detail, output))
 
@@ -154,15 +154,15 @@ class TensorScreen(ErrorMapScreen):
             self.query_one("#numbers", TextPane).show(lambda _: Content(""))
             return
         self._tensors = [
-            *((TensorIO.OUTPUT, each) for each in event.detail.outputs),
-            *((TensorIO.INPUT, each) for each in event.detail.inputs),
+            *((TensorIO.OUTPUT, row) for row in event.detail.outputs),
+            *((TensorIO.INPUT, row) for row in event.detail.inputs),
         ]
         wanted = event.detail.row.output if event.output is None else event.output
         self._choose(self._place(self._tensors, wanted))
 
     @staticmethod
     def _place(tensors: Sequence[tuple[TensorIO, TensorRow]], output: int | None) -> int:
-        ports = [each.port if io is TensorIO.OUTPUT else None for io, each in tensors]
+        ports = [row.port if io is TensorIO.OUTPUT else None for io, row in tensors]
         return ports.index(output) if output in ports and output is not None else 0
 
     def _shown(self) -> tuple[TensorIO, TensorRow] | None:
@@ -171,14 +171,14 @@ class TensorScreen(ErrorMapScreen):
     def _choose(self, number: int) -> None:
         """Show the numbers of a tensor at once, then ask for its values."""
         self._number = number
-        shown, glyphs = self._shown(), self.owner.settings.glyphs
+        port_row, glyphs = self._shown(), self.owner.settings.glyphs
         numbers = self.query_one("#numbers", TextPane)
         numbers.name_pane(self.current_op())
-        if shown is None:
+        if port_row is None:
             numbers.show(lambda _: Content(""))
             self._forget_look("the op has no outputs and no inputs")
             return
-        io, tensor = shown
+        io, tensor = port_row
         place = f"{number + 1} of {len(self._tensors)}"
         numbers.border_subtitle = Content(f"{io.value} {tensor.port}, {place}")
         numbers.show(lambda width: text.numbers(tensor, glyphs, width))
@@ -239,12 +239,16 @@ class TensorScreen(ErrorMapScreen):
                 lambda *size: pictures.scatter_picture(plot, self._colors(), *size),
             )
         elements = text.WorstElements(
-            [each for each in picture.table.worst_absolute if each.absolute > 0]
+            [element for element in picture.table.worst_absolute if element.absolute > 0]
         )
         self.query_one("#worst", RowList).show(elements, empty="no element differs")
         cause = self.found_cause()
         axes = picture.axes
-        named = [each for each in axes if cause and each == (cause.evidence.get("axis"),)]
+        named = [
+            axes_of_map
+            for axes_of_map in axes
+            if cause and axes_of_map == (cause.evidence.get("axis"),)
+        ]
         self.show_along(next(iter(named or axes), ()))
         said = "" if cause is None else f"cause: {cause.sentence}"
         self.query_one("#why", Static).update(Content.styled(printable(said), theme.LINKED))
@@ -252,12 +256,12 @@ class TensorScreen(ErrorMapScreen):
 
     def found_cause(self) -> Finding | None:
         """What was found about the output shown."""
-        shown = self._shown()
-        if self._detail is None or shown is None or shown[0] is not TensorIO.OUTPUT:
+        port_row = self._shown()
+        if self._detail is None or port_row is None or port_row[0] is not TensorIO.OUTPUT:
             return None
-        ports = (-1, shown[1].port)
-        found = [one for one in self._detail.findings if one.kind is FindingKind.CAUSE]
-        return next((one for one in found if one.port in ports), None)
+        ports = (-1, port_row[1].port)
+        causes = [one for one in self._detail.findings if one.kind is FindingKind.CAUSE]
+        return next((one for one in causes if one.port in ports), None)
 
     def action_tensor(self, direction: int) -> None:
         """Show the next output or input of the op, or the one before."""

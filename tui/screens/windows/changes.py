@@ -40,10 +40,10 @@ class ChangesOverlay(Overlay):
     def __init__(self, glyphs: Glyphs, changes: RunChanges) -> None:
         super().__init__(glyphs, f"{changes.old.name} {glyphs.feeds} {changes.new.name}")
         self._changes = changes
-        said = [f"{wording.count(changes.matched, 'original tensor')} in both"]
-        said += [f"{changes.only_old} in the older only"] if changes.only_old else []
-        said += [f"{changes.only_new} in the newer only"] if changes.only_new else []
-        self.foot = f"{', '.join(said)}; enter opens the op, esc closes"
+        parts = [f"{wording.count(changes.matched, 'original tensor')} in both"]
+        parts += [f"{changes.only_old} in the older only"] if changes.only_old else []
+        parts += [f"{changes.only_new} in the newer only"] if changes.only_new else []
+        self.foot = f"{', '.join(parts)}; enter opens the op, esc closes"
 
     def compose(self) -> ComposeResult:
         """The list, and below it the sentence of the row under the cursor."""
@@ -53,8 +53,8 @@ class ChangesOverlay(Overlay):
 
     def content(self) -> Widget:
         """A row for each op that changed."""
-        found = self._changes.changes
-        rows = [_cells(change, self.glyphs) for change in found]
+        changes = self._changes.changes
+        rows = [_cells(change, self.glyphs) for change in changes]
         longest = max((width_of(row[1].text) for row in rows), default=0)
         columns = (
             ListColumn("kind", "change", 13, sortable=False),
@@ -71,8 +71,12 @@ class ChangesOverlay(Overlay):
 
     def on_row_list_moved(self, event: RowList.Moved) -> None:
         """Say the change under the cursor in words."""
-        found, notes = self._changes.changes, self._changes.notes
-        text = found[event.index].sentence if 0 <= event.index < len(found) else "; ".join(notes)
+        op_changes, notes = self._changes.changes, self._changes.notes
+        text = (
+            op_changes[event.index].sentence
+            if 0 <= event.index < len(op_changes)
+            else "; ".join(notes)
+        )
         self.query_one("#change", Static).update(Content.styled(printable(text), theme.QUIET))
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:

@@ -28,7 +28,7 @@ class ChooseCommandOverlay(Overlay):
             ListColumn("command", "command", 10, sortable=False),
             ListColumn("does", "what it does", 30, 100, sortable=False),
         )
-        rows = [(Cell(name, "linked"), Cell(said)) for name, said in self._titles.items()]
+        rows = [(Cell(name, "linked"), Cell(title)) for name, title in self._titles.items()]
         return RowList(FixedRows(columns, rows), self.glyphs)
 
     def on_row_list_opened(self, event: RowList.Opened) -> None:

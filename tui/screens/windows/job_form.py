@@ -105,18 +105,18 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
             suggester = PathSuggester()
         elif field.kind is FormKind.RUN and self._runs:
             suggester = SuggestFromList(self._runs)
-        shown = PlainInput(
+        input_field = PlainInput(
             text, field.example, compact=True, suggester=suggester, select_on_focus=False, id=name
         )
-        shown.cursor_blink = False
-        return shown
+        input_field.cursor_blink = False
+        return input_field
 
     def on_mount(self) -> None:
         """Name the window; stand in the first field that needs a word."""
         window = self.query_one(Window)
         window.name_pane(self._form.name)
         window.border_subtitle = Content("f5 starts, tab next, ctrl+n completes, esc closes")
-        empty = (each for each in self._form.fields if each.needed and not self._text(each))
+        empty = (field for field in self._form.fields if field.needed and not self._text(field))
         first = next(empty, None)
         start = f"#field-{first.name}" if first is not None else "#form-start"
         self.query_one(start).focus()
@@ -124,8 +124,8 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
 
     def texts(self) -> dict[str, str]:
         """What stands in the fields, those left as they are not included."""
-        found = {field.name: self._text(field) for field in self._form.fields}
-        return {name: text for name, text in found.items() if text}
+        texts = {field.name: self._text(field) for field in self._form.fields}
+        return {name: text for name, text in texts.items() if text}
 
     def _text(self, field: FormField) -> str:
         widget = self.query_one(f"#field-{field.name}")
@@ -180,8 +180,8 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
                 self._complete(field.name, self.focused.value)
             elif field.kind is FormKind.RUN:
                 text = self.focused.value
-                found = [run for run in self._runs if run.startswith(text)]
-                self._show_completed(self.Completed(field.name, text, found))
+                matching = [run for run in self._runs if run.startswith(text)]
+                self._show_completed(self.Completed(field.name, text, matching))
 
     @work(thread=True, exclusive=True, group="complete", exit_on_error=False)
     def _complete(self, field: str, text: str) -> None:
@@ -189,18 +189,20 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
 
     @on(Completed)
     def _show_completed(self, event: Completed) -> None:
-        shown = self.query_one(f"#field-{event.field}", Input)
-        if shown.value != event.text:
+        input_field = self.query_one(f"#field-{event.field}", Input)
+        if input_field.value != event.text:
             return  # the user typed on
         if not event.found:
             self._help("nothing begins so")
             return
         start = longest_start(event.found)
         if len(start) > len(event.text):
-            shown.value = start
-            shown.cursor_position = len(start)
+            input_field.value = start
+            input_field.cursor_position = len(start)
         if len(event.found) > 1:
-            names = [each.rstrip("/").rpartition("/")[2] for each in event.found[:_OFFERED]]
+            names = [
+                path_text.rstrip("/").rpartition("/")[2] for path_text in event.found[:_OFFERED]
+            ]
             more = len(event.found) - _OFFERED
             self._help("  ".join(names) + (f"  and {more} more" if more > 0 else ""))
 
@@ -212,9 +214,9 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
             self._wrong[name] = problem
         else:
             self._wrong.pop(name, None)
-        shown = self.query_one(f"#wrong-{name}", Static)
-        shown.set_class(bool(problem), "-said")
-        shown.update(Content.styled(f"{self._glyphs.bad} {printable(problem)}", theme.ERROR))
+        label = self.query_one(f"#wrong-{name}", Static)
+        label.set_class(bool(problem), "-said")
+        label.update(Content.styled(f"{self._glyphs.bad} {printable(problem)}", theme.ERROR))
 
     def _field(self, name: str) -> FormField:
         return next(field for field in self._form.fields if field.name == name)
@@ -230,5 +232,5 @@ class JobFormWindow(ModalScreen[tuple[str, ...] | None]):
         words = ["divergraph", *self._form.words(self.texts(), self._store)]
         line = printable(shlex.join(words))
         prompt = "on the server: " if self._form.elsewhere else "$ "
-        shown = Content.assemble((prompt, theme.LINKED), line)
-        self.query_one("#form-command", Static).update(shown)
+        content = Content.assemble((prompt, theme.LINKED), line)
+        self.query_one("#form-command", Static).update(content)

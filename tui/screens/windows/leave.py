@@ -33,13 +33,13 @@ class LeaveOverlay(Overlay):
         """The jobs, then what can become of them."""
         first = self._still_running[-1]
         about = f"{first.command} {first.target[0]}".strip()
-        told = f"{about}: {now(first)}"
+        text = f"{about}: {now(first)}"
         if len(self._still_running) > 1:
-            told += f", and {len(self._still_running) - 1} more"
+            text += f", and {len(self._still_running) - 1} more"
         columns = (
             ListColumn("key", "key", 3, sortable=False),
             ListColumn("what", "what", 24, sortable=False),
-            ListColumn("about", told, 20, 100, sortable=False),
+            ListColumn("about", text, 20, 100, sortable=False),
         )
         rows = [
             (Cell("b", "linked"), Cell("leave, let it go on"), Cell("8 finds it again", "quiet")),
