@@ -1,4 +1,5 @@
 """PyTorch jobs dumped by msprobe: is the call at fault named, first and alone, and its cause?
+And how many calls does ``trace`` reach from the first one?
 
     python benchmarks/torch_jobs/run.py FOLDER...
 

@@ -24,6 +24,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.dumps.index import DumpIndex
+from importers.msprobe.graph import own_inputs
 
 _NO_TASK_TYPES = frozenset(
     {"Data", "RefData", "Const", "Constant", "ConstantOp", "Variable", "AnnData", "AippData"}
@@ -211,11 +212,11 @@ def _same_argument(op: Op, position: int, twin: Op) -> int | None:
     own = op.inputs[position] if position < len(op.inputs) else None
     if own is not None and own.tensor.startswith(f"{op.name}."):
         suffix = own.tensor.removeprefix(op.name)
-        is_listed = bool(_IN_A_LIST.search(suffix)) and len(op.inputs) != len(twin.inputs)
+        is_listed = bool(_IN_A_LIST.search(suffix)) and own_inputs(op) != own_inputs(twin)
         for place, ref in enumerate(twin.inputs):
             if ref is not None and ref.tensor == twin.name + suffix:
                 return None if is_listed else place
-    return position if len(op.inputs) == len(twin.inputs) else None
+    return position if own_inputs(op) == own_inputs(twin) else None
 
 
 def _problems(index: DumpIndex) -> dict[_Key | str, Unmatched]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from graphstore.model import AttrValue, DType, Shape
 from importers.kept import MAX_ITEMS, kept_text
@@ -64,6 +64,15 @@ class CallName:
         return tuple(f"{head}{way}{tail}" for way in _WAYS[: _WAYS.index(self.way)])
 
 
+class Extent(NamedTuple):
+    """The statistics of a tensor; ``norm`` is the Euclidean one, None where it was not dumped."""
+
+    maximum: float
+    minimum: float
+    mean: float
+    norm: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class CallTensor:
     """A tensor of a call: its place in the call, and what is said of it.
@@ -75,14 +84,19 @@ class CallTensor:
     dtype: DType | None
     shape: Shape | None
     key: Key = ()
+    extent: Extent | None = None
+
+    @property
+    def count(self) -> int:
+        """The number of its values; 0 where the shape is not known."""
+        return 0 if self.shape is None else math.prod(dim or 0 for dim in self.shape)
 
     @property
     def flat(self) -> Key:
         """The key of the same values in whatever shape; reshaping is often not recorded."""
         if not self.key or self.shape is None:
             return ()
-        count = math.prod(dim or 0 for dim in self.shape)
-        return (self.key[0], str(count), *self.key[2:])
+        return (self.key[0], str(self.count), *self.key[2:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +189,18 @@ def _tensor(name: str, said: Mapping[str, Any]) -> CallTensor:
     shape: Shape | None = None
     if all(type(dim) is int and 0 <= dim <= _LARGEST for dim in dims):
         shape = tuple(dims)
-    return CallTensor(name, named_dtype(word), shape, _key(word, shape, said))
+    return CallTensor(name, named_dtype(word), shape, _key(word, shape, said), _extent(said))
+
+
+def _extent(said: Mapping[str, Any]) -> Extent | None:
+    """The statistics as numbers; None where an extreme was not dumped."""
+    known = {name: said.get(name) for name in _STATISTICS}
+    most, least, mean, norm = (
+        float(value) if isinstance(value, int | float) else None for value in known.values()
+    )
+    if most is None or least is None or math.isnan(most) or math.isnan(least):
+        return None
+    return Extent(most, least, math.nan if mean is None else mean, norm)
 
 
 def _key(dtype: str, shape: Shape | None, said: Mapping[str, Any]) -> Key:

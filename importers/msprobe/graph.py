@@ -3,12 +3,14 @@
 The files say which call ran inside which and in what order, but not which tensor went where.
 An input is taken to be the latest earlier output with equal statistics (or checksum); where
 nothing tells, a control edge keeps the order. So every edge leads forward in time. An output of
-another shape but as many elements will do: a reshape between may not be recorded.
+another shape but as many elements will do: a reshape between may not be recorded. What views, casts
+and sums of gradients brought (``unrecorded.py``) are further inputs of the call, behind its own;
+the names of their tensors say how they came.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,16 @@ from graphstore.model import (
 from importers.kept import kept_text, told_of
 from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
 from importers.msprobe.importer import RunFiles
+from importers.msprobe.unrecorded import COMPUTED, GRADIENT, Source, Unrecorded, WaysBack
+from importers.msprobe.values import RecordedValues
 
 _MICRO_STEPS = "megatron_micro_step_number"
 ARGUMENTS = "tensors"
 """The attribute with the places of a call's tensors among its arguments, in the order of the op's
 inputs: ``0`` and ``1.2`` of a list, or the name of a keyword."""
+UNRECORDED = "unrecorded"
+"""The attribute with how each further input of a call came: ``view``, ``cast``, ``gradient``."""
+_MODULES = ("Module", "Cell")
 _FRAMEWORKS = {"mindspore": Framework.MINDSPORE, "pytorch": Framework.PYTORCH}
 
 
@@ -77,6 +84,12 @@ def run_graph(files: RunFiles) -> ModelGraph:
     )
 
 
+def own_inputs(op: Op) -> int:
+    """How many inputs of a recorded call are its arguments and parameters; they come first."""
+    brought = op.attrs.get(UNRECORDED, ())
+    return len(op.inputs) - (len(brought) if isinstance(brought, tuple) else 0)
+
+
 class _Joined:
     def __init__(self, calls: list[Call], files: RunFiles) -> None:
         self._stacks = _stacks(files.stack)
@@ -96,11 +109,14 @@ class _Joined:
         self._last: dict[str, str] = {}
         self._bodies: dict[str, list[Op]] = {}
         self._read: set[str] = set()
-        self._flows = self._orders = self._untold = 0
+        self._flows = self._orders = self._untold = self._inferred = 0
+        self._unrecorded = Unrecorded(RecordedValues(files).distinct)
+        self._ways_back = WaysBack(self._nesting.is_inside)
         self.ops: list[Op] = []
         self.inputs: list[Tensor] = []
         self.constants: dict[str, Constant] = {}
         owning = set(self._nesting.parents.values())
+        self._has_functions = any(call.name.kind not in _MODULES for call in calls)
         for at, call in enumerate(calls):
             op = self._op(at, call, owning)
             self.ops.append(op)
@@ -116,6 +132,7 @@ class _Joined:
                     "input",
                     "joined to the latest earlier output of the same statistics",
                 ),
+                (self._inferred, "input", "joined through views, casts or sums nobody recorded"),
                 (self._untold, "input", "joined to none"),
                 (self._orders, "call", "known only to follow the one before"),
             )
@@ -166,12 +183,21 @@ class _Joined:
         body = self._nesting.parents.get(name, "")
         op = op_id(name, body)
         self._ids[name] = op
-        inputs: list[InputRef | None] = [self._input(tensor) for tensor in call.inputs]
+        self._ways_back.add_call(call.name, op)
+        own = [self._input(tensor) for tensor in call.inputs]
+        inputs: list[InputRef | None] = [*own]
         passed = [self._passed_on(tensor, name) for tensor in call.outputs if name in owning]
         inputs += passed
+        for ref in passed:
+            if ref is not None and ref.producer is not None:
+                self._ways_back.add_reader(ref.producer, call.name, "")
         for tensor in call.parameters:
             self.constants.setdefault(tensor.name, Constant(_plain(tensor)))
             inputs.append(InputRef(tensor.name))
+        brought = list(self._brought(call, own, body))
+        if name in owning and not any(passed):
+            brought += self._joined(name, self._computed(call.name, name))
+        inputs += brought
         refs = [ref for ref in inputs if ref is not None]
         controls = self._order(call, body, inside=not any(passed))
         if not controls and body in self._last and not any(ref.producer for ref in refs):
@@ -180,11 +206,16 @@ class _Joined:
         for port, tensor in enumerate(call.outputs):
             if tensor.key:
                 self._made[tensor.key] = self._made_flat[tensor.flat] = TensorRef(op, port)
+            self._unrecorded.add(tensor, TensorRef(op, port), call.name)
+            if call.name.way == "backward":
+                self._ways_back.add_given(call.name, _place(tensor, call), TensorRef(op, port))
         self._last[body] = op
         attrs: dict[str, AttrValue] = dict(call.attrs)
         if call.inputs:  # an input that is a weight has the weight's name, which says no place
             begin = len(f"{name}.input.")
             attrs[ARGUMENTS] = tuple(tensor.name[begin:] for tensor in call.inputs)
+        if brought:
+            attrs[UNRECORDED] = tuple(each.tensor.rpartition(" (")[2][:-1] for each in brought)
         if name in self._stacks:
             attrs["stack"] = self._stacks[name]
         if name in self._nesting.said:
@@ -212,7 +243,6 @@ class _Joined:
         if made is None and tensor.key:
             made = self._made_flat.get(tensor.flat)
         if made is None:
-            self._untold += 1
             if tensor.key not in self._given:
                 self.inputs.append(_plain(tensor))
             if tensor.key:
@@ -221,6 +251,62 @@ class _Joined:
         self._flows += 1
         self._read.add(made.op)
         return InputRef(tensor.name, made)
+
+    def _brought(self, call: Call, own: list[InputRef], body: str) -> Iterator[InputRef]:
+        """What brought the inputs of *call* that equal no earlier output: further inputs."""
+        name = call.name
+        for port, (tensor, ref) in enumerate(zip(call.inputs, own, strict=True)):
+            known: list[TensorRef | str] = [ref.producer or ref.tensor]
+            if ref.producer is None and ref.tensor == tensor.name:
+                sources = self._ways_back.sources(name, port) if name.way == "backward" else []
+                sources = sources or self._unrecorded.sources(tensor, name, port)
+                sources = sources or (self._computed(name, body) if tensor.key else [])
+                self._inferred += bool(sources)
+                self._untold += not sources
+                yield from self._joined(tensor.name, sources)
+                known = [source.ref for source in sources]
+            for source in known:
+                self._ways_back.add_reader(source, name, _place(tensor, call))
+        if name.way == "backward":
+            there = self._ways_back.way_there(name)
+            yield from self._joined(name.full, there)
+        if name.way == "parameters_grad":
+            module = name.before[0]
+            for tensor in call.outputs:
+                weight = tensor.name.removeprefix(f"{name.full}.").rpartition(".")[0]
+                of_weight = self._ways_back.of_weight(f"{module}.parameters.{weight}")
+                yield from self._joined(tensor.name, of_weight or self._inside(module, tensor))
+
+    def _computed(self, name: CallName, body: str) -> list[Source]:
+        """Where functions are not recorded (level L0): the modules in *body* that none read yet, or
+        the last of them. What *name* read or gave was computed of their outputs."""
+        if self._has_functions or name.way != "forward":
+            return []
+        ops = [op for op in self._bodies.get(body, ()) if op.attrs.get("direction") == "forward"]
+        left = [op for op in ops if op.id not in self._read] or ops[-1:]
+        found = [Source(TensorRef(op.id, 0), COMPUTED) for op in left if op.outputs]
+        for source in found:
+            self._ways_back.add_reader(source.ref, name, "")
+        return found
+
+    def _inside(self, module: str, gradient: CallTensor) -> list[Source]:
+        """The ways back inside *module*, of which one gave the *gradient* of a parameter."""
+        ways = self._bodies.get(CallName.of(module).backward, ())
+        given = [
+            TensorRef(op.id, port)
+            for op in ways
+            for port, tensor in enumerate(op.outputs)
+            if tensor.shape == gradient.shape
+        ]
+        given = given or [TensorRef(op.id, 0) for op in ways if op.outputs]
+        if given:
+            return [Source(ref, GRADIENT) for ref in given]
+        return self._ways_back.sources(CallName.of(CallName.of(module).backward), 0)
+
+    def _joined(self, name: str, sources: Iterable[Source]) -> Iterator[InputRef]:
+        for source in sources:
+            self._read.add(source.ref.op)
+            yield InputRef(f"{name} ({source.how})", source.ref)
 
     def _passed_on(self, tensor: CallTensor, owner: str) -> InputRef | None:
         """The output of a call inside *owner* that *owner* gives out as its own."""
@@ -298,6 +384,11 @@ def _said(construct: Mapping[str, Any], name: str) -> str:
     if isinstance(parent, list):  # with the number of the micro step
         parent = parent[0] if parent else None
     return parent if isinstance(parent, str) else ""
+
+
+def _place(tensor: CallTensor, call: Call) -> str:
+    """Where *tensor* stands among the arguments of *call*, or the gradient among theirs."""
+    return tensor.name.removeprefix(f"{call.name.full}.").partition(".")[2]
 
 
 def _plain(tensor: CallTensor) -> Tensor:

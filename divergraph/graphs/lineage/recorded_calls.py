@@ -23,6 +23,7 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.msprobe.calls import CallName
+from importers.msprobe.graph import own_inputs
 
 _MODULES = ("Module", "Cell")
 _WRAPPER = "module"  # DistributedDataParallel and the like call what they wrap so
@@ -197,7 +198,7 @@ def _by_body(graph: ModelGraph) -> dict[str, list[Op]]:
 
 
 def _shapes(op: Op) -> Hashable:
-    return op.type, len(op.inputs), tuple(tensor.shape for tensor in op.outputs)
+    return op.type, own_inputs(op), tuple(tensor.shape for tensor in op.outputs)
 
 
 def _all(op: Op) -> Hashable:

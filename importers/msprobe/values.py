@@ -1,0 +1,53 @@
+"""The values of a recorded run's tensors, read when lineage needs them."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.errors import ImportFormatError
+from graphstore.model import DumpTensorRef, TensorIO
+from importers.msprobe.importer import RunFiles
+
+_MOST = 1 << 22
+"""Tensors with more values are not looked into: those would take seconds each."""
+_KEPT = 128
+"""So many tensors stay in memory, twice of what is looked into for one input."""
+
+
+class RecordedValues:
+    """The tensors that lie as files beside a ``dump.json``."""
+
+    def __init__(self, files: RunFiles) -> None:
+        self._files = files
+        self._found = lru_cache(_KEPT)(self._read)
+
+    def distinct(self, call: str, io: TensorIO, port: int) -> NDArray[np.generic] | None:
+        """The values of a tensor of *call*, each once, in order, without NaN; None where no file
+        has them."""
+        return self._found(call, io, port)
+
+    def _read(self, call: str, io: TensorIO, port: int) -> NDArray[np.generic] | None:
+        from importers.dumps.msprobe.index import call_tensors  # readers of dumps load protobuf
+
+        entry = (self._files.calls or {}).get(call)
+        tensors = call_tensors(self._files.path, call, entry) if isinstance(entry, dict) else ()
+        for where, at, ref in tensors:
+            if (where, at) == (io, port) and isinstance(ref, DumpTensorRef):
+                return None if ref.statistics is not None else _distinct(ref)
+        return None
+
+
+def _distinct(ref: DumpTensorRef) -> NDArray[np.generic] | None:
+    from importers.dumps.read import read_array
+
+    try:
+        values = read_array(ref)
+    except ImportFormatError:  # damage is told where the dump is read
+        return None
+    if values.size > _MOST or values.dtype.kind != "f":
+        return None
+    found: NDArray[np.generic] = np.unique(values[np.isfinite(values)])
+    return found
