@@ -33,6 +33,14 @@ Array = np.ndarray
 Weights = dict[str, Array]
 Feeds = Mapping[str, Array]
 
+_SEED = [0]
+
+
+def generator(number: int) -> np.random.Generator:
+    """The random numbers of one place of this file, others with ``--seed``."""
+    return np.random.default_rng(number + 1000 * _SEED[0])
+
+
 D, I, U, OK = (  # noqa: E741 - as they stand in the tables
     {Verdict.DIVERGED},
     {Verdict.INPUTS_DIFFER},
@@ -116,7 +124,7 @@ def conv_net(
     **attrs: object,
 ) -> Net:
     """A convolution of an image first."""
-    rng = np.random.default_rng(kernel * 100 + channels)
+    rng = generator(kernel * 100 + channels)
     fan = 3 * kernel * kernel
     weights = {"w": (rng.normal(size=(channels, 3, kernel, kernel)) / np.sqrt(fan))}
     weights |= {"b": rng.normal(size=channels) / 3} if bias else {}
@@ -135,7 +143,7 @@ def conv_net(
 def branches() -> Net:
     """Two convolutions of one image."""
     one = conv_net(3, 8, batch=2, pads=[1, 1, 1, 1])
-    rng = np.random.default_rng(5)
+    rng = generator(5)
     nodes = [
         node("Conv", "x w b", "c", pads=[1, 1, 1, 1]),
         node("Conv", "x w5 b5", "c5", pads=[2, 2, 2, 2]),
@@ -166,7 +174,7 @@ def prepared() -> Net:
 def two_images() -> Net:
     """Two images, each with a convolution of its own."""
     one = conv_net(3, 8)
-    rng = np.random.default_rng(6)
+    rng = generator(6)
     nodes = [
         node("Conv", "x w b", "c"),
         node("Conv", "z w b", "cz"),
@@ -180,7 +188,7 @@ def two_images() -> Net:
 
 def perceptron(wide: int) -> Net:
     """A flat input with a matrix product, to *wide* features."""
-    rng = np.random.default_rng(wide)
+    rng = generator(wide)
     weights = {
         "w": rng.normal(size=(48, wide)) / 7,
         "b": rng.normal(size=wide) / 2,
@@ -200,7 +208,7 @@ def perceptron(wide: int) -> Net:
 
 def tokens() -> Net:
     """Numbers of words, looked up and attended to."""
-    rng = np.random.default_rng(8)
+    rng = generator(8)
     width, length, words = 24, 16, 300
     shapes = {"e": (words, width), "p": (length, width)} | dict.fromkeys("qkvo", (width, width))
     weights = {k: (rng.normal(size=s) / np.sqrt(width)) for k, s in shapes.items()}
@@ -279,7 +287,7 @@ IMAGES: Mapping[str, tuple[Callable[[Array], Array], str]] = {
     "in 32 steps": (lambda x: np.rint(x * 32 / x.max()) * (x.max() / 32), "rounded"),
     "zeros": (lambda x: x * 0, "zeros"),
     "cropped": (cropped, ""),
-    "other data": (lambda x: image(np.random.default_rng(99), *x.shape) * (x.max() / 255), "data"),
+    "other data": (lambda x: image(generator(99), *x.shape) * (x.max() / 255), "data"),
     "noisy": (lambda x: x + x.std() * 0.1 * noise(x), "another way"),
     "a corner": (lambda x: np.where(moved(x * 0 + 1, 14, 12) > 0, x.mean(), x), "other"),
 }
@@ -302,7 +310,7 @@ FLAT = {
     **BATCHES,
 }
 WORDS = {
-    "other words": (lambda x: np.random.default_rng(4).integers(3, 290, x.shape), "other"),
+    "other words": (lambda x: generator(4).integers(3, 290, x.shape), "other"),
     "shifted": (lambda x: np.concatenate([x[:, :1] * 0 + 101, x[:, :-1]], 1), "shifted by +1"),
     "shifted back": (lambda x: np.concatenate([x[:, 1:], x[:, :1] * 0], 1), "shifted by -1"),
     "padded at the left": (lambda x: np.stack([np.roll(r, (r == 0).sum()) for r in x]), "padded"),
@@ -316,7 +324,7 @@ WORDS = {
 
 def noise(x: Array) -> Array:
     """Normal numbers of the shape of *x*."""
-    return np.random.default_rng(77).normal(size=x.shape)
+    return generator(77).normal(size=x.shape)
 
 
 def relations(net: Net) -> Mapping[str, tuple[Callable[[Array], Array], str]]:
@@ -472,7 +480,9 @@ def main() -> None:
     parser.add_argument("--devices", default="fp16,int8,fp32")
     parser.add_argument("--only", default="", help="cases with this in their names")
     parser.add_argument("--all", action="store_true", help="print every case")
+    parser.add_argument("--seed", type=int, default=0, help="other weights and inputs")
     given = parser.parse_args()
+    _SEED[0] = given.seed
     counts: Counter[str] = Counter()
     for model in given.models.split(","):
         for device in given.devices.split(","):
