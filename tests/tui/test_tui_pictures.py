@@ -1,6 +1,6 @@
-"""Every view and every window in three sizes and with both sets of marks, against the text kept
-in ``__snapshots__`` (``pytest --snapshot-update``); windows in the middle, whole, named, and they
-say how they close; in each theme every word can be read."""
+"""Every view and every window in three sizes, against the text kept in ``__snapshots__``
+(``pytest --snapshot-update``); windows in the middle, whole, named, and they say how they close; in
+each theme every word can be read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ from tui.settings import THEMES
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 
 SIZES = [(60, 20), (120, 40), (200, 60)]
-IN_ASCII = pytest.param("ascii", marks=pytest.mark.exhaustive)
 
 
 class KeptText(SingleFileSnapshotExtension):
@@ -143,22 +142,20 @@ def contrast_of(segment: Segment) -> float:
     return contrast(Color.from_rich_color(front), Color.from_rich_color(behind))
 
 
-@pytest.mark.parametrize("glyphs", ["unicode", IN_ASCII])
 @pytest.mark.parametrize("name", [*VIEWS, *WINDOWS])
-async def test_on_a_run(make_app, settle, request, kept, name, glyphs):
+async def test_on_a_run(make_app, settle, request, kept, name):
     place = (VIEWS | WINDOWS)[name]
-    app = make_app(request.getfixturevalue(place.store), place.run, glyphs)
+    app = make_app(request.getfixturevalue(place.store), place.run)
     app.settings = replace(app.settings, export_dir=Path("/parts"))
     async with Browser(app, settle) as b:
         await seen(b, place, kept)
 
 
-@pytest.mark.parametrize("glyphs", ["unicode", IN_ASCII])
 @pytest.mark.parametrize("name", [*JOB_VIEWS, *JOB_WINDOWS])
-async def test_on_jobs(settle, tmp_path, kept, name, glyphs):
+async def test_on_jobs(settle, tmp_path, kept, name):
     place = (JOB_VIEWS | JOB_WINDOWS)[name]
     jobs_of_the_past(tmp_path, store=tmp_path / ".divergraph")
     newest = max(shelf_of(tmp_path).root.iterdir())
     with held_lock(newest / LOCK):
-        async with Browser(jobs_app(".divergraph", tmp_path, glyphs), settle) as b:
+        async with Browser(jobs_app(".divergraph", tmp_path), settle) as b:
             await seen(b, place, kept)
