@@ -217,12 +217,15 @@ def judged(data: RunData, splits: Splits, options: RootCauseOptions) -> RunData:
         if not origins:
             blame = RunBlame(Blamed.ARITHMETIC, splits.unexplained)
             found = replace(undecided(found), run=replace(undecided(found).run, blame=blame))
-    unsure = {ref.op for ref in splits.unsure} & blamed
+    unsure = {ref.op for ref in splits.unsure}
     if unsure:
         said = _either(splits, unsure)
-        found = with_doubt(not_accused(found, unsure), said)
-        blame = RunBlame(Blamed.INPUTS_OR_OPS, said, tuple(sorted(unsure)))
-        found = replace(found, run=replace(found.run, blame=blame))
+        found = with_doubt(found, said)
+        # A suspect that may be right leaves the guilty ones as they are.
+        if unsure & blamed or not origins:
+            blame = RunBlame(Blamed.INPUTS_OR_OPS, said, tuple(sorted(unsure)))
+            found = not_accused(found, unsure)
+            found = replace(found, run=replace(found.run, blame=blame))
     # A guilty op is guilty on the device's own inputs; but golden has the results of others.
     return with_doubt(found, unlike_inputs_text(splits.entries) if origins else "")
 

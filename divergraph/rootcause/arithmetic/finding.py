@@ -180,7 +180,7 @@ class OperandSearch:
                 # Formats are looked for below the limit of suspects, as they explain exactly; a
                 # loss that nobody would be suspected for needs no explanation.
                 usual = statistics.median_low(ratios[group] for group in own)
-                lost = _common_loss(ran.of(own)) if usual > self.suspect else None
+                lost = self._common_loss(ran.of(own)) if usual > self.suspect else None
                 losses |= {} if lost is None else {family: lost}
                 continue
             exact |= {kind for kind in chosen if self._is_exact(pool, kind)}
@@ -299,6 +299,38 @@ class OperandSearch:
         best = sorted(agreements, key=lambda each: -agreements[each])[:_RUN_OF_SIDE]
         return [each for each in best if agreements[each] > by_chance] or [None]
 
+    def _common_loss(self, samples: Iterable[GroupSample]) -> Loss | None:
+        """What ops of a family lose alike; None where they are too few, or are not alike, as faults
+        are not. One of them is wrong that loses so many times as much, and is so many spreads away,
+        as a channel of a tensor would be."""
+        losses: dict[Group, float] = {}
+        gains = []
+        for sample in samples:
+            device = same_shape(sample.device, sample.reference.shape)
+            lost = math.inf if device is None else relative(device, sample.reference)
+            if device is not None and 0.0 < lost < math.inf:
+                losses[sample.group] = math.log(lost)
+                right = np.asarray(sample.reference, np.float64)
+                gains.append(abs(correlation(device - right, right)))
+        # Arithmetic loses this way and that; what makes all outputs larger is a fault of each.
+        if not losses or statistics.median(gains) > _MOSTLY_GAIN:
+            return None
+        middle = statistics.median(losses.values())
+        spread = _TO_SIGMA * statistics.median(abs(lost - middle) for lost in losses.values())
+        furthest = max(math.log(calibration.LONE_RATIO), calibration.LONE_SIGMA * spread)
+        if furthest > math.log(calibration.GUILTY) or middle > math.log(calibration.MOST_LOST):
+            return None
+        # Ops of the same weights are one witness: these may be wrong.
+        alike = (group for group, lost in losses.items() if abs(lost - middle) <= furthest)
+        if len({self._weights(group) or group for group in alike}) < calibration.ENOUGH_OPS:
+            return None
+        usual = math.exp(middle)
+        return Loss(usual, usual * math.exp(furthest) / calibration.GUILTY)
+
+    def _weights(self, group: Group) -> frozenset[str]:
+        tensors = (ref.tensor for ref in self.golden.reads(group.ops))
+        return frozenset(tensor for tensor in tensors if tensor in self._weight_shapes)
+
     def _fit(self, sample: GroupSample, kind: OperandFormat) -> Fit:
         """How the errors of a group follow from reading its operands in this format."""
         (made,) = self._imitation(kind).emulated([sample.group], [sample.given])
@@ -359,30 +391,6 @@ def _likely_sums(matched: Sequence[ProductErrors], kind: OperandFormat) -> list[
     alike = {sums: statistics.median(own) for sums, *own in zip(ordered, *every, strict=True)}
     likely = [sums for sums in alike if alike[sums] >= calibration.OPERANDS_ALIKE]
     return sorted(likely, key=lambda sums: -alike[sums])[:_RUN_OF_SIDE]
-
-
-def _common_loss(samples: Iterable[GroupSample]) -> Loss | None:
-    """What most of the ops of a family lose alike; None where they are too few, or are not alike,
-    as faults are not. One of them is wrong that loses so many times as much, and is so many spreads
-    away, as a channel of a tensor would be."""
-    found, gains = [], []
-    for sample in samples:
-        device = same_shape(sample.device, sample.reference.shape)
-        lost = math.inf if device is None else relative(device, sample.reference)
-        if device is not None and 0.0 < lost < math.inf:
-            found.append(math.log(lost))
-            right = np.asarray(sample.reference, np.float64)
-            gains.append(abs(correlation(device - right, right)))
-    # Arithmetic loses this way and that; what makes all outputs larger alike is a fault in each.
-    if len(found) < calibration.ENOUGH_OPS or statistics.median(gains) > _MOSTLY_GAIN:
-        return None
-    middle = statistics.median(found)
-    spread = _TO_SIGMA * statistics.median(abs(each - middle) for each in found)
-    furthest = max(math.log(calibration.LONE_RATIO), calibration.LONE_SIGMA * spread)
-    if furthest > math.log(calibration.GUILTY) or middle > math.log(calibration.MOST_LOST):
-        return None
-    usual = math.exp(middle)
-    return Loss(usual, usual * math.exp(furthest) / calibration.GUILTY)
 
 
 def _unlike(samples: Iterable[GroupSample]) -> list[GroupSample]:

@@ -157,7 +157,7 @@ def readers_of(
     quantised: QuantisedOps,
 ) -> dict[str, list[Reader]]:
     """By input that the device did not dump: the judged outputs computed from it, if one of them is
-    guilty. *arithmetics* are the device's, *quantised* its quantised ops."""
+    guilty or suspect. *arithmetics* are the device's, *quantised* its quantised ops."""
     found: dict[str, list[tuple[Group, ErrorSplit]]] = {}
     for group in groups:
         split = splits[group.output]
@@ -171,7 +171,7 @@ def readers_of(
             if (reader := _reader(run, name, group, split, arithmetics, quantised))
         ]
         for name, each in found.items()
-        if any(split.guilt is Guilt.GUILTY for _, split in each)
+        if any(split.guilt is not Guilt.NONE for _, split in each)
     }
 
 

@@ -113,8 +113,10 @@ def _of_part(reader: Reader, part: tuple[slice, ...]) -> Solution:
     freedom = rest.size - rank
     if freedom < _DETERMINED * rest.size:
         return Solution(Exists.UNKNOWN)
-    left = float(np.linalg.norm(rest - slopes @ found)) / np.sqrt(freedom)
-    noisy = reader.noise * float(np.sqrt(np.mean(np.square(base[use]))))
+    moved = slopes @ found
+    left = float(np.linalg.norm(rest - moved)) / np.sqrt(freedom)
+    # Noise grows with what is computed, not with what golden computed.
+    noisy = reader.noise * float(np.sqrt(np.mean(np.square(base[use] + moved))))
     suspicion = left / noisy if noisy else np.inf
     if suspicion > calibration.SUSPECT:
         return Solution(Exists.NO, None, suspicion)
