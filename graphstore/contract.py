@@ -165,13 +165,13 @@ class GraphStore(ABC):
         share once, and show them when all have come. Returns the names of those not kept, as
         there was something of that name.
         """
-        taken = []
+        names = []
         for data in runs:
             try:
                 self.save_run(data, replace=replace)
             except NameTakenError:
-                taken.append(data.run.name)
-        return tuple(taken)
+                names.append(data.run.name)
+        return tuple(names)
 
     @abstractmethod
     def runs(self) -> list[Run]:

@@ -105,8 +105,8 @@ class NameTakenError(InputError):
     def by(cls, what: str, name: str, *, or_replace: bool = False) -> NameTakenError:
         """The error about a *name* that a ``run`` or ``graph`` (*what*) has."""
         hint = "use --replace to write over it, or another name"
-        said = f"there is a {what} named {name!r} already"
-        return cls(said, hint=hint if or_replace else "use another name")
+        message = f"there is a {what} named {name!r} already"
+        return cls(message, hint=hint if or_replace else "use another name")
 
 
 class ClusterError(DivergraphError):

@@ -63,13 +63,13 @@ def open_existing(url_or_path: str | Path, hint: str = "compare and import make 
     return open_store(url_or_path)
 
 
-def _check_folder(folder: Path, given: str, hint: str) -> None:
+def _check_folder(folder: Path, path: str, hint: str) -> None:
     if not folder.exists():
-        raise InputError("there is no store", where=given, hint=hint)
+        raise InputError("there is no store", where=path, hint=hint)
     if _is_other_folder(folder):
         inside = folder / DEFAULT_STORE
-        near = f"did you mean {inside}?" if inside.is_dir() else hint
-        raise InputError("the folder holds no store", where=given, hint=near)
+        suggestion = f"did you mean {inside}?" if inside.is_dir() else hint
+        raise InputError("the folder holds no store", where=path, hint=suggestion)
 
 
 def _is_other_folder(folder: Path) -> bool:
@@ -77,13 +77,13 @@ def _is_other_folder(folder: Path) -> bool:
     from graphstore.embedded.folders import KINDS, STORE
 
     try:
-        found = {path.name for path in folder.iterdir()}
+        names = {path.name for path in folder.iterdir()}
     except OSError:  # a file, or not to be read: opening it says so
         return False
-    if not found.isdisjoint((STORE, *KINDS)):
+    if not names.isdisjoint((STORE, *KINDS)):
         return False
     # a store's own drafts are hidden, too
-    return DEFAULT_STORE in found or any(not name.startswith(".") for name in found)
+    return DEFAULT_STORE in names or any(not name.startswith(".") for name in names)
 
 
 def _embedded(root: Path, read_only: bool) -> GraphStore:

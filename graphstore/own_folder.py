@@ -33,12 +33,12 @@ class OwnFolder:
     def __init__(self, use: str) -> None:
         remove_left()
         self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{use}-"))
-        held = -1
+        descriptor = -1
         if sys.platform != "win32":  # which opens no folders: nobody removes it unasked there
-            held = os.open(self.path, os.O_RDONLY)
+            descriptor = os.open(self.path, os.O_RDONLY)
             with suppress(OSError):  # no locks here: then nobody removes it unasked, either
-                _lock(held)
-        self._end = weakref.finalize(self, _remove, self.path, held, os.getpid())
+                _lock(descriptor)
+        self._end = weakref.finalize(self, _remove, self.path, descriptor, os.getpid())
 
     def __enter__(self) -> Path:
         return self.path
@@ -51,12 +51,12 @@ class OwnFolder:
         self._end()
 
 
-def _remove(path: Path, held: int, maker: int) -> None:
+def _remove(path: Path, descriptor: int, maker: int) -> None:
     if os.getpid() != maker:  # a process forked from it ends
         return
     shutil.rmtree(path, ignore_errors=True)
-    if held >= 0:
-        os.close(held)
+    if descriptor >= 0:
+        os.close(descriptor)
 
 
 def remove_left() -> None:
@@ -65,9 +65,9 @@ def remove_left() -> None:
         return
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-????????"):
         with suppress(OSError):  # another's, held, or removed meanwhile
-            found = path.lstat()
-            is_new = time.time() - found.st_mtime < _NEW_SECONDS
-            if is_new or found.st_uid != os.getuid() or S_IMODE(found.st_mode) != _PRIVATE:
+            status = path.lstat()
+            is_new = time.time() - status.st_mtime < _NEW_SECONDS
+            if is_new or status.st_uid != os.getuid() or S_IMODE(status.st_mode) != _PRIVATE:
                 continue
             place = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
             try:

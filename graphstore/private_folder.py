@@ -22,18 +22,18 @@ def private_folder(folder: Path) -> Path:
     return folder
 
 
-def share_as(root: Path, *made: Path) -> None:
-    """Let what was *made* below *root*, and all in it, be for those for whom *root* itself is,
+def share_as(root: Path, *paths: Path) -> None:
+    """Let what was *paths* below *root*, and all in it, be for those for whom *root* itself is,
     whatever the umask: for its user alone, or for a team.
 
     Raises:
         OSError: it is gone.
     """
     mode = root.stat().st_mode & 0o2777
-    for path in made:
-        for each in (path, *(path.rglob("*") if path.is_dir() else ())):
+    for path in paths:
+        for entry in (path, *(path.rglob("*") if path.is_dir() else ())):
             with suppress(PermissionError):  # a file system without permissions
-                each.chmod(mode if each.is_dir() else mode & 0o666)
+                entry.chmod(mode if entry.is_dir() else mode & 0o666)
 
 
 def made_in(root: Path, folder: Path) -> Path:

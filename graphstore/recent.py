@@ -54,14 +54,14 @@ class Recent(Generic[_T]):
     def known(self, key: str) -> _T | None:
         """The value, if it is here."""
         with self._lock:
-            found = self._values.get(key)
-            return None if found is None else found[0]
+            entry = self._values.get(key)
+            return None if entry is None else entry[0]
 
     def last(self) -> _T | None:
         """The value asked for last, if there is any."""
         with self._lock:
-            found = next(reversed(self._values.values()), None)
-            return None if found is None else found[0]
+            entry = next(reversed(self._values.values()), None)
+            return None if entry is None else entry[0]
 
     def get(
         self, key: str, make: Callable[[], _T], fits: Callable[[_T], bool] = lambda _: True
@@ -71,10 +71,10 @@ class Recent(Generic[_T]):
             making = self._making.setdefault(key, threading.Lock())
         with making:
             with self._lock:
-                found = self._values.get(key)
-                if found is not None and fits(found[0]):
+                entry = self._values.get(key)
+                if entry is not None and fits(entry[0]):
                     self._values.move_to_end(key)
-                    return found[0]
+                    return entry[0]
             try:
                 with gc_paused():
                     value = make()

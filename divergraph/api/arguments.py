@@ -92,11 +92,11 @@ def precision_names(*, installed: bool) -> tuple[str, ...]:
     if installed:
         from divergraph.rootcause.devices.precision import precisions
 
-        names = [each.name for each in precisions()]
+        names = [precision.name for precision in precisions()]
     else:
         from divergraph.rootcause.devices import precisions as folder
 
-        names = [each.name for each in iter_modules(folder.__path__)]
+        names = [module.name for module in iter_modules(folder.__path__)]
     return ("auto", *sorted((*names, *_SHORT_OPERANDS)))
 
 

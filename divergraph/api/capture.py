@@ -83,13 +83,13 @@ def capture(
         ranges=dict(ranges or {}),
         device_run=None if from_device is None else DeviceRun(*map(Path, from_device)),
     )
-    with telling(progress) as told:
-        return captured(request, told)
+    with telling(progress) as reporting:
+        return captured(request, reporting)
 
 
 def _files(inputs: Mapping[str, AnyPath] | AnyPath | None) -> dict[str, Path]:
-    given = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
-    return {name: Path(file) for name, file in given.items()}
+    files = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
+    return {name: Path(file) for name, file in files.items()}
 
 
 def _options(**options: AnyPath | None) -> dict[str, str]:

@@ -145,15 +145,17 @@ def compared_run(
     replace_it: bool,
 ) -> ComparedRun:
     """The run of *request*, kept in *store* if there is one."""
-    with telling(progress) as told:
+    with telling(progress) as reporting:
         if store is None:
             if name is not None:
                 check_new_name(name)
-            data = compared(replace(request, name=name or request.name), told)
+            data = compared(replace(request, name=name or request.name), reporting)
             return ComparedRun(data.run.name, data=data)
         target = opened_for_keeping(store)
-        data, kept = compare_into(target, request, name=name, replace_it=replace_it, progress=told)
-    return ComparedRun(data.run.name, store=target, data=data, kept=kept)
+        data, is_stored = compare_into(
+            target, request, name=name, replace_it=replace_it, progress=reporting
+        )
+    return ComparedRun(data.run.name, store=target, data=data, kept=is_stored)
 
 
 def compare_many(
@@ -185,7 +187,7 @@ def compare_many(
     ):
         raise InputError("--rank and --ranks, or --step and --steps, cannot go together")
     target = opened_for_keeping(store)
-    with telling(progress) as told:
+    with telling(progress) as reporting:
         return compared_many(
             target,
             request,
@@ -193,7 +195,7 @@ def compare_many(
             _chosen(steps, "--steps"),
             name=name,
             replace_it=replace,
-            progress=told,
+            progress=reporting,
         )
 
 
@@ -211,8 +213,8 @@ def compare_own_part(
         InputError: a path or option cannot be used.
     """
     request = _request(golden, golden_dump, device, device_dump, **options)
-    with telling(True) as told:
-        return compare_part(request, told)
+    with telling(True) as reporting:
+        return compare_part(request, reporting)
 
 
 def analysed(
@@ -228,10 +230,10 @@ def analysed(
     return analyse_stored(source, name, options, progress, thresholds)
 
 
-def _chosen(given: str | Iterable[int] | None, option: str) -> Chosen | None:
-    if given is None:
+def _chosen(numbers: str | Iterable[int] | None, option: str) -> Chosen | None:
+    if numbers is None:
         return None
-    return Chosen.parsed(given, option) if isinstance(given, str) else Chosen(tuple(given))
+    return Chosen.parsed(numbers, option) if isinstance(numbers, str) else Chosen(tuple(numbers))
 
 
 def _request(

@@ -72,5 +72,5 @@ def _checked(
         raise InputError("no such dump", where=str(second), hint="check --against")
     one = load_dumps(folder, device, "device", choice).index
     other = None if second is None else load_dumps(second, device, "second", ANY_DUMP).index
-    with telling(progress) as told:
-        return check_consistency(device, one, other, told)
+    with telling(progress) as reporting:
+        return check_consistency(device, one, other, reporting)

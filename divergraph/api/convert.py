@@ -91,8 +91,8 @@ def convert(
             opened_for_keeping(store), name, GraphFormat(to), place, side_of(side)
         )
     if to not in get_args(DumpForm):
-        known = (*get_args(DumpForm), *get_args(GraphForm))
-        raise InputError(f"to={to!r}: not known", hint=f"one of {', '.join(known)}")
+        forms = (*get_args(DumpForm), *get_args(GraphForm))
+        raise InputError(f"to={to!r}: not known", hint=f"one of {', '.join(forms)}")
     paths = (source,) if isinstance(source, str | os.PathLike) else tuple(source)
     request = DumpRequest(
         tuple(map(Path, paths)),
@@ -104,8 +104,8 @@ def convert(
         output_number,
     )
     check_dumps(request.paths)
-    with telling(progress) as told:
-        return convert_dumps(request, told)
+    with telling(progress) as reporting:
+        return convert_dumps(request, reporting)
 
 
 def dump_paths(text: str) -> tuple[Path, ...]:
@@ -126,7 +126,7 @@ def check_dumps(paths: Sequence[Path]) -> None:
         raise InputError("this is a graph, no dump", where=str(paths[0]), hint=hint)
 
 
-def _shape(given: Sequence[int] | str | None) -> tuple[int, ...] | None:
-    if given is None:
+def _shape(dims: Sequence[int] | str | None) -> tuple[int, ...] | None:
+    if dims is None:
         return None
-    return parse_shape(given) if isinstance(given, str) else tuple(given)
+    return parse_shape(dims) if isinstance(dims, str) else tuple(dims)

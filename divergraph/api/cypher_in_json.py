@@ -85,8 +85,8 @@ def text_field(given: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def _number(given: Mapping[str, Any], name: str, default: float, most: float) -> float:
-    value = given.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= most:
-        raise InputError(f"it must be a number above 0, up to {most:g}", where=name)
+def _number(fields: Mapping[str, Any], name: str, default: float, highest: float) -> float:
+    value = fields.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= highest:
+        raise InputError(f"it must be a number above 0, up to {highest:g}", where=name)
     return float(value)

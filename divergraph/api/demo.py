@@ -33,8 +33,10 @@ def demo_data(*, fault: bool = True) -> DemoData:
     >>> dg.demo_data().golden.name
     'model.ckpt.meta'
     """
-    given = demo_request("npu_fault" if fault else "npu_clean")
-    return DemoData(demo_folder(), given.golden, given.golden_dump, given.device, given.device_dump)
+    request = demo_request("npu_fault" if fault else "npu_clean")
+    return DemoData(
+        demo_folder(), request.golden, request.golden_dump, request.device, request.device_dump
+    )
 
 
 def demo(store: AnyStore | None = None, *, progress: ProgressOption = None) -> ComparedRun:
@@ -44,6 +46,6 @@ def demo(store: AnyStore | None = None, *, progress: ProgressOption = None) -> C
     >>> dg.demo().counts.compared
     126
     """
-    with telling(progress) as told:
-        told.stage("unpacking the data")
-        return compared_run(demo_request(), "demo", store, told, replace_it=True)
+    with telling(progress) as reporting:
+        reporting.stage("unpacking the data")
+        return compared_run(demo_request(), "demo", store, reporting, replace_it=True)

@@ -56,8 +56,8 @@ def list_dumps(path: AnyPath) -> Rows[FoundDump]:
 def no_dumps(path: Path) -> InputError:
     """What to say where none are."""
     bare = detect_bare_files(path) if path.is_dir() else ()
-    told = bare[0].reason if bare else "docs/reference/dumps.md lists every kind"
-    hint = folder_hint(path) or told
+    reason = bare[0].reason if bare else "docs/reference/dumps.md lists every kind"
+    hint = folder_hint(path) or reason
     return InputError("no dump files here or below", where=str(path), hint=hint)
 
 

@@ -147,11 +147,11 @@ def diff(
         raw_form(dtype, shape),
         workers_of(jobs, cluster, resume=resume),
     )
-    with telling(progress) as told:
-        result = diff_dumps(request, told)
+    with telling(progress) as reporting:
+        result = diff_dumps(request, reporting)
         if len(result.pairs) != 1:
             return DumpDiff(result)
-        told.stage("looking at every element")
+        reporting.stage("looking at every element")
         look = look_closely(
             result.pairs[0], result.wanted, first=first, top=top, workers=request.workers
         )
@@ -159,10 +159,11 @@ def diff(
 
 
 def _row(pair: PairDiff) -> DiffRow:
-    found = pair.found
+    measurement = pair.found
     return DiffRow(
-        pair.name, pair.level, found.metrics, pair.failed, pair.limit, found.reason, found.detail,
-        found.shape, found.device_dtype, found.golden_dtype, pair.device, pair.golden,
+        pair.name, pair.level, measurement.metrics, pair.failed, pair.limit,
+        measurement.reason, measurement.detail, measurement.shape,
+        measurement.device_dtype, measurement.golden_dtype, pair.device, pair.golden,
     )  # fmt: skip
 
 
@@ -182,9 +183,9 @@ def raw_form(dtype: str | None, shape: Sequence[int] | str | None) -> RawForm:
         if shape is not None:
             raise InputError("--shape needs --dtype", hint="say the element type of raw files")
         return RawForm()
-    known = [each.value for each in DType if can_decode(each) and each.bits]
-    if dtype not in known:
-        raise InputError(f"--dtype {dtype}: no such type", hint=f"one of {', '.join(known)}")
+    dtypes = [dtype.value for dtype in DType if can_decode(dtype) and dtype.bits]
+    if dtype not in dtypes:
+        raise InputError(f"--dtype {dtype}: no such type", hint=f"one of {', '.join(dtypes)}")
     if shape is None:
         return RawForm(DType(dtype))
     if not isinstance(shape, str):

@@ -30,7 +30,7 @@ def plugins(kind: str | None = None) -> Rows[Plugin]:
     >>> [plugin.name for plugin in dg.plugins("executors")]
     ['caffe', 'onnxruntime', 'pytorch_calls', 'tensorflow', 'tensorflow_as_onnx']
     """
-    found = {
+    plugins_installed = {
         Plugin(
             entry.group.removeprefix(_PREFIX),
             entry.name,
@@ -42,5 +42,5 @@ def plugins(kind: str | None = None) -> Rows[Plugin]:
         for entry in package.entry_points
         if entry.group.startswith(_PREFIX)
     }
-    wanted = {each for each in found if kind in (None, each.kind)}
-    return Rows(Plugin, sorted(wanted, key=lambda each: (each.kind, each.name)))
+    wanted = {plugin for plugin in plugins_installed if kind in (None, plugin.kind)}
+    return Rows(Plugin, sorted(wanted, key=lambda plugin: (plugin.kind, plugin.name)))

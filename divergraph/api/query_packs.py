@@ -56,10 +56,12 @@ def _queries(pack: AnyPath) -> dict[str, NamedQuery]:
     if path.is_dir():
         return dict(read_pack(path.resolve().name, path).queries)
     if path.is_file():
-        found = read_pack(path.resolve().parent.name, path.parent).queries
-        return {stem: query for stem, query in found.items() if query.place == str(path)}
+        queries = read_pack(path.resolve().parent.name, path.parent).queries
+        return {stem: query for stem, query in queries.items() if query.place == str(path)}
     for entry in entry_points(group=ENTRY_POINT_GROUP, name=str(pack)):
         return dict(read_pack(entry.name, files(entry.value)).queries)
-    named = ", ".join(sorted(each.name for each in entry_points(group=ENTRY_POINT_GROUP)))
+    named = ", ".join(
+        sorted(entry_point.name for entry_point in entry_points(group=ENTRY_POINT_GROUP))
+    )
     hint = f"give a folder, a .cypher file, or one of {named}" if named else "give a folder of them"
     raise InputError("there is no such pack of queries", where=str(pack), hint=hint)

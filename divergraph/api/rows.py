@@ -83,16 +83,16 @@ class Rows(Sequence[_T], Generic[_T]):
 
     def html(self, most: int) -> str:
         """The first *most* rows as an HTML table, without columns in which nothing is known."""
-        shown = self._items[:most]
-        cells = [(column.name, [column.value(row) for row in shown]) for column in self._columns()]
-        known = [(name, values) for name, values in cells if any(map(_says_something, values))]
-        head = "".join(f"<th>{escape(name)}</th>" for name, _ in known)
+        rows = self._items[:most]
+        cells = [(column.name, [column.value(row) for row in rows]) for column in self._columns()]
+        columns = [(name, values) for name, values in cells if any(map(_says_something, values))]
+        head = "".join(f"<th>{escape(name)}</th>" for name, _ in columns)
         lines = [
-            "".join(f"<td>{_html(values[place])}</td>" for _, values in known)
-            for place in range(len(shown))
+            "".join(f"<td>{_html(values[place])}</td>" for _, values in columns)
+            for place in range(len(rows))
         ]
         body = "".join(f"<tr>{line}</tr>" for line in lines)
-        more = len(self._items) - len(shown)
+        more = len(self._items) - len(rows)
         rest = f"<p>and {more} more</p>" if more else ""
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
@@ -146,10 +146,10 @@ def _installed(package: str) -> Any:
 
 def _columns_of(kind: type) -> tuple[_RowColumn, ...]:
     """The columns of a dataclass, each named by the shortest end of its path that is unique."""
-    found = list(_leaves(kind, ()))
-    ends = [path[-length:] for path, _, _ in found for length in range(1, len(path) + 1)]
+    leaves = list(_leaves(kind, ()))
+    ends = [path[-length:] for path, _, _ in leaves for length in range(1, len(path) + 1)]
     columns = []
-    for path, plain, is_list in found:
+    for path, plain, is_list in leaves:
         lengths = range(1, len(path) + 1)
         clear = (n for n in lengths if len(path) == n or ends.count(path[-n:]) == 1)
         name = "_".join(path[-next(clear) :])
@@ -173,7 +173,7 @@ def _leaves(kind: type, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...]
 
 def _without_none(hint: Any) -> Any:
     if get_origin(hint) in (Union, types.UnionType):
-        kinds = [each for each in get_args(hint) if each is not type(None)]
+        kinds = [arg for arg in get_args(hint) if arg is not type(None)]
         return kinds[0] if len(kinds) == 1 else object
     return hint
 
@@ -190,7 +190,7 @@ def _cell(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value if isinstance(value, str) else value.name.lower()
     if isinstance(value, tuple):
-        return [_cell(each) for each in value]
+        return [_cell(element) for element in value]
     if isinstance(value, PurePath) or is_dataclass(value):
         return str(value)
     return value

@@ -145,9 +145,9 @@ class Store(Asking):
             UnknownNameError: no query has this name.
         """
         if is_name(cypher):
-            given = {name: json.dumps(value) for name, value in values.items()}
-            asked = CypherQuestion(cypher, run, given, limit, timeout)
-            return asked.answer(self._contents, Cancellation())
+            parameters = {name: json.dumps(value) for name, value in values.items()}
+            question = CypherQuestion(cypher, run, parameters, limit, timeout)
+            return question.answer(self._contents, Cancellation())
         return self._contents.query(cypher, QueryParameters(values, limit, timeout), run)
 
     def delete(self, name: str) -> None:

@@ -74,8 +74,8 @@ def verify(
         )
     index = load_dumps(Path(dump), device, "device", choice).index
     operands = DumpedOperands(device, index, _constants(model, place), folder)
-    with telling(progress) as told:
-        return verified(operands, options, told)
+    with telling(progress) as reporting:
+        return verified(operands, options, reporting)
 
 
 def _constants(model: Path | None, graph: Path) -> OfflineWeights | None:

@@ -69,8 +69,8 @@ def watch(
     try:
         while not ended.is_set():
             for leaf in dumps.look():
-                if (found := watching.compared(leaf)) is not None:
-                    yield found
+                if (watched := watching.compared(leaf)) is not None:
+                    yield watched
                 if ended.is_set():
                     return
             if idle is not None and not dumps.waiting and dumps.seconds_still() >= idle:
@@ -96,8 +96,8 @@ class _Watching:
         self._store, self._sides, self._root, self._name = store, sides, root, name
         self._progress, self._options = progress, options
         golden = list_dumps(Path(sides[1]))
-        self._steps = {int(each.step) for each in golden if each.step.isdecimal()}
-        self._ranks = {int(each.rank) for each in golden if each.rank.isdecimal()}
+        self._steps = {int(dump.step) for dump in golden if dump.step.isdecimal()}
+        self._ranks = {int(dump.rank) for dump in golden if dump.rank.isdecimal()}
         self._before = {run.name: run for run in store.runs()}
 
     def compared(self, leaf: Leaf) -> WatchedDump | None:
@@ -108,8 +108,8 @@ class _Watching:
             if _is_of(before, leaf.path):
                 return None
             self._before[name] = before
-            said = f"there is a run named {name!r} of another dump"
-            return WatchedDump(leaf.path, name, problem=f"{said} (choose another name)")
+            message = f"there is a run named {name!r} of another dump"
+            return WatchedDump(leaf.path, name, problem=f"{message} (choose another name)")
         options = self._options.copy()
         try:
             options["step"] = _chosen(leaf.step, self._steps, "step")
@@ -138,16 +138,16 @@ def _is_of(run: Run, dump: Path) -> bool:
         return False
 
 
-def _chosen(said: str, golden: Collection[int], level: str) -> int | None:
+def _chosen(text: str, golden: Collection[int], level: str) -> int | None:
     """The *level* of the golden dump that a dump is held against; None if there is no choice.
 
     Raises:
         InputError: it has several, and not the one that the dump says.
     """
-    if said.isdecimal() and int(said) in golden:
-        return int(said)
+    if text.isdecimal() and int(text) in golden:
+        return int(text)
     if len(golden) > 1:
         listed = ", ".join(map(str, sorted(golden)[:8]))
-        said = f"the golden dump has no {level} {said}" if said else f"the dump says no {level}"
-        raise InputError(said, hint=f"the golden dump has {listed}")
+        text = f"the golden dump has no {level} {text}" if text else f"the dump says no {level}"
+        raise InputError(text, hint=f"the golden dump has {listed}")
     return None

@@ -52,8 +52,8 @@ def with_causes(
             lists.append(tuple(other for other in lists[codes[number]] if other != op))
             codes[number] = len(lists) - 1
     used, codes = np.unique(codes, return_inverse=True)
-    found = Coded(codes.astype(np.int32), tuple(lists[code] for code in used.tolist()))
-    return replace(ops, gain=_gains(ops, arrays), origins=Coded.joined([found]))
+    coded = Coded(codes.astype(np.int32), tuple(lists[code] for code in used.tolist()))
+    return replace(ops, gain=_gains(ops, arrays), origins=Coded.joined([coded]))
 
 
 def _gains(ops: OpColumns, arrays: GraphArrays) -> Float:
@@ -79,9 +79,9 @@ class _Names:
 
     def numbers(self, names: Iterable[str]) -> Int:
         """The numbers of other names."""
-        known, first = self._more, len(self._partners)
-        found = [known.setdefault(name, first + len(known)) for name in names]
-        return np.asarray(found, dtype=np.int32)
+        code_of, first = self._more, len(self._partners)
+        codes = [code_of.setdefault(name, first + len(code_of)) for name in names]
+        return np.asarray(codes, dtype=np.int32)
 
     @property
     def all(self) -> Sequence[str]:
@@ -193,15 +193,15 @@ def _most_suspicious(results: ListedResults, count: int) -> Int:
 
 def _firsts(ops: Int, rows: NDArray[np.int64], count: int) -> Int:
     """For each op the first of *rows* that is of it, -1 if none is."""
-    found = np.full(count, -1, dtype=np.int32)
-    found[ops[rows[::-1]]] = rows[::-1]  # the last one written stays
-    return found
+    firsts = np.full(count, -1, dtype=np.int32)
+    firsts[ops[rows[::-1]]] = rows[::-1]  # the last one written stays
+    return firsts
 
 
 def _at(values: Int, places: Int, absent: int) -> Int:
     """The values at *places*, *absent* where that is -1."""
-    found: Int = np.append(values, np.int32(absent))[places]
-    return found
+    values_at: Int = np.append(values, np.int32(absent))[places]
+    return values_at
 
 
 def _picked(column: Coded[_T], places: NDArray[Any], absent: _T) -> Coded[_T]:
@@ -226,9 +226,9 @@ def _originals(listed: ListedOps, side: Side, names: _Names) -> Lists:
     counts = np.where(by_name, np.diff(named.start), linked)
     numbers, is_named = np.zeros(int(counts.sum()), np.int32), np.repeat(by_name, counts)
     numbers[~is_named] = partners.numbers
-    said = named.numbers[np.repeat(by_name, np.diff(named.start))]
-    if len(said):
-        used, places = np.unique(said, return_inverse=True)
+    codes = named.numbers[np.repeat(by_name, np.diff(named.start))]
+    if len(codes):
+        used, places = np.unique(codes, return_inverse=True)
         known = names.numbers(named.names[number] for number in used.tolist())
         numbers[is_named] = known[places.reshape(-1)]
     return Lists(starts(counts), numbers, ())
@@ -242,7 +242,7 @@ def _joined(
     for field in fields(OpColumns):
         if field.name in parts:
             continue
-        values = [getattr(each, field.name) for each in slices]
+        values = [getattr(columns, field.name) for columns in slices]
         if field.name in ("measured", "judged"):
             parts[field.name] = places_of(np.concatenate(values) >= 0)
         elif isinstance(values[0], np.ndarray):

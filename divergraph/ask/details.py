@@ -39,16 +39,16 @@ def op_detail(store: GraphStore, target: str, op: str, side: Side = Side.DEVICE)
     facts = load_facts(store, target, side)
     op_id = resolve_op(store, target, op, side)
     (row,) = with_notes(store, facts.run, [facts.rows[facts.arrays.number[op_id]]])
-    near = _Near(store, facts, target, op_id)
-    value = near.ops[op_id]
+    view = _Near(store, facts, target, op_id)
+    value = view.ops[op_id]
     return OpDetail(
         row,
         value.attrs,
-        tuple(_inputs(near, value)),
-        tuple(_outputs(near, value)),
+        tuple(_inputs(view, value)),
+        tuple(_outputs(view, value)),
         value.control_inputs,
         tuple(store.links(target, op_id, side)) if facts.run is not None else (),
-        _explain(facts, row, near.compared.get(op_id, ())),
+        _explain(facts, row, view.compared.get(op_id, ())),
         None if facts.answer is None else facts.answer.of(op_id),
         () if facts.answer is None else _about(facts.answer.findings, op_id),
     )
@@ -80,13 +80,13 @@ class _Near:
             columns = store.graph_columns(target, facts.side)
             if columns.exact and not columns.header.subgraphs:  # all of them read what it makes
                 return {0: after}
-        known = store.ops(target, after, facts.side)
-        found: dict[int, dict[str, None]] = {}
-        for reader in map(known.__getitem__, after):
+        readers = store.ops(target, after, facts.side)
+        readers_of: dict[int, dict[str, None]] = {}
+        for reader in map(readers.__getitem__, after):
             for ref in reader.inputs:
                 if ref is not None and ref.producer is not None and ref.producer.op == op:
-                    found.setdefault(ref.producer.port, {})[reader.id] = None
-        return {port: list(names) for port, names in found.items()}
+                    readers_of.setdefault(ref.producer.port, {})[reader.id] = None
+        return {port: list(names) for port, names in readers_of.items()}
 
     def comparison(self, op: str, io: TensorIO, port: int) -> Comparison | None:
         """The comparison of a tensor of the op, or of an op it reads from; None without one."""
@@ -132,18 +132,18 @@ def _named_originals(store: GraphStore, target: str, name: str) -> tuple[Lineage
     return named
 
 
-def _inputs(near: _Near, op: Op) -> Iterable[TensorRow]:
+def _inputs(view: _Near, op: Op) -> Iterable[TensorRow]:
     for port, ref in enumerate(op.inputs):
-        own = near.comparison(op.id, TensorIO.INPUT, port)
+        own = view.comparison(op.id, TensorIO.INPUT, port)
         if ref is None:
             yield TensorRow(port, "", None, (), None, None, None, own)
             continue
-        source = None if ref.producer is None else near.ops.get(ref.producer.op)
+        source = None if ref.producer is None else view.ops.get(ref.producer.op)
         if source is None or ref.producer is None or ref.producer.port >= len(source.outputs):
             yield TensorRow(port, ref.tensor, ref.producer, (), None, None, None, own)
             continue
         tensor = source.outputs[ref.producer.port]
-        produced = near.comparison(source.id, TensorIO.OUTPUT, ref.producer.port)
+        produced = view.comparison(source.id, TensorIO.OUTPUT, ref.producer.port)
         yield TensorRow(
             port,
             ref.tensor,
@@ -156,17 +156,17 @@ def _inputs(near: _Near, op: Op) -> Iterable[TensorRow]:
         )
 
 
-def _outputs(near: _Near, op: Op) -> Iterable[TensorRow]:
+def _outputs(view: _Near, op: Op) -> Iterable[TensorRow]:
     for port, tensor in enumerate(op.outputs):
         yield TensorRow(
             port,
             tensor.name,
             None,
-            tuple(near.readers.get(port, ())),
+            tuple(view.readers.get(port, ())),
             tensor.dtype,
             tensor.shape,
             tensor.layout,
-            near.comparison(op.id, TensorIO.OUTPUT, port),
+            view.comparison(op.id, TensorIO.OUTPUT, port),
         )
 
 
@@ -220,10 +220,10 @@ def _names(names: tuple[str, ...]) -> str:
 
 def _broken(facts: Facts, item: Comparison) -> str:
     """The metrics over their limits, and the deciding rule if it is about something else."""
-    said = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
+    limits = ", ".join(_limit_text(facts, metric, item) for metric in item.failed)
     label, _, rule = item.limit.partition(": ")
-    plain = label in ("", "default", "global") and rule.partition(" ")[0] in said
-    return said if plain else f"{said} ({item.limit})"
+    plain = label in ("", "default", "global") and rule.partition(" ")[0] in limits
+    return limits if plain else f"{limits} ({item.limit})"
 
 
 def _limit_text(facts: Facts, metric: Metric, item: Comparison) -> str:

@@ -51,15 +51,15 @@ def device_logs(store: GraphStore | None, target: str | None, paths: Iterable[Pa
         InputError: a path holds no log.
         UnknownNameError: no such run or graph.
     """
-    known = {} if store is None or target is None else _names(store, target)
-    return _sorted(read_logs(list(paths)), known)
+    op_of = {} if store is None or target is None else _names(store, target)
+    return _sorted(read_logs(list(paths)), op_of)
 
 
-def _sorted(log: DeviceLog, known: Mapping[str, str]) -> LogAnswer:
+def _sorted(log: DeviceLog, op_of: Mapping[str, str]) -> LogAnswer:
     by_op: dict[str, list[LogEvent]] = {}
     others = []
     for event in log.events:
-        ops = dict.fromkeys(op for name in event.names if (op := _op(name, known)) is not None)
+        ops = dict.fromkeys(op for name in event.names if (op := _op(name, op_of)) is not None)
         for op in ops:
             by_op.setdefault(op, []).append(event)
         if not ops:
@@ -68,23 +68,23 @@ def _sorted(log: DeviceLog, known: Mapping[str, str]) -> LogAnswer:
     return LogAnswer(log.files, ops_said, tuple(others), log.scales)
 
 
-def _op(name: str, known: Mapping[str, str]) -> str | None:
+def _op(name: str, op_of: Mapping[str, str]) -> str | None:
     for ending in _KERNEL_ENDS:
         name = _PLACE.sub("", name.partition(ending)[0])
-    return known.get(name) or known.get(written(name))
+    return op_of.get(name) or op_of.get(written(name))
 
 
 def _names(store: GraphStore, target: str) -> dict[str, str]:
     """The ops by whatever a log may call them: id, name, name as in dumps, original, kernel."""
     ids = store.arrays(target).ids
     ops = store.ops(target, ids)
-    found: dict[str, str] = {}
+    op_of: dict[str, str] = {}
     for op_id, op in ops.items():
         for name in op.original_names or ():
-            found.setdefault(name, op_id)
+            op_of.setdefault(name, op_id)
         for attribute, value in op.attrs.items():
             if attribute.endswith("kernelname"):
-                found.setdefault(str(value).partition(_KERNEL_ENDS[0])[0], op_id)
+                op_of.setdefault(str(value).partition(_KERNEL_ENDS[0])[0], op_id)
     for op_id, op in ops.items():  # an op's own name counts more than what it was made of
-        found |= {written(op.name): op_id, op.name: op_id, op_id: op_id}
-    return found
+        op_of |= {written(op.name): op_id, op.name: op_id, op_id: op_id}
+    return op_of

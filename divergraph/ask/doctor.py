@@ -43,8 +43,8 @@ def checks(store_url: str) -> list[InstallationCheck]:
 
 
 def _python() -> Iterator[InstallationCheck]:
-    found = ".".join(str(part) for part in sys.version_info[:3])
-    yield InstallationCheck("python", sys.version_info >= (3, 11), f"{found} at {sys.executable}")
+    version = ".".join(str(part) for part in sys.version_info[:3])
+    yield InstallationCheck("python", sys.version_info >= (3, 11), f"{version} at {sys.executable}")
 
 
 def _packages() -> Iterator[InstallationCheck]:
@@ -52,14 +52,14 @@ def _packages() -> Iterator[InstallationCheck]:
     home = Path(__file__).resolve().parents[2]
     yield InstallationCheck("divergraph", True, str(home / "divergraph"))
     for name in OWN_PACKAGES:
-        told = strangeness(name)
-        yield InstallationCheck(name, not told, told or str(home / name))
+        fault = strangeness(name)
+        yield InstallationCheck(name, not fault, fault or str(home / name))
 
 
 def _libraries() -> Iterator[InstallationCheck]:
     # By name only: the installer has checked the versions.
     named = [re.match(r"[\w.-]+", text) for text in requires("divergraph") or () if ";" not in text]
-    for name in sorted(found[0] for found in named if found is not None):
+    for name in sorted(match[0] for match in named if match is not None):
         try:
             yield InstallationCheck(name, True, version(name))
         except PackageNotFoundError:
@@ -82,9 +82,9 @@ def _models() -> Iterator[InstallationCheck]:
     except (DivergraphError, OSError) as error:
         yield InstallationCheck(name, False, f"no model can be run: {error}")
         return
-    held = f"each answer at most {limits.memory} MiB and {limits.seconds} s"
+    limit_text = f"each answer at most {limits.memory} MiB and {limits.seconds} s"
     if not gaps:
-        yield InstallationCheck(name, True, f"no network, one writable folder, {held}")
+        yield InstallationCheck(name, True, f"no network, one writable folder, {limit_text}")
     for part, reason in gaps:
         yield InstallationCheck(name, False, f"not held: {part} ({reason})", optional=True)
 
@@ -125,12 +125,14 @@ def _store(url: str) -> Iterator[InstallationCheck]:
     try:
         with open_store(url) as store:
             runs, graphs = len(store.runs()), len(store.graphs())
-            said = f"{url}: {counted(runs, 'run')}, {counted(graphs, 'graph')}"
-            yield InstallationCheck("store", True, said)
+            message = f"{url}: {counted(runs, 'run')}, {counted(graphs, 'graph')}"
+            yield InstallationCheck("store", True, message)
             yield from _store_parts(store)
     except DivergraphError as error:
-        said = str(error)
-        yield InstallationCheck("store", False, said if said.startswith(url) else f"{url}: {said}")
+        message = str(error)
+        yield InstallationCheck(
+            "store", False, message if message.startswith(url) else f"{url}: {message}"
+        )
 
 
 def _store_parts(store: GraphStore) -> Iterator[InstallationCheck]:
@@ -138,9 +140,9 @@ def _store_parts(store: GraphStore) -> Iterator[InstallationCheck]:
     schema = "no schema yet" if info.schema is None else f"schema {info.schema}"
     yield InstallationCheck("store engine", True, f"{info.engine}, {schema}")
     if info.pending:
-        left = f"{counted(len(info.pending), 'thing')} left by writers that died"
+        leftover = f"{counted(len(info.pending), 'thing')} left by writers that died"
         yield InstallationCheck(
-            "store leftovers", False, f"{left}: divergraph store repair", optional=True
+            "store leftovers", False, f"{leftover}: divergraph store repair", optional=True
         )
     for text in info.damaged:
         yield InstallationCheck(

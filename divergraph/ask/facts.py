@@ -73,8 +73,8 @@ def load_facts(store: GraphStore, target: str, side: Side = Side.DEVICE) -> Fact
     """
     run = find_run(store, target)
     with _CACHE_LOCK:
-        kept = _CACHE.setdefault(store, Recent(_FEW))
-    return kept.get(
+        recent = _CACHE.setdefault(store, Recent(_FEW))
+    return recent.get(
         f"{side.value} {target}",
         lambda: _load(store, target, side, run),
         lambda facts: facts.run == run,
@@ -145,24 +145,24 @@ def op_listing(
     read_attributes(store, target, rows, wanted)
     numbers = _chosen(rows, order, wanted)
     with gc_paused():
-        shown = rows.rows(numbers[places.start : places.stop])
-    return OpListing(shown, places.start, len(numbers))
+        listed = rows.rows(numbers[places.start : places.stop])
+    return OpListing(listed, places.start, len(numbers))
 
 
 def _chosen(rows: OpColumns, order: Order, wanted: Sequence[OpFilter]) -> Int:
     """The numbers of the ops that all filters take, in order."""
     numbers = arrange(rows, order)
-    for each in wanted:
-        numbers = numbers[each.mask(rows)[numbers]]
+    for condition in wanted:
+        numbers = numbers[condition.mask(rows)[numbers]]
     return numbers
 
 
 def _place_of(rows: OpColumns, numbers: Int, op: str) -> int:
     """The place of *op* among the ops *numbers*."""
-    found = np.flatnonzero(numbers == rows.number.get(op, -1))
-    if not len(found):
+    places = np.flatnonzero(numbers == rows.number.get(op, -1))
+    if not len(places):
         raise UnknownNameError("op in this list", op)
-    return int(found[0])
+    return int(places[0])
 
 
 def find_run(store: GraphStore, target: str) -> Run | None:
@@ -212,8 +212,8 @@ def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVI
     makers = store.makers(target, name, side)
     if len(makers) == 1 and makers[0].port == 0:
         return makers[0].op
-    told = " and ".join(f"output {maker.port} of {maker.op}" for maker in makers[:3])
-    hint = f"it is {told}" if told else _on_the_other_side(store, target, name, side)
+    makers_text = " and ".join(f"output {maker.port} of {maker.op}" for maker in makers[:3])
+    hint = f"it is {makers_text}" if makers_text else _on_the_other_side(store, target, name, side)
     raise UnknownNameError("op", name, near=_near(ids, name), hint=hint)
 
 
@@ -225,8 +225,8 @@ def _on_the_other_side(store: GraphStore, target: str, name: str, side: Side) ->
         return ""
     links = store.links(target, name, other)
     twins = {link.device if side is Side.DEVICE else link.original for link in links}
-    known = ", ".join(sorted(twins)) or "no op"
-    return f"it is an op of the {other.value} graph; here it is in {known}"
+    twin_names = ", ".join(sorted(twins)) or "no op"
+    return f"it is an op of the {other.value} graph; here it is in {twin_names}"
 
 
 def _near(ids: tuple[str, ...], name: str) -> list[str]:

@@ -48,13 +48,13 @@ class PassInEffect:
 
 def passes_of(attrs: Mapping[str, AttrValue]) -> tuple[NamedPass, ...]:
     """The passes that made an op with these attributes, each once."""
-    found: list[NamedPass] = []
+    named_passes: list[NamedPass] = []
     for attribute in ("pass_name", "pass_name_ub"):
-        told = attrs.get(attribute, ())
-        names = (told,) if isinstance(told, str) else told if isinstance(told, tuple) else ()
+        attr = attrs.get(attribute, ())
+        names = (attr,) if isinstance(attr, str) else attr if isinstance(attr, tuple) else ()
         in_buffers = attribute == "pass_name_ub"
-        found += [_named(str(name), in_buffers=in_buffers) for name in names]
-    return tuple(dict.fromkeys(found))
+        named_passes += [_named(str(name), in_buffers=in_buffers) for name in names]
+    return tuple(dict.fromkeys(named_passes))
 
 
 def _named(name: str, *, in_buffers: bool = False) -> NamedPass:
@@ -65,17 +65,17 @@ def _named(name: str, *, in_buffers: bool = False) -> NamedPass:
 def passes_in_effect(attrs: Mapping[str, AttrValue]) -> tuple[PassInEffect, ...]:
     """The passes that changed a graph with these attributes, the most frequent of each section
     first; none where no ``fusion_result.json`` lay beside it."""
-    found = []
+    passes = []
     for attribute, section in (
         (GRAPH_PASSES, PassSection.GRAPH),
         (BUFFER_PASSES, PassSection.BUFFER),
     ):
-        told = attrs.get(attribute, ())
-        for text in told if isinstance(told, tuple) else (told,):
+        attr = attrs.get(attribute, ())
+        for text in attr if isinstance(attr, tuple) else (attr,):
             if match := _COUNTED.fullmatch(str(text)):
                 times = int(match["effected"]), int(match["matched"])
-                found.append(PassInEffect(match["name"], section, *times))
-    return tuple(found)
+                passes.append(PassInEffect(match["name"], section, *times))
+    return tuple(passes)
 
 
 def listed_passes(path: Path) -> tuple[PassInEffect, ...]:
@@ -84,37 +84,37 @@ def listed_passes(path: Path) -> tuple[PassInEffect, ...]:
     Raises:
         ImportFormatError: it is none.
     """
-    found: Counter[tuple[str, PassSection]] = Counter()
+    counts: Counter[tuple[str, PassSection]] = Counter()
     matched: Counter[tuple[str, PassSection]] = Counter()
     for graph in read_fusion_result(path):
         for section, passes in (
             (PassSection.GRAPH, graph.graph_passes),
             (PassSection.BUFFER, graph.buffer_passes),
         ):
-            for each in passes:
-                found[each.name, section] += each.effected
-                matched[each.name, section] += each.matched
-    ordered = sorted(found, key=lambda key: (-found[key], key))
-    return tuple(PassInEffect(*key, found[key], matched[key]) for key in ordered if found[key])
+            for fusion_pass in passes:
+                counts[fusion_pass.name, section] += fusion_pass.effected
+                matched[fusion_pass.name, section] += fusion_pass.matched
+    ordered = sorted(counts, key=lambda key: (-counts[key], key))
+    return tuple(PassInEffect(*key, counts[key], matched[key]) for key in ordered if counts[key])
 
 
-def chosen_passes(names: Iterable[str], known: Iterable[NamedPass] = ()) -> tuple[NamedPass, ...]:
-    """The passes of these *names*, in the sections *known* ones have; ``ALL`` is of both."""
-    sections = {each.name: each for each in known}
-    found: list[NamedPass] = []
+def chosen_passes(names: Iterable[str], passes: Iterable[NamedPass] = ()) -> tuple[NamedPass, ...]:
+    """The passes of these *names*, in the sections *passes* ones have; ``ALL`` is of both."""
+    sections = {named_pass.name: named_pass for named_pass in passes}
+    chosen: list[NamedPass] = []
     for name in names:
         if name == ALL:
-            found += [NamedPass(ALL, section) for section in PassSection]
+            chosen += [NamedPass(ALL, section) for section in PassSection]
         else:
-            found.append(sections.get(name) or _named(name))
-    return tuple(dict.fromkeys(found))
+            chosen.append(sections.get(name) or _named(name))
+    return tuple(dict.fromkeys(chosen))
 
 
 def switch_text(off: Iterable[NamedPass], *, indent: int | None = None) -> str:
     """A fusion switch file in which these passes are off, and all others as they were."""
     sections: dict[str, dict[str, str]] = {section.value: {} for section in PassSection}
-    for each in off:
-        sections[each.section.value][each.name] = "off"
+    for named_pass in off:
+        sections[named_pass.section.value][named_pass.name] = "off"
     if indent is None:
         sections = {name: passes for name, passes in sections.items() if passes}
         return json.dumps({"Switch": sections}, separators=(",", ":"))

@@ -88,9 +88,9 @@ class ModelParts:
     @classmethod
     def of_parts(cls, parts: RunParts) -> ModelParts:
         """Those of a run whose models and dumps are open already."""
-        found = cls(parts, lambda: parts.data)
-        found._parts = parts
-        return found
+        parts_of_model = cls(parts, lambda: parts.data)
+        parts_of_model._parts = parts
+        return parts_of_model
 
     @property
     def is_open(self) -> bool:
@@ -128,10 +128,10 @@ class ModelParts:
             InputError: a model or dump is gone, or another one than was compared.
         """
         data = self._data()
-        found = ModelParts(LinkedGraphs(data), lambda: data)
-        found.open(progress)
-        found.prepare()
-        return found
+        parts_of_model = ModelParts(LinkedGraphs(data), lambda: data)
+        parts_of_model.open(progress)
+        parts_of_model.prepare()
+        return parts_of_model
 
     @property
     def form(self) -> str:

@@ -48,33 +48,33 @@ def neighbourhood(
     facts = load_facts(store, target, side)
     op_id = resolve_op(store, target, op, side)
     centre = facts.arrays.number[op_id]
-    behind = _steps(facts, centre, depth, forward=True)
-    found = {**_steps(facts, centre, depth, forward=False), **behind, centre: 0}
-    nearest = sorted(found, key=lambda number: (abs(found[number]), number))
-    kept = {number: found[number] for number in sorted(nearest[:MOST])}
-    ops = tuple(_neighbour(facts, kept, number) for number in kept)
-    return OpsAround(op_id, depth, ops, len(found) - len(kept))
+    after = _steps(facts, centre, depth, forward=True)
+    distances = {**_steps(facts, centre, depth, forward=False), **after, centre: 0}
+    nearest = sorted(distances, key=lambda number: (abs(distances[number]), number))
+    nearest_distances = {number: distances[number] for number in sorted(nearest[:MOST])}
+    ops = tuple(_neighbour(facts, nearest_distances, number) for number in nearest_distances)
+    return OpsAround(op_id, depth, ops, len(distances) - len(nearest_distances))
 
 
 def _steps(facts: Facts, start: int, depth: int, *, forward: bool) -> dict[int, int]:
     """The numbers of the ops one way from *start* with their signed distances."""
-    arrays, found, edge = facts.arrays, {start: 0}, [start]
+    arrays, distances, edge = facts.arrays, {start: 0}, [start]
     for step in range(1, depth + 1):
         reached: list[int] = []
         for number in edge:
-            near = arrays.successors(number) if forward else arrays.predecessors(number)
-            reached += [other for other in near.tolist() if other not in found]
-            found |= dict.fromkeys(reached, step if forward else -step)
+            neighbours = arrays.successors(number) if forward else arrays.predecessors(number)
+            reached += [other for other in neighbours.tolist() if other not in distances]
+            distances |= dict.fromkeys(reached, step if forward else -step)
         edge = list(dict.fromkeys(reached))
-    return found
+    return distances
 
 
-def _neighbour(facts: Facts, kept: dict[int, int], number: int) -> NeighbourOp:
+def _neighbour(facts: Facts, distances: dict[int, int], number: int) -> NeighbourOp:
     arrays = facts.arrays
     before, after = arrays.predecessors(number).tolist(), arrays.successors(number).tolist()
     return NeighbourOp(
         facts.rows[number],
-        kept[number],
-        tuple(arrays.ids[other] for other in before if other in kept),
-        tuple(arrays.ids[other] for other in after if other in kept),
+        distances[number],
+        tuple(arrays.ids[other] for other in before if other in distances),
+        tuple(arrays.ids[other] for other in after if other in distances),
     )

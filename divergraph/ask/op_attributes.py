@@ -20,7 +20,7 @@ def read_attributes(
 ) -> None:
     """Read the attributes of *ops*, all of one side of *target*, if a filter *wanted* asks for
     them and nobody has yet."""
-    if not has_attributes(ops) and any(each.asks_attributes for each in wanted):
+    if not has_attributes(ops) and any(condition.asks_attributes for condition in wanted):
         with gc_paused():
             keep_attributes(ops, Coded.of(_texts(store, target, ops)))
 
@@ -28,5 +28,5 @@ def read_attributes(
 def _texts(store: GraphStore, target: str, ops: OpColumns) -> Iterator[tuple[str, ...]]:
     for first in range(0, len(ops), _SLICE):
         ids = ops.ids[first : first + _SLICE]
-        found = store.ops(target, ids, ops.side)
-        yield from (attribute_texts(found[op].attrs) for op in ids)
+        ops_by_id = store.ops(target, ids, ops.side)
+        yield from (attribute_texts(ops_by_id[op].attrs) for op in ids)

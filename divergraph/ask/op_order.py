@@ -46,10 +46,10 @@ def arrange(ops: OpColumns, order: Order) -> Int:
     Ascending by a metric means worst first, NaN worst of all. Ops without a value come
     last in either direction. An order is found once as long as *ops* are kept.
     """
-    kept = _FOUND.setdefault(ops, {})
-    if order not in kept:
-        kept[order] = _arranged(ops, order)
-    return kept[order]
+    arranged = _FOUND.setdefault(ops, {})
+    if order not in arranged:
+        arranged[order] = _arranged(ops, order)
+    return arranged[order]
 
 
 def _arranged(ops: OpColumns, order: Order) -> Int:
@@ -57,9 +57,9 @@ def _arranged(ops: OpColumns, order: Order) -> Int:
         return np.arange(len(ops), dtype=np.int32)
     keys = SORT_KEYS[order.column](ops)
     values = -keys.values if order.descending else keys.values
-    known = np.flatnonzero(keys.known)
-    known = known[np.argsort(values[known], kind="stable")]
-    return np.concatenate((known, np.flatnonzero(~keys.known))).astype(np.int32)
+    numbers = np.flatnonzero(keys.known)
+    numbers = numbers[np.argsort(values[numbers], kind="stable")]
+    return np.concatenate((numbers, np.flatnonzero(~keys.known))).astype(np.int32)
 
 
 def _all(values: NDArray[Any]) -> OptionalNumbers:
@@ -99,7 +99,7 @@ def _ids(ops: OpColumns) -> OptionalNumbers:
 
 def _shapes(ops: OpColumns) -> OptionalNumbers:
     def size(shape: Shape | None) -> float:
-        return 0.0 if shape is None else -float(math.prod(each or 1 for each in shape))
+        return 0.0 if shape is None else -float(math.prod(dim or 1 for dim in shape))
 
     return OptionalNumbers(ops.shapes.keyed(size), ~ops.shapes.equal(None))
 

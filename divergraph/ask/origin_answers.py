@@ -51,9 +51,11 @@ class OriginAnswer:
     @property
     def fault_of(self) -> FaultOf | None:
         """Who made it wrong, by its own definition; None where nothing tells."""
-        own = (each for each in self.findings if each.port in (self.origin.output, -1))
-        found = next((each.evidence[FAULT_OF] for each in own if FAULT_OF in each.evidence), None)
-        return None if found is None else FaultOf(str(found))
+        own = (finding for finding in self.findings if finding.port in (self.origin.output, -1))
+        fault = next(
+            (finding.evidence[FAULT_OF] for finding in own if FAULT_OF in finding.evidence), None
+        )
+        return None if fault is None else FaultOf(str(fault))
 
     @property
     def group_sentence(self) -> str:
@@ -96,8 +98,8 @@ def origins(
     guilty, suspects = store.origins(run), store.suspects(run)
     findings = tuple(store.findings(run))
     outputs = _outputs(store, run, [*guilty, *suspects][:details])
-    asked = store if next_dumps else None
-    describe = _Describer(asked, run, value.analysis, findings, outputs)
+    next_store = store if next_dumps else None
+    describe = _Describer(next_store, run, value.analysis, findings, outputs)
     return OriginsAnswer(
         value,
         tuple(describe.origin(origin, Guilt.GUILTY) for origin in guilty),
@@ -107,9 +109,9 @@ def origins(
 
 
 def _outputs(
-    store: GraphStore, run: str, found: Sequence[Origin]
+    store: GraphStore, run: str, accused: Sequence[Origin]
 ) -> dict[tuple[str, int], Comparison]:
-    ops = list(dict.fromkeys(origin.op for origin in found))
+    ops = list(dict.fromkeys(origin.op for origin in accused))
     items = store.comparisons(run, ops) if ops else []
     return {(item.op, item.port): item for item in items if item.io is TensorIO.OUTPUT}
 
@@ -154,8 +156,8 @@ class _Describer:
             one for one in self._findings if one.kind is FindingKind.CAUSE and one.op == origin.op
         ]
         own = [one for one in causes if one.port in (-1, origin.output)]
-        told = [one for one in causes if one.label != UNCLASSIFIED]
-        return own if any(one in told for one in own) else [*told, *own]
+        classified = [one for one in causes if one.label != UNCLASSIFIED]
+        return own if any(one in classified for one in own) else [*classified, *own]
 
     def _next_dump(self, origin: Origin, group: Sequence[str]) -> NextDump | None:
         store, run = self._store, self._run

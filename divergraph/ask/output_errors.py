@@ -52,10 +52,10 @@ def output_errors(store: GraphStore, run: Run) -> list[OutputError]:
             names = answer.columns
             rows += answer.rows
         rows.sort(key=itemgetter(0))
-        found = _outputs(dict(zip(names, zip(*rows, strict=True), strict=False)), partners)
-    if may_be_escaped(one.op for one in found) or may_be_escaped(partners.values()):
-        return _with_own_names(store, run.name, found)
-    return found
+        errors = _outputs(dict(zip(names, zip(*rows, strict=True), strict=False)), partners)
+    if may_be_escaped(one.op for one in errors) or may_be_escaped(partners.values()):
+        return _with_own_names(store, run.name, errors)
+    return errors
 
 
 def _outputs(
@@ -79,7 +79,9 @@ def _outputs(
     )
 
 
-def _with_own_names(store: GraphStore, run: str, found: Sequence[OutputError]) -> list[OutputError]:
+def _with_own_names(
+    store: GraphStore, run: str, errors: Sequence[OutputError]
+) -> list[OutputError]:
     device, golden = (original_ids(store.graph(run, side)) for side in (Side.DEVICE, Side.GOLDEN))
 
     def own(one: OutputError) -> OutputError:
@@ -90,4 +92,4 @@ def _with_own_names(store: GraphStore, run: str, found: Sequence[OutputError]) -
             split = replace(split, group=tuple(golden.get(op, op) for op in split.group))
         return replace(one, op=device.get(one.op, one.op), golden=ref, split=split)
 
-    return [own(one) for one in found]
+    return [own(one) for one in errors]

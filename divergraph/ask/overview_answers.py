@@ -135,9 +135,9 @@ def worst_ops(ops: OpColumns, count: int) -> list[int]:
 
 def _curve(ops: OpColumns) -> CurvePoints:
     cosine = _cosines(ops)
-    told = known_figures(ops, Metric.COSINE_SIMILARITY).known
-    shown = np.flatnonzero(told & ~ops.states.equal(None))
-    return CurvePoints(ops.ids, shown, cosine[shown], ops.states.take(shown))
+    has_cosine = known_figures(ops, Metric.COSINE_SIMILARITY).known
+    drawn = np.flatnonzero(has_cosine & ~ops.states.equal(None))
+    return CurvePoints(ops.ids, drawn, cosine[drawn], ops.states.take(drawn))
 
 
 def modules_of(ops: OpColumns) -> list[ModuleRow]:
@@ -180,14 +180,14 @@ def _cosines(ops: OpColumns) -> Float:
 
 def _broken_by_nan(ops: OpColumns) -> Bool:
     """The ops with NaN or Inf that golden has not, which have no cosine therefore."""
-    found: Bool = ops.broken & np.isnan(ops.figure(Metric.COSINE_SIMILARITY.value))
-    return found
+    broken: Bool = ops.broken & np.isnan(ops.figure(Metric.COSINE_SIMILARITY.value))
+    return broken
 
 
 def _least(cosines: Float) -> float | None:
     """The worst cosine; None if nothing is known."""
-    known = cosines[~np.isnan(cosines)]
-    return float(known.min()) if len(known) else None
+    cosine = cosines[~np.isnan(cosines)]
+    return float(cosine.min()) if len(cosine) else None
 
 
 def _modules(ops: OpColumns) -> Coded[str]:

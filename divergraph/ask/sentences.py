@@ -168,12 +168,14 @@ def numbers_text(split: ErrorSplit) -> str:
     """The split in short: ``introduced 0.131, propagated 0.00012, floor 0.00021``."""
     if split.failure:
         return f"no reference: {split.failure}"
-    known = (
+    numbers = (
         ("introduced", split.introduced),
         ("propagated", split.propagated),
         ("floor", split.floor),
     )
-    return ", ".join(f"{name} {small_number(value)}" for name, value in known if value is not None)
+    return ", ".join(
+        f"{name} {small_number(value)}" for name, value in numbers if value is not None
+    )
 
 
 def step_note(step: PathStep, *, first: bool = False) -> str:
@@ -206,10 +208,10 @@ def share_text(share: float) -> str:
     return f"{share:.0%} of the error at the outputs"
 
 
-def names(found: tuple[str, ...], shown: int = 2) -> str:
-    """The first few *found* names, and how many more there are."""
-    more = len(found) - shown
-    return ", ".join(found[:shown]) + (f" and {more} more" if more > 0 else "")
+def names(texts: tuple[str, ...], limit: int = 2) -> str:
+    """The first few *texts* names, and how many more there are."""
+    more = len(texts) - limit
+    return ", ".join(texts[:limit]) + (f" and {more} more" if more > 0 else "")
 
 
 def group_text(group: tuple[str, ...], *, fused: bool) -> str:

@@ -152,9 +152,9 @@ class RunTensors:
         pair, compared = self._pairs.get(key), self._compared.get(key)
         if pair is None or compared is None:
             raise InputError(f"{op}: {_why_not(compared, f'{io.value} {port}')}")
-        found = or_raise(read_pair(pair.tensors))
+        pair_values = or_raise(read_pair(pair.tensors))
         layout = pair.tensors.layout
-        return TensorValues(op, io, port, found.device, found.golden, compared, layout)
+        return TensorValues(op, io, port, pair_values.device, pair_values.golden, compared, layout)
 
 
 class ServedTensors:
@@ -170,8 +170,15 @@ class ServedTensors:
             QueryError: there is no such tensor, or it has no counterpart or dump.
         """
         io = TensorIO.OUTPUT if is_output else TensorIO.INPUT
-        found = self._ask(lambda store: store.comparisons(self._run, [op]))
-        compared = next((each for each in found if (each.io, each.port) == (io, port)), None)
+        comparisons = self._ask(lambda store: store.comparisons(self._run, [op]))
+        compared = next(
+            (
+                comparison
+                for comparison in comparisons
+                if (comparison.io, comparison.port) == (io, port)
+            ),
+            None,
+        )
         if compared is None:
             raise InputError(f"{op}: {_why_not(None, f'{io.value} {port}')}")
         sides = self._ask(lambda store: _served(store).tensor(self._run, op, io, port))

@@ -50,9 +50,9 @@ def trace(
     if to is not None:
         outputs = [facts.arrays.number[resolve_op(store, run, to, side)]]
         _narrow(facts, inside, op_id, outputs[0])
-    kept = inside[reach.ops]
-    below = reach.ops[kept]
-    steps = TraceSteps(rows, np.append(number, below), np.append(0, reach.distance[kept]))
+    is_inside = inside[reach.ops]
+    below = reach.ops[is_inside]
+    steps = TraceSteps(rows, np.append(number, below), np.append(0, reach.distance[is_inside]))
     measured = steps.numbers[rows.has_metrics[steps.numbers]]
     healed = _healed(facts, below, steps.numbers)
     paths = error_paths(facts, number, inside, outputs, healed)

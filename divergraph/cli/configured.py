@@ -59,15 +59,15 @@ def settings(config: ConfigFile, name: str, command: click.Command) -> Iterator[
         yield from _settings(config, table, command, (name,))
 
 
-def defaults(found: Iterator[Setting]) -> dict[str, Any]:
-    """*found* as Click's ``default_map`` of the commands, by their names."""
-    made: dict[str, Any] = {}
-    for setting in found:
-        table = made
+def defaults(settings_iter: Iterator[Setting]) -> dict[str, Any]:
+    """*settings_iter* as Click's ``default_map`` of the commands, by their names."""
+    defaults: dict[str, Any] = {}
+    for setting in settings_iter:
+        table = defaults
         for name in setting.command:
             table = table.setdefault(name, {})
         table[str(setting.param.name)] = setting.value
-    return made
+    return defaults
 
 
 def _settings(
@@ -96,6 +96,6 @@ def _settings(
             raise config.error(key, what, _near(key, [*options, *below]), names)
 
 
-def _near(key: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(key, known, 1)
-    return f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(known))}"
+def _near(key: str, keys: Collection[str]) -> str:
+    matches = difflib.get_close_matches(key, keys, 1)
+    return f"did you mean {matches[0]}?" if matches else f"one of {', '.join(sorted(keys))}"

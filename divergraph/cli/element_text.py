@@ -37,9 +37,9 @@ def show_histogram(histogram: ErrorHistogram) -> None:
         return
     say()
     say("|device - golden|, from")
-    most = max(count for _, count in rows)
+    largest = max(count for _, count in rows)
     for name, count in rows:
-        say(f"  {name:>8} {'#' * math.ceil(_BAR * count / most):{_BAR}} {count:>12}")
+        say(f"  {name:>8} {'#' * math.ceil(_BAR * count / largest):{_BAR}} {count:>12}")
 
 
 def show_elements(title: str, elements: Sequence[Element]) -> None:

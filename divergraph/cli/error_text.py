@@ -16,12 +16,12 @@ def error_text(error: BaseException) -> str:
         return _one_line(f"{error} (it is a file: divergraph import {error.name} names its graph)")
     if isinstance(error, DivergraphError):
         return _one_line(str(error))
-    if isinstance(error, ImportError) and (told := strange_packages()):
-        return told
+    if isinstance(error, ImportError) and (reason := strange_packages()):
+        return reason
     if is_unforeseen(error):
-        kind, said = type(error).__name__, _one_line(str(error))
+        kind, message = type(error).__name__, _one_line(str(error))
         where = "(DIVERGRAPH_DEBUG=1 shows where)"
-        return f"internal error, please report it: {kind}: {said} {where}"
+        return f"internal error, please report it: {kind}: {message} {where}"
     assert isinstance(error, OSError)
     what = f"{error.filename}: " if error.filename else "cannot write: "
     return f"{what}{error.strerror}"

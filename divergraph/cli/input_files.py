@@ -29,12 +29,12 @@ def input_files(inputs: tuple[str, ...]) -> dict[str, Path]:
     Raises:
         InputError: one names no file, or one input is given twice.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for text in inputs:
         name, sign, file = text.rpartition("=")
         if not file:
             raise InputError(f"{text!r} names no file", hint="--inputs NAME=FILE")
-        if name in found:
+        if name in files:
             raise InputError(f"two values for input {name!r}" if sign else "two nameless inputs")
-        found[name] = Path(file)
-    return found
+        files[name] = Path(file)
+    return files

@@ -20,9 +20,9 @@ _OPTIONS = (
 
 def with_loudness(command: click.Command) -> click.Command:
     """*command*, and all below it, with both options; once, however often it is asked for."""
-    taken = {name for param in command.params for name in param.opts}
-    if "--verbose" not in taken:
-        command.params += [_option(*each, taken) for each in _OPTIONS]
+    names = {name for param in command.params for name in param.opts}
+    if "--verbose" not in names:
+        command.params += [_option(*option, names) for option in _OPTIONS]
     if isinstance(command, click.Group):
         for below in command.commands.values():
             with_loudness(below)
@@ -34,20 +34,20 @@ def is_loudness(param: click.Parameter) -> bool:
     return "--quiet" in param.opts or "--verbose" in param.opts
 
 
-def _option(name: str, wanted: Loudness, said: str, taken: set[str]) -> click.Option:
-    names = [each for each in (f"-{name[0]}", f"--{name}") if each not in taken]
+def _option(name: str, wanted: Loudness, help_text: str, taken: set[str]) -> click.Option:
+    names = [name_form for name_form in (f"-{name[0]}", f"--{name}") if name_form not in taken]
     return click.Option(
         [*names, f"is_{name}"],
         is_flag=True,
         expose_value=False,
         callback=_setter(wanted),
-        help=said,
+        help=help_text,
     )
 
 
 def _setter(wanted: Loudness) -> Callable[[click.Context, click.Parameter, bool], None]:
-    def set_it(ctx: click.Context, _param: click.Parameter, given: bool) -> None:
-        if not given:
+    def set_it(ctx: click.Context, _param: click.Parameter, is_set: bool) -> None:
+        if not is_set:
             return
         if loudness() is not Loudness.USUAL and loudness() is not wanted:
             raise click.UsageError("give -q or -v, not both", ctx)

@@ -50,8 +50,8 @@ def fit_streams() -> None:
 
 def _written_whole(stream: TextIOWrapper) -> TextIOWrapper:
     """*stream* with a buffer: without one, what a full disk takes a part of is cut in silence."""
-    whole = BufferedWriter(cast(RawIOBase, stream.buffer))
-    return TextIOWrapper(whole, stream.encoding, stream.errors, line_buffering=True)
+    buffered = BufferedWriter(cast(RawIOBase, stream.buffer))
+    return TextIOWrapper(buffered, stream.encoding, stream.errors, line_buffering=True)
 
 
 def drop_unwritten() -> None:
@@ -95,8 +95,8 @@ def _kept_from_click() -> Iterator[None]:
         if "marshal" not in str(error):
             raise RuntimeError(f"end of file: {error}") from error
         # Python may keep what a full disk took of a compiled module.
-        said = "a compiled module below it is cut short: delete its folders __pycache__"
-        raise OSError(errno.EIO, said, str(Path(__file__).parents[2])) from error
+        message = "a compiled module below it is cut short: delete its folders __pycache__"
+        raise OSError(errno.EIO, message, str(Path(__file__).parents[2])) from error
 
 
 def _meant(name: str) -> str:
@@ -106,10 +106,10 @@ def _meant(name: str) -> str:
     if name in OTHER_TOOLS:
         page = f"docs/coming-from/{OTHER_TOOLS[name]}.md"
         return f"{page} says what does the same here."
-    near = difflib.get_close_matches(name, command_names())
+    matches = difflib.get_close_matches(name, command_names())
     if name in precision_tool_command.commands:
-        near = [f"precision-tool {name}"]
-    return f"Did you mean {' or '.join(near)}?" if near else ""
+        matches = [f"precision-tool {name}"]
+    return f"Did you mean {' or '.join(matches)}?" if matches else ""
 
 
 class _LazyGroup(click.Group):
@@ -170,7 +170,9 @@ class _LazyGroup(click.Group):
         width = max(len(name) for listed in sections.values() for name in listed)
         for heading, listed in sections.items():
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), said) for name, said in listed.items()])
+                formatter.write_dl(
+                    [(name.ljust(width), help_text) for name, help_text in listed.items()]
+                )
 
 
 @click.group(

@@ -98,7 +98,7 @@ def _precision(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def _precisions_starting(
     _ctx: click.Context, _param: click.Parameter, incomplete: str
 ) -> list[str]:
-    return [each for each in _PRECISIONS if each.startswith(incomplete)]
+    return [precision for precision in _PRECISIONS if precision.startswith(incomplete)]
 
 
 def root_cause_options(command: _Command) -> _Command:
@@ -154,11 +154,11 @@ method_option = click.option(
 )
 
 
-def _with_packs(ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> None:
-    if given:
+def _with_packs(ctx: click.Context, _param: click.Parameter, packs: tuple[str, ...]) -> None:
+    if packs:
         from graphstore.cypher.query_packs import known_packs
 
-        ctx.with_resource(known_packs(map(Path, given)))
+        ctx.with_resource(known_packs(map(Path, packs)))
 
 
 packs_option = click.option(
@@ -176,24 +176,24 @@ def common(command: _Command) -> _Command:
     return store_option(_json(command))
 
 
-def store_url(given: str | None) -> str:
+def store_url(url: str | None) -> str:
     """The store to use: the option, the environment, the user's configuration, the default."""
-    return given or os.environ.get(STORE_VARIABLE) or read_config().store or DEFAULT_STORE
+    return url or os.environ.get(STORE_VARIABLE) or read_config().store or DEFAULT_STORE
 
 
 @contextmanager
-def opened(given: str | None) -> Iterator[GraphStore]:
+def opened(url: str | None) -> Iterator[GraphStore]:
     """The store, closed at the end."""
     from graphstore.open_store import open_store
 
     with timed("opening the store"):
-        store = open_store(store_url(given))
+        store = open_store(store_url(url))
     with store:
         yield store
 
 
 @contextmanager
-def opened_to_read(given: str | None) -> Iterator[GraphStore]:
+def opened_to_read(url: str | None) -> Iterator[GraphStore]:
     """The store, closed at the end; a folder that somebody names must be there.
 
     Raises:
@@ -201,7 +201,7 @@ def opened_to_read(given: str | None) -> Iterator[GraphStore]:
     """
     from graphstore.open_store import open_existing, open_store
 
-    named = store_url(given)
+    named = store_url(url)
     hint = f"named by --store, {STORE_VARIABLE} or config.toml; compare and import make one"
     with timed("opening the store"):
         store = open_store(named) if named == DEFAULT_STORE else open_existing(named, hint)
@@ -235,8 +235,8 @@ def print_answer(
     """
     with opened_to_read(store) as opened_store, timed("asking the store"):
         answer = question.ask(opened_store)
-    shown, more = (answer, 0) if cut is None else cut(answer)
-    print_shown(question, shown, show, as_json=as_json, more=more)
+    cut_answer, more = (answer, 0) if cut is None else cut(answer)
+    print_shown(question, cut_answer, show, as_json=as_json, more=more)
     return answer
 
 
@@ -276,7 +276,7 @@ def say_more(more: int) -> None:
         say_note(f"{more} more: not listed because of --limit")
 
 
-def say_rest(count: int, most: int) -> None:
-    """Say at the end of a list of *count*, if it is so, that only *most* are shown."""
-    if count > most:
-        say(f"  and {count - most} more; --limit shows them")
+def say_rest(count: int, limit: int) -> None:
+    """Say at the end of a list of *count*, if it is so, that only *limit* are shown."""
+    if count > limit:
+        say(f"  and {count - limit} more; --limit shows them")

@@ -179,8 +179,8 @@ def _type(kind: Any, about: Parameter) -> click.ParamType[Any]:
     if kind is int:
         return click.IntRange(_whole(about.minimum), _whole(about.maximum))
     if kind is float:
-        least = about.minimum if about.above is None else about.above
-        return FiniteRange(least, about.maximum, min_open=about.above is not None)
+        minimum = about.minimum if about.above is None else about.above
+        return FiniteRange(minimum, about.maximum, min_open=about.above is not None)
     return click.STRING
 
 

@@ -17,11 +17,11 @@ class _RunName(StringParamType):
     ) -> list[CompletionItem]:
         from divergraph.cli.options import opened_to_read
 
-        found: list[CompletionItem] = []
+        items: list[CompletionItem] = []
         with suppress(DivergraphError, OSError), opened_to_read(ctx.params.get("store")) as store:
             names = [run.name for run in store.runs()] + [info.name for info in store.graphs()]
-            found = [CompletionItem(name) for name in names if name.startswith(incomplete)]
-        return found
+            items = [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        return items
 
 
 RUN = _RunName()

@@ -38,9 +38,9 @@ def say_error(line: str, *, bold: bool = False) -> None:
 def _print(line: str, *, err: bool, bold: bool = False) -> None:
     """A full disk or a reader that went away ends the work only if the answer, on standard output,
     is lost: what goes to standard error accompanies it, and nowhere is left to complain."""
-    shown = printable(line)
+    text = printable(line)
     with suppress(OSError) if err else nullcontext():
-        click.echo(click.style(shown, bold=True) if bold else shown, err=err)
+        click.echo(click.style(text, bold=True) if bold else text, err=err)
 
 
 def say_note(text: str) -> None:
@@ -66,8 +66,8 @@ def tell_kept(name: str) -> None:
 
 def say_each(lines: Iterable[str]) -> None:
     """Print *lines* at once: of thousands, each by itself takes several times as long."""
-    if shown := list(map(printable, lines)):
-        click.echo("\n".join(shown))
+    if texts := list(map(printable, lines)):
+        click.echo("\n".join(texts))
 
 
 def ring() -> None:
@@ -97,14 +97,14 @@ def say_json_parts(parts: Iterable[str]) -> None:
     """Print one JSON document, a few thousand *parts* at once while others are not made yet."""
     utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
     ahead = iter(parts)
-    while made := "".join(islice(ahead, _PARTS)):
+    while part := "".join(islice(ahead, _PARTS)):
         # JSON in any other encoding is none
-        click.echo(printable_json(made, ascii_only=not utf8), nl=False)
+        click.echo(printable_json(part, ascii_only=not utf8), nl=False)
     click.echo()
 
 
 def say_usage(error: click.ClickException) -> None:
     """Print what Click says of a command line, which may quote anything."""
-    said = StringIO()
-    error.show(said)
-    say_lines(said.getvalue().expandtabs(2), say_error)
+    usage = StringIO()
+    error.show(usage)
+    say_lines(usage.getvalue().expandtabs(2), say_error)

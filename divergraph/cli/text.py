@@ -58,8 +58,8 @@ def show_run(data: RunData) -> None:
     for name, answer in answers_text(run).items():
         if not (origins and name == "blame"):  # they are said below, with their causes
             say(f"  {name}: {answer}")
-    if told := observed_text(run):
-        say(f"  observed: {told}")
+    if text := observed_text(run):
+        say(f"  observed: {text}")
     if run.method is Method.THRESHOLDS and run.analysis.note:
         say(f"  origins by thresholds only: {run.analysis.note}")
     if origins:
@@ -68,8 +68,8 @@ def show_run(data: RunData) -> None:
     elif data.suspects:
         say()
         say("suspect: more error than rounding explains, but it may be chance")
-        shown = data.suspects[:_SHOWN]
-        _show_accused(shown, _sentences(run, shown, comparisons))
+        suspects = data.suspects[:_SHOWN]
+        _show_accused(suspects, _sentences(run, suspects, comparisons))
         if len(data.suspects) > _SHOWN:
             say(f"     and {len(data.suspects) - _SHOWN} more (divergraph origins {run.name})")
     bad = worst_first(comparisons)[:_SHOWN]
@@ -106,13 +106,13 @@ def _sentences(
         return {origin.op: f"cause: {origin.cause}" for origin in origins if origin.cause}
     starts = {(origin.op, origin.output): origin for origin in origins}
     precision = str(run.analysis.arithmetic)
-    said = {}
+    sentences = {}
     for item in comparisons:
         origin = starts.get((item.op, item.port))
         if origin is not None and item.io is TensorIO.OUTPUT:
             dtype = "" if item.device_dtype is None else item.device_dtype.value
-            said[item.op] = origin_sentence(origin, item.split, precision or dtype)
-    return said
+            sentences[item.op] = origin_sentence(origin, item.split, precision or dtype)
+    return sentences
 
 
 def show_origins(origins: Iterable[Origin], sentences: Mapping[str, str]) -> None:
@@ -138,14 +138,14 @@ def _show_accused(items: Iterable[Origin], sentences: Mapping[str, str]) -> None
             say(f"       golden {names}")
 
 
-def show_rows(rows: Collection[OpRow], found: int | None = None) -> None:
-    """The op table, of *found* ops in all; names come last, so that long ones move nothing."""
+def show_rows(rows: Collection[OpRow], total: int | None = None) -> None:
+    """The op table, of *total* ops in all; names come last, so that long ones move nothing."""
     columns = _Columns(rows)
     ahead = iter(rows)
     while some := list(islice(ahead, _AT_ONCE)):
         say_each(line for row in some for line in _row_lines(row, columns))
-    found = len(rows) if found is None else found
-    say(counted(found, "op") if found == len(rows) else f"{len(rows)} of {counted(found, 'op')}")
+    total = len(rows) if total is None else total
+    say(counted(total, "op") if total == len(rows) else f"{len(rows)} of {counted(total, 'op')}")
 
 
 def show_between(answer: BetweenAnswer) -> None:
@@ -207,9 +207,9 @@ def show_links(answer: LineageAnswer) -> None:
         say(f"{device}  <-  {original}   [{link.rule.value}]")
 
 
-def show_unmatched(found: UnmatchedOps, most: int | None) -> None:
+def show_unmatched(unmatched: UnmatchedOps, most: int | None) -> None:
     """Ops without a counterpart, of the device side with the reason; *most* of each side."""
-    for side, every in (("device", found.device), ("golden", found.golden)):
+    for side, every in (("device", unmatched.device), ("golden", unmatched.golden)):
         ops = every[:most]
         cut = f", the first {len(ops)} of them" if len(ops) < len(every) else ""
         say(f"{side}: {counted(len(every), 'op')} without a counterpart{cut}", bold=True)

@@ -44,13 +44,13 @@ def metric_notes(metrics: MetricSet | None) -> dict[str, Json]:
     for metric in Metric:
         value = metrics.value(metric)
         parts = value if isinstance(value, tuple) else (value,)
-        odd = next((part for part in parts if not math.isfinite(part)), None)
-        said = metrics.notes.get(metric, "")
-        if odd is not None:
-            kind = "NaN" if math.isnan(odd) else "Inf"
-            notes[metric.value] = f"{kind}: {said}" if said else kind
-        elif said:
-            notes[metric.value] = said
+        nonfinite = next((part for part in parts if not math.isfinite(part)), None)
+        note = metrics.notes.get(metric, "")
+        if nonfinite is not None:
+            kind = "NaN" if math.isnan(nonfinite) else "Inf"
+            notes[metric.value] = f"{kind}: {note}" if note else kind
+        elif note:
+            notes[metric.value] = note
     return notes
 
 

@@ -182,6 +182,6 @@ def _three_decimals(value: float) -> str:
 def _reason(op: Op, comparison: Comparison) -> str:
     if comparison.metrics is not None:
         return ", ".join(dict.fromkeys(comparison.metrics.notes.values()))
-    known = REASON_WORDS[comparison.reason] if comparison.reason else "it was not compared"
-    text = f"[{op.name}] {known}"
+    reason_text = REASON_WORDS[comparison.reason] if comparison.reason else "it was not compared"
+    text = f"[{op.name}] {reason_text}"
     return f"{text}: {comparison.detail}" if comparison.detail else text

@@ -76,16 +76,16 @@ def _object_encoder(declared: DeclaredObject) -> Callable[[Any, WholeAnswer], di
     ]
 
     # A list may have a million ops of twenty fields: no more calls than needed.
-    def encode(record: Any, whole: WholeAnswer) -> dict[str, Json]:
+    def encode(record: Any, top_answer: WholeAnswer) -> dict[str, Json]:
         shape: dict[str, Json] = {}
         for name, read, path, encode_value, missing, empty_is_null in parts:
-            value = _led(record, path, whole) if read is None else read(record)
+            value = _led(record, path, top_answer) if read is None else read(record)
             if empty_is_null and (value == "" or (type(value) is int and value < 0)):
                 value = None
             if value is None:
                 value = missing if missing is None else missing()
             elif encode_value is not None:
-                value = encode_value(value, whole)
+                value = encode_value(value, top_answer)
             shape[name] = value
         return shape
 
@@ -97,14 +97,14 @@ def _missing(entry: ObjectField) -> Callable[[], Json] | None:
     return None if entry.type.endswith("?") else {"[": list, "{": dict}.get(entry.type[0])
 
 
-def _led(record: Any, path: list[str], whole: WholeAnswer) -> Any:
+def _led(record: Any, path: list[str], top_answer: WholeAnswer) -> Any:
     """What *path* leads to from a record; None where something on the way is missing."""
     value = record
     for segment in path:
         if segment.endswith("()"):
             value = COMPUTED[segment[:-2]](value)
         elif segment[0] == "@":
-            named = whole.get(segment[1:])
+            named = top_answer.get(segment[1:])
             value = named if value is record else named.get(value)
         elif value is not None:
             value = getattr(value, segment)
@@ -123,26 +123,26 @@ def _field_encoder(entry: ObjectField) -> _Encoder | None:
         return one
     kind: type[Any] = plain_type(entry.hint)
     if is_dataclass(kind) and not issubclass(kind, Sequence):  # a list of the one there is
-        return lambda value, whole: [one(value, whole)]
-    return lambda values, whole: [one(value, whole) for value in values]
+        return lambda value, top_answer: [one(value, top_answer)]
+    return lambda values, top_answer: [one(value, top_answer) for value in values]
 
 
 def _later(declared: DeclaredObject) -> _Encoder:
     """The encoder of an object, made when it is first needed: a record may hold one of its kind."""
 
-    def encode(value: Any, whole: WholeAnswer) -> Json:
-        return _object_encoder(declared)(value, whole)
+    def encode(value: Any, top_answer: WholeAnswer) -> Json:
+        return _object_encoder(declared)(value, top_answer)
 
     return encode
 
 
-def _plain(value: Any, whole: WholeAnswer) -> Json:
+def _plain(value: Any, top_answer: WholeAnswer) -> Json:
     if isinstance(value, Mapping):
-        return {str(plain_json(name)): _plain(entry, whole) for name, entry in value.items()}
+        return {str(plain_json(name)): _plain(entry, top_answer) for name, entry in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(entry, whole) for entry in value]
+        return [_plain(entry, top_answer) for entry in value]
     return (
-        _object_encoder(object_of(type(value)))(value, whole)
+        _object_encoder(object_of(type(value)))(value, top_answer)
         if is_dataclass(value)
         else plain_json(value)
     )
@@ -162,8 +162,8 @@ def _encoder(kind: Any) -> _Encoder | None:
     origin = get_origin(kind)
     if isinstance(origin, type) and issubclass(origin, Mapping):
         name, entry = (_encoder(plain_type(part)) or _same for part in get_args(kind))
-        return lambda values, whole: {
-            str(name(key, whole)): entry(value, whole) for key, value in values.items()
+        return lambda values, top_answer: {
+            str(name(key, top_answer)): entry(value, top_answer) for key, value in values.items()
         }
     entries = [part for part in get_args(kind) if part is not Ellipsis]
     if origin is not None and len(entries) == 1:
@@ -180,8 +180,8 @@ def _encoder(kind: Any) -> _Encoder | None:
 def _list_encoder(entry: _Encoder | None) -> _Encoder:
     if entry is None:
         return lambda values, _: list(values)
-    return lambda values, whole: [
-        None if value is None else entry(value, whole) for value in values
+    return lambda values, top_answer: [
+        None if value is None else entry(value, top_answer) for value in values
     ]
 
 

@@ -76,19 +76,19 @@ class ReportPlaces:
         Raises:
             InputError: one cannot, or two of them would go to the same place.
         """
-        taken: dict[Path, ReportKind] = {}
+        kinds: dict[Path, ReportKind] = {}
         for kind, path in self.paths.items():
             if is_standard_output(path):
                 place = Path("-")
             else:
                 check_place(path, _NAMES[kind])
                 place = path.resolve()
-            if place in taken and not _swallows(place):
+            if place in kinds and not _swallows(place):
                 raise InputError(
-                    f"--{taken[place]} and --{kind} would be written to the same place",
+                    f"--{kinds[place]} and --{kind} would be written to the same place",
                     where=str(path),
                 )
-            taken[place] = kind
+            kinds[place] = kind
         if self.mark and ReportKind.CSV not in self.paths:
             raise InputError("--excel is about the CSV report: give --csv FILE too")
 
@@ -148,10 +148,10 @@ def is_standard_output(path: Path) -> bool:
 def opened_place(path: Path, what: str) -> Iterator[IO[bytes]]:
     """A file to write bytes to, which takes its place if the block succeeds."""
     if is_standard_output(path):
-        held = BytesIO()
-        yield held
+        buffer = BytesIO()
+        yield buffer
         sys.stdout.flush()
-        sys.stdout.buffer.write(held.getbuffer())
+        sys.stdout.buffer.write(buffer.getbuffer())
         sys.stdout.buffer.flush()
         return
     with whole_file(path, what) as place, place.open("wb") as file:

@@ -80,10 +80,10 @@ def _heirs(report: RunReport) -> dict[str, tuple[str, ...]]:
     """Of each op that is wrong by errors which start in others, the origins of these errors."""
     origins = {one.origin.op for one in report.answer.origins}
     return {
-        row.id: found
+        row.id: row_origins
         for row in report.rows
         if row.state in (OpState.INHERITED, OpState.BROKEN) and row.id not in origins
-        if (found := tuple(each for each in row.origins if each in origins))
+        if (row_origins := tuple(origin for origin in row.origins if origin in origins))
     }
 
 
@@ -132,13 +132,13 @@ def _failure(
     case: Xml.Element,
     row: OpRow,
     items: Sequence[Comparison],
-    said: str,
+    sentence: str,
     heirs: Sequence[str],
 ) -> None:
     assert row.state is not None
     item = worst([one for one in items if one.io is TensorIO.OUTPUT])
     numbers = "" if item is None else _numbers(item)
-    message = f"{row.state.value}: {said or numbers}"
+    message = f"{row.state.value}: {sentence or numbers}"
     lines = [_line(one) for one in items[:_PORTS_SHOWN]]
     if heirs:
         more = ", …" if len(heirs) > _HEIRS_SHOWN else ""
@@ -184,8 +184,8 @@ def _summary(report: RunReport) -> list[str]:
         f"{counts.not_compared} not compared",
     ]
     lines += [f"{name}: {answer}" for name, answer in answers_text(run).items()]
-    if told := observed_text(run):
-        lines.append(f"observed: {told}")
+    if text := observed_text(run):
+        lines.append(f"observed: {text}")
     lines += [f"{one.origin.rank}. {one.sentence}" for one in report.answer.origins]
     lines += [f"suspect: {one.sentence}" for one in report.answer.suspects]
     return lines + [finding.sentence for finding in report.answer.findings]

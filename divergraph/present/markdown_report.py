@@ -41,7 +41,7 @@ def markdown_report(report: RunReport) -> str:
         f"{counts.compared} compared, **{counts.over} over a limit**, "
         f"{not_compared_text(run)}.",
         *(f"**{name.capitalize()}**: {_plain(text)}" for name, text in answers_text(run).items()),
-        *([f"Observed: {_plain(told)}."] if (told := observed_text(run)) else []),
+        *([f"Observed: {_plain(text)}."] if (text := observed_text(run)) else []),
         *_origins(report),
         *_suspects(report.answer.suspects),
         *_worst(report),
@@ -53,14 +53,14 @@ def markdown_report(report: RunReport) -> str:
 
 
 def _origins(report: RunReport) -> list[str]:
-    found = report.answer.origins
-    if not found:
+    origins = report.answer.origins
+    if not origins:
         return []
     split = report.run.method is Method.ROOT_CAUSE
     heading = ["", "op", "type", "cosine", "rel. error", "max\\|Δ\\|"]
     heading += ["suspicion", "why"] if split else []
     lines = []
-    for one in found[:_ORIGINS]:
+    for one in origins[:_ORIGINS]:
         origin, metrics = one.origin, one.origin.metrics
         cells = [str(origin.rank), _code(f"{origin.op}:{origin.output}"), _code(origin.type)]
         cells += [
@@ -71,25 +71,25 @@ def _origins(report: RunReport) -> list[str]:
         cells += [short(origin.suspicion), _plain(_why(one))] if split else []
         lines.append(cells)
     parts = ["**The error starts at**", _table(heading, lines, names=3)]
-    if len(found) > _ORIGINS:
-        parts.append(f"and {len(found) - _ORIGINS} more.")
+    if len(origins) > _ORIGINS:
+        parts.append(f"and {len(origins) - _ORIGINS} more.")
     return parts
 
 
 def _why(one: OriginAnswer) -> str:
     causes = [finding.sentence for finding in one.findings]
-    said = [one.origin.cause or one.sentence, one.group_sentence]
-    return "; ".join(dict.fromkeys(text for text in [*causes[:1], *said] if text))
+    sentences = [one.origin.cause or one.sentence, one.group_sentence]
+    return "; ".join(dict.fromkeys(text for text in [*causes[:1], *sentences] if text))
 
 
-def _suspects(found: Sequence[OriginAnswer]) -> list[str]:
-    if not found:
+def _suspects(answers: Sequence[OriginAnswer]) -> list[str]:
+    if not answers:
         return []
-    shown = ", ".join(
-        f"{_code(one.origin.op)} ({short(one.origin.suspicion)})" for one in found[:_SUSPECTS]
+    listed = ", ".join(
+        f"{_code(one.origin.op)} ({short(one.origin.suspicion)})" for one in answers[:_SUSPECTS]
     )
-    more = f" and {len(found) - _SUSPECTS} more" if len(found) > _SUSPECTS else ""
-    return [f"Suspect, by the times their precision explains: {shown}{more}."]
+    more = f" and {len(answers) - _SUSPECTS} more" if len(answers) > _SUSPECTS else ""
+    return [f"Suspect, by the times their precision explains: {listed}{more}."]
 
 
 def _worst(report: RunReport) -> list[str]:

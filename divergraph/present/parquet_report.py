@@ -107,7 +107,7 @@ def _arrow(kind: Any) -> pa.DataType:
     """The type of a column for a declared type; None is null everywhere."""
     import pyarrow as pa
 
-    inner = [each for each in get_args(kind) if each not in (NoneType, Ellipsis)]
+    inner = [arg for arg in get_args(kind) if arg not in (NoneType, Ellipsis)]
     if tuple in (get_origin(kind), *map(get_origin, inner)):
         item = get_args(inner[0])[0] if get_origin(kind) is not tuple else inner[0]
         return pa.list_(_arrow(item))
@@ -131,8 +131,8 @@ def _of(record: str, name: str) -> _Getter:
     get_record, get_field = attrgetter(record), attrgetter(name)
 
     def get(item: Comparison) -> object:
-        found = get_record(item)
-        return None if found is None else get_field(found)
+        record = get_record(item)
+        return None if record is None else get_field(record)
 
     return get
 
@@ -167,7 +167,7 @@ def _deviation(place: int) -> _Getter:
 def _notes(item: Comparison) -> list[tuple[str, str]] | None:
     if item.metrics is None:
         return None
-    return [(metric.value, said) for metric, said in item.metrics.notes.items()]
+    return [(metric.value, note) for metric, note in item.metrics.notes.items()]
 
 
 def _figure_columns() -> list[_Column]:

@@ -29,10 +29,10 @@ def sarif_report(report: RunReport) -> bytes:
     """The JSON. Origins are errors and suspects warnings, in a run that diverged; there are none
     in one that did not. The verdict stands in the properties of the run."""
     run = report.run
-    shown: tuple[OriginAnswer, ...] = ()
+    answers: tuple[OriginAnswer, ...] = ()
     if run.verdict is Verdict.DIVERGED:
-        shown = (*report.answer.origins, *report.answer.suspects)
-    rules = sorted({cause_of(one) for one in shown})
+        answers = (*report.answer.origins, *report.answer.suspects)
+    rules = sorted({cause_of(one) for one in answers})
     document = {
         "$schema": _SCHEMA,
         "version": "2.1.0",
@@ -46,7 +46,7 @@ def sarif_report(report: RunReport) -> bytes:
                         "rules": [_rule(name) for name in rules],
                     }
                 },
-                "results": [_result(report, one, rules.index(cause_of(one))) for one in shown],
+                "results": [_result(report, one, rules.index(cause_of(one))) for one in answers],
                 "invocations": [_invocation(run)],
                 "properties": {
                     "run": printable(run.name),
@@ -63,18 +63,18 @@ def sarif_report(report: RunReport) -> bytes:
 def _invocation(run: Run) -> Mapping[str, Any]:
     """How the comparison ended. Where it gave no answer, a notification says why: a run without
     results would look like one without faults."""
-    found: dict[str, Any] = {"executionSuccessful": run.verdict is not Verdict.NOT_COMPARED}
+    invocation: dict[str, Any] = {"executionSuccessful": run.verdict is not Verdict.NOT_COMPARED}
     if gives_no_answer(run.verdict):
         message = {"text": printable(verdict_text(run))}
-        found["toolExecutionNotifications"] = [{"level": "error", "message": message}]
-    return found
+        invocation["toolExecutionNotifications"] = [{"level": "error", "message": message}]
+    return invocation
 
 
 def _rule(cause: str) -> Mapping[str, Any]:
     words = cause.replace("_", " ")
-    said = "An op adds more error than its arithmetic explains"
-    told = said if cause == UNEXPLAINED else f"{said}: {words}"
-    return {"id": cause, "shortDescription": {"text": f"{told}."}}
+    what = "An op adds more error than its arithmetic explains"
+    description = what if cause == UNEXPLAINED else f"{what}: {words}"
+    return {"id": cause, "shortDescription": {"text": f"{description}."}}
 
 
 def _result(report: RunReport, one: OriginAnswer, rule: int) -> Mapping[str, Any]:

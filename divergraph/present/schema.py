@@ -67,15 +67,15 @@ def _shapes(questions: Iterable[type[Question[Any]]]) -> dict[str, tuple[str, ..
 @cache
 def answers() -> Mapping[str, DeclaredObject]:
     """Every declared object of ours by name."""
-    found: dict[str, DeclaredObject] = {}
+    objects: dict[str, DeclaredObject] = {}
     names = [*text_objects(), *(name for shapes in commands().values() for name in shapes)]
     while names:
         name = names.pop()
-        if name not in found:
-            found[name] = object_called(name)
-            kinds = " ".join(field.type for field in found[name].fields)
-            names += _objects_in(f"{kinds} {found[name].text}")
-    return dict(sorted(found.items()))
+        if name not in objects:
+            objects[name] = object_called(name)
+            kinds = " ".join(field.type for field in objects[name].fields)
+            names += _objects_in(f"{kinds} {objects[name].text}")
+    return dict(sorted(objects.items()))
 
 
 def _objects_in(kinds: str) -> Iterator[str]:
@@ -101,13 +101,13 @@ def shipped_schema(command: str) -> str:
 
 def schema_text(command: str) -> str:
     """The same, made of the declarations."""
-    found: dict[str, Schema] = {}
-    roots = [_schema(name, found) for name in {**commands(), **_plugged()}[command]]
+    schemas: dict[str, Schema] = {}
+    roots = [_schema(name, schemas) for name in {**commands(), **_plugged()}[command]]
     schema = {
         "$schema": _DIALECT,
         "title": f"divergraph {command} --json",
         **(roots[0] if len(roots) == 1 else {"anyOf": roots}),
-        "$defs": dict(sorted(found.items())),
+        "$defs": dict(sorted(schemas.items())),
     }
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
@@ -116,26 +116,26 @@ def answer_schemas(names: Iterable[str]) -> tuple[dict[str, Schema], dict[str, S
     """What an OpenAPI description says of the declared objects *names*: those and all they are made
     of, by name, and a reference to each of *names*."""
     commands(), _plugged()  # the records of questions have their names from then on
-    found: dict[str, Schema] = {}
-    roots = {name: _schema(name, found) for name in names}
-    text = json.dumps([found, roots]).replace("#/$defs/", "#/components/schemas/")
+    schemas: dict[str, Schema] = {}
+    roots = {name: _schema(name, schemas) for name in names}
+    text = json.dumps([schemas, roots]).replace("#/$defs/", "#/components/schemas/")
     objects, references = json.loads(text)
     return dict(sorted(objects.items())), references
 
 
-def _schema(kind: str, found: dict[str, Schema]) -> Schema:
-    """The schema of a declared type; the objects it refers to are added to *found*."""
+def _schema(kind: str, schemas: dict[str, Schema]) -> Schema:
+    """The schema of a declared type; the objects it refers to are added to *schemas*."""
     if kind.endswith("?"):
-        inner = _schema(kind[:-1], found)
+        inner = _schema(kind[:-1], schemas)
         if set(inner) == {"type"} and isinstance(inner["type"], str):
             return {"type": [inner["type"], "null"]}
         return {"anyOf": [inner, {"type": "null"}]}
     if kind.startswith("["):
-        return {"type": "array", "items": _schema(kind[1:-1], found)}
+        return {"type": "array", "items": _schema(kind[1:-1], schemas)}
     if kind.startswith("{"):
         key, _, value = kind[1:-1].partition(": ")
-        names = {} if key == "str" else {"propertyNames": _schema(key, found)}
-        return {"type": "object", **names, "additionalProperties": _schema(value, found)}
+        names = {} if key == "str" else {"propertyNames": _schema(key, schemas)}
+        return {"type": "object", **names, "additionalProperties": _schema(value, schemas)}
     if kind.startswith('"'):
         return {"enum": re.findall(r'"([^"]+)"', kind)}
     if kind in _PLAIN:
@@ -143,14 +143,14 @@ def _schema(kind: str, found: dict[str, Schema]) -> Schema:
     record = getattr(model, kind, None)
     if isinstance(record, type) and issubclass(record, Enum):
         return {"enum": [choice.value for choice in record]}
-    if kind not in found:
-        found[kind] = {}
+    if kind not in schemas:
+        schemas[kind] = {}
         declared = object_called(kind)
-        whole = {"description": declared.notes["*"]} if "*" in declared.notes else {}
-        found[kind] = whole | {
+        head = {"description": declared.notes["*"]} if "*" in declared.notes else {}
+        schemas[kind] = head | {
             "type": "object",
             "properties": {
-                field.name: _schema(field.type, found)
+                field.name: _schema(field.type, schemas)
                 | ({"description": field.note} if field.note else {})
                 for field in declared.fields
             },

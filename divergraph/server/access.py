@@ -61,18 +61,18 @@ class Access:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                given = {name.lower() for name, _ in message["headers"]}
-                more = [header for header in _HEADERS if header[0] not in given]
+                names = {name.lower() for name, _ in message["headers"]}
+                more = [header for header in _HEADERS if header[0] not in names]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
-        found = self._user_or_problem(scope)
-        if isinstance(found, Problem):
-            await self._refusal(scope, found)(scope, receive, send_safely)
+        user = self._user_or_problem(scope)
+        if isinstance(user, Problem):
+            await self._refusal(scope, user)(scope, receive, send_safely)
         else:
-            scope["user"] = found
+            scope["user"] = user
             await self._app(scope, receive, send_safely)
-        _tell(scope, found, status, time.perf_counter() - began)
+        _tell(scope, user, status, time.perf_counter() - began)
 
     def _refusal(self, scope: Scope, problem: Problem) -> Response:
         if not wants_page(scope):
@@ -87,8 +87,8 @@ class Access:
         if scope.get("http_version") == "1.1" and len(headers.getlist("host")) != 1:
             # a proxy in front may have understood another one than we would
             return of_status(HTTPStatus.BAD_REQUEST, "a request has one Host")
-        known = self._settings.known_hosts
-        if known and _asked_name(headers) not in known:
+        known_hosts = self._settings.known_hosts
+        if known_hosts and _asked_name(headers) not in known_hosts:
             # A page of a stranger whose name suddenly means 127.0.0.1 asks under its own.
             hint = "start it with --allow-host NAME if it should be"
             return of_status(HTTPStatus.MISDIRECTED_REQUEST, "this is not its name", hint)
@@ -114,9 +114,9 @@ class Access:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self._known.tokens.user(token.strip())
-        found = self._known.browser(scope)
-        if found is not None:
-            return found
+        user = self._known.browser(scope)
+        if user is not None:
+            return user
         public = not self._settings.needs_tokens or scope["path"] in PUBLIC
         role = UserRole.READER if self._settings.needs_tokens else UserRole.ADMIN
         return User("", role) if public else None
@@ -130,8 +130,8 @@ def _is_foreign(headers: Headers) -> bool:
 
 def _asked_name(headers: Headers) -> str:
     """The name under which the server is asked, without a port; "" if that is none, or several."""
-    found = [_HOST.fullmatch(text) for text in headers.getlist("host")]
-    return found[0][1].strip("[]").lower() if len(found) == 1 and found[0] else ""
+    matches = [_HOST.fullmatch(text) for text in headers.getlist("host")]
+    return matches[0][1].strip("[]").lower() if len(matches) == 1 and matches[0] else ""
 
 
 def _tell(scope: Scope, found: User | Problem, status: int, seconds: float) -> None:
@@ -159,10 +159,10 @@ class RateLimit:
     def takes(self, client: str) -> bool:
         """Whether one more request of *client* is within its limits; counts it if so."""
         now = time.monotonic()
-        left, at = self._left.pop(client, (float(self._limits.burst), now))
-        left = min(float(self._limits.burst), left + (now - at) * self._limits.rate)
-        allowed = left >= 1.0
-        self._left[client] = (left - 1.0 if allowed else left, now)
+        credit, at = self._left.pop(client, (float(self._limits.burst), now))
+        credit = min(float(self._limits.burst), credit + (now - at) * self._limits.rate)
+        allowed = credit >= 1.0
+        self._left[client] = (credit - 1.0 if allowed else credit, now)
         if len(self._left) > _CLIENTS:
             self._left.popitem(last=False)
         return allowed

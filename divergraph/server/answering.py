@@ -65,9 +65,9 @@ def user_of(request: Request) -> User:
 
 def is_known(headers: Headers, tag: str) -> bool:
     """Whether a client has what *tag* stands for; proxies that compress make it a weak one."""
-    known = headers.get("if-none-match", "")
-    each = (given.strip().removeprefix("W/") for given in known.split(","))
-    return known.strip() == "*" or tag in each
+    header = headers.get("if-none-match", "")
+    tags = (tag_text.strip().removeprefix("W/") for tag_text in header.split(","))
+    return header.strip() == "*" or tag in tags
 
 
 def document(
@@ -100,23 +100,23 @@ class Answering:
         self.pool, self.files, self.beside = pool, files, beside
         self.tensors = OpenedRuns(store, limits.opened << 20)
         self._roots = roots
-        kept = limits.kept << 19
-        self._kept, self._ops = EncodedAnswers(kept), EncodedOps(kept)
+        capacity = limits.kept << 19
+        self._kept, self._ops = EncodedAnswers(capacity), EncodedOps(capacity)
 
     def endpoint(self, route: QuestionRoute) -> Endpoint:
         """What answers the address of *route*."""
 
         async def answer(request: Request) -> Response:
             check_role(request, route.role)
-            known = {name: str(value) for name, value in request.path_params.items()}
-            given = request.query_params.multi_items()
-            form = _form(given) if route.has_table else "json"
-            values = values_of(route.question, given, known)
+            path_values = {name: str(value) for name, value in request.path_params.items()}
+            query_pairs = request.query_params.multi_items()
+            form = _form(query_pairs) if route.has_table else "json"
+            values = values_of(route.question, query_pairs, path_values)
             question: Question[Any] = question_of(route.question, values)
             if form != "json":
                 return await self._table(request, question, form)
             return await self.answer(
-                request, question, known.get("run"), reads_files=route.question.reads_files
+                request, question, path_values.get("run"), reads_files=route.question.reads_files
             )
 
         return answer
@@ -183,11 +183,11 @@ class Answering:
         place = f"{request.url.path} {tag}"
         answer = self._kept.get(place) if keep else None
         if answer is None:
-            made = self._encoded(request, question, stamp, cancellation)
-            if isinstance(made, WrittenFile):
-                made.headers["ETag"] = tag
-                return made
-            answer = made
+            encoded = self._encoded(request, question, stamp, cancellation)
+            if isinstance(encoded, WrittenFile):
+                encoded.headers["ETag"] = tag
+                return encoded
+            answer = encoded
             if keep:
                 self._kept.keep(place, answer)
         if answer.link:
@@ -251,14 +251,14 @@ def _tag(question: object, stamp: str) -> str:
     return f'"{hashlib.sha256(f"{question!r} {stamp}".encode()).hexdigest()[:32]}"'
 
 
-def _form(given: list[tuple[str, str]]) -> str:
-    """The format that is wanted, which is taken out of *given*.
+def _form(query_pairs: list[tuple[str, str]]) -> str:
+    """The format that is wanted, which is taken out of *query_pairs*.
 
     Raises:
         InputError: there is no such format.
     """
-    names = [text for name, text in given if name == FORMAT]
-    given[:] = [entry for entry in given if entry[0] != FORMAT]
+    names = [text for name, text in query_pairs if name == FORMAT]
+    query_pairs[:] = [entry for entry in query_pairs if entry[0] != FORMAT]
     form = names[-1] if names else "json"
     if form != "json" and form not in FORMATS:
         hint = f"json, {', '.join(FORMATS)}"

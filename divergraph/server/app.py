@@ -58,8 +58,8 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
     """The application that answers about *store*, which it closes at its end."""
     pool, roots = AskingPool(settings.limits.workers), Roots.of(settings)
     limits = settings.limits
-    files, beside = AskingPool(limits.files), AskingPool(limits.workers)
-    answering = Answering(store, pool, files, beside, roots, limits)
+    files, side_pool = AskingPool(limits.files), AskingPool(limits.workers)
+    answering = Answering(store, pool, files, side_pool, roots, limits)
     figures = RequestFigures()
     runner = None if settings.state is None else _runner_of(settings, settings.state)
     uploads = None if runner is None else _uploads(answering, settings, runner)
@@ -86,8 +86,8 @@ def make_app(settings: ServerSettings, store: GraphStore) -> ASGIApp:
         yield
         if runner is not None:
             runner.end()
-        for each in (files, beside, pool):
-            each.close()
+        for open_pool in (files, side_pool, pool):
+            open_pool.close()
         store.close()
 
     routes = [
@@ -151,8 +151,8 @@ def _runner_of(settings: ServerSettings, state: Path) -> JobRunner:
     try:
         private_folder(state)
     except OSError as error:
-        said = f"the folder of its jobs cannot be made: {error.strerror}"
-        raise StoreError(said, where=str(state)) from error
+        message = f"the folder of its jobs cannot be made: {error.strerror}"
+        raise StoreError(message, where=str(state)) from error
     table = JobTable(state / "jobs.sqlite")
     key, folder = store_key(settings.store), state / "jobs"
     return JobRunner(table, folder, key, settings.limits, Roots.of(settings))

@@ -38,18 +38,18 @@ class AskingPool:
             cancellation.check()  # whoever waited for a turn may have gone meanwhile
             return work(cancellation)
 
-        found = asyncio.get_running_loop().run_in_executor(self._threads, in_turn)
+        future = asyncio.get_running_loop().run_in_executor(self._threads, in_turn)
         try:
-            while not (await asyncio.wait({found}, timeout=_LOOK_SECONDS))[0]:
+            while not (await asyncio.wait({future}, timeout=_LOOK_SECONDS))[0]:
                 if not cancellation.cancelled and await request.is_disconnected():
                     cancellation.cancel()
         except asyncio.CancelledError:  # the server ends
             cancellation.cancel()
             raise
         if cancellation.cancelled:
-            found.exception()  # nobody is to be told
+            future.exception()  # nobody is to be told
             raise ClientGoneError
-        return found.result()
+        return future.result()
 
     def close(self) -> None:
         """Answer nothing more, once what is asked is answered."""

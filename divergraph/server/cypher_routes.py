@@ -26,18 +26,18 @@ class CypherRoutes:
 
     async def rows(self, request: Request) -> Response:
         """The rows of a query; ``cypher`` is its text or the name of one."""
-        asked = await self._asked(request)
-        return await self._answering.answer(request, RowsQuestion(asked))
+        question = await self._asked(request)
+        return await self._answering.answer(request, RowsQuestion(question))
 
     async def plan(self, request: Request) -> Response:
         """How the store would find them."""
-        asked = await self._asked(request)
-        return await self._answering.answer(request, PlanQuestion(asked))
+        question = await self._asked(request)
+        return await self._answering.answer(request, PlanQuestion(question))
 
     async def _asked(self, request: Request) -> CypherQuestion:
         fields = set(cypher_schema(self._limits.page)["properties"])
-        given = await read_object(request, self._limits, fields)
-        return cypher_question(given, self._limits.page)
+        fields_sent = await read_object(request, self._limits, fields)
+        return cypher_question(fields_sent, self._limits.page)
 
 
 async def read_object(request: Request, limits: Limits, fields: set[str]) -> dict[str, Any]:
@@ -49,10 +49,10 @@ async def read_object(request: Request, limits: Limits, fields: set[str]) -> dic
     """
     body = await read_body(request, limits)
     try:
-        found = json.loads(body)
+        document = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise InputError("the body is no JSON", hint="send an object") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise InputError("the body is no JSON object")
-    check_fields(found, fields)
-    return found
+    check_fields(document, fields)
+    return document

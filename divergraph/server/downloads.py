@@ -118,9 +118,9 @@ class DownloadRoutes:
 
         def write(file: IO[bytes]) -> None:
             with OwnFolder("export") as folder:
-                made = folder / named
-                export(self._answering.store, wanted.run, made, Side(wanted.side))
-                with made.open("rb") as written:
+                path = folder / named
+                export(self._answering.store, wanted.run, path, Side(wanted.side))
+                with path.open("rb") as written:
                     shutil.copyfileobj(written, file)
 
         about = (wanted, kind)
@@ -169,7 +169,7 @@ class DownloadRoutes:
 
     def _made(
         self,
-        asked: Headers,
+        headers_sent: Headers,
         about: object,
         run: str,
         write: Callable[[IO[bytes]], None],
@@ -178,7 +178,7 @@ class DownloadRoutes:
         _cancellation: Cancellation,
     ) -> Response:
         headers = {"ETag": self._answering.tag(about, run)}
-        if is_known(asked, headers["ETag"]):
+        if is_known(headers_sent, headers["ETag"]):
             return Response(status_code=304, headers=headers)
         # never shown as a page of ours, whatever names it holds
         headers["Content-Disposition"] = f'attachment; filename="{named}"'
@@ -186,5 +186,5 @@ class DownloadRoutes:
 
 
 def _wanted(kind: type, request: Request) -> Any:
-    known = {"run": str(request.path_params["run"])}
-    return kind(**values_of(kind, request.query_params.multi_items(), known))
+    path_values = {"run": str(request.path_params["run"])}
+    return kind(**values_of(kind, request.query_params.multi_items(), path_values))

@@ -50,11 +50,11 @@ class LastKept(Generic[_Key, _Kept]):
     def get(self, keys: Iterable[_Key]) -> list[_Kept | None]:
         """What is here under each of *keys*."""
         with self._lock:
-            found = [(key, self._kept.get(key)) for key in keys]
-            for key, value in found:
+            values_by_key = [(key, self._kept.get(key)) for key in keys]
+            for key, value in values_by_key:
                 if value is not None:
                     self._kept.move_to_end(key)
-        return [value for _, value in found]
+        return [value for _, value in values_by_key]
 
     def keep(self, values: Iterable[tuple[_Key, _Kept]]) -> None:
         """Keep each under its key, unless something is there."""
@@ -72,7 +72,7 @@ class EncodedAnswers:
 
     def __init__(self, most: int) -> None:
         self._largest = most // 8
-        self._kept: LastKept[str, EncodedAnswer] = LastKept(most, lambda each: len(each.body))
+        self._kept: LastKept[str, EncodedAnswer] = LastKept(most, lambda encoded: len(encoded.body))
 
     def get(self, tag: str) -> EncodedAnswer | None:
         """The answer of this tag, if it is here."""
@@ -95,11 +95,11 @@ class EncodedOps:
     ) -> list[str]:
         """The text of each op, by its number in the graph *owner*; what is not here is made."""
         keys = [(owner, number) for number in numbers]
-        found = dict(zip(numbers, self._kept.get(keys), strict=True))
-        missing = [number for number, text in found.items() if text is None]
-        made = dict(zip(missing, make(missing), strict=True)) if missing else {}
-        self._kept.keep(((owner, number), text) for number, text in made.items())
-        return [found[number] or made[number] for number in numbers]
+        texts_by_number = dict(zip(numbers, self._kept.get(keys), strict=True))
+        missing = [number for number, text in texts_by_number.items() if text is None]
+        new_texts = dict(zip(missing, make(missing), strict=True)) if missing else {}
+        self._kept.keep(((owner, number), text) for number, text in new_texts.items())
+        return [texts_by_number[number] or new_texts[number] for number in numbers]
 
 
 class OpenedRuns:
@@ -121,11 +121,11 @@ class OpenedRuns:
             raise InputError("give an output or an input, not both")
         store = self._store
         written = codec.text_of(store.run(run))  # another run that takes the name is opened anew
-        found = resolve_op(store, run, op)
+        op_id = resolve_op(store, run, op)
         opened = self._opened.get(
             written, lambda: RunTensors.stored(lambda ask: ask(store), run, NO_PROGRESS)
         )
-        return opened.values(found, output or 0 if input_ is None else input_, input_ is None)
+        return opened.values(op_id, output or 0 if input_ is None else input_, input_ is None)
 
 
 _IN_MEMORY = 1 << 20

@@ -48,10 +48,10 @@ class MemoryRoutes:
     async def add(self, request: Request) -> Response:
         """A new note: ``{"run": ..., "op": ..., "text": ...}``."""
         check_role(request, UserRole.ANALYST)
-        given = await read_object(request, self._limits, _NOTE_FIELDS)
-        run, op = text_field(given, "run"), text_field(given, "op")
-        text, output = given.get("text", ""), given.get("output")
-        bookmark = given.get("bookmark", False)
+        fields_sent = await read_object(request, self._limits, _NOTE_FIELDS)
+        run, op = text_field(fields_sent, "run"), text_field(fields_sent, "op")
+        text, output = fields_sent.get("text", ""), fields_sent.get("output")
+        bookmark = fields_sent.get("bookmark", False)
         if not isinstance(text, str):
             raise InputError("a text is needed", where="text")
         if not (output is None or (isinstance(output, int) and not isinstance(output, bool))):
@@ -118,9 +118,9 @@ class MemoryRoutes:
             UnknownNameError: there is none.
             HTTPException: somebody else wrote it.
         """
-        found = find_note(self._answering.store, note)
-        check_author(request, found)
-        return found
+        own_note = find_note(self._answering.store, note)
+        check_author(request, own_note)
+        return own_note
 
 
 def check_author(request: Request, note: Note) -> None:

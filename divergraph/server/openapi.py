@@ -158,17 +158,17 @@ def _changes(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
     """How runs and graphs are changed."""
     run = [_in_path("run")]
     renamed = _posted("Give it another name.", _NEW_NAME, shapes["RenamedEntry"])
-    found: dict[str, Schema] = {}
+    operations: dict[str, Schema] = {}
     for kind in ("runs", "graphs"):
         place = f"{VERSION}/{kind}/{{run}}"
-        found[place] = {"delete": _operation("Remove it.", run, shapes["DeletedEntry"])}
-        found[f"{place}/name"] = {"put": {**renamed, "parameters": run}}
-    return found
+        operations[place] = {"delete": _operation("Remove it.", run, shapes["DeletedEntry"])}
+        operations[f"{place}/name"] = {"put": {**renamed, "parameters": run}}
+    return operations
 
 
 def _memory(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
     """What a team says of its models."""
-    run, note, kept = [_in_path("run")], [_in_path("note")], shapes["BaselineEntry"]
+    run, note, baseline = [_in_path("run")], [_in_path("note")], shapes["BaselineEntry"]
     edited = _posted("Let the note say something else.", _NEW_TEXT, shapes["NoteEntry"])
     return {
         f"{VERSION}/notes": {"post": _posted("Note an op.", _NEW_NOTE, shapes["NoteEntry"])},
@@ -177,8 +177,8 @@ def _memory(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
             "delete": _operation("Remove it.", note, shapes["DeletedNote"]),
         },
         f"{VERSION}/runs/{{run}}/baseline": {
-            "put": _operation("Make it the baseline of its model.", run, kept),
-            "delete": _operation("Let its model have no baseline.", run, kept),
+            "put": _operation("Make it the baseline of its model.", run, baseline),
+            "delete": _operation("Let its model have no baseline.", run, baseline),
         },
     }
 
@@ -186,12 +186,19 @@ def _memory(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
 def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
     """The addresses of jobs."""
     job, place = [_in_path("job")], f"{VERSION}/jobs"
-    request = {"oneOf": [_job_request(name, known) for name, known in JOB_COMMANDS.items()]}
+    request = {
+        "oneOf": [_job_request(name, job_command) for name, job_command in JOB_COMMANDS.items()]
+    }
     added = _posted("Run a command as a job.", request, shapes["JobEntry"])
     added["responses"]["202"] = added["responses"].pop("200")
-    told = _sent("What the job tells, as it does.", job, {"text/event-stream": _EVENT})
-    said = "The children of this job, in place of the last jobs."
-    parent: Schema = {"name": "parent", "in": "query", "description": said, "required": False}
+    stream = _sent("What the job tells, as it does.", job, {"text/event-stream": _EVENT})
+    description = "The children of this job, in place of the last jobs."
+    parent: Schema = {
+        "name": "parent",
+        "in": "query",
+        "description": description,
+        "required": False,
+    }
     parent["schema"] = {"type": "string"}
     listed = _operation("The last jobs, newest first.", [parent], shapes["JobsAnswer"])
     return {
@@ -206,20 +213,22 @@ def _jobs(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
         f"{place}/{{job}}/part.zip": {
             "get": _sent("The part of a model that it wrote.", job, {ZIP: _TEXT})
         },
-        f"{place}/{{job}}/events": {"get": told},
+        f"{place}/{{job}}/events": {"get": stream},
     }
 
 
-def _job_request(name: str, known: JobCommand) -> Schema:
+def _job_request(name: str, job_command: JobCommand) -> Schema:
     """A request for a command, with the options that one may have."""
-    taken = [
-        param for param in command_of(name).params if param.name in (*known.reads, *known.takes)
+    params = [
+        param
+        for param in command_of(name).params
+        if param.name in (*job_command.reads, *job_command.takes)
     ]
     options = {
         "type": "object",
-        "required": [public_name(param) for param in taken if param.required],
+        "required": [public_name(param) for param in params if param.required],
         "additionalProperties": False,
-        "properties": {public_name(param): _option(param) for param in taken},
+        "properties": {public_name(param): _option(param) for param in params},
     }
     fields = {"command": {"const": name}, "options": options}
     needed = [field for field in fields if field == "command" or options["required"]]
@@ -236,8 +245,8 @@ def _option(param: click.Parameter) -> Schema:
     schema = type_schema(param.type)
     if takes_several(param):
         schema = {"anyOf": [schema, several(schema)]}
-    said = said_of(param)
-    return {**schema, **({"description": said} if said else {})}
+    help_text = said_of(param)
+    return {**schema, **({"description": help_text} if help_text else {})}
 
 
 def _uploads(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
@@ -259,7 +268,7 @@ def _uploads(shapes: Mapping[str, Schema]) -> dict[str, Schema]:
 def _downloads() -> dict[str, Schema]:
     """What is sent as a file."""
     place = f"{VERSION}/runs/{{run}}"
-    kind = {**_in_path("kind"), "schema": {"enum": [each.value for each in REPORT_TYPES]}}
+    kind = {**_in_path("kind"), "schema": {"enum": [kind.value for kind in REPORT_TYPES]}}
     about = [kind, *_parameters(WantedReport, ("run",))]
     array = _parameters(WantedArray, ("run",))
     arrays = _parameters(WantedArrays, ("run",))
@@ -284,8 +293,8 @@ def _downloads() -> dict[str, Schema]:
 def _asked(route: QuestionRoute, shapes: Mapping[str, Schema]) -> Schema:
     in_path = tuple(re.findall(r"\{(\w+)\}", route.path))
     parameters = _parameters(route.question, in_path)
-    shown = [shapes[name] for name in route.shapes]
-    answers = {"application/json": shown[0] if len(shown) == 1 else {"anyOf": shown}}
+    schemas = [shapes[name] for name in route.shapes]
+    answers = {"application/json": schemas[0] if len(schemas) == 1 else {"anyOf": schemas}}
     if route.has_table:
         parameters.append(_FORMAT)
         answers |= {form.media_type: _TEXT for form in FORMATS.values()}
@@ -304,14 +313,14 @@ def _in_path(name: str) -> Schema:
 
 
 def _parameter(param: click.Parameter, *, required: bool) -> Schema:
-    said = said_of(param)
+    help_text = said_of(param)
     schema = type_schema(param.type)
     return {
         "name": public_name(param),
         "in": "query",
         "required": required,
         "schema": several(schema) if takes_several(param) else schema,
-        **({"description": said} if said else {}),
+        **({"description": help_text} if help_text else {}),
     }
 
 

@@ -26,7 +26,7 @@ def public_name(param: click.Parameter) -> str:
     """What *param* is called in a URL: as on the command line, by the last of its long names."""
     if isinstance(param, click.Argument):
         return str(param.name).strip("_").replace("_", "-")
-    *_, name = (each for each in param.opts if each.startswith("--"))
+    *_, name = (opt for opt in param.opts if opt.startswith("--"))
     return name.removeprefix("--")
 
 
@@ -47,36 +47,36 @@ def type_schema(kind: click.ParamType[Any]) -> dict[str, Any]:
     if isinstance(kind, click.Choice):
         return {"enum": list(kind.choices)}
     if isinstance(kind, click.IntRange | click.FloatRange):
-        whole = isinstance(kind, click.IntRange)
+        is_integer = isinstance(kind, click.IntRange)
         ends: dict[str, Any] = {}
         if kind.min is not None:
             ends["exclusiveMinimum" if kind.min_open else "minimum"] = kind.min
         if kind.max is not None:
             ends["exclusiveMaximum" if kind.max_open else "maximum"] = kind.max
-        return {"type": "integer" if whole else "number", **ends}
+        return {"type": "integer" if is_integer else "number", **ends}
     if isinstance(kind, click.types.BoolParamType):
         return {"type": "boolean"}
     return {"type": "string"}
 
 
 def values_of(
-    kind: type, given: Iterable[tuple[str, str]], known: Mapping[str, str]
+    kind: type, pairs: Iterable[tuple[str, str]], path_values: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The values of a question's fields: those *given* in the URL's query, and those *known*.
+    """The values of a question's fields: those *pairs* in the URL's query, and those *path_values*.
 
     Raises:
         InputError: one is unknown, given twice, missing, or not what its command takes.
     """
     params = parameters_of(kind)
     allowed = {public_name(param): takes_several(param) for param in params.values()}
-    texts = _texts(given, {name: many for name, many in allowed.items() if name not in known})
+    texts = _texts(pairs, {name: many for name, many in allowed.items() if name not in path_values})
     values: dict[str, Any] = {}
     context = click.Context(click.Command("question"))
     for field, param in params.items():
         name = public_name(param)
-        found = [known[field]] if field in known else texts.get(name, [])
-        if found:
-            read = tuple(_value(param, name, text, context) for text in found)
+        field_texts = [path_values[field]] if field in path_values else texts.get(name, [])
+        if field_texts:
+            read = tuple(_value(param, name, text, context) for text in field_texts)
             values[field] = read if allowed[name] else read[0]
         elif is_required(kind, field):
             raise InputError("a parameter is missing", where=name)
@@ -84,25 +84,25 @@ def values_of(
 
 
 def plain_values(
-    given: Iterable[tuple[str, str]], needed: tuple[str, ...], others: tuple[str, ...]
+    pairs: Iterable[tuple[str, str]], needed: tuple[str, ...], others: tuple[str, ...]
 ) -> dict[str, str]:
-    """The texts *given* in a URL's query where no command has such options; "" for one of the
+    """The texts *pairs* in a URL's query where no command has such options; "" for one of the
     *others* that is not.
 
     Raises:
         InputError: one is unknown, given twice, or *needed* and missing.
     """
-    texts = _texts(given, dict.fromkeys((*needed, *others), False))
+    texts = _texts(pairs, dict.fromkeys((*needed, *others), False))
     for name in needed:
         if name not in texts:
             raise InputError("a parameter is missing", where=name)
     return {name: texts.get(name, [""])[0] for name in (*needed, *others)}
 
 
-def _texts(given: Iterable[tuple[str, str]], allowed: Mapping[str, bool]) -> dict[str, list[str]]:
+def _texts(pairs: Iterable[tuple[str, str]], allowed: Mapping[str, bool]) -> dict[str, list[str]]:
     """What is given under each of the names *allowed*, which say whether there may be several."""
     texts: dict[str, list[str]] = {}
-    for name, text in given:
+    for name, text in pairs:
         if name not in allowed:
             hint = f"it has {', '.join(sorted(allowed))}" if allowed else "it has none"
             raise InputError("there is no such parameter", where=name, hint=hint)

@@ -58,28 +58,31 @@ class StoreRoutes:
 
     async def keep_note(self, request: Request) -> Response:
         """A note of who asks, or another text for one they may change."""
-        asked = await self._of_analyst(request)
-        note = record_in(asked, Note)
+        fields_sent = await self._of_analyst(request)
+        note = record_in(fields_sent, Note)
 
         def work() -> None:
-            known = next((each for each in self._store.notes() if each.id == note.id), None)
-            if known is not None:
-                check_author(request, known)
-            author = author_of(request) if known is None else known.author
+            old_note = next(
+                (stored_note for stored_note in self._store.notes() if stored_note.id == note.id),
+                None,
+            )
+            if old_note is not None:
+                check_author(request, old_note)
+            author = author_of(request) if old_note is None else old_note.author
             self._store.keep_note(replace(note, author=author))
 
         return await self._done(request, work)
 
     async def keep_baseline(self, request: Request) -> Response:
         """A run others of its model are held against."""
-        asked = await self._of_analyst(request)
-        baseline = replace(record_in(asked, Baseline), author=author_of(request))
+        fields_sent = await self._of_analyst(request)
+        baseline = replace(record_in(fields_sent, Baseline), author=author_of(request))
         return await self._done(request, lambda: self._store.keep_baseline(baseline))
 
     async def drop_baseline(self, request: Request) -> Response:
         """No baseline for a model."""
-        asked = await self._of_analyst(request)
-        model = text_field(asked, "name")
+        fields_sent = await self._of_analyst(request)
+        model = text_field(fields_sent, "name")
         return await self._done(request, lambda: self._store.drop_baseline(model))
 
     async def _of_analyst(self, request: Request) -> dict[str, Any]:
@@ -96,12 +99,12 @@ class StoreRoutes:
     async def answer(self, request: Request) -> Response:
         """What the store says."""
         check_role(request, UserRole.READER)
-        asked = await read_object(request, self._limits, FIELDS)
+        fields_sent = await read_object(request, self._limits, FIELDS)
         what = request.path_params["what"]
         packs = "gzip" in request.headers.get("accept-encoding", "")
 
         def work(cancellation: Cancellation) -> Response:
-            body, kind = self._answerer.answer(what, asked, cancellation)
+            body, kind = self._answerer.answer(what, fields_sent, cancellation)
             if packs and len(body) >= _PACKED:
                 packed = gzip.compress(body, compresslevel=1)
                 return Response(packed, 200, {"Content-Encoding": "gzip"}, media_type=kind)
@@ -141,16 +144,18 @@ class FollowedJobRoutes:
         """What jobs there may be, and the last jobs, each with what it told behind the bytes
         ``seen`` of it."""
         check_role(request, UserRole.READER)
-        asked = await read_object(request, self._limits, {"seen"})
-        seen = _seen(asked.get("seen", {}))
+        fields_sent = await read_object(request, self._limits, {"seen"})
+        seen = _seen(fields_sent.get("seen", {}))
 
         def work(_cancellation: Cancellation) -> Response:
-            takes: dict[str, Json] = {name: [*given] for name, given in options_taken().items()}
+            takes: dict[str, Json] = {name: [*options] for name, options in options_taken().items()}
             jobs = self._jobs.table.jobs(most=_LISTED)
-            told: list[Json] = [self._told(job, seen.get(job.id, 0)) for job in jobs]
+            job_list: list[Json] = [self._told(job, seen.get(job.id, 0)) for job in jobs]
             roots: list[Json] = [*self._roots.named]
             anywhere = self._roots.folders is None
-            return document({"roots": roots, "anywhere": anywhere, "takes": takes, "jobs": told})
+            return document(
+                {"roots": roots, "anywhere": anywhere, "takes": takes, "jobs": job_list}
+            )
 
         return await self._answering.pool.answer(request, work)
 
@@ -187,16 +192,16 @@ class FollowedJobRoutes:
         try:
             with (self._runner.shelf.root / job.id / PROGRESS).open("rb") as file:
                 file.seek(seen)
-                found = file.read(_AT_ONCE)
+                content = file.read(_AT_ONCE)
         except FileNotFoundError:  # it has not begun
             return b""
-        return found[: found.rfind(b"\n") + 1]
+        return content[: content.rfind(b"\n") + 1]
 
 
-def _seen(given: Any) -> dict[str, int]:
-    if not isinstance(given, dict) or not all(
-        isinstance(each, int) and not isinstance(each, bool) and 0 <= each < 1 << 62
-        for each in given.values()
+def _seen(seen: Any) -> dict[str, int]:
+    if not isinstance(seen, dict) or not all(
+        isinstance(number, int) and not isinstance(number, bool) and 0 <= number < 1 << 62
+        for number in seen.values()
     ):
         raise InputError("a number of bytes for each job is needed", where="seen")
-    return given
+    return seen

@@ -63,7 +63,7 @@ class Roots:
         for path in paths:
             if path.exists() and not path.is_file() and not path.is_dir():
                 raise HTTPException(403, "it is no file and no folder")
-            if not all(self._hold(each) for each in _with_links(path)):
+            if not all(self._hold(path) for path in _with_links(path)):
                 raise HTTPException(403, "the files are in none of the server's roots")
 
     def shown(self, path: str) -> str:
@@ -79,7 +79,7 @@ class Roots:
 
     def told(self, text: str) -> str:
         """*text* with each path in it as others may see it."""
-        return _PATH.sub(lambda found: self.shown(found[0]), text)
+        return _PATH.sub(lambda match: self.shown(match[0]), text)
 
     def for_guests(self) -> Roots:
         """What whoever comes by a link may see of paths: never where this machine keeps them."""

@@ -37,8 +37,8 @@ def serve(settings: ServerSettings, listening: Callable[[str], None]) -> None:
     server = server_of(settings, open_store(settings.store, patience=_PATIENCE))
     _log_to_standard_error()
     host, port = place.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    listening(f"{'http' if settings.certificate is None else 'https'}://{shown}:{port}")
+    url_host = f"[{host}]" if ":" in host else host
+    listening(f"{'http' if settings.certificate is None else 'https'}://{url_host}:{port}")
     server.run(sockets=[place])
 
 
@@ -65,8 +65,8 @@ def server_of(settings: ServerSettings, store: GraphStore) -> uvicorn.Server:
     try:
         config.load()
     except OSError as error:
-        said = f"the certificate cannot be used: {error}"
-        raise InputError(said, where=str(settings.certificate)) from error
+        message = f"the certificate cannot be used: {error}"
+        raise InputError(message, where=str(settings.certificate)) from error
     return uvicorn.Server(config)
 
 

@@ -76,22 +76,24 @@ def limits_of(texts: Iterable[str]) -> Limits:
     Raises:
         InputError: there is no such limit, or it cannot be this.
     """
-    known = {f"{_SENT}{each.name}": each for each in fields(UploadLimits)}
-    known |= {each.name: each for each in fields(Limits) if each.name != "uploads"}
-    given: dict[str, int | float] = {}
+    limit_fields = {f"{_SENT}{field.name}": field for field in fields(UploadLimits)}
+    limit_fields |= {field.name: field for field in fields(Limits) if field.name != "uploads"}
+    numbers: dict[str, int | float] = {}
     for text in texts:
         name, _, number = text.partition("=")
-        if name not in known:
-            raise InputError(f"there is no limit {name!r}", hint=f"one of {', '.join(known)}")
-        kind = int if isinstance(known[name].default, int) else float
+        if name not in limit_fields:
+            raise InputError(
+                f"there is no limit {name!r}", hint=f"one of {', '.join(limit_fields)}"
+            )
+        kind = int if isinstance(limit_fields[name].default, int) else float
         try:
-            given[name] = kind(number)
+            numbers[name] = kind(number)
         except ValueError as error:
             raise InputError(f"{text!r} gives no number", hint=f"as {name}=100") from error
-        if not 0 <= given[name] < float("inf"):
+        if not 0 <= numbers[name] < float("inf"):
             raise InputError(f"a limit cannot be {number}", where=name)
-    own = {name: value for name, value in given.items() if not name.startswith(_SENT)}
-    sent = {name.removeprefix(_SENT): value for name, value in given.items() if name not in own}
+    own = {name: value for name, value in numbers.items() if not name.startswith(_SENT)}
+    sent = {name.removeprefix(_SENT): value for name, value in numbers.items() if name not in own}
     return Limits(**own, uploads=UploadLimits(**sent))  # type: ignore[arg-type]
 
 

@@ -132,12 +132,12 @@ class StrictProtocol(HttpToolsProtocol):
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
-        said = bytes(of_status(status, _SAID[status]).response().body)
+        body = bytes(of_status(status, _SAID[status]).response().body)
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\n"
-            f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(said)}\r\n\r\n"
+            f"content-type: {MEDIA_TYPE}\r\ncontent-length: {len(body)}\r\n\r\n"
         )
-        self.transport.write(head.encode() + said)
+        self.transport.write(head.encode() + body)
         if not self.transport.can_write_eof():  # TLS
             self.transport.close()
             return

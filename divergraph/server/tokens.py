@@ -68,11 +68,11 @@ class TokenFile:
             hint = "letters, digits and . _ @ -, up to 64"
             raise InputError(f"{name!r} cannot be the name of a user", hint=hint)
         token = _PREFIX + secrets.token_urlsafe(32)
-        with self._file.changing() as known:
-            if any(each.name == name for each in known):
+        with self._file.changing() as tokens:
+            if any(token.name == name for token in tokens):
                 raise NameTakenError.by("token", name)
             created = datetime.now(UTC).isoformat(timespec="seconds")
-            known.append(KnownToken(name, role, hashed(token), created))
+            tokens.append(KnownToken(name, role, hashed(token), created))
         return token
 
     def remove(self, name: str) -> None:
@@ -81,15 +81,15 @@ class TokenFile:
         Raises:
             UnknownNameError: there is none.
         """
-        with self._file.changing() as known:
-            kept = [each for each in known if each.name != name]
-            if len(kept) == len(known):
+        with self._file.changing() as tokens:
+            remaining = [token for token in tokens if token.name != name]
+            if len(remaining) == len(tokens):
                 raise UnknownNameError("token", name)
-            known[:] = kept
+            tokens[:] = remaining
 
     def all(self) -> list[KnownToken]:
         """What is known, by name."""
-        return sorted(self._file.all(), key=lambda each: each.name)
+        return sorted(self._file.all(), key=lambda token: token.name)
 
     def user(self, token: str) -> User | None:
         """Whose *token* it is; None if nobody's."""
@@ -97,8 +97,8 @@ class TokenFile:
 
     def user_of_hash(self, wanted: str) -> User | None:
         """Whose token has this hash; None if nobody's has. How long that takes says nothing."""
-        found = [each for each in self._file.all() if compare_digest(each.sha256, wanted)]
-        return User(found[0].name, found[0].role) if found else None
+        tokens = [token for token in self._file.all() if compare_digest(token.sha256, wanted)]
+        return User(tokens[0].name, tokens[0].role) if tokens else None
 
 
 def _token_of(listed: dict[str, Any]) -> KnownToken:

@@ -30,9 +30,9 @@ class Coded(Generic[T]):
     @classmethod
     def of(cls, rows: Iterable[T]) -> Coded[T]:
         """The column of these rows."""
-        known: dict[T, int] = {}
-        codes = [known.setdefault(value, len(known)) for value in rows]
-        return cls(small(np.asarray(codes, dtype=np.int32), len(known)), tuple(known))
+        code_of: dict[T, int] = {}
+        codes = [code_of.setdefault(value, len(code_of)) for value in rows]
+        return cls(small(np.asarray(codes, dtype=np.int32), len(code_of)), tuple(code_of))
 
     @classmethod
     def same(cls, value: T, rows: int) -> Coded[T]:
@@ -42,12 +42,12 @@ class Coded(Generic[T]):
     @classmethod
     def joined(cls, parts: Sequence[Coded[T]]) -> Coded[T]:
         """The columns *parts* below each other."""
-        known: dict[T, int] = {}
+        code_of: dict[T, int] = {}
         codes = []
         for part in parts:
-            places = [known.setdefault(value, len(known)) for value in part.values]
+            places = [code_of.setdefault(value, len(code_of)) for value in part.values]
             codes.append(np.asarray(places, dtype=np.int32)[part.codes])
-        return cls(small(np.concatenate(codes), len(known)), tuple(known))
+        return cls(small(np.concatenate(codes), len(code_of)), tuple(code_of))
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -86,8 +86,8 @@ class Coded(Generic[T]):
     def counted(self) -> dict[T, int]:
         """How many rows have each value, those that some have, in the order they come first."""
         counts = np.bincount(self.codes, minlength=len(self.values)).tolist()
-        found, firsts = np.unique(self.codes, return_index=True)
-        order = found[np.argsort(firsts)].tolist()
+        codes, firsts = np.unique(self.codes, return_index=True)
+        order = codes[np.argsort(firsts)].tolist()
         return {self.values[code]: counts[code] for code in order}
 
 
@@ -146,5 +146,5 @@ def starts(counts: Sequence[int] | NDArray[Any]) -> Int:
 def any_in(start: Int, values: Bool) -> Bool:
     """For each list whether one of its *values* is true."""
     before = np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
-    found: Bool = before[start[1:]] > before[start[:-1]]
-    return found
+    has_true: Bool = before[start[1:]] > before[start[:-1]]
+    return has_true

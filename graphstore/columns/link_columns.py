@@ -66,28 +66,28 @@ class LinkColumns:
         """The numbers of the ops linked with op *number* of *side*, ascending."""
         start, links = self._of_op[side]
         other = self._ends(Side.GOLDEN if side is Side.DEVICE else Side.DEVICE)
-        found: list[int] = np.unique(other[links[start[number] : start[number + 1]]]).tolist()
-        return found
+        numbers: list[int] = np.unique(other[links[start[number] : start[number + 1]]]).tolist()
+        return numbers
 
     def of(self, side: Side, number: int, name: str) -> list[LineageLink]:
         """The links of op *number* of *side*, which is called *name*, in saved order."""
         start, links = self._of_op[side]
         rows = links[start[number] : start[number + 1]].tolist()
-        found = [(int(self.places[row]), self._link(row)) for row in rows]
+        links_by_place = [(int(self.places[row]), self._link(row)) for row in rows]
         of_device = side is Side.DEVICE
         for place, link in self.loose:
             if name == (link.device if of_device else link.original):
-                found.append((place, link))
-        return [link for _, link in sorted(found, key=lambda item: item[0])]
+                links_by_place.append((place, link))
+        return [link for _, link in sorted(links_by_place, key=lambda item: item[0])]
 
     def linked(self, side: Side) -> Bool:
         """The ops of *side* that have a link."""
         start, _ = self._of_op[side]
-        found: Bool = np.diff(start) > 0
+        linked: Bool = np.diff(start) > 0
         names = {link.device if side is Side.DEVICE else link.original for _, link in self.loose}
         if names:
-            found |= np.fromiter((op in names for op in self.ids[side]), np.bool_, len(found))
-        return found
+            linked |= np.fromiter((op in names for op in self.ids[side]), np.bool_, len(linked))
+        return linked
 
     def several(self, side: Side) -> Int:
         """The ops of *side* linked with more than one op of the other."""

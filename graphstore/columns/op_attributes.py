@@ -24,9 +24,9 @@ def has_attributes(ops: OpColumns) -> bool:
     return ops in _KEPT
 
 
-def keep_attributes(ops: OpColumns, found: Coded[tuple[str, ...]]) -> None:
+def keep_attributes(ops: OpColumns, attributes: Coded[tuple[str, ...]]) -> None:
     """Remember the texts of all *ops*, of each as :func:`attribute_texts` gives them."""
-    _KEPT[ops] = found
+    _KEPT[ops] = attributes
 
 
 def attributes_of(ops: OpColumns) -> Coded[tuple[str, ...]]:

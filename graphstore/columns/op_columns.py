@@ -138,8 +138,8 @@ class OpColumns(Sequence[OpRow]):
         }
         if has_attributes(self):
             columns["attributes"] = attributes_of(self).listed(numbers)
-        kept = [columns[field.name] for field in fields(OpRow) if field.name in columns]
-        return list(map(OpRow, *kept))  # notes are none of a column
+        field_columns = [columns[field.name] for field in fields(OpRow) if field.name in columns]
+        return list(map(OpRow, *field_columns))  # notes are none of a column
 
     @cached_property
     def has_metrics(self) -> Bool:
@@ -168,8 +168,8 @@ class OpColumns(Sequence[OpRow]):
     def split_number(self, name: str) -> OptionalNumbers:
         """A number of the split of each op; not known without a split."""
         numbers = self.splits.numbers[name]
-        values, known = np.append(numbers.values, np.nan), np.append(numbers.known, False)
-        return OptionalNumbers(values[self.judged], known[self.judged])
+        values, is_known = np.append(numbers.values, np.nan), np.append(numbers.known, False)
+        return OptionalNumbers(values[self.judged], is_known[self.judged])
 
     @property
     def relative_errors(self) -> Float:
@@ -216,5 +216,5 @@ def places_of(there: Sequence[bool] | Bool) -> Int:
 
 def _there(parts: MetricColumns | SplitColumns, places: Int) -> list[Any]:
     """The values at *places* of the columns *parts*, None where that is -1."""
-    made: Iterator[Any] = iter(parts.listed(places[places >= 0]))
-    return [next(made) if place >= 0 else None for place in places.tolist()]
+    listed: Iterator[Any] = iter(parts.listed(places[places >= 0]))
+    return [next(listed) if place >= 0 else None for place in places.tolist()]

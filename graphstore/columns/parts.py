@@ -68,16 +68,16 @@ class MetricColumns:
 
     def listed(self, rows: NDArray[Any]) -> list[MetricSet]:
         """The values of *rows*."""
-        known: dict[str, Iterable[Any]] = {
+        figures: dict[str, Iterable[Any]] = {
             name: self.numbers[name][rows].tolist() for name in FIGURES
         }
-        spread = zip(*(known[name] for name in SPREAD), strict=True)
-        known |= {name: self.counts[name][rows].tolist() for name in COUNTS}
-        known |= {
+        spread = zip(*(figures[name] for name in SPREAD), strict=True)
+        figures |= {name: self.counts[name][rows].tolist() for name in COUNTS}
+        figures |= {
             Metric.STANDARD_DEVIATION.value: spread,
             "notes": map(dict, self.notes.listed(rows)),
         }
-        return list(map(MetricSet, *(known[field.name] for field in fields(MetricSet))))
+        return list(map(MetricSet, *(figures[field.name] for field in fields(MetricSet))))
 
     def noted(self, metric: Metric, note: str) -> Bool:
         """The rows in which *metric* has this *note*."""
@@ -116,7 +116,7 @@ class OptionalNumbers:
     def listed(self, rows: NDArray[Any]) -> list[float | None]:
         """The values of *rows*."""
         there = zip(self.values[rows].tolist(), self.known[rows].tolist(), strict=True)
-        return [value if known else None for value, known in there]
+        return [value if is_set else None for value, is_set in there]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,9 +134,11 @@ class SplitColumns:
         numbers = {}
         for name in SPLIT_NUMBERS:
             given = [getattr(one, name) for one in splits]
-            values = np.array([np.nan if each is None else each for each in given], np.float64)
-            known = np.array([each is not None for each in given], np.bool_)
-            numbers[name] = OptionalNumbers(values, known)
+            values = np.array(
+                [np.nan if number is None else number for number in given], np.float64
+            )
+            is_set = np.array([number is not None for number in given], np.bool_)
+            numbers[name] = OptionalNumbers(values, is_set)
         return cls(
             Coded.of(one.role for one in splits),
             Coded.of(one.guilt for one in splits),

@@ -25,14 +25,14 @@ def coded(column: Any, make: Callable[[Any], _T]) -> Coded[_T]:
     """A column of texts, each different one (None for null) made a value by *make*."""
     import pyarrow as pa
 
-    found = _whole(column)
-    if not len(found):
+    whole_column = _whole(column)
+    if not len(whole_column):
         return Coded.of(())
-    if found.null_count == len(found):
-        return Coded.same(make(None), len(found))
-    encoded = found.cast(pa.string()).dictionary_encode()
+    if whole_column.null_count == len(whole_column):
+        return Coded.same(make(None), len(whole_column))
+    encoded = whole_column.cast(pa.string()).dictionary_encode()
     values = [make(text) for text in encoded.dictionary.to_pylist()]
-    if found.null_count:
+    if whole_column.null_count:
         values.append(make(None))
     codes = _plain(encoded.indices, np.int32, len(values) - 1)
     return Coded(small(codes, len(values)), tuple(values))
@@ -58,8 +58,8 @@ def truths(column: Any) -> Bool:
     """A column of truth values, false for null."""
     import pyarrow as pa
 
-    found = _whole(column).cast(pa.bool_()).cast(pa.int8())
-    values: Bool = _plain(found, np.int8, 0) != 0
+    bits = _whole(column).cast(pa.bool_()).cast(pa.int8())
+    values: Bool = _plain(bits, np.int8, 0) != 0
     return values
 
 
@@ -98,12 +98,12 @@ def combinations(column: Any, make: Callable[[str], _T]) -> Coded[tuple[_T, ...]
         longer = counts > place
         keys[longer] = keys[longer] * base + texts.codes[start[:-1][longer] + place] + 1
     _, firsts, codes = np.unique(keys, return_index=True, return_inverse=True)
-    made = [make(text) for text in texts.values]
-    found = [
-        tuple(made[code] for code in texts.codes[start[row] : start[row + 1]].tolist())
+    members = [make(text) for text in texts.values]
+    combinations = [
+        tuple(members[code] for code in texts.codes[start[row] : start[row + 1]].tolist())
         for row in firsts.tolist()
     ]
-    return Coded(small(codes.reshape(-1), len(found)), tuple(found))
+    return Coded(small(codes.reshape(-1), len(combinations)), tuple(combinations))
 
 
 def _whole(column: Any) -> Any:
@@ -120,19 +120,19 @@ def _flat(column: Any) -> tuple[Int, Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = _whole(column)
-    if pa.types.is_null(found.type):
-        return starts([0] * len(found)), pa.array([], pa.string())
-    return starts(_plain(pc.list_value_length(found), np.int32, 0)), found.flatten()
+    whole_column = _whole(column)
+    if pa.types.is_null(whole_column.type):
+        return starts([0] * len(whole_column)), pa.array([], pa.string())
+    return starts(_plain(pc.list_value_length(whole_column), np.int32, 0)), whole_column.flatten()
 
 
-def _plain(found: Any, kind: Any, absent: float) -> Any:
+def _plain(column: Any, kind: Any, absent: float) -> Any:
     """The numbers of an Arrow array, *absent* for null.
 
     Its own ``fill_null`` and ``to_numpy`` of truth values import pandas, where that is installed.
     """
-    place = found.offset * np.dtype(kind).itemsize
-    if not len(found):
+    place = column.offset * np.dtype(kind).itemsize
+    if not len(column):
         return np.zeros(0, dtype=kind)
-    values = np.frombuffer(found.buffers()[1], kind, len(found), place)
-    return np.where(known(found), values, kind(absent)) if found.null_count else values
+    values = np.frombuffer(column.buffers()[1], kind, len(column), place)
+    return np.where(known(column), values, kind(absent)) if column.null_count else values

@@ -37,8 +37,8 @@ def limited(query: NamedQuery, limit: int | None) -> tuple[NamedQuery, dict[str,
     of its limit parameter: a server then keeps one plan for all limits."""
     if limit is None or re.search(r"\bLIMIT \$?\w+$", query.text):
         return query, {}
-    most = min(limit + 1, _LARGEST)
-    return replace(query, text=f"{query.text}\nLIMIT ${_MOST_ROWS}"), {_MOST_ROWS: most}
+    rows_wanted = min(limit + 1, _LARGEST)
+    return replace(query, text=f"{query.text}\nLIMIT ${_MOST_ROWS}"), {_MOST_ROWS: rows_wanted}
 
 
 def as_limited(query: NamedQuery, values: Mapping[str, object]) -> NamedQuery:

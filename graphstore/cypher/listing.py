@@ -70,9 +70,9 @@ def listed_ops(
     for first in range(0, max(count, 1), SLICE):
         until = min(first + SLICE, count)
         ops = ask("listed_ops", first, until)
-        found, results = Lists(starts([0] * (until - first)), np.zeros(0, np.int32), ()), None
+        lists, results = Lists(starts([0] * (until - first)), np.zeros(0, np.int32), ()), None
         if linked is not None:
-            found = linked.slice(ask(_PARTNERS[side], first, until), first, until)
+            lists = linked.slice(ask(_PARTNERS[side], first, until), first, until)
             if side is Side.DEVICE:
                 results = _results(ask("listed_results", first, until), first)
         yield ListedOps(
@@ -83,7 +83,7 @@ def listed_ops(
             arrow.known(ops["originals"]),
             arrow.lists(ops["original_names"]),
             _tensors(ask("listed_tensors", first, until), first, until),
-            found,
+            lists,
             results,
         )
 
@@ -114,7 +114,9 @@ class _Linked:
 
     def __init__(self, partners: Partners) -> None:
         self._loose = partners.loose
-        names = dict.fromkeys(name for each in partners.loose.values() for _, name in each)
+        names = dict.fromkeys(
+            name for partner_names in partners.loose.values() for _, name in partner_names
+        )
         self._number = {name: at for at, name in enumerate(names, start=len(partners.ids))}
         self._names = (*partners.ids, *names) if names else partners.ids
 
@@ -135,8 +137,8 @@ class _Linked:
             )
         order = np.lexsort((seq, topo))
         topo, partner = topo[order] - first, partner[order]
-        kept = _first_of_each(topo * max(len(self._names), 1) + partner)
-        topo, partner = topo[kept], partner[kept]
+        firsts = _first_of_each(topo * max(len(self._names), 1) + partner)
+        topo, partner = topo[firsts], partner[firsts]
         counts = np.bincount(topo, minlength=until - first)
         return Lists(starts(counts), partner.astype(np.int32), self._names)
 
@@ -185,11 +187,11 @@ def _splits(table: Any, judged: Any) -> SplitColumns:
     nan: Mapping[str, Int] = arrow.named_rows(table["nan"])
     numbers = {}
     for name in SPLIT_NUMBERS:
-        known = arrow.known(table[name])
+        is_set = arrow.known(table[name])
         if name in nan:
-            known = known.copy()
-            known[nan[name]] = True
-        numbers[name] = OptionalNumbers(arrow.floats(table[name])[judged], known[judged])
+            is_set = is_set.copy()
+            is_set[nan[name]] = True
+        numbers[name] = OptionalNumbers(arrow.floats(table[name])[judged], is_set[judged])
 
     return SplitColumns(
         # null only in rows without a split

@@ -43,8 +43,8 @@ class CypherMemory(CypherQueries):
 
     def notes(self, model: str | None = None) -> list[Note]:
         """All notes, or those on one model, oldest first."""
-        found = (_record(Note, text) for text in self._remembered(NOTES))
-        wanted = [note for note in found if model in (None, note.model)]
+        records = (_record(Note, text) for text in self._remembered(NOTES))
+        wanted = [note for note in records if model in (None, note.model)]
         return sorted(wanted, key=lambda note: (note.created, note.id))
 
     def keep_note(self, note: Note) -> None:
@@ -59,8 +59,8 @@ class CypherMemory(CypherQueries):
 
     def baselines(self) -> list[Baseline]:
         """The baselines, one a model, by model."""
-        found = (_record(Baseline, text) for text in self._remembered(BASELINES))
-        return sorted(found, key=lambda each: each.model)
+        records = (_record(Baseline, text) for text in self._remembered(BASELINES))
+        return sorted(records, key=lambda baseline: baseline.model)
 
     def keep_baseline(self, baseline: Baseline) -> None:
         """Let other runs of the model be held against this one."""
@@ -74,8 +74,8 @@ class CypherMemory(CypherQueries):
 
     def standings(self) -> list[RunStanding]:
         """What was kept of how runs stand against baselines."""
-        kept = self._remembered(STANDINGS)
-        return [each for text in kept for each in codec.records_of(RunStanding, text)]
+        texts = self._remembered(STANDINGS)
+        return [standing for text in texts for standing in codec.records_of(RunStanding, text)]
 
     def keep_standings(self, model: str, standings: Sequence[RunStanding]) -> None:
         """Keep how the runs of a model stand, if the store may be written."""
@@ -105,19 +105,19 @@ def _record(kind: type[_T], text: str) -> _T:
     return codec.record_of(kind, text)
 
 
-def check_memory(said: Note | Baseline) -> None:
-    """Return if what is *said* can be kept; in a backup may stand anything.
+def check_memory(record: Note | Baseline) -> None:
+    """Return if what is *record* can be kept; in a backup may stand anything.
 
     Raises:
         InputError: it cannot.
     """
-    for each in fields(said):
-        value = getattr(said, each.name)
-        is_text = isinstance(value, str) or (each.name == "edited" and value is None)
-        if each.name not in ("output", "bookmark") and not is_text:
-            raise InputError(f"the {each.name} of a note or baseline is a text")
-    if isinstance(said, Note):
-        _check_note(said)
+    for field in fields(record):
+        value = getattr(record, field.name)
+        is_text = isinstance(value, str) or (field.name == "edited" and value is None)
+        if field.name not in ("output", "bookmark") and not is_text:
+            raise InputError(f"the {field.name} of a note or baseline is a text")
+    if isinstance(record, Note):
+        _check_note(record)
 
 
 def _check_note(note: Note) -> None:

@@ -49,9 +49,9 @@ def _with_ops(columns: MetricColumns, ask: AskSlice, first: int, until: int) -> 
         columns = {name: [values[at] for at in order] for name, values in columns.items()}
         places = columns["seq"]
     ops: dict[int, str] = dict(ask("metric_ops", first, until).rows)  # type: ignore[arg-type]
-    known: dict[int, str] = dict(ask("metric_partners", first, until).rows)  # type: ignore[arg-type]
+    partner_of: dict[int, str] = dict(ask("metric_partners", first, until).rows)  # type: ignore[arg-type]
     return {
         **columns,
         "op": [ops[place] for place in places],
-        "golden_op": list(map(known.get, places, columns["golden_op"])),
+        "golden_op": list(map(partner_of.get, places, columns["golden_op"])),
     }

@@ -53,12 +53,12 @@ class QueryChecks:
             StoreError: the store cannot be written.
         """
         file, kind = query.place or f"{query.name}.cypher", self._store.dialect.value
-        for said in _lacking(query):
-            yield QueryFault(query.name, f"{file}:1", said, kind)
+        for message in _lacking(query):
+            yield QueryFault(query.name, f"{file}:1", message, kind)
         for case in query.cases:
-            said, line = self._fault(query, case, file)
-            if said:
-                yield QueryFault(query.name, f"{file}:{line}", said, kind)
+            message, line = self._fault(query, case, file)
+            if message:
+                yield QueryFault(query.name, f"{file}:{line}", message, kind)
 
     def _fault(self, query: NamedQuery, case: QueryCase, file: str) -> tuple[str, int]:
         """What goes wrong at one graph, and in which line; an empty text if nothing does."""
@@ -66,8 +66,8 @@ class QueryChecks:
             name = self._run_of(case, file)
         except InputError as error:
             line = error.where.rpartition(":")[2]
-            said = f"{error.what} ({error.hint})" if error.hint else error.what
-            return said, int(line) if line.isdecimal() else case.number
+            message = f"{error.what} ({error.hint})" if error.hint else error.what
+            return message, int(line) if line.isdecimal() else case.number
         kinds, given = query.parameters, case.given.items()
         values = {key: typed_value(text, kinds.get(key)) for key, text in given}
         try:

@@ -74,10 +74,10 @@ def parse_query(name: str, text: str) -> NamedQuery:
         ValueError: it does not say what it answers.
     """
     heads = list(_heads(text))
-    answers = next((each for each in heads if each[1] in ("Answers", "Internal")), None)
+    answers = next((head for head in heads if head[1] in ("Answers", "Internal")), None)
     if answers is None:
         raise ValueError(f"the query {name} does not say what it answers")
-    columns = next((said for _, word, said in heads if word == "Columns"), "")
+    columns = next((words for _, word, words in heads if word == "Columns"), "")
     return NamedQuery(
         name,
         _COMMENT.sub("", text).strip(),
@@ -91,8 +91,12 @@ def parse_query(name: str, text: str) -> NamedQuery:
 
 def text_line(text: str, query: NamedQuery, position: int | None) -> int:
     """The line in the file *text* of a place in the text of its *query*."""
-    kept = [(at, line) for at, line in enumerate(text.splitlines(), 1) if not line.startswith("//")]
-    numbers = [at for at, _ in dropwhile(lambda each: not each[1].strip(), kept)]
+    numbered = [
+        (at, line) for at, line in enumerate(text.splitlines(), 1) if not line.startswith("//")
+    ]
+    numbers = [
+        at for at, _ in dropwhile(lambda numbered_line: not numbered_line[1].strip(), numbered)
+    ]
     place = query.text[: position or 0].count("\n")
     return numbers[min(place, len(numbers) - 1)] if numbers else 1
 
@@ -100,20 +104,20 @@ def text_line(text: str, query: NamedQuery, position: int | None) -> int:
 def _heads(text: str) -> Iterator[tuple[int, str, str]]:
     """(line, word, what is said behind the colon) of each line of the head that says something."""
     for number, line in enumerate(text.splitlines(), 1):
-        found = _HEAD.match(line)
-        if found is not None:
-            yield number, found[1], found[2].strip(" :")
+        match = _HEAD.match(line)
+        if match is not None:
+            yield number, match[1], match[2].strip(" :")
 
 
 def _cases(lines: Sequence[str], heads: Sequence[tuple[int, str, str]]) -> Iterator[QueryCase]:
-    for number, word, said in heads:
+    for number, word, content in heads:
         if word not in ("Hits", "Misses"):
             continue
         block = []
         for at, line in enumerate(lines[number:], number + 1):
-            found = _CASE_LINE.match(line)
-            if found is None:
+            match = _CASE_LINE.match(line)
+            if match is None:
                 break
-            block.append((at, found[1].rstrip()))
-        given = dict(pair.partition("=")[::2] for pair in said.split())
-        yield QueryCase(word == "Hits", given, tuple(block), number)
+            block.append((at, match[1].rstrip()))
+        values = dict(pair.partition("=")[::2] for pair in content.split())
+        yield QueryCase(word == "Hits", values, tuple(block), number)

@@ -62,22 +62,22 @@ def known_packs(folders: Iterable[Path]) -> Iterator[None]:
         _ADDED[:] = before
 
 
-def query_packs(taken: Collection[str]) -> list[QueryPack]:
-    """All packs; no query may have a name in *taken*, or one that an earlier pack has.
+def query_packs(own_names: Collection[str]) -> list[QueryPack]:
+    """All packs; no query may have a name in *own_names*, or one that an earlier pack has.
 
     Raises:
         InputError: a file of one is not what it should be; says which, where, and the line.
     """
-    found = [read_pack(name, folder) for name, folder in _places()]
-    places = dict.fromkeys(taken, "the program")
-    for pack in found:
+    packs = [read_pack(name, folder) for name, folder in _places()]
+    places = dict.fromkeys(own_names, "the program")
+    for pack in packs:
         for stem, query in pack.queries.items():
             other = places.get(query.name)
             if other is not None and Path(other).parent != Path(query.place).parent:
-                said = f"there is a query {query.name} already, of {other}"
-                raise InputError(said, where=f"{query.place}:1", hint="give it another name")
+                message = f"there is a query {query.name} already, of {other}"
+                raise InputError(message, where=f"{query.place}:1", hint="give it another name")
             places.setdefault(stem.partition(".")[0], query.place)
-    return found
+    return packs
 
 
 def read_pack(name: str, folder: Traversable) -> QueryPack:
@@ -89,8 +89,8 @@ def read_pack(name: str, folder: Traversable) -> QueryPack:
     try:
         entries = sorted(folder.iterdir(), key=lambda entry: entry.name)
     except OSError as error:
-        said = f"the queries cannot be read: {error.strerror}"
-        raise InputError(said, where=str(folder)) from error
+        message = f"the queries cannot be read: {error.strerror}"
+        raise InputError(message, where=str(folder)) from error
     queries = {
         entry.name.removesuffix(_ENDING): _query(name, entry)
         for entry in entries
@@ -103,12 +103,12 @@ def read_pack(name: str, folder: Traversable) -> QueryPack:
 
 
 def _places() -> Iterator[tuple[str, Traversable]]:
-    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda each: each.name):
+    for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda point: point.name):
         try:
             yield entry.name, files(entry.value)
         except (ImportError, TypeError) as error:
-            said = f"the queries of the package cannot be found: {error}"
-            raise InputError(said, where=f"entry point {entry.name} = {entry.value}") from error
+            message = f"the queries of the package cannot be found: {error}"
+            raise InputError(message, where=f"entry point {entry.name} = {entry.value}") from error
     named = [text for text in os.environ.get(VARIABLE, "").split(os.pathsep) if text]
     for folder in dict.fromkeys([*(Path(text).expanduser().resolve() for text in named), *_ADDED]):
         yield folder.name, folder
@@ -125,26 +125,26 @@ def _query(pack: str, entry: Traversable) -> NamedQuery:
         query = parse_query(name, text)
     except ValueError as error:
         hint = "begin with `// Answers: ...`"
-        said = "it does not say what it answers"
-        raise InputError(said, where=f"{place}:1", hint=hint) from error
+        message = "it does not say what it answers"
+        raise InputError(message, where=f"{place}:1", hint=hint) from error
     if query.internal:
-        said = "only queries of the program are internal"
-        raise InputError(said, where=f"{place}:1", hint="begin with `// Answers: ...`")
+        message = "only queries of the program are internal"
+        raise InputError(message, where=f"{place}:1", hint="begin with `// Answers: ...`")
     query = replace(query, pack=pack, place=place)
-    for each in [Dialect(dialect)] if dialect else Dialect:
-        _check_text(text, query, each)
+    for language in [Dialect(dialect)] if dialect else Dialect:
+        _check_text(text, query, language)
     return query
 
 
 def _file_text(entry: Traversable) -> str:
     try:
         with entry.open("rb") as file:
-            found = file.read(_MOST_BYTES + 1)
-        if len(found) > _MOST_BYTES:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
             raise InputError("it is too long for a query", where=str(entry))
-        return found.decode("utf-8").replace("\r\n", "\n")
+        return content.decode("utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
-        line = found[: error.start].count(b"\n") + 1
+        line = content[: error.start].count(b"\n") + 1
         raise InputError("it is not UTF-8 text", where=f"{entry}:{line}") from error
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}", where=str(entry)) from error
@@ -178,8 +178,8 @@ def _check_text(text: str, query: NamedQuery, dialect: Dialect) -> None:
 def _check_declared(name: str, kind: str, query: NamedQuery, line: int) -> None:
     where = f"{query.place}:{line}"
     if kind not in _KINDS:
-        said = f"the parameter {name} is of no known kind: {kind!r}"
-        raise InputError(said, where=where, hint=f"one of {', '.join(sorted(_KINDS))}")
+        message = f"the parameter {name} is of no known kind: {kind!r}"
+        raise InputError(message, where=where, hint=f"one of {', '.join(sorted(_KINDS))}")
     if name in _OF_TARGET:
-        said = f"${name} comes from the run or graph that is asked"
-        raise InputError(said, where=where, hint="leave the line away")
+        message = f"${name} comes from the run or graph that is asked"
+        raise InputError(message, where=where, hint="leave the line away")

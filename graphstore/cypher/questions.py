@@ -95,10 +95,10 @@ class CypherQueries(CypherTargets):
         values.update(implied)
         if query in _KEPT and place.stamp is not None:
             key = f"{query} {stamped(place)}"
-            whole = self._answers.get(key, lambda: self._ask(place, wanted, values))
-            return cut(whole, limit)
-        text, most = limited(wanted, limit)
-        values.update(most)
+            full_answer = self._answers.get(key, lambda: self._ask(place, wanted, values))
+            return cut(full_answer, limit)
+        text, limit_values = limited(wanted, limit)
+        values.update(limit_values)
         if f"${WINDOW}" not in wanted.text:
             return self._ask(place, text, values, limits)
         for window in self._windows(place, wanted.text, limit):
@@ -130,12 +130,12 @@ class CypherQueries(CypherTargets):
         planned by the database, which is said.
         """
         text = planned_text(cypher, self.dialect)
-        said = "Answered on arrays in memory; the database would do this:\n\n"
+        header = "Answered on arrays in memory; the database would do this:\n\n"
         values = self._checked_query(text, parameters, target)
         limits = QueryLimits(None, parameters.timeout, parameters.cancellation)
         values = {**planned_values(cypher, self.dialect), **values}
         plan = self._plan(text, values, limits, target)
-        return said + plan if cypher in ON_ARRAYS else plan
+        return header + plan if cypher in ON_ARRAYS else plan
 
     @abstractmethod
     def _query(

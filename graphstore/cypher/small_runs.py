@@ -58,7 +58,7 @@ from graphstore.model import (
 _LINE = re.compile(r"(?P<name>\S+): (?P<type>\w+)(?:\((?P<inputs>[^()]*)\))?(?P<known>(?: \S+)*)")
 _FLAGS = ("over", "origin")
 _TEXTS = ("error", "originals", "reason", "cause", "role", "guilt")
-_METRICS = tuple(each.value for each in Metric if each is not Metric.STANDARD_DEVIATION)
+_METRICS = tuple(metric.value for metric in Metric if metric is not Metric.STANDARD_DEVIATION)
 _KNOWN = (*_TEXTS, *_METRICS, *SPLIT_NUMBERS)
 _CREATED = "2026-01-01T00:00:00Z"
 
@@ -76,8 +76,8 @@ class _OpLine:
 
     @property
     def originals(self) -> tuple[str, ...]:
-        given = self.known.get("originals", self.name)
-        return tuple(name for name in given.split(",") if name)
+        text = self.known.get("originals", self.name)
+        return tuple(name for name in text.split(",") if name)
 
     @property
     def over(self) -> bool:
@@ -112,7 +112,10 @@ def small_run(name: str, lines: Sequence[tuple[int, str]], file: str) -> RunData
     golden = _graph("golden", GraphKind.ORIGINAL, _golden_ops(ops))
     comparisons = tuple(_comparison(op) for op in ops)
     diverged = any(op.over for op in ops)
-    over, compared = sum(op.over for op in ops), sum(each.compared for each in comparisons)
+    over, compared = (
+        sum(op.over for op in ops),
+        sum(comparison.compared for comparison in comparisons),
+    )
     run = Run(
         name,
         golden.id,
@@ -133,7 +136,7 @@ def small_run(name: str, lines: Sequence[tuple[int, str]], file: str) -> RunData
             for one in op.originals
         ),
         comparisons,
-        {op.name: _state(op, each) for op, each in zip(ops, comparisons, strict=True)},
+        {op.name: _state(op, comparison) for op, comparison in zip(ops, comparisons, strict=True)},
         tuple(_origins(ops, comparisons)),
         findings=tuple(
             Finding(FindingKind.CAUSE, op.known["cause"], op.known["cause"], op.name, port=0)
@@ -144,18 +147,18 @@ def small_run(name: str, lines: Sequence[tuple[int, str]], file: str) -> RunData
 
 
 def _op_line(text: str, place: str) -> _OpLine:
-    found = _LINE.fullmatch(text)
-    if found is None:
+    match = _LINE.fullmatch(text)
+    if match is None:
         hint = "NAME: TYPE(INPUT, ...) error=0.5 over"
         raise InputError(f"{text!r} is no op", where=place, hint=hint)
-    words = found["known"].split()
-    known = dict(word.partition("=")[::2] for word in words if "=" in word)
+    words = match["known"].split()
+    values = dict(word.partition("=")[::2] for word in words if "=" in word)
     flags = frozenset(word for word in words if "=" not in word)
-    for word in (*sorted(flags - {*_FLAGS}), *(key for key in known if key not in _KNOWN)):
+    for word in (*sorted(flags - {*_FLAGS}), *(key for key in values if key not in _KNOWN)):
         hint = f"there are {', '.join((*_FLAGS, *_KNOWN))}"
         raise InputError(f"{word!r} says nothing of an op", where=place, hint=hint)
-    inputs = tuple(part.strip() for part in (found["inputs"] or "").split(",") if part.strip())
-    return _OpLine(found["name"], found["type"], inputs, place, flags, known)
+    inputs = tuple(part.strip() for part in (match["inputs"] or "").split(",") if part.strip())
+    return _OpLine(match["name"], match["type"], inputs, place, flags, values)
 
 
 def _check_inputs(ops: Sequence[_OpLine]) -> None:
@@ -184,13 +187,13 @@ def _device_op(op: _OpLine) -> Op:
 def _golden_ops(ops: Sequence[_OpLine]) -> Iterable[Op]:
     """The originals, in a chain inside each device op, fed by those of its inputs."""
     ends = {op.name: op.originals[-1] for op in ops if op.originals}
-    made: set[str] = set()
+    produced: set[str] = set()
     for op in ops:
         feeds = [ends[one] for one in op.inputs if one in ends]
         for one in op.originals:
-            if one not in made:
-                made.add(one)
-                refs = tuple(InputRef(f"{each}:0", TensorRef(each, 0)) for each in feeds)
+            if one not in produced:
+                produced.add(one)
+                refs = tuple(InputRef(f"{feed}:0", TensorRef(feed, 0)) for feed in feeds)
                 yield Op(one, one, op.type, refs, outputs=(Tensor(f"{one}:0"),))
             feeds = [one]
 
@@ -205,8 +208,8 @@ def _comparison(op: _OpLine) -> Comparison:
     if "error" not in op.known:
         reason = op.known.get("reason", Reason.NO_DEVICE_DUMP)
         if op.over:
-            said = f"{op.name} is past a limit, but without error"
-            raise InputError(said, where=op.place, hint="add error=N")
+            message = f"{op.name} is past a limit, but without error"
+            raise InputError(message, where=op.place, hint="add error=N")
         if reason not in list(Reason):
             raise op.wrong("reason", Reason)
         return replace(item, reason=Reason(reason))
@@ -232,8 +235,8 @@ def _split(op: _OpLine) -> ErrorSplit | None:
     for name, kind in (("role", Role), ("guilt", Guilt)):
         if op.known.get(name, Role.CLEAN if kind is Role else Guilt.NONE) not in list(kind):
             raise op.wrong(name, kind)
-    given = [name for name in SPLIT_NUMBERS if name in op.known]
-    numbers: dict[str, Any] = {name: op.number(name, 0.0) for name in given}
+    names = [name for name in SPLIT_NUMBERS if name in op.known]
+    numbers: dict[str, Any] = {name: op.number(name, 0.0) for name in names}
     role, guilt = op.known.get("role", Role.CLEAN), op.known.get("guilt", Guilt.NONE)
     return ErrorSplit(Role(role), Guilt(guilt), **numbers)
 
@@ -247,8 +250,8 @@ def _state(op: _OpLine, item: Comparison) -> OpState:
 
 
 def _origins(ops: Sequence[_OpLine], items: Sequence[Comparison]) -> Iterable[Origin]:
-    found = [each for each in zip(ops, items, strict=True) if "origin" in each[0].flags]
-    for rank, (op, item) in enumerate(found, 1):
+    guilty = [pair for pair in zip(ops, items, strict=True) if "origin" in pair[0].flags]
+    for rank, (op, item) in enumerate(guilty, 1):
         golden = () if item.golden is None else (item.golden,)
         suspicion = None if item.split is None else item.split.suspicion
         assert item.metrics is not None, "an op past a limit has an error"

@@ -92,17 +92,17 @@ class CypherStore(CypherMemory):
         """Keep *graph* under *name*; visible in one step or not at all."""
         self._prepare(name)
         stored = self._numbered(graph)
-        known = self._same_graph(name, stored)
-        if known is not None:
-            return known
+        same_graph = self._same_graph(name, stored)
+        if same_graph is not None:
+            return same_graph
         info = graph_info(graph, name, created or self._now().isoformat(timespec="microseconds"))
         try:
             self._write_graph(stored, info, replace=replace)
         except NameTakenError:
-            known = self._same_graph(name, stored)  # another process was faster
-            if known is None:
+            same_graph = self._same_graph(name, stored)  # another process was faster
+            if same_graph is None:
                 raise
-            return known
+            return same_graph
         return info
 
     def _check_allowed(self) -> None:
@@ -126,8 +126,8 @@ class CypherStore(CypherMemory):
         key, content = place.graph(side)
         loaded = self._load(place, key, content)
         header, index = self._header(place, key)[0], loaded.index
-        known = (loaded.arrays, loaded.given, loaded.exact)
-        return GraphColumns(header, index.names, index.kinds, *known)
+        parts = (loaded.arrays, loaded.given, loaded.exact)
+        return GraphColumns(header, index.names, index.kinds, *parts)
 
     def ops(self, target: str, ids: Sequence[str], side: Side = Side.DEVICE) -> dict[str, Op]:
         """The ops with these ids that there are, equal to those saved, by id."""
@@ -139,10 +139,10 @@ class CypherStore(CypherMemory):
         blocks: dict[int, bytes] = {}
 
         def fetch(firsts: set[int]) -> None:
-            asked = {"graph": key, "firsts": sorted(firsts - blocks.keys())}
-            if asked["firsts"]:
-                found = self._rows(place, "op_blocks", asked)
-                blocks.update((row["first"], row["data"]) for row in found)
+            params = {"graph": key, "firsts": sorted(firsts - blocks.keys())}
+            if params["firsts"]:
+                rows = self._rows(place, "op_blocks", params)
+                blocks.update((row["first"], row["data"]) for row in rows)
 
         reader = OpReader(blocks.__getitem__)
         fetch({number - number % BLOCK for number in places.values()})
@@ -175,14 +175,14 @@ class CypherStore(CypherMemory):
         arrays, first = self._arrays_of(place, key, content), first_id(key)
         op, colon, port = tensor.rpartition(":")
         follows = bool(colon) and op in arrays.number and _PORT.fullmatch(port) is not None
-        asked = {
+        params = {
             "first_node": first,
             "end_node": first + len(arrays.ids),
             "name": plain_text(tensor),
             "node": first + arrays.number[op] if follows else -1,
             "port": int(port) if follows else -1,
         }
-        rows = self._rows(place, "tensor_makers", asked)
+        rows = self._rows(place, "tensor_makers", params)
         return [TensorRef(arrays.ids[row["topo"]], row["port"]) for row in rows]
 
     def _partners(self, place: TargetKeys, side: Side) -> Partners:
@@ -211,16 +211,16 @@ class CypherStore(CypherMemory):
             for op in ops:
                 if op not in nodes:
                     raise self._unknown_op(place, op, Side.DEVICE)
-            asked = {"ops": list(nodes.values())}
-            parts = iter([columns_of(self._ask_internal(place, "op_metrics", asked))])
+            params = {"ops": list(nodes.values())}
+            parts = iter([columns_of(self._ask_internal(place, "op_metrics", params))])
         with gc_paused():
-            found = [item for part in parts for item in comparison_values(part)]
-        device = self._original_ids(place, Side.DEVICE, (item.op for item in found))
-        partners = chain.from_iterable(map(golden_ops, found))
+            comparisons = [item for part in parts for item in comparison_values(part)]
+        device = self._original_ids(place, Side.DEVICE, (item.op for item in comparisons))
+        partners = chain.from_iterable(map(golden_ops, comparisons))
         golden = self._original_ids(place, Side.GOLDEN, partners)
         if not device and not golden:
-            return found
-        return [original_comparison(item, device, golden) for item in found]
+            return comparisons
+        return [original_comparison(item, device, golden) for item in comparisons]
 
     def states(self, run: str) -> dict[str, OpState]:
         """The state of every device op of a run, by op id, in topo order."""
@@ -240,9 +240,9 @@ class CypherStore(CypherMemory):
     def findings(self, run: str) -> list[Finding]:
         """What was found in a run, in saved order."""
         place = self._run_place(run)
-        found = [finding_value(row) for row in self._rows(place, "run_findings", {})]
-        own = self._original_ids(place, Side.DEVICE, (finding.op for finding in found))
-        return [replace(one, op=own.get(one.op, one.op)) for one in found] if own else found
+        findings = [finding_value(row) for row in self._rows(place, "run_findings", {})]
+        own = self._original_ids(place, Side.DEVICE, (finding.op for finding in findings))
+        return [replace(one, op=own.get(one.op, one.op)) for one in findings] if own else findings
 
     def links(self, run: str, op: str | None = None, side: Side = Side.DEVICE) -> list[LineageLink]:
         """Lineage links, all or those of one device (or golden) op."""
@@ -255,17 +255,17 @@ class CypherStore(CypherMemory):
             rows = [] if node is None else self._rows(place, name, {"op": node})
         device = self._original_ids(place, Side.DEVICE, (row["device"] for row in rows))
         golden = self._original_ids(place, Side.GOLDEN, (row["original"] for row in rows))
-        found = [(int(row["seq"]), _link(row)) for row in rows]
+        links = [(int(row["seq"]), _link(row)) for row in rows]
         if device or golden:
-            found = [(seq, original_link(link, device, golden)) for seq, link in found]
+            links = [(seq, original_link(link, device, golden)) for seq, link in links]
         loose = self._loose_links(place)
         for seq, link in loose:
             end = link.device if side is Side.DEVICE else link.original
             if op is None or end == op:
-                found.append((seq, link))
-        if op is not None and not found:
+                links.append((seq, link))
+        if op is not None and not links:
             self._node(place, op, side)
-        return [link for _, link in sorted(found, key=lambda item: item[0])]
+        return [link for _, link in sorted(links, key=lambda item: item[0])]
 
     def link_columns(self, run: str) -> LinkColumns:
         """All lineage links as columns."""

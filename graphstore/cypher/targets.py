@@ -128,9 +128,9 @@ class CypherTargets(GraphStore):
     def _op_count(self, place: TargetKeys) -> int:
         """How many ops the device (or only) graph has."""
         key, content = place.graph(Side.DEVICE)
-        known = self._loaded.known(content)
-        if known is not None:
-            return len(known.index.ids)
+        loaded = self._loaded.known(content)
+        if loaded is not None:
+            return len(loaded.index.ids)
         return int(self._rows(place, "graph_header", {"graph": key})[0]["ops"])
 
     def _errors_of(self, place: TargetKeys) -> OpErrors:
@@ -166,9 +166,9 @@ class CypherTargets(GraphStore):
         key, content = place.graph(side)
         wanted = {op: plain_text(op) for op in ops}
         if self._loaded.known(content) is None and len(wanted) <= _MANY_OPS:
-            asked = {"graph": key, "names": list(wanted.values())}
-            known = {row["op"]: row["id"] for row in self._rows(place, "op_nodes", asked)}
-            return {op: known[text] for op, text in wanted.items() if text in known}
+            params = {"graph": key, "names": list(wanted.values())}
+            node_of = {row["op"]: row["id"] for row in self._rows(place, "op_nodes", params)}
+            return {op: node_of[text] for op, text in wanted.items() if text in node_of}
         number, first = self._arrays_of(place, key, content).number, first_id(key)
         return {op: first + number[text] for op, text in wanted.items() if text in number}
 
@@ -235,15 +235,17 @@ class CypherTargets(GraphStore):
 
     def _load(self, place: TargetKeys, key: str, content: str) -> LoadedGraph:
         last = self._loaded.last()
-        near = None if last is None else last.arrays
-        return self._loaded.get(content, lambda: self._read_loaded(place, key, content, near))
+        last_arrays = None if last is None else last.arrays
+        return self._loaded.get(
+            content, lambda: self._read_loaded(place, key, content, last_arrays)
+        )
 
     def _read_loaded(
-        self, place: TargetKeys, key: str, content: str, near: GraphArrays | None
+        self, place: TargetKeys, key: str, content: str, last_arrays: GraphArrays | None
     ) -> LoadedGraph:
-        """The graph *key* of that *content*; its ids are texts of the graph *near* where equal."""
+        """The graph *key* of that *content*; its ids are texts of *last_arrays* where equal."""
         del content  # for stores that keep what they load
-        outline = graph_outline(*self._packed(place, key), near)
+        outline = graph_outline(*self._packed(place, key), last_arrays)
         arrays = outline.arrays
         index = OpIndex.of_columns(arrays.ids, outline.names, outline.types)
         return LoadedGraph(index, arrays, outline.given, outline.exact)

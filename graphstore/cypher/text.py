@@ -85,48 +85,48 @@ def _all_tokens(cypher: str) -> tuple[Token, ...]:
         raise QueryError(
             f"the query has half of a character, U+{ord(half[0]):04X}", position=half.start()
         )
-    found = tuple(islice(_tokens(cypher), _MOST + 1))
-    if len(found) > _MOST:
+    tokens = tuple(islice(_tokens(cypher), _MOST + 1))
+    if len(tokens) > _MOST:
         raise QueryError(
             f"the query has more than {_MOST} words and signs",
             hint="give long lists as parameters",
         )
-    _check_depth(found)
-    return found
+    _check_depth(tokens)
+    return tokens
 
 
-def _check_depth(found: Iterable[Token]) -> None:
+def _check_depth(tokens: Iterable[Token]) -> None:
     depth = 0
-    for token in found:
+    for token in tokens:
         if token.kind == "mark":
             depth += (token.text in "([{") - (token.text in ")]}")
         if depth > _DEEPEST:
             raise QueryError(f"brackets nested deeper than {_DEEPEST}", position=token.start)
 
 
-def parameters(found: list[Token]) -> dict[str, int]:
+def parameters(tokens: list[Token]) -> dict[str, int]:
     """The names of the parameters a text uses, each with its first position."""
     names: dict[str, int] = {}
-    for before, token in pairwise(found):
+    for before, token in pairwise(tokens):
         if before.text == "$" and token.name:
             names.setdefault(token.name, before.start)
     return names
 
 
-def hop_bounds(found: list[Token]) -> list[HopBound]:
+def hop_bounds(tokens: list[Token]) -> list[HopBound]:
     """The ways of any length in a text, as the embedded engine writes them."""
     bounds = []
     brackets: list[bool] = []  # the open ones, True for those of a relationship
-    for place, token in enumerate(found):
+    for place, token in enumerate(tokens):
         if token.kind != "mark":
             continue
         if token.text in "([{":
-            before = found[place - 1].text if place else ""
+            before = tokens[place - 1].text if place else ""
             brackets.append(token.text == "[" and before == "-")
         elif token.text in ")]}" and brackets:
             brackets.pop()
         elif token.text == "*" and brackets and brackets[-1]:
-            bounds.append(HopBound(_most(found[place + 1 : place + 12]), token.start))
+            bounds.append(HopBound(_most(tokens[place + 1 : place + 12]), token.start))
     return bounds
 
 

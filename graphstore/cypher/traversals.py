@@ -68,46 +68,46 @@ class TraversalRequest:
     limit: int | None
 
 
-def _ancestors(asked: TraversalRequest) -> QueryResult:
-    return _ops(asked, ancestors(asked.arrays(), [asked.params["op"]]))
+def _ancestors(request: TraversalRequest) -> QueryResult:
+    return _ops(request, ancestors(request.arrays(), [request.params["op"]]))
 
 
-def _descendants(asked: TraversalRequest) -> QueryResult:
-    return _ops(asked, descendants(asked.arrays(), [asked.params["op"]]))
+def _descendants(request: TraversalRequest) -> QueryResult:
+    return _ops(request, descendants(request.arrays(), [request.params["op"]]))
 
 
-def _ops_between(asked: TraversalRequest) -> QueryResult:
-    ends = asked.params["start_op"], asked.params["end_op"]
-    return _ops(asked, between(asked.arrays(), ends[:1], ends[1:]))
+def _ops_between(request: TraversalRequest) -> QueryResult:
+    ends = request.params["start_op"], request.params["end_op"]
+    return _ops(request, between(request.arrays(), ends[:1], ends[1:]))
 
 
-def _first_diverging(asked: TraversalRequest) -> QueryResult:
-    arrays = asked.arrays()
-    return _ops(asked, first_diverging(arrays, *asked.outputs().masks(len(arrays.ids))))
+def _first_diverging(request: TraversalRequest) -> QueryResult:
+    arrays = request.arrays()
+    return _ops(request, first_diverging(arrays, *request.outputs().masks(len(arrays.ids))))
 
 
-def _propagation(asked: TraversalRequest) -> QueryResult:
-    arrays, outputs = asked.arrays(), asked.outputs()
+def _propagation(request: TraversalRequest) -> QueryResult:
+    arrays, outputs = request.arrays(), request.outputs()
     reached = np.zeros(len(arrays.ids), dtype=np.bool_)
-    reached[descendants(arrays, [asked.params["op"]])] = True
+    reached[descendants(arrays, [request.params["op"]])] = True
     places = np.flatnonzero(reached[outputs.topo])
-    kept = places[: asked.limit].tolist()
-    index, topo, port = asked.index(), outputs.topo, outputs.port
+    ops = places[: request.limit].tolist()
+    index, topo, port = request.index(), outputs.topo, outputs.port
     rows = []
-    for place in kept:
+    for place in ops:
         number = int(topo[place])
         level, _, distance, nan = outputs.values[place]
         rows.append(
             (number, index.ids[number], index.kinds[number], int(port[place]), level, distance, nan)
         )
     columns = (*_OP_COLUMNS, "output", "level", "relative_euclidean_distance", "nan")
-    return QueryResult(columns, tuple(rows), truncated=len(kept) < len(places))
+    return QueryResult(columns, tuple(rows), truncated=len(ops) < len(places))
 
 
-def _worst_tensors(asked: TraversalRequest) -> QueryResult:
-    outputs, index = asked.outputs(), asked.index()
-    wanted = max(0, int(asked.params["limit"]))
-    cut = wanted if asked.limit is None else min(wanted, asked.limit)
+def _worst_tensors(request: TraversalRequest) -> QueryResult:
+    outputs, index = request.outputs(), request.index()
+    wanted = max(0, int(request.params["limit"]))
+    cut = wanted if request.limit is None else min(wanted, request.limit)
     rows = []
     for place in outputs.worst()[:cut].tolist():
         number = int(outputs.topo[place])
@@ -120,45 +120,45 @@ def _worst_tensors(asked: TraversalRequest) -> QueryResult:
     return QueryResult(columns, tuple(rows), truncated=cut < min(wanted, len(outputs.topo)))
 
 
-def _op_search(asked: TraversalRequest) -> QueryResult:
-    index, wanted = asked.index(), str(asked.params["text"]).lower()
+def _op_search(request: TraversalRequest) -> QueryResult:
+    index, wanted = request.index(), str(request.params["text"]).lower()
     fits = [
         number
         for number, (name, kind) in enumerate(zip(index.names, index.kinds, strict=True))
         if wanted in name.lower() or wanted in kind.lower()
     ]
-    return _ops(asked, np.asarray(fits, dtype=np.int32))
+    return _ops(request, np.asarray(fits, dtype=np.int32))
 
 
-def _ops_by_type(asked: TraversalRequest) -> QueryResult:
-    counts = sorted(Counter(asked.index().kinds).items(), key=lambda item: (-item[1], item[0]))
-    return cut(QueryResult(("type", "ops"), tuple(counts)), asked.limit)
+def _ops_by_type(request: TraversalRequest) -> QueryResult:
+    counts = sorted(Counter(request.index().kinds).items(), key=lambda item: (-item[1], item[0]))
+    return cut(QueryResult(("type", "ops"), tuple(counts)), request.limit)
 
 
-def _errors_by_type(asked: TraversalRequest) -> QueryResult:
-    outputs, kinds = asked.outputs(), asked.index().kinds
-    found: dict[str, tuple[int, int, float | None]] = {}
+def _errors_by_type(request: TraversalRequest) -> QueryResult:
+    outputs, kinds = request.outputs(), request.index().kinds
+    errors_of: dict[str, tuple[int, int, float | None]] = {}
     numbers, over = outputs.topo.tolist(), outputs.over.tolist()
     for number, is_over, value in zip(numbers, over, outputs.values, strict=True):
-        tensors, bad, worst = found.get(kinds[number], (0, 0, None))
+        tensors, bad, worst = errors_of.get(kinds[number], (0, 0, None))
         distance = value[2]
         if worst is None or (distance is not None and distance > worst):
             worst = distance
-        found[kinds[number]] = (tensors + 1, bad + is_over, worst)
+        errors_of[kinds[number]] = (tensors + 1, bad + is_over, worst)
     rows = sorted(
-        ((kind, *counts) for kind, counts in found.items()), key=lambda row: (-row[2], row[0])
+        ((kind, *counts) for kind, counts in errors_of.items()), key=lambda row: (-row[2], row[0])
     )
-    return cut(QueryResult(("type", "tensors", "over", "worst"), tuple(rows)), asked.limit)
+    return cut(QueryResult(("type", "tensors", "over", "worst"), tuple(rows)), request.limit)
 
 
-def _amplifiers(asked: TraversalRequest) -> QueryResult:
-    index, errors = asked.index(), asked.errors()
+def _amplifiers(request: TraversalRequest) -> QueryResult:
+    index, errors = request.index(), request.errors()
     own, before = errors.own, errors.before
-    places = np.flatnonzero((own > _SMALL) & (own > asked.params["times"] * before))
+    places = np.flatnonzero((own > _SMALL) & (own > request.params["times"] * before))
     places = places[np.lexsort((places, -own[places]))]
     rows = [
         (place, index.ids[place], index.kinds[place], float(before[place]), float(own[place]))
-        for place in places[: asked.limit].tolist()
+        for place in places[: request.limit].tolist()
     ]
     columns = (*_OP_COLUMNS, "before", "error")
     return QueryResult(columns, tuple(rows), truncated=len(rows) < len(places))
@@ -191,10 +191,8 @@ def longest_path(arrays: GraphArrays) -> int:
     return max(depth, default=0)
 
 
-def _ops(asked: TraversalRequest, numbers: Int32) -> QueryResult:
-    index = asked.index()
-    kept = numbers[: asked.limit].tolist()
-    rows = zip(
-        kept, map(index.ids.__getitem__, kept), map(index.kinds.__getitem__, kept), strict=True
-    )
-    return QueryResult(_OP_COLUMNS, tuple(rows), truncated=len(kept) < len(numbers))
+def _ops(request: TraversalRequest, numbers: Int32) -> QueryResult:
+    index = request.index()
+    ops = numbers[: request.limit].tolist()
+    rows = zip(ops, map(index.ids.__getitem__, ops), map(index.kinds.__getitem__, ops), strict=True)
+    return QueryResult(_OP_COLUMNS, tuple(rows), truncated=len(ops) < len(numbers))

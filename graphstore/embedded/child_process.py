@@ -30,15 +30,15 @@ class ChildProcess:
 
     def __init__(self, module: str, *arguments: str, inherited: Sequence[int] = ()) -> None:
         self._ending = threading.Lock()
-        self._said, said = os.pipe()
+        self._said, writing_end = os.pipe()
         if hasattr(os, "set_blocking"):  # nobody reads it while the child lives
-            os.set_blocking(said, False)
+            os.set_blocking(writing_end, False)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
                 own_python("-c", f"from {module} import main; main()", *arguments),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=writing_end,
                 env=own_environment(),
                 start_new_session=True,  # Ctrl-C is for us: we end it
                 pass_fds=inherited,
@@ -47,7 +47,7 @@ class ChildProcess:
             os.close(self._said)
             raise
         finally:
-            os.close(said)
+            os.close(writing_end)
         self.said = b""
         _CHILDREN.add(self)
 
@@ -62,9 +62,9 @@ class ChildProcess:
         assert self._process.stdout is not None
         try:
             # past Python's buffer, which a forked copy of this process would have too
-            left = memoryview(pickle.dumps(request))
-            while left:
-                left = left[os.write(self._process.stdin.fileno(), left) :]
+            unsent = memoryview(pickle.dumps(request))
+            while unsent:
+                unsent = unsent[os.write(self._process.stdin.fileno(), unsent) :]
             # Ctrl-C ends this wait; a read is started again where a library (polars) asks for that
             if sys.platform != "win32":  # which knows of sockets only what can be read
                 with selectors.DefaultSelector() as answered:

@@ -185,8 +185,8 @@ def _values(column: Any) -> list[object]:
     if pa.types.is_list(kind):
         return [value for part in column.chunks for value in _lists(part)]
     if not column.null_count:
-        known: list[object] = column.to_numpy().tolist() if is_plain else column.to_pylist()
-        return known
+        numbers: list[object] = column.to_numpy().tolist() if is_plain else column.to_pylist()
+        return numbers
     if not is_plain:
         others: list[object] = column.to_pylist()
         return others
@@ -201,23 +201,23 @@ def _lists(part: Any) -> Iterator[list[object] | None]:
 
     ends = part.offsets.to_numpy().tolist()
     start = ends[0]
-    kept = part.values.slice(start, ends[-1] - start)
-    is_text = pa.types.is_string(kept.type)
-    values = kept.to_numpy(zero_copy_only=False).tolist() if is_text else kept.to_pylist()
+    content = part.values.slice(start, ends[-1] - start)
+    is_text = pa.types.is_string(content.type)
+    values = content.to_numpy(zero_copy_only=False).tolist() if is_text else content.to_pylist()
     there = part.is_valid().to_numpy(zero_copy_only=False).tolist()
-    for (low, high), known in zip(pairwise(ends), there, strict=True):
-        yield values[low - start : high - start] if known else None
+    for (low, high), is_set in zip(pairwise(ends), there, strict=True):
+        yield values[low - start : high - start] if is_set else None
 
 
 def _plain(value: Any) -> object:
     """Nodes and relationships as dicts of what is set, without the engine's own ids."""
     if isinstance(value, dict) and "_LABEL" in value:
-        kept = {k: v for k, v in value.items() if v is not None and k not in _INTERNAL_KEYS}
-        label = kept.pop("_LABEL")
-        if label in _NUMBERED and isinstance(kept.get("id"), str):
+        properties = {k: v for k, v in value.items() if v is not None and k not in _INTERNAL_KEYS}
+        label = properties.pop("_LABEL")
+        if label in _NUMBERED and isinstance(properties.get("id"), str):
             # beside nodes whose ids are texts, the engine makes texts of numbers
-            kept["id"] = int(kept["id"])
-        return {"_label": label, **kept}
+            properties["id"] = int(properties["id"])
+        return {"_label": label, **properties}
     return value
 
 
@@ -236,12 +236,14 @@ def too_long(timeout: float | None) -> QueryError:
     )
 
 
-def query_error(cypher: str, said: str, timeout: float | None, before: int = 0) -> DivergraphError:
-    """The error behind the engine's message *said*.
+def query_error(
+    cypher: str, message: str, timeout: float | None, before: int = 0
+) -> DivergraphError:
+    """The error behind the engine's message *message*.
 
     The engine was given *cypher* after so many other characters of one line as *before* says.
     """
-    first = said.strip().partition("\n")[0]
+    first = message.strip().partition("\n")[0]
     if first.startswith("Interrupted") and timeout is None:
         return StoreError("the store was closed while a query ran")
     if first.startswith("Interrupted"):
@@ -252,17 +254,17 @@ def query_error(cypher: str, said: str, timeout: float | None, before: int = 0) 
         position = max(0, _offset(" " * before + cypher, int(place[1]), int(place[2])) - before)
         first = first[: place.start()].strip()
     first = _KIND.sub("", first)
-    known = _unknown_property(cypher, first) or _unknown_table(cypher, first)
-    if known is not None:
-        return known
+    refused = _unknown_property(cypher, first) or _unknown_table(cypher, first)
+    if refused is not None:
+        return refused
     scope = _NOT_IN_SCOPE.match(first)
     if scope is not None:
         position = _word_place(cypher, scope[1])
     return QueryError(first, position=position)
 
 
-def _unknown_property(cypher: str, said: str) -> QueryError | None:
-    match = _NO_PROPERTY.match(said)
+def _unknown_property(cypher: str, message: str) -> QueryError | None:
+    match = _NO_PROPERTY.match(message)
     if match is None:
         return None
     name, variable = match[1], match[2]
@@ -277,8 +279,8 @@ def _unknown_property(cypher: str, said: str) -> QueryError | None:
     )
 
 
-def _unknown_table(cypher: str, said: str) -> QueryError | None:
-    match = _NO_TABLE.match(said)
+def _unknown_table(cypher: str, message: str) -> QueryError | None:
+    match = _NO_TABLE.match(message)
     if match is None:
         return None
     names = [table.label for table in NODES] + [table.type for table in RELS]
@@ -290,9 +292,9 @@ def _unknown_table(cypher: str, said: str) -> QueryError | None:
 
 
 def _near(name: str, names: list[str]) -> str:
-    lower = {known.lower(): known for known in names}
-    near = difflib.get_close_matches(name.lower(), lower)
-    return f"did you mean {', '.join(lower[one] for one in near)}?" if near else ""
+    lower = {name.lower(): name for name in names}
+    matches = difflib.get_close_matches(name.lower(), lower)
+    return f"did you mean {', '.join(lower[one] for one in matches)}?" if matches else ""
 
 
 def _word_place(cypher: str, word: str) -> int | None:
@@ -322,9 +324,9 @@ def with_numbers(cypher: str, params: Mapping[str, object]) -> tuple[str, dict[s
         if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _INT64
     }
 
-    def written(found: re.Match[str]) -> str:
-        name = found.group(1)
-        return str(numbers[name]) if name in numbers else found.group()
+    def written(match: re.Match[str]) -> str:
+        name = match.group(1)
+        return str(numbers[name]) if name in numbers else match.group()
 
     others = {name: value for name, value in params.items() if name not in numbers}
     return re.sub(r"\$(\w+)", written, cypher), others

@@ -27,13 +27,13 @@ DOUBT = "is the disk full, or the file damaged or made by another version?"
 
 
 def open_file(
-    path: Path, *, read_only: bool, wanted: int, least: int = BUFFER_POOL, threads: int = 0
+    path: Path, *, read_only: bool, wanted: int, smallest: int = BUFFER_POOL, threads: int = 0
 ) -> Any:
     """The database, which may take *wanted* bytes of memory if that is a sensible number."""
     import ladybug
 
     # reading can do with less than it wants, writing cannot
-    pool = max(least, min(wanted, _MOST_BUFFER_POOL) if read_only else wanted)
+    pool = max(smallest, min(wanted, _MOST_BUFFER_POOL) if read_only else wanted)
     size = _MAX_DB_SIZE
     while True:
         try:
@@ -57,7 +57,7 @@ def opened(
     path: Path, wanted: int = BUFFER_POOL, *, least: int = BUFFER_POOL, threads: int = 0
 ) -> Iterator[Any]:
     """A database to be written."""
-    database = open_file(path, read_only=False, wanted=wanted, least=least, threads=threads)
+    database = open_file(path, read_only=False, wanted=wanted, smallest=least, threads=threads)
     try:
         yield database
     finally:
@@ -95,9 +95,9 @@ def engine_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (RuntimeError, MemoryError) as error:
-        said = str(error).strip().partition("\n")[0]
+        message = str(error).strip().partition("\n")[0]
         raise StoreError(
-            f"the embedded database says: {said}",
+            f"the embedded database says: {message}",
             where=str(path),
             hint=DOUBT,
         ) from error

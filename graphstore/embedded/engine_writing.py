@@ -78,13 +78,13 @@ class Writing:
             for statement in tables:
                 connection.execute(statement)
 
-    def copy(self, path: Path, step: CopyStep, given: int | bytes) -> None:
+    def copy(self, path: Path, step: CopyStep, table: int | bytes) -> None:
         """Copy an Arrow stream: so many bytes of the shared memory, or the bytes themselves."""
         import pyarrow as pa
 
-        source: Any = given
-        if self._shared is not None and isinstance(given, int):
-            source = mmap.mmap(self._shared, given, access=mmap.ACCESS_READ)
+        source: Any = table
+        if self._shared is not None and isinstance(table, int):
+            source = mmap.mmap(self._shared, table, access=mmap.ACCESS_READ)
         self.copy_table(path, step, pa.ipc.open_stream(pa.py_buffer(source)).read_all())
 
     def copy_table(self, path: Path, step: CopyStep, rows: Any) -> None:
@@ -97,8 +97,8 @@ class Writing:
             _copy_large(path, step, rows)
             return
         if self._kept is None:
-            kept = opened(path, LEAST_POOL, least=LEAST_POOL, threads=1)
-            self._kept = self._open.enter_context(kept)
+            opening = opened(path, LEAST_POOL, least=LEAST_POOL, threads=1)
+            self._kept = self._open.enter_context(opening)
         _copy(self._kept, step, rows)
 
     def finish(self, path: Path) -> None:

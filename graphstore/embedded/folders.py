@@ -190,8 +190,8 @@ class StoreFolder:
         folder = self.root / kind
         with os_errors("read", folder):
             names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
-        found = (self.entry(kind, name) for name in names if not name.startswith("."))
-        return [entry for entry in found if entry is not None]
+        entries = (self.entry(kind, name) for name in names if not name.startswith("."))
+        return [entry for entry in entries if entry is not None]
 
     def entry(self, kind: str, name: str) -> Entry | None:
         """One entry, or None."""
@@ -278,7 +278,7 @@ class StoreFolder:
         with os_errors("write", self.root):
             shared, drafts = shared_drafts(written, manifests)
             share_as(self.root, written)
-            taken = []
+            published = []
             with alone(self.root):
                 publish_shared(self.root, written, shared)
                 for name, draft in drafts.items():
@@ -286,7 +286,7 @@ class StoreFolder:
                     try:
                         self._check_free("runs", name, replace=replace)
                     except NameTakenError:
-                        taken.append(name)
+                        published.append(name)
                         continue
                     if target.exists():
                         self._take_over(target, draft / MANIFEST)
@@ -294,7 +294,7 @@ class StoreFolder:
                         draft.rename(target)
                 sync(self.root / "runs")
                 release(self.root, shared)  # if all names were taken
-        return tuple(taken)
+        return tuple(published)
 
     def rename(self, entry: Entry, new_name: str) -> None:
         """Give an entry another name, in one step.
@@ -329,14 +329,14 @@ class StoreFolder:
 
     def stamps(self) -> dict[Path, tuple[int, int]]:
         """The folders of all entries with what changes when they are replaced."""
-        found = {}
+        stamps = {}
         for kind in KINDS:
             with os_errors("read", self.root / kind):
                 for path in sorted((self.root / kind).glob(f"*/{MANIFEST}")):
                     with suppress(FileNotFoundError):  # deleted since it was listed
                         status = path.stat()
-                        found[path.parent] = (status.st_ino, status.st_mtime_ns)
-        return found
+                        stamps[path.parent] = (status.st_ino, status.st_mtime_ns)
+        return stamps
 
     def scratch(self) -> list[Path]:
         """The folders of derived databases; they can be made again."""
@@ -370,10 +370,10 @@ class StoreFolder:
         release(self.root, before)
 
     def _check_free(self, kind: str, name: str, *, replace: bool) -> None:
-        taken = any((self.root / each / name / MANIFEST).exists() for each in KINDS)
-        if taken and not (replace and (self.root / kind / name).exists()):
-            said = f"{name!r} was saved by someone else just now"
-            raise NameTakenError(said, hint="use another name")
+        is_taken = any((self.root / kind / name / MANIFEST).exists() for kind in KINDS)
+        if is_taken and not (replace and (self.root / kind / name).exists()):
+            message = f"{name!r} was saved by someone else just now"
+            raise NameTakenError(message, hint="use another name")
 
     def _create(self) -> None:
         if self.check():

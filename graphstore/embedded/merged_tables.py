@@ -133,7 +133,7 @@ class MergedTables:
         by_database: dict[ReadDatabase, list[Entry]] = {}
         for entry, database in entries:
             by_database.setdefault(database, []).append(entry)
-        for database, found in by_database.items():
+        for database, sharers in by_database.items():
             moved: dict[str, _Moved] = {}
             ops: dict[str, int] = {}
             for row in _rows(database, _NODES["Graph"]):
@@ -147,9 +147,11 @@ class MergedTables:
                 moved[old] = _Moved(old, keys[content])
                 ops[old] = row["ops"]
             models.update((row["id"], row) for row in _rows(database, _NODES["Model"]))
-            names = [(entry_place(one).run or "", one.name) for one in found if one.kind == "runs"]
+            names = [
+                (entry_place(one).run or "", one.name) for one in sharers if one.kind == "runs"
+            ]
             runs += _runs(database, names, moved, ops, same_keys=same_keys)
-            imports += [_import(entry, moved) for entry in found if entry.kind != "runs"]
+            imports += [_import(entry, moved) for entry in sharers if entry.kind != "runs"]
         return cls(graphs, runs, list(models.values()), imports)
 
     def tables(self) -> Iterator[tuple[str, Any]]:
@@ -198,8 +200,8 @@ class MergedTables:
             else:
                 shift = run.device.shift
                 step = max(_SLICE // len(run.keys), 1)
-                found = _ranges("a.id", run.device.first, run.ops, step)
-                conditions = (f"{where}{run.of_these}" for where in found)
+                ranges = _ranges("a.id", run.device.first, run.ops, step)
+                conditions = (f"{where}{run.of_these}" for where in ranges)
             for where in conditions:
                 yield _read_rels(run.database, rel, where, (shift, end.shift), run.same)
 
@@ -238,7 +240,10 @@ def _runs(
             device,
             golden,
             ops[of_device],
-            {label: [found.get(key.old, 0) for key in together] for label, found in counts.items()},
+            {
+                label: [count_of.get(key.old, 0) for key in together]
+                for label, count_of in counts.items()
+            },
             [rows[key.old] | ends | {"id": key.new, "name": now[key]} for key in together],
             rows.keys() - {key.old for key in together},
         )
@@ -266,11 +271,11 @@ def _of_rows(node: NodeTable, rows: Sequence[Mapping[str, Any]]) -> Any:
     import pyarrow as pa
 
     types = arrow_types()
-    made = {
+    columns = {
         column.name: pa.array([row[column.name] for row in rows], types[column.type])
         for column in node.columns
     }
-    return pa.table(made) if rows else None
+    return pa.table(columns) if rows else None
 
 
 def _ranges(id_of: str, first: int, count: int, step: int = _SLICE) -> Iterator[str]:
@@ -286,12 +291,12 @@ def _read_nodes(
     shifts: Mapping[str, int],
     same: Mapping[str, str],
 ) -> Any:
-    asked = [
+    returned = [
         f"n.`{column.name}`{_plus(shifts.get(column.name, 0))} AS `{column.name}`"
         for column in node.columns
         if column.name not in same
     ]
-    columns = ", ".join(asked)
+    columns = ", ".join(returned)
     text = _STATEMENTS.filled("node_slice", label=node.label, range=where, columns=columns)
     return _with_same(database.table(text), node.columns, same)
 
@@ -303,8 +308,8 @@ def _read_rels(
     shifts: tuple[int, int],
     same: Mapping[str, str],
 ) -> Any:
-    asked = [f"a.id{_plus(shifts[0])} AS `from`", f"b.id{_plus(shifts[1])} AS `to`"]
-    asked += [
+    returned = [f"a.id{_plus(shifts[0])} AS `from`", f"b.id{_plus(shifts[1])} AS `to`"]
+    returned += [
         f"r.`{column.name}` AS `{column.name}`" for column in rel.columns if column.name not in same
     ]
     text = _STATEMENTS.filled(
@@ -313,7 +318,7 @@ def _read_rels(
         type=rel.type,
         target=rel.target,
         range=where,
-        columns=", ".join(asked),
+        columns=", ".join(returned),
     )
     columns = (Column("from", ColumnType.INT64), Column("to", ColumnType.INT64), *rel.columns)
     return _with_same(database.table(text), columns, same)
@@ -361,5 +366,5 @@ def _of_runs(runs: _Runs, label: str) -> Any:
 def _joined(parts: Iterable[Any]) -> Any:
     import pyarrow as pa
 
-    kept = [part for part in parts if len(part)]
-    return pa.concat_tables(kept) if kept else None
+    filled = [part for part in parts if len(part)]
+    return pa.concat_tables(filled) if filled else None

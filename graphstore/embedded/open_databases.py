@@ -63,9 +63,9 @@ class OpenDatabases:
         with self._lock:
             # a shared one is never replaced
             stamp = entry.stamp if entry.shared is None else (0, 0)
-            known = self._open.get(entry.home)
-            if known is not None and known.stamp == stamp and known.is_unchanged(entry):
-                return known.database
+            opened = self._open.get(entry.home)
+            if opened is not None and opened.stamp == stamp and opened.is_unchanged(entry):
+                return opened.database
             self.forget(entry.home)
             # The engine is given nothing else: of some bytes that changed it makes a wrong answer.
             if not entry.is_unchanged():
@@ -105,19 +105,19 @@ class OpenDatabases:
     def forget(self, folder: Path) -> None:
         """Open the database of the entry in *folder* anew when it is asked for."""
         with self._lock:
-            known = self._open.pop(folder, None)
-            if known is not None:
+            opened = self._open.pop(folder, None)
+            if opened is not None:
                 # Another thread may be reading it; closing would end its query. Files of replaced
                 # entries stay readable while they are open.
-                self._replaced.append(known.database)
-                if known.database in self._apart:
-                    self._apart.pop(known.database).retire()
+                self._replaced.append(opened.database)
+                if opened.database in self._apart:
+                    self._apart.pop(opened.database).retire()
 
     def rest(self) -> None:
         """Have those that nobody reads at present let go of their memory."""
         with self._lock:
-            for known in self._open.values():
-                known.database.rest()
+            for opened in self._open.values():
+                opened.database.rest()
 
     def close(self) -> None:
         """Close all of them."""
@@ -125,7 +125,7 @@ class OpenDatabases:
             for processes in self._apart.values():
                 processes.close()
             self._apart.clear()
-            for database in [*self._replaced, *(known.database for known in self._open.values())]:
+            for database in [*self._replaced, *(opened.database for opened in self._open.values())]:
                 database.close()
             self._scratch.close()
             self._replaced.clear()

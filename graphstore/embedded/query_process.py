@@ -112,12 +112,12 @@ class QueryProcesses:
 
 def _memory() -> int:
     """MiB a question may take."""
-    given = os.environ.get(MEMORY_VARIABLE, "")
-    if not given:
+    megabytes = os.environ.get(MEMORY_VARIABLE, "")
+    if not megabytes:
         return DEFAULT_MEMORY
-    if not given.isdecimal() or not int(given):
-        raise QueryError(f"{MEMORY_VARIABLE}={given} is no number of MiB")
-    return int(given)
+    if not megabytes.isdecimal() or not int(megabytes):
+        raise QueryError(f"{MEMORY_VARIABLE}={megabytes} is no number of MiB")
+    return int(megabytes)
 
 
 @contextmanager
@@ -144,9 +144,9 @@ def _killed_after(
 
 def _is_memory(process: ChildProcess) -> bool:
     """Whether it ended for want of memory: said so, or was killed by the system."""
-    said = process.said.decode(errors="replace").lower()
+    output = process.said.decode(errors="replace").lower()
     by_system = sys.platform != "win32" and process.ended == -signal.SIGKILL
-    return by_system or any(word in said for word in ("memoryerror", *_OUT_OF_MEMORY))
+    return by_system or any(word in output for word in ("memoryerror", *_OUT_OF_MEMORY))
 
 
 def _deadly() -> QueryError:
@@ -172,7 +172,7 @@ def main() -> None:
     except StoreError as error:
         database = error
     _limit_memory(memory)
-    serve(lambda asked: asked is None or _result(database, memory, *asked), lambda: None)
+    serve(lambda question: question is None or _result(database, memory, *question), lambda: None)
 
 
 def _result(
@@ -190,8 +190,8 @@ def _result(
     except MemoryError:
         return _too_large(memory)
     except DivergraphError as error:
-        said = str(error).lower()
-        return _too_large(memory) if any(word in said for word in _OUT_OF_MEMORY) else error
+        message = str(error).lower()
+        return _too_large(memory) if any(word in message for word in _OUT_OF_MEMORY) else error
 
 
 def _limit_memory(memory: int) -> None:
@@ -201,8 +201,8 @@ def _limit_memory(memory: int) -> None:
     import resource
 
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    most = pages * resource.getpagesize() + memory * 2**20
+    address_space = pages * resource.getpagesize() + memory * 2**20
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        address_space = min(address_space, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (address_space, address_space))

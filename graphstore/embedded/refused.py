@@ -24,11 +24,11 @@ def check_aggregates(cypher: str) -> None:
     Raises:
         QueryError: one does.
     """
-    found = tokens(cypher)
-    for place, token in enumerate(found):
-        is_name = place > 0 and found[place - 1].text in (".", ":", "$")
+    query_tokens = tokens(cypher)
+    for place, token in enumerate(query_tokens):
+        is_name = place > 0 and query_tokens[place - 1].text in (".", ":", "$")
         if token.word in ("WITH", "RETURN") and not is_name:
-            _check_items(list(_items(found, place + 1)))
+            _check_items(list(_items(query_tokens, place + 1)))
 
 
 def _check_items(items: list[list[Token]]) -> None:
@@ -55,11 +55,11 @@ def _is_aggregate(item: list[Token], at: int) -> bool:
     return item[at].word in _AGGREGATES and item[at + 1].text == "(" and before != "."
 
 
-def _items(found: list[Token], place: int) -> Iterator[list[Token]]:
+def _items(tokens: list[Token], place: int) -> Iterator[list[Token]]:
     """What stands between the commas of a WITH or RETURN."""
     item: list[Token] = []
     depth = 0
-    for token in found[place:]:
+    for token in tokens[place:]:
         if token.kind == "mark":
             depth += (token.text in _OPEN) - (token.text in _CLOSE)
         if depth < 0 or (depth == 0 and (token.word in _ENDS or token.text == ";")):
@@ -80,8 +80,8 @@ def check_lists(cypher: str, values: Mapping[str, object]) -> None:
     Raises:
         QueryError: one is.
     """
-    found = [token for token in tokens(cypher) if token.text not in ("(", ")")]
-    for before, sign, name in zip(found, found[1:], found[2:], strict=False):
+    query_tokens = [token for token in tokens(cypher) if token.text not in ("(", ")")]
+    for before, sign, name in zip(query_tokens, query_tokens[1:], query_tokens[2:], strict=False):
         if before.word == "IN" and sign.text == "$" and values.get(name.name, ()) is None:
             raise QueryError(f"${name.name} after IN is a list, not null", position=sign.start)
 
@@ -113,7 +113,7 @@ def hop_notes(cypher: str, depths: Callable[[], Iterable[tuple[str, int]]]) -> t
     *depths* gives the graphs it saw with the most hops of a way in each.
     """
     bounds = [bound.most for bound in hop_bounds(tokens(cypher))]
-    if not any(most is None or most > _FOLLOWED for most in bounds):
+    if not any(bound is None or bound > _FOLLOWED for bound in bounds):
         return ()
     return tuple(
         f"{graph} has ways of up to {hops} hops, the embedded engine follows {_FOLLOWED}: "
@@ -143,10 +143,10 @@ def check_kinds(values: Mapping[str, object]) -> None:
             if value is None or _is_known(_kind_of(value)):
                 continue
             error = _KindError("a list without values, and a null in a map, have no type there")
-        except _KindError as found:
-            error = found
-        said = f"the parameter ${name} is nothing the embedded engine takes: {error}"
-        raise QueryError(said, hint="write it into the query, or ask otherwise")
+        except _KindError as fault:
+            error = fault
+        message = f"the parameter ${name} is nothing the embedded engine takes: {error}"
+        raise QueryError(message, hint="write it into the query, or ask otherwise")
 
 
 class _KindError(Exception):
@@ -165,7 +165,7 @@ def _kind_of(value: object) -> _Kind:
     if isinstance(value, list | tuple):
         return (reduce(_both, map(_kind_of, value), None),)
     if isinstance(value, dict):
-        return {str(key): _kind_of(each) for key, each in value.items()}
+        return {str(key): _kind_of(element) for key, element in value.items()}
     return None if value is None else type(value).__name__
 
 

@@ -41,27 +41,27 @@ def leftovers(folder: StoreFolder, scratch: Scratch) -> list[Trouble]:
     if not folder.check():
         return []
     with os_errors("read", folder.root):
-        found = [
+        troubles = [
             Trouble(path, f"half-written by a process that is gone: {path.name}")
             for path in abandoned_drafts(folder.root)
         ]
         for entry in _readable(folder):
-            found += [
+            troubles += [
                 Trouble(path, f"a database of the {what(entry)} {entry.name!r} it does not use")
                 for path in sorted(entry.folder.glob("*.lbug"))
                 # Of an entry without its database, another one may be all there is.
                 if path.name != entry.manifest["database"] and entry.is_whole()
             ]
-        found += _spoilt_arrays(folder)
-        found += [
+        troubles += _spoilt_arrays(folder)
+        troubles += [
             Trouble(path, f"a database of runs that are not there any more: shared/{path.name}")
             for path in unused(folder.root)
         ]
-        found += [
+        troubles += [
             Trouble(path, f"a derived database nobody can ask any more: scratch/{path.name}")
             for path in scratch.orphans()
         ]
-    return found
+    return troubles
 
 
 def _spoilt_arrays(folder: StoreFolder) -> Iterator[Trouble]:
@@ -102,16 +102,16 @@ def damaged_entries(folder: StoreFolder, *, again: bool) -> list[Trouble]:
         return []
     if again:
         forget_read()
-    found = []
+    troubles = []
     for kind, path in _entry_folders(folder):
-        said = _damage(folder, kind, path.name)
-        if said:
+        damage = _damage(folder, kind, path.name)
+        if damage:
             name = f"{'run' if kind == 'runs' else 'graph'} {path.name!r}"
-            found.append(Trouble(path, f"the {name} is damaged: {said}"))
+            troubles.append(Trouble(path, f"the {name} is damaged: {damage}"))
     with os_errors("read", folder.root):
-        for path, said in damaged_memory(folder.root):
-            found.append(Trouble(path, f"{path.relative_to(folder.root)} is damaged: {said}"))
-    return found
+        for path, damage in damaged_memory(folder.root):
+            troubles.append(Trouble(path, f"{path.relative_to(folder.root)} is damaged: {damage}"))
+    return troubles
 
 
 def set_damaged_aside(folder: StoreFolder) -> list[str]:

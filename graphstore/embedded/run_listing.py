@@ -67,21 +67,21 @@ def listed_runs(folder: StoreFolder, *, may_write: bool) -> list[ListedRun]:
     if not folder.check():
         return []
     with gc_paused():
-        known = _read(folder.root / LISTING)
-    found: dict[str, ListedRun] = {}
+        last_listing = _read(folder.root / LISTING)
+    listing: dict[str, ListedRun] = {}
     fresh = 0
     for name, stamp in _stamps(folder.root / "runs"):
-        listed = known.get(name)
+        listed = last_listing.get(name)
         if listed is None or listed.stamp != stamp:
             entry = folder.entry("runs", name)
             if entry is None:
                 continue  # deleted since
             listed = ListedRun.of(entry)
             fresh += 1
-        found[name] = listed
-    if may_write and fresh >= max(_WORTH, len(found) // 10):
-        _write(folder.root, found)
-    return [found[name] for name in sorted(found)]
+        listing[name] = listed
+    if may_write and fresh >= max(_WORTH, len(listing) // 10):
+        _write(folder.root, listing)
+    return [listing[name] for name in sorted(listing)]
 
 
 def _stamps(runs: Path) -> Iterator[tuple[str, _Stamp]]:
@@ -100,9 +100,9 @@ def _stamps(runs: Path) -> Iterator[tuple[str, _Stamp]]:
                 yield entry.name, (status.st_ino, status.st_mtime_ns)
 
 
-def _write(root: Path, found: Mapping[str, ListedRun]) -> None:
-    """Keep *found* for the next; where that cannot be done there is no listing."""
-    text = _text(found).encode()
+def _write(root: Path, listing: Mapping[str, ListedRun]) -> None:
+    """Keep *listing* for the next; where that cannot be done there is no listing."""
+    text = _text(listing).encode()
     draft = draft_path(root)
     with suppress(OSError):
         try:
@@ -139,9 +139,9 @@ class _Shared:
         return list(map(json.loads, self.values))
 
 
-def _text(found: Mapping[str, ListedRun]) -> str:
+def _text(listing: Mapping[str, ListedRun]) -> str:
     rests, keys, homes, rows = _Shared(), _Shared(), _Shared(), {}
-    for name, listed in found.items():
+    for name, listed in listing.items():
         run = listed.run
         encoded: dict[str, Any] = codec.encoded(run)
         rest = {field: value for field, value in encoded.items() if field not in _OWN}
@@ -166,7 +166,7 @@ def _values(text: bytes) -> dict[str, ListedRun]:
     no_run = {"name": "", "created": "", "verdict": Verdict.CLEAN, "counts": codec.encoded(_NONE)}
     rests = [codec.decoded(Run, {**no_run, **rest}) for rest in read["rests"]]
     keys, homes = read["keys"], read["homes"]
-    found = {}
+    listing = {}
     for name, row in read["runs"].items():
         number, time, rest, created, verdict, counts, inputs, values, warnings, home, key = row
         common = rests[rest]
@@ -184,5 +184,5 @@ def _values(text: bytes) -> dict[str, ListedRun]:
             common.version,
             common.analysis,
         )
-        found[name] = ListedRun((number, time), run, homes[home], key)
-    return found
+        listing[name] = ListedRun((number, time), run, homes[home], key)
+    return listing

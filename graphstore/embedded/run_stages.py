@@ -53,8 +53,8 @@ class GraphPair:
     def __init__(self, golden: ModelGraph, device: ModelGraph) -> None:
         self.golden = stored_graph(golden, {})
         has_its_key = plain_text(device.id) == self.golden.key
-        taken = {self.golden.key: self.golden.content} if has_its_key else {}
-        device_graph = stored_graph(device, taken)
+        contents = {self.golden.key: self.golden.content} if has_its_key else {}
+        device_graph = stored_graph(device, contents)
         self.is_one = self.golden.key == device_graph.key
         self.device = self.golden if self.is_one else device_graph
 

@@ -95,16 +95,16 @@ class Scratch:
 
     def _made(self, name: str, make: Callable[[Path], None], size: int = 0) -> Entry:
         folder = self._folder(size)
-        found = _usable(folder, name)
-        if found is None:
+        entry = _usable(folder, name)
+        if entry is None:
             with folder.writing() as written:
                 make(written / DATABASE)
                 folder.drop_scratch(_current(self._store, folder))
                 folder.publish("scratch", name, written, {"kind": "scratch"})
-            found = _usable(folder, name)
-        if found is None:
+            entry = _usable(folder, name)
+        if entry is None:
             raise StoreError("a derived database vanished", where=str(folder.root), retryable=True)
-        return found
+        return entry
 
     def _folder(self, size: int) -> StoreFolder:
         """Where *size* bytes can be written: a full disk keeps nobody from reading."""
@@ -121,9 +121,9 @@ class Scratch:
 def _usable(folder: StoreFolder, name: str) -> Entry | None:
     """A derived database, or None: a damaged one is made again."""
     with suppress(DamagedStoreError):
-        found = folder.entry("scratch", name)
-        if found is not None and found.is_unchanged():
-            return found
+        entry = folder.entry("scratch", name)
+        if entry is not None and entry.is_unchanged():
+            return entry
     return None
 
 
@@ -141,16 +141,16 @@ def _naming(entry: Entry) -> list[tuple[str, dict[str, object]]]:
 def _current(store: StoreFolder, folder: StoreFolder) -> set[str]:
     """The names of those derived databases in *folder* that may be asked again."""
     stamps = store.stamps().items()
-    made = {_name("named", *entry) for entry in stamps}
-    return {*made, _merged_name(store), *_last_unpacked(store, folder)}
+    names = {_name("named", *entry) for entry in stamps}
+    return {*names, _merged_name(store), *_last_unpacked(store, folder)}
 
 
 def _last_unpacked(store: StoreFolder, folder: StoreFolder) -> list[str]:
     packed = {path.name for path in (store.root / SHARED).glob("*")}
-    made = [path for path in folder.scratch() if path.name.removeprefix(_UNPACKED) in packed]
+    paths = [path for path in folder.scratch() if path.name.removeprefix(_UNPACKED) in packed]
     with suppress(FileNotFoundError):  # another process removes one
-        made.sort(key=lambda path: path.stat().st_mtime)
-    return [path.name for path in made[-_MOST_UNPACKED:]]
+        paths.sort(key=lambda path: path.stat().st_mtime)
+    return [path.name for path in paths[-_MOST_UNPACKED:]]
 
 
 def _merged_name(store: StoreFolder) -> str:

@@ -130,8 +130,8 @@ def unused(root: Path) -> Iterator[Path]:
 def _is_named(root: Path, name: str) -> bool:
     # Most still have the name they were written with. One that is set aside counts, too: the
     # database may be all that is left of it.
-    known = _read(root / SHARED / name / MANIFEST).get("runs", ())
-    here = (root / "runs" / str(run) / MANIFEST for run in known)
+    runs = _read(root / SHARED / name / MANIFEST).get("runs", ())
+    here = (root / "runs" / str(run) / MANIFEST for run in runs)
     others = (path for kind in ("runs", "damaged") for path in root.glob(f"{kind}/*/{MANIFEST}"))
     return any(_names(path, name) for path in chain(here, others))
 

@@ -92,14 +92,16 @@ class SavingTogether:
 
     def _one_for(self, data: RunData) -> SharedRuns:
         models = data.golden, data.device
-        found = next((one for one in self._open if one.models == models), None)
-        if found is not None and not found.fits(data):
-            self._open.remove(found)
-            self._save(found)
-            found = None
-        if found is None:
-            found = SharedRuns(*models)
-            while self._open and found.ops + sum(one.ops for one in self._open) > _MOST_OPEN_OPS:
+        shared_runs = next((one for one in self._open if one.models == models), None)
+        if shared_runs is not None and not shared_runs.fits(data):
+            self._open.remove(shared_runs)
+            self._save(shared_runs)
+            shared_runs = None
+        if shared_runs is None:
+            shared_runs = SharedRuns(*models)
+            while (
+                self._open and shared_runs.ops + sum(one.ops for one in self._open) > _MOST_OPEN_OPS
+            ):
                 self._save(self._open.pop(0))
-            self._open.append(found)
-        return found
+            self._open.append(shared_runs)
+        return shared_runs

@@ -103,33 +103,33 @@ class EmbeddedStore(CypherStore):
     def save_runs(self, runs: Iterable[RunData], *, replace: bool = False) -> tuple[str, ...]:
         """Keep *runs*, those of the same graphs in one database; shown when all have come."""
         self._check_allowed()
-        taken: list[str] = []
+        saved: list[str] = []
 
         def save(shared: SharedRuns) -> None:
             with self._folder.writing() as folder, gc_paused():
                 shared.write(folder / DATABASE)
                 names = self._folder.publish_together(folder, shared.manifests, replace=replace)
-                taken.extend(names)
+                saved.extend(names)
 
         saving = SavingTogether(save)
         for data in runs:
             check_new_name(data.run.name)
             saving.add(data)
         saving.finish()
-        return tuple(taken)
+        return tuple(saved)
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        found = [listed.run for listed in self._listed()]
-        return sorted(found, key=lambda run: (run.created, run.name))
+        runs = [listed.run for listed in self._listed()]
+        return sorted(runs, key=lambda run: (run.created, run.name))
 
     def _listed(self) -> list[ListedRun]:
         return listed_runs(self._folder, may_write=not self._read_only)
 
     def graphs(self) -> list[GraphInfo]:
         """All imported graphs (not those inside runs), oldest first."""
-        found = [entry_info(entry) for entry in self._folder.entries("graphs")]
-        return sorted(found, key=lambda info: (info.created, info.name))
+        graphs = [entry_info(entry) for entry in self._folder.entries("graphs")]
+        return sorted(graphs, key=lambda info: (info.created, info.name))
 
     def run(self, name: str) -> Run:
         """One run."""
@@ -145,14 +145,14 @@ class EmbeddedStore(CypherStore):
         for listed in self._listed():
             if listed.shared is not None and listed.run.name in wanted:
                 together.setdefault(listed.shared, {})[listed.key] = listed.run.name
-        found: dict[str, list[Origin]] = {}
+        origins: dict[str, list[Origin]] = {}
         for names in together.values():
             place = self._run_place(next(iter(names.values())))
             for row in self._rows(place, "origins_of_all", {}):
                 if row["run"] in names:
-                    found[names[row["run"]]] = codec.records_of(Origin, row["origins"])
+                    origins[names[row["run"]]] = codec.records_of(Origin, row["origins"])
         # the others have databases of their own, or were replaced meanwhile
-        return {run: found[run] if run in found else self.origins(run) for run in runs}
+        return {run: origins[run] if run in origins else self.origins(run) for run in runs}
 
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
@@ -285,12 +285,12 @@ class EmbeddedStore(CypherStore):
         return entry_place(self._known(target))
 
     def _read_loaded(
-        self, place: TargetKeys, key: str, content: str, near: GraphArrays | None
+        self, place: TargetKeys, key: str, content: str, last_arrays: GraphArrays | None
     ) -> LoadedGraph:
         home = self._known(place.name).home
-        loaded = kept(home, content, near)
+        loaded = kept(home, content, last_arrays)
         if loaded is None:
-            loaded = super()._read_loaded(place, key, content, near)
+            loaded = super()._read_loaded(place, key, content, last_arrays)
             if not self._read_only:
                 keep(self._folder.root, home, content, loaded)
         return loaded

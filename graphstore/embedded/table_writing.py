@@ -71,15 +71,15 @@ def _write(path: Path, tables: Iterator[tuple[str, list[Any]]], meanwhile: Itera
         writing() as writer,
     ):
         copying = engine.submit(writer.make, path, list(embedded_ddl()))
-        for table, made in tables:
-            if made[0] is None:
+        for table, chunks in tables:
+            if chunks[0] is None:
                 continue
             _wait(copying, meanwhile)
-            is_big = made[0].nbytes >= _ALONE_FROM
-            step = copy_step(table, made[0])
-            given = writer.give(made.pop())
+            is_big = chunks[0].nbytes >= _ALONE_FROM
+            step = copy_step(table, chunks[0])
+            rows = writer.give(chunks.pop())
             give_back()
-            copying = engine.submit(writer.copy, path, step, given)
+            copying = engine.submit(writer.copy, path, step, rows)
             if is_big:
                 _wait(copying, meanwhile)
         copying.result()
@@ -188,19 +188,19 @@ class ArrowRows(Sequence[Row]):
         if not self._size:
             return None
         types, is_rel = arrow_types(), self._columns[0].name == "from"
-        whole = {}
+        arrays = {}
         for column in self._columns:
             chunks = self._parts.pop(column.name)
-            known = [chunk for chunk in chunks if not isinstance(chunk, Absent)]
-            if is_rel or any(chunk.null_count < len(chunk) for chunk in known):
-                kind = _common_type({chunk.type for chunk in known}, types[column.type])
-                whole[column.name] = pa.chunked_array(
+            filled = [chunk for chunk in chunks if not isinstance(chunk, Absent)]
+            if is_rel or any(chunk.null_count < len(chunk) for chunk in filled):
+                kind = _common_type({chunk.type for chunk in filled}, types[column.type])
+                arrays[column.name] = pa.chunked_array(
                     [
                         pa.nulls(len(one), kind) if isinstance(one, Absent) else one.cast(kind)
                         for one in chunks
                     ]
                 )
-        return pa.table(whole)
+        return pa.table(arrays)
 
     def __len__(self) -> int:
         return self._size
@@ -211,11 +211,11 @@ class ArrowRows(Sequence[Row]):
 
 def _arrow_table(columns: Sequence[Column], rows: Sequence[Row]) -> Any:
     """The rows as the engine takes them; None if there are none."""
-    made = rows
-    if not isinstance(made, ArrowRows):
-        made = ArrowRows(columns)
-        made.add(as_table(rows))
-    return made.table()
+    arrow_rows = rows
+    if not isinstance(arrow_rows, ArrowRows):
+        arrow_rows = ArrowRows(columns)
+        arrow_rows.add(as_table(rows))
+    return arrow_rows.table()
 
 
 def _arrow_array(column: Column, kind: Any, values: Any, repeated: dict[str, bool]) -> Any:
@@ -247,8 +247,8 @@ def _narrow(numbers: Any) -> Any:
     ends = pc.min_max(numbers)
     low, high = ends["min"].as_py() or 0, ends["max"].as_py() or 0
     for kind in (pa.int8(), pa.int16(), pa.int32()):
-        most = 2 ** (kind.bit_width - 1)
-        if -most <= low and high < most:
+        bound = 2 ** (kind.bit_width - 1)
+        if -bound <= low and high < bound:
             return numbers.cast(kind)
     return numbers
 

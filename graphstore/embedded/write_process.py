@@ -63,9 +63,9 @@ class WriteProcess:
         self.given += sink.tell()
         return sink.getvalue() if isinstance(sink, BytesIO) else sink.tell()
 
-    def copy(self, path: Path, step: CopyStep, given: object) -> None:
+    def copy(self, path: Path, step: CopyStep, rows: object) -> None:
         """Fill a table with rows from :meth:`give`."""
-        self._told("copy", path, step, given)
+        self._told("copy", path, step, rows)
 
     def finish(self, path: Path) -> None:
         """Have all of it in the file."""
@@ -90,9 +90,9 @@ class WriteProcess:
             raise StoreError(self._last_words(), where=str(path), hint=DOUBT)
 
     def _last_words(self) -> str:
-        found = _LAST_WORDS.search(self._child.said)
-        if found is not None:
-            return f"the embedded database says: {found[1].decode(errors='replace')}"
+        match = _LAST_WORDS.search(self._child.said)
+        if match is not None:
+            return f"the embedded database says: {match[1].decode(errors='replace')}"
         ended = self._child.ended or 0
         by = signal.Signals(-ended).name if ended < 0 else f"exit code {ended}"
         return f"the embedded database ended while it wrote ({by})"

@@ -63,8 +63,8 @@ class AnyOf:
 
     def mask(self, ops: OpColumns) -> Bool:
         """The ops for which one of them holds."""
-        found: Bool = np.logical_or.reduce([other.mask(ops) for other in self.others])
-        return found
+        mask: Bool = np.logical_or.reduce([other.mask(ops) for other in self.others])
+        return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +79,10 @@ class AllOf:
 
     def mask(self, ops: OpColumns) -> Bool:
         """The ops for which all of them hold."""
-        kept = np.ones(len(ops), dtype=np.bool_)
+        mask = np.ones(len(ops), dtype=np.bool_)
         for other in self.others:
-            kept &= other.mask(ops)
-        return kept
+            mask &= other.mask(ops)
+        return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +169,8 @@ class NumberTest:
         """Those of *numbers* that pass."""
         if self.limit is None:
             return numbers.known & np.isnan(numbers.values) if self.nan else ~numbers.known
-        held: Bool = numbers.known & _ORDER[self.operator](numbers.values, self.limit)
-        return held
+        passed: Bool = numbers.known & _ORDER[self.operator](numbers.values, self.limit)
+        return passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +196,8 @@ class NumberHolds:
     def mask(self, ops: OpColumns) -> Bool:
         """The ops whose numbers pass one."""
         numbers = self.field.column(ops)
-        found: Bool = np.logical_or.reduce([test.passed(numbers) for test in self.tests])
-        return found
+        mask: Bool = np.logical_or.reduce([test.passed(numbers) for test in self.tests])
+        return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,8 +253,8 @@ def _all_known(values: Any) -> OptionalNumbers:
     return OptionalNumbers(numbers, np.ones(len(numbers), dtype=np.bool_))
 
 
-def _known_where(values: Float | Int, known: Bool) -> OptionalNumbers:
-    return OptionalNumbers(values.astype(np.float64), known)
+def _known_where(values: Float | Int, is_known: Bool) -> OptionalNumbers:
+    return OptionalNumbers(values.astype(np.float64), is_known)
 
 
 def _ranks(ops: OpColumns) -> OptionalNumbers:
@@ -290,24 +290,24 @@ def shape_words(shape: Shape | None) -> str:
 
 def _in_names(ops: OpColumns, test: TextTest) -> Bool:
     """The ops whose names pass."""
-    found = np.fromiter(map(test, ops.ids), dtype=np.bool_, count=len(ops))
+    mask = np.fromiter(map(test, ops.ids), dtype=np.bool_, count=len(ops))
     own = ops.own_names
     if own.values != (None,):
         other = own.where(lambda name: name is not None)
         fits = own.where(lambda name: name is not None and test(name))
-        found = np.where(other, fits, found)
-    return found
+        mask = np.where(other, fits, mask)
+    return mask
 
 
 def _in_scopes(ops: OpColumns, test: TextTest) -> Bool:
-    known: dict[str, bool] = {}
+    passing: dict[str, bool] = {}
 
     def passes(name: str) -> bool:
         scope = scope_of(name)
-        found = known.get(scope)
-        if found is None:
-            found = known[scope] = test(scope)
-        return found
+        passes = passing.get(scope)
+        if passes is None:
+            passes = passing[scope] = test(scope)
+        return passes
 
     return _in_names(ops, passes)
 
@@ -368,9 +368,9 @@ FAILED: FilterField[tuple[Metric, ...]] = FilterField(
 
 
 def _in_reasons(ops: OpColumns, test: TextTest) -> Bool:
-    told = ops.reasons.where(lambda reason: reason is not None)
+    has_reason = ops.reasons.where(lambda reason: reason is not None)
     fits = ops.reasons.where(lambda reason: reason is not None and test(reason))
-    return fits | told & ops.details.where(test)
+    return fits | has_reason & ops.details.where(test)
 
 
 _TEXTS: Mapping[str, TextsField] = {

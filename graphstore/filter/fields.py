@@ -135,10 +135,10 @@ def near_misses(word: str) -> tuple[str, ...]:
 
 
 def close_words(
-    word: str, known: dict[str, FilterField] | tuple[str, ...], limit: int = 3
+    word: str, words: dict[str, FilterField] | tuple[str, ...], limit: int = 3
 ) -> tuple[str, ...]:
-    """Which of the *known* words look like *word*, the nearest first."""
-    return tuple(difflib.get_close_matches(normalised(word), known, limit, 0.6))
+    """Which of the *words* words look like *word*, the nearest first."""
+    return tuple(difflib.get_close_matches(normalised(word), words, limit, 0.6))
 
 
 def normalised(word: str) -> str:

@@ -159,9 +159,9 @@ def _without_double_gaps(pieces: list[str]) -> tuple[str, ...]:
 
 
 def _hint(word: str) -> str:
-    near = near_misses(word)
-    if near:
-        return f"did you mean {' or '.join(near)}?"
+    misses = near_misses(word)
+    if misses:
+        return f"did you mean {' or '.join(misses)}?"
     return f'to look for this text in names, quote it: "{word}…"'
 
 

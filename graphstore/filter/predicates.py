@@ -148,15 +148,15 @@ def _dtype_condition(field: str, operator: Operator, pieces: Pieces) -> Conditio
 
 def _choice_condition(field: str, _operator: Operator, pieces: Pieces) -> Condition:
     word = normalised("*".join(pieces))
-    known = {normalised(choice): choice for choice in _CHOICES[field]}
+    choices = {normalised(choice): choice for choice in _CHOICES[field]}
     if word == "none":
         absent = ("", *_ABSENT.get(field, ()))
         return on_texts(field, lambda text: text in absent)
     if len(pieces) > 1:
         return on_texts(field, _whole(pieces))
-    if word not in known:
-        raise _unknown_choice(field, "*".join(pieces), tuple(known))
-    return on_texts(field, known[word].__eq__)
+    if word not in choices:
+        raise _unknown_choice(field, "*".join(pieces), tuple(choices))
+    return on_texts(field, choices[word].__eq__)
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -205,9 +205,9 @@ _MAKERS: dict[FieldKind, Callable[[str, Operator, Pieces], Condition]] = {
 }
 
 
-def _unknown_choice(field: str, word: str, known: tuple[str, ...]) -> ValueRefusedError:
-    near = close_words(word, known, 1)
-    hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+def _unknown_choice(field: str, word: str, choices: tuple[str, ...]) -> ValueRefusedError:
+    words = close_words(word, choices, 1)
+    hint = f"did you mean {words[0]}?" if words else f"one of {', '.join(choices)}"
     return ValueRefusedError(f"{field} is never {word!r}", hint)
 
 
@@ -229,10 +229,10 @@ def _whole(pieces: Pieces) -> TextTest:
             return False
         at = len(first)
         for piece in middle:
-            found = text.find(piece, at)
-            if found < 0:
+            start = text.find(piece, at)
+            if start < 0:
                 return False
-            at = found + len(piece)
+            at = start + len(piece)
         return len(text) - len(last) >= at and text.endswith(last)
 
     return fits

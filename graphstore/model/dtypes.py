@@ -85,9 +85,9 @@ UNIT_ROUNDOFF: Mapping[DType, float] = {
 
 # Every name says its bits but these two, and those of what has no fixed size.
 _BITS: dict[DType, int] = {
-    dtype: int(found[1])
+    dtype: int(match[1])
     for dtype in DType
-    if (found := re.search(r"(?:int|float|complex)(\d+)", dtype)) is not None
+    if (match := re.search(r"(?:int|float|complex)(\d+)", dtype)) is not None
 } | {DType.BOOL: 8, DType.RESOURCE: 64}
 
 _IN_NUMPY = re.compile(r"u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)|bool")

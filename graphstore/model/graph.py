@@ -121,8 +121,8 @@ class Op:
     @property
     def computes_in(self) -> DType | None:
         """The type its arithmetic is in, where the graph says so besides the types of outputs."""
-        found = self.attrs.get(COMPUTE_TYPE)
-        return next((kind for kind in DType if kind.value == found), None)
+        attr = self.attrs.get(COMPUTE_TYPE)
+        return next((kind for kind in DType if kind.value == attr), None)
 
     @property
     def scope(self) -> str:
@@ -244,11 +244,11 @@ class ModelGraph:
 
     def readers(self) -> dict[TensorRef, list[Op]]:
         """The ops that take each output, as often as they take it; build it once and keep it."""
-        found: dict[TensorRef, list[Op]] = {}
+        readers: dict[TensorRef, list[Op]] = {}
         for op in self.ops:
             for ref in op.takes:
-                found.setdefault(ref, []).append(op)
-        return found
+                readers.setdefault(ref, []).append(op)
+        return readers
 
     def edges(self) -> Iterator[Edge]:
         """All edges in op order: data, control, then the calls into and out of bodies."""
@@ -327,14 +327,14 @@ def _entries(
 
 def _feeding(ref: TensorRef, fed_from: Mapping[TensorRef, list[TensorRef]]) -> list[TensorRef]:
     """The tensors of bodies that feed *ref*, those of bodies inside of bodies as well."""
-    found: dict[TensorRef, None] = {}
+    feeding: dict[TensorRef, None] = {}
     waiting = list(fed_from.get(ref, ()))
     while waiting:
         inner = waiting.pop(0)
-        if inner not in found:
-            found[inner] = None
+        if inner not in feeding:
+            feeding[inner] = None
             waiting.extend(fed_from.get(inner, ()))
-    return list(found)
+    return list(feeding)
 
 
 def op_id(name: str, subgraph: str = "") -> str:

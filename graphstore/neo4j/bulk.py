@@ -210,9 +210,9 @@ def _properties(names: Sequence[str], first: int = 0) -> str:
 def _slices(label: str, table: Sequence[Row]) -> Iterator[tuple[Sequence[str], Rows]]:
     """(columns, rows) of parts of *table*: few rows, and little text or data in their long
     columns. A column without any value in a part is left out of it."""
-    whole = as_table(table)
-    for first in range(0, len(whole), _ROWS):
-        columns = dict(zip(_COLUMNS[label], whole.columns(first, first + _ROWS), strict=True))
+    full_table = as_table(table)
+    for first in range(0, len(full_table), _ROWS):
+        columns = dict(zip(_COLUMNS[label], full_table.columns(first, first + _ROWS), strict=True))
         there = {
             name: plain_values(values)
             for name, values in columns.items()

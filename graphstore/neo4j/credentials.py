@@ -66,15 +66,15 @@ def find_credentials(address: Address, environment: Mapping[str, str] = os.envir
     if password:
         user = environment.get(USER_VARIABLE) or DEFAULT_USER
         return Credentials(user, Password(password), PASSWORD_VARIABLE)
-    found = _from_file(address, environment) or _of_managed_server(address)
-    if found is None:
+    credentials = _from_file(address, environment) or _of_managed_server(address)
+    if credentials is None:
         raise InputError(
             "no password for this Neo4j server",
             where=str(address),
             hint=f"set {PASSWORD_VARIABLE} (and {USER_VARIABLE} if it is not {DEFAULT_USER}), "
             f'or add a section ["{address.place}"] with a password to {config_path()}',
         )
-    return found
+    return credentials
 
 
 def _from_file(address: Address, environment: Mapping[str, str]) -> Credentials | None:

@@ -16,10 +16,10 @@ _GRACE_SECONDS = 1.0
 def answered_in_time(
     ask: Callable[[], QueryResult],
     timeout: float | None,
-    left: Callable[[], object] = lambda: None,
+    check: Callable[[], object] = lambda: None,
 ) -> QueryResult:
     """What *ask* gives; a second after its time it is left to itself, in a thread of its own, and
-    *left* is called.
+    *check* is called.
 
     Raises:
         QueryError: its time is over, or *ask* says so.
@@ -40,7 +40,7 @@ def answered_in_time(
     except TimeoutError:
         if answer.done():
             raise
-        left()
+        check()
         raise QueryError(
             f"the query took longer than {timeout:g} s", hint="narrow it, or raise the time limit"
         ) from None

@@ -85,7 +85,7 @@ def claim(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     writers = known_writers(run)
     keys = {stored.key for stored in wish.graphs}
-    left: list[Pending] = []
+    unfinished: list[Pending] = []
     for item in _all_pending(run):
         is_graph = item.label == "PendingGraph" and item.id in keys
         is_name = item.label != "PendingGraph" and item.name == wish.name and not item.hidden
@@ -93,12 +93,12 @@ def claim(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
             continue
         owner = _living(writers, item.writer)
         if owner is None:
-            left.append(item)
+            unfinished.append(item)
         elif is_graph or (wish.kind == "graph" and item.graphs == sorted(keys)):
             return WriteLease(busy=owner.place)
         elif not wish.replace:
             raise _being_written(wish.name, owner)
-    return WriteLease(left=tuple(left)) if left else _take(run, token, wish)
+    return WriteLease(left=tuple(unfinished)) if unfinished else _take(run, token, wish)
 
 
 def _take(run: Statement, token: str, wish: WriteIntent) -> WriteLease:
@@ -146,14 +146,14 @@ def show(
 ) -> bool:
     """Show a written run, or a graph under its name since *created*, and its graphs; hide what
     it replaces. False if the claim is lost."""
-    own, shown = _OWN_AND_SHOW[wish.kind]
+    own, statement = _OWN_AND_SHOW[wish.kind]
     mine = {"key": claimed.run, "token": token, "created": created}
     if not run(_STATEMENTS[own], **mine):
         return False
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     unused = hide(run, token, wish.name)
     run(_STATEMENTS["show_graphs"], keys=sorted(claimed.mine))
-    run(_STATEMENTS[shown], **mine)
+    run(_STATEMENTS[statement], **mine)
     hide_unused(run, token, unused)
     return True
 
@@ -204,29 +204,29 @@ def check_name_free(run: Statement, kind: str, name: str, *, replace: bool) -> N
 def left_behind(run: Statement) -> list[Pending]:
     """All pending nodes without a living writer."""
     writers = known_writers(run)
-    found = [item for item in _all_pending(run) if _living(writers, item.writer) is None]
-    return sorted(found, key=lambda item: (LABELS.index(item.label), item.id))
+    pendings = [item for item in _all_pending(run) if _living(writers, item.writer) is None]
+    return sorted(pendings, key=lambda item: (LABELS.index(item.label), item.id))
 
 
 def own(run: Statement, token: str) -> list[Pending]:
     """The pending nodes of one writer."""
-    found = [item for item in _all_pending(run) if item.writer == token]
-    return sorted(found, key=lambda item: (LABELS.index(item.label), item.id))
+    pendings = [item for item in _all_pending(run) if item.writer == token]
+    return sorted(pendings, key=lambda item: (LABELS.index(item.label), item.id))
 
 
 def take_over(run: Statement, wanted: Iterable[Pending], token: str) -> list[Pending]:
     """Make those of *wanted* the writer's own whose writers are dead."""
     items = list(wanted)
     gone = take_away(run, sorted({item.writer for item in items}), token)
-    taken = [item for item in items if item.writer in gone]
-    for item in taken:
+    pendings = [item for item in items if item.writer in gone]
+    for item in pendings:
         run(
             _STATEMENTS.filled("take_over", label=item.label),
             id=item.id,
             old=item.writer,
             token=token,
         )
-    return taken
+    return pendings
 
 
 def _being_written(name: str, owner: Known) -> NameTakenError:
@@ -242,5 +242,5 @@ def _all_pending(run: Statement) -> list[Pending]:
 
 
 def _living(writers: Mapping[str, Known], token: str) -> Known | None:
-    known = writers.get(token)
-    return None if known is None or known.is_dead else known
+    writer = writers.get(token)
+    return None if writer is None or writer.is_dead else writer

@@ -31,11 +31,11 @@ def plain_value(value: Any) -> object:
 
 def _in_order(label: str, properties: Mapping[str, object]) -> dict[str, object]:
     """Properties in the order of their table, as the embedded store gives them."""
-    known = {name: properties[name] for name in _columns().get(label, ()) if name in properties}
+    props = {name: properties[name] for name in _columns().get(label, ()) if name in properties}
     return {
         "_label": label,
-        **known,
-        **dict(sorted((name, properties[name]) for name in properties.keys() - known.keys())),
+        **props,
+        **dict(sorted((name, properties[name]) for name in properties.keys() - props.keys())),
     }
 
 

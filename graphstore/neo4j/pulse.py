@@ -77,9 +77,9 @@ class Pulse:
 
     def _beats(self) -> bool:
         """Whether it answers now; of several who want to know, one looks."""
-        asked = time.monotonic()
+        begin = time.monotonic()
         with self._looking:
-            if self._looked < asked:
+            if self._looked < begin:
                 if not self._gone.is_set() and not self._says_anything(_LOOK_SECONDS):
                     self._gone.set()
                     threading.Thread(target=self._watch, daemon=True).start()

@@ -72,8 +72,8 @@ def _define(wire: Connection, statements: Mapping[str, str]) -> None:
 
 
 def _names(wire: Connection) -> set[object]:
-    found = wire.read("SHOW INDEXES YIELD name", {}).rows
-    return {name for (name,) in found}
+    rows = wire.read("SHOW INDEXES YIELD name", {}).rows
+    return {name for (name,) in rows}
 
 
 def _mark(run: Statement) -> None:
@@ -87,21 +87,21 @@ _SHOWN_OR_NOT = ("Run", "Import", "Graph")
 
 def neo4j_ddl() -> dict[str, str]:
     """The statements that make Neo4j's constraints and indexes, by the name of each."""
-    made = {}
+    clauses = {}
     labels = [node.label for node in NODES] + [f"Pending{label}" for label in _SHOWN_OR_NOT]
     for label in [*labels, "SchemaVersion", "Writer", "Memory"]:
-        made[f"{label.lower()}_id"] = f"CONSTRAINT {{}} FOR (n:{label}) REQUIRE n.id IS UNIQUE"
-    made["run_name"] = "CONSTRAINT {} FOR (n:Run) REQUIRE n.name IS UNIQUE"
+        clauses[f"{label.lower()}_id"] = f"CONSTRAINT {{}} FOR (n:{label}) REQUIRE n.id IS UNIQUE"
+    clauses["run_name"] = "CONSTRAINT {} FOR (n:Run) REQUIRE n.name IS UNIQUE"
     for node in NODES:
         for columns in node.indexed:
             keys = ", ".join(f"n.{column}" for column in columns)
             name = f"{node.label.lower()}_{'_'.join(columns)}"
-            made[name] = f"INDEX {{}} FOR (n:{node.label}) ON ({keys})"
+            clauses[name] = f"INDEX {{}} FOR (n:{node.label}) ON ({keys})"
     for rel in RELS:
         if "run" in rel.key:
             name = f"{rel.type.lower()}_run"
-            made[name] = f"INDEX {{}} FOR ()-[r:{rel.type}]-() ON (r.run)"
-    return _statements(made)
+            clauses[name] = f"INDEX {{}} FOR ()-[r:{rel.type}]-() ON (r.run)"
+    return _statements(clauses)
 
 
 NAME_PARTS = "divergraph_op_name_text"
@@ -123,8 +123,8 @@ def neo4j_search_ddl() -> dict[str, str]:
     )
 
 
-def _statements(made: Mapping[str, str]) -> dict[str, str]:
+def _statements(clauses: Mapping[str, str]) -> dict[str, str]:
     return {
         f"divergraph_{name}": f"CREATE {text.format(f'divergraph_{name} IF NOT EXISTS')}"
-        for name, text in made.items()
+        for name, text in clauses.items()
     }

@@ -71,13 +71,13 @@ class Neo4jStore(CypherStore):
             InputError: a wrong URL, or there is no password for it.
         """
         address = parse_address(url)
-        found = find_credentials(address)
+        credentials = find_credentials(address)
         return cls(
             address.server,
-            found.user,
-            found.password,
-            address.database or found.database,
-            source=found.source,
+            credentials.user,
+            credentials.password,
+            address.database or credentials.database,
+            source=credentials.source,
             read_only=read_only,
             patience=patience,
         )
@@ -89,8 +89,8 @@ class Neo4jStore(CypherStore):
 
     def runs(self) -> list[Run]:
         """All runs, oldest first."""
-        found = list(map(_run_of, self._rows(_ANY, "run_texts", {})))
-        return sorted(found, key=lambda run: (run.created, run.name))
+        runs = list(map(_run_of, self._rows(_ANY, "run_texts", {})))
+        return sorted(runs, key=lambda run: (run.created, run.name))
 
     def run(self, name: str) -> Run:
         """One run."""
@@ -98,11 +98,11 @@ class Neo4jStore(CypherStore):
 
     def graphs(self) -> list[GraphInfo]:
         """All imported graphs (not those inside runs), oldest first."""
-        found = []
+        infos = []
         for row in self._rows(_ANY, "imports", {}):
             identity = f"{row.pop('graph_name')}@{row.pop('sha256')[:12]}"
-            found.append(GraphInfo(id=identity, **row))
-        return sorted(found, key=lambda info: (info.created, info.name))
+            infos.append(GraphInfo(id=identity, **row))
+        return sorted(infos, key=lambda info: (info.created, info.name))
 
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
@@ -144,21 +144,21 @@ class Neo4jStore(CypherStore):
 
     def _forget(self, kind: str, key: str) -> bool:
         self._check_allowed()
-        found = self._wire.change(lambda run: run(_MEMORY["forget"], id=f"{kind}/{key}"))
-        return bool(found and found[0]["n"])
+        rows = self._wire.change(lambda run: run(_MEMORY["forget"], id=f"{kind}/{key}"))
+        return bool(rows and rows[0]["n"])
 
     def info(self) -> StoreInfo:
         """What the store is and holds; a server does not say how much disk it takes."""
         schema = schema_version(self._wire)
         counts = self._rows(_ANY, "store_counts", {})[0]
-        left = () if schema is None else self._wire.look(left_behind)
+        pendings = () if schema is None else self._wire.look(left_behind)
         return StoreInfo(
             url=self.url,
             engine=self._wire.server_agent().replace("/", " "),
             schema=schema,
             **counts,
             bytes=None,
-            pending=tuple(item.left for item in left),
+            pending=tuple(item.left for item in pendings),
         )
 
     def repair(self, *, set_aside: bool = False) -> tuple[str, ...]:

@@ -126,11 +126,11 @@ def take_turn(run: Statement, token: str) -> None:
 
 def known_writers(run: Statement) -> dict[str, Known]:
     """The writers that signed in and did not sign off, by token."""
-    found = {}
+    writers = {}
     for row in run(_STATEMENTS["known"]):
         is_dead = row["silent"] > LEASE_SECONDS or _has_ended(row)
-        found[row["writer"]] = Known(row["writer"], row["place"], is_dead)
-    return found
+        writers[row["writer"]] = Known(row["writer"], row["place"], is_dead)
+    return writers
 
 
 def take_away(run: Statement, dead: Sequence[str], token: str) -> set[str]:
@@ -139,8 +139,8 @@ def take_away(run: Statement, dead: Sequence[str], token: str) -> set[str]:
     Waits for a batch that is just under way and looks again: it was a sign of life.
     """
     run(_STATEMENTS["touch"], dead=dead, token=token)
-    known = known_writers(run)
-    gone = {name for name in dead if name not in known or known[name].is_dead}
+    writers = known_writers(run)
+    gone = {name for name in dead if name not in writers or writers[name].is_dead}
     run(_STATEMENTS["remove"], gone=sorted(gone))
     return gone
 

@@ -139,11 +139,11 @@ def give_name(wire: Connection, name: str, new_name: str) -> None:
 
 def repair(wire: Connection) -> tuple[str, ...]:
     """Delete what dead writers left; what was done."""
-    left = wire.change(left_behind)
-    if not left:
+    pendings = wire.change(left_behind)
+    if not pendings:
         return ()
     with Writer(wire, 1).living() as writer:
-        return tuple(f"removed the rows of {item.left}" for item in clear(writer, left))
+        return tuple(f"removed the rows of {item.left}" for item in clear(writer, pendings))
 
 
 def stored(
@@ -151,9 +151,9 @@ def stored(
 ) -> StoredGraph:
     """*graph* under a key no graph of other content has, nor one of *others* (key to content)."""
     rows = wire.read(_PENDING["contents"], {"id": plain_text(graph.id)}).rows
-    taken = {**(others or {}), **{str(key): str(content) for key, content in rows}}
+    contents = {**(others or {}), **{str(key): str(content) for key, content in rows}}
     with gc_paused():
-        return stored_graph(graph, taken)
+        return stored_graph(graph, contents)
 
 
 def _claimed(
@@ -201,8 +201,8 @@ def _set_facts(writer: Writer, label: str, records: Records, **others: str) -> N
 
 
 def _show(writer: Writer, work: Callable[[Statement], bool]) -> None:
-    shown = writer.batch(0, work, turn=True)
-    if shown is False:
+    done = writer.batch(0, work, turn=True)
+    if done is False:
         raise lost_claim(writer.url)
     # What it replaced is out of sight; if its rows cannot be deleted now, `store info`
     # tells of them and `store repair` does it.
@@ -212,12 +212,12 @@ def _show(writer: Writer, work: Callable[[Statement], bool]) -> None:
 
 def clear(writer: Writer, items: Sequence[Pending]) -> list[Pending]:
     """Delete those of *items* whose writers are dead, and what only they used."""
-    taken = writer.batch(0, lambda run: take_over(run, items, writer.token), turn=True)
-    if taken is None:  # done, but the answer was lost
-        taken = writer.batch(0, lambda run: own(run, writer.token)) or []
-    for item in taken:
+    pendings = writer.batch(0, lambda run: take_over(run, items, writer.token), turn=True)
+    if pendings is None:  # done, but the answer was lost
+        pendings = writer.batch(0, lambda run: own(run, writer.token)) or []
+    for item in pendings:
         drop(writer, item)
-    return taken
+    return pendings
 
 
 def clear_own(writer: Writer) -> None:
@@ -240,10 +240,10 @@ def drop(writer: Writer, item: Pending) -> None:
 
 
 def _delete_hub_edges(writer: Writer, key: str) -> None:
-    found = writer.batch(0, lambda run: run(_CLEARING["hubs"], key=key, hub=_HUB))
-    if found is None:  # read, but the answer was lost
+    rows = writer.batch(0, lambda run: run(_CLEARING["hubs"], key=key, hub=_HUB))
+    if rows is None:  # read, but the answer was lost
         return _delete_hub_edges(writer, key)
-    hubs = [row["id"] for row in found]
+    hubs = [row["id"] for row in rows]
     for first in range(0, len(hubs), _HUBS):
         params = {"ids": hubs[first : first + _HUBS], "rows": _DELETED}
         _delete_all(writer, _CLEARING["hub_edges"], params)

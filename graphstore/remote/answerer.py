@@ -33,7 +33,7 @@ class StoreAnswerer:
             raise StoreError("this store cannot be asked over HTTP", where=store.url)
         self._store = store
 
-    def answer(self, what: str, asked: Asked, cancellation: Cancellation) -> tuple[bytes, str]:
+    def answer(self, what: str, request: Asked, cancellation: Cancellation) -> tuple[bytes, str]:
         """The body of the answer and its media type.
 
         Raises:
@@ -44,55 +44,55 @@ class StoreAnswerer:
         if what not in ANSWERS:
             raise UnknownNameError("question to a store", what)
         if what == "table":
-            return table_bytes(self._table(asked)), ARROW
-        return ANSWERS[what](self, asked, cancellation).encode(), JSON
+            return table_bytes(self._table(request)), ARROW
+        return ANSWERS[what](self, request, cancellation).encode(), JSON
 
-    def _described(self, _asked: Asked, _cancellation: Cancellation) -> str:
+    def _described(self, _request: Asked, _cancellation: Cancellation) -> str:
         return json.dumps({"dialect": self._store.dialect.value})
 
-    def _runs(self, _asked: Asked, _cancellation: Cancellation) -> str:
+    def _runs(self, _request: Asked, _cancellation: Cancellation) -> str:
         return json.dumps({"runs": [codec.text_of(run) for run in self._store.runs()]})
 
-    def _graphs(self, _asked: Asked, _cancellation: Cancellation) -> str:
+    def _graphs(self, _request: Asked, _cancellation: Cancellation) -> str:
         return json.dumps({"graphs": [asdict(info) for info in self._store.graphs()]})
 
-    def _run(self, asked: Asked, _cancellation: Cancellation) -> str:
+    def _run(self, request: Asked, _cancellation: Cancellation) -> str:
         try:
-            found = codec.text_of(self._store.run(_text(asked, "name")))
+            text = codec.text_of(self._store.run(_text(request, "name")))
         except UnknownNameError:
             return json.dumps({"run": None})
-        return json.dumps({"run": found})
+        return json.dumps({"run": text})
 
-    def _place(self, asked: Asked, _cancellation: Cancellation) -> str:
+    def _place(self, request: Asked, _cancellation: Cancellation) -> str:
         try:
-            place = keys_json(self._store.place(_text(asked, "name")))
+            place = keys_json(self._store.place(_text(request, "name")))
         except UnknownNameError:
             return json.dumps({"place": None})
         return json.dumps({"place": place})
 
-    def _rows(self, asked: Asked, cancellation: Cancellation) -> str:
-        values, limits = _values(asked), _limits(asked, cancellation)
-        query = as_limited(self._own_query(asked), values)
-        return rows_text(self._store.rows_at(self._same_place(asked), query, values, limits))
+    def _rows(self, request: Asked, cancellation: Cancellation) -> str:
+        values, limits = _values(request), _limits(request, cancellation)
+        query = as_limited(self._own_query(request), values)
+        return rows_text(self._store.rows_at(self._same_place(request), query, values, limits))
 
-    def _table(self, asked: Asked) -> Any:
-        query = self._own_query(asked)
-        return self._store.table_at(self._same_place(asked), query, _values(asked))
+    def _table(self, request: Asked) -> Any:
+        query = self._own_query(request)
+        return self._store.table_at(self._same_place(request), query, _values(request))
 
-    def _own_query(self, asked: Asked) -> NamedQuery:
+    def _own_query(self, request: Asked) -> NamedQuery:
         """The query of ours that is named.
 
         Raises:
             InputError: it is of a pack: a stranger's text is asked under ``query``, with care.
         """
-        query = load(_text(asked, "query"), self._store.dialect)
+        query = load(_text(request, "query"), self._store.dialect)
         if query.pack:
             raise InputError(f"{query.name} is of a pack: its text is asked", where="query")
         return query
 
-    def _same_place(self, asked: Asked) -> TargetKeys:
+    def _same_place(self, request: Asked) -> TargetKeys:
         """Where the target is, if it is as it was when its place was asked."""
-        wanted = keys_of(asked.get("place"))
+        wanted = keys_of(request.get("place"))
         if self._store.place(wanted.name) != wanted:
             raise StoreError(
                 f"{wanted.name!r} was replaced or deleted while it was read",
@@ -101,22 +101,22 @@ class StoreAnswerer:
             )
         return wanted
 
-    def _query(self, asked: Asked, cancellation: Cancellation) -> str:
-        found = self._store.query(
-            _text(asked, "cypher"), _parameters(asked, cancellation), _target(asked)
+    def _query(self, request: Asked, cancellation: Cancellation) -> str:
+        answer = self._store.query(
+            _text(request, "cypher"), _parameters(request, cancellation), _target(request)
         )
-        return rows_text(found)
+        return rows_text(answer)
 
-    def _plan(self, asked: Asked, cancellation: Cancellation) -> str:
+    def _plan(self, request: Asked, cancellation: Cancellation) -> str:
         plan = self._store.explain(
-            _text(asked, "cypher"), _parameters(asked, cancellation), _target(asked)
+            _text(request, "cypher"), _parameters(request, cancellation), _target(request)
         )
         return json.dumps({"plan": plan})
 
-    def _remembered(self, asked: Asked, _cancellation: Cancellation) -> str:
-        return json.dumps({"texts": self._store.remembered(_text(asked, "kind"))})
+    def _remembered(self, request: Asked, _cancellation: Cancellation) -> str:
+        return json.dumps({"texts": self._store.remembered(_text(request, "kind"))})
 
-    def _info(self, _asked: Asked, _cancellation: Cancellation) -> str:
+    def _info(self, _request: Asked, _cancellation: Cancellation) -> str:
         return json.dumps(asdict(self._store.info()))
 
 
@@ -141,55 +141,55 @@ FIELDS = {
 """The fields of all questions."""
 
 
-def _text(asked: Asked, field: str) -> str:
-    value = asked.get(field)
+def _text(request: Asked, field: str) -> str:
+    value = request.get(field)
     if not isinstance(value, str):
         raise InputError("a text is needed", where=field)
     return value
 
 
-def _values(asked: Asked) -> Mapping[str, object]:
-    values = asked.get("values", {})
+def _values(request: Asked) -> Mapping[str, object]:
+    values = request.get("values", {})
     if not isinstance(values, dict):
         raise InputError("it must be an object", where="values")
     return values
 
 
-def _target(asked: Asked) -> str | None:
-    return None if asked.get("target") is None else _text(asked, "target")
+def _target(request: Asked) -> str | None:
+    return None if request.get("target") is None else _text(request, "target")
 
 
-def _limits(asked: Asked, cancellation: Cancellation) -> QueryLimits:
+def _limits(request: Asked, cancellation: Cancellation) -> QueryLimits:
     """The limits of a question; none takes longer than ``MOST_SECONDS``.
 
     Raises:
         InputError: one is no number above 0.
     """
-    limit, seconds = asked.get("limit"), asked.get("timeout")
+    limit, seconds = request.get("limit"), request.get("timeout")
     if limit is not None and not (type(limit) is int and limit > 0):
         raise InputError("it must be a whole number above 0", where="limit")
     if seconds is not None and not (type(seconds) in (int, float) and seconds > 0):
         raise InputError("it must be a number above 0", where="timeout")
-    most = MOST_SECONDS if seconds is None else min(float(seconds), MOST_SECONDS)
-    return QueryLimits(limit, most, cancellation)
+    seconds_allowed = MOST_SECONDS if seconds is None else min(float(seconds), MOST_SECONDS)
+    return QueryLimits(limit, seconds_allowed, cancellation)
 
 
-def _parameters(asked: Asked, cancellation: Cancellation) -> QueryParameters:
-    limits = _limits(asked, cancellation)
+def _parameters(request: Asked, cancellation: Cancellation) -> QueryParameters:
+    limits = _limits(request, cancellation)
     if limits.limit is None:
         raise InputError("a number of rows is needed", where="limit")
     return QueryParameters(
-        _values(asked), limits.limit, limits.timeout or MOST_SECONDS, cancellation
+        _values(request), limits.limit, limits.timeout or MOST_SECONDS, cancellation
     )
 
 
-def record_in(asked: Asked, kind: type[_T]) -> _T:
+def record_in(request: Asked, kind: type[_T]) -> _T:
     """The record in the field ``text``.
 
     Raises:
         InputError: it is none.
     """
     try:
-        return codec.record_of(kind, _text(asked, "text"))
+        return codec.record_of(kind, _text(request, "text"))
     except (TypeError, ValueError, KeyError, AttributeError) as error:
         raise InputError(f"it is no {kind.__name__.lower()}", where="text") from error

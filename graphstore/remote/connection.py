@@ -149,13 +149,15 @@ class ServerConnection:
         packed = response.headers.get("Content-Encoding") == "gzip"
         source = gzip.GzipFile(fileobj=response) if packed else response
         # A few bytes may become many, and a stranger need not stop sending.
-        most = _MOST_BYTES if response.status < HTTPStatus.BAD_REQUEST else _MOST_OF_PROBLEM
+        most_bytes = _MOST_BYTES if response.status < HTTPStatus.BAD_REQUEST else _MOST_OF_PROBLEM
         try:
-            data = source.read(most + 1)
+            data = source.read(most_bytes + 1)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise StoreError(f"the server's answer is cut: {error}", where=self.url) from error
-        if len(data) > most:
-            raise StoreError(f"the server's answer is larger than {most >> 20} MiB", where=self.url)
+        if len(data) > most_bytes:
+            raise StoreError(
+                f"the server's answer is larger than {most_bytes >> 20} MiB", where=self.url
+            )
         return response.status, data
 
     def _check_is_ours(self, response: http.client.HTTPResponse) -> None:
@@ -183,18 +185,18 @@ class ServerConnection:
         host, port = self._address.hostname or "", self._address.port
         if self._address.scheme == "https":
             context = ssl.create_default_context()
-            made: http.client.HTTPConnection = http.client.HTTPSConnection(
+            wire: http.client.HTTPConnection = http.client.HTTPSConnection(
                 host, port, timeout=_CONNECT_SECONDS, context=context
             )
         else:
-            made = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
+            wire = http.client.HTTPConnection(host, port, timeout=_CONNECT_SECONDS)
         try:
-            made.connect()
+            wire.connect()
         except OSError:
-            made.close()
+            wire.close()
             raise
-        made.sock.settimeout(self._seconds)
-        return made
+        wire.sock.settimeout(self._seconds)
+        return wire
 
     def _unreached(self, error: Exception) -> StoreError:
         if isinstance(error, ssl.SSLCertVerificationError):
@@ -204,9 +206,11 @@ class ServerConnection:
                 where=self.url,
                 hint=hint,
             )
-        said = "nothing listens there" if isinstance(error, ConnectionRefusedError) else str(error)
+        message = (
+            "nothing listens there" if isinstance(error, ConnectionRefusedError) else str(error)
+        )
         return StoreError(
-            f"cannot reach the server: {said or type(error).__name__}",
+            f"cannot reach the server: {message or type(error).__name__}",
             where=self.url,
             hint="`divergraph serve` starts one",
             retryable=True,
@@ -214,11 +218,11 @@ class ServerConnection:
 
     def _refused(self, status: int, data: bytes) -> InputError | StoreError:
         try:
-            told = json.loads(data)
+            problem = json.loads(data)
         except ValueError:
-            told = {}
-        told = told if isinstance(told, dict) else {}
-        detail, hint = str(told.get("detail", "")), str(told.get("hint", ""))
+            problem = {}
+        problem = problem if isinstance(problem, dict) else {}
+        detail, hint = str(problem.get("detail", "")), str(problem.get("hint", ""))
         if status == HTTPStatus.UNAUTHORIZED:
             hint = f"export {TOKEN_VARIABLE}=..., made by `divergraph serve token add`"
             return InputError("the server wants a token", where=self.url, hint=hint)
@@ -237,15 +241,15 @@ class ServerConnection:
 
 
 def _object_of(data: bytes) -> dict[str, Any]:
-    found = json.loads(data)
-    if not isinstance(found, dict):
+    answer = json.loads(data)
+    if not isinstance(answer, dict):
         raise TypeError("it is no JSON object")
-    return found
+    return answer
 
 
 def _printable(text: str) -> str:
     """An address a stranger named, without what a terminal would obey."""
-    return "".join(each for each in text if each.isprintable())[:200]
+    return "".join(char for char in text if char.isprintable())[:200]
 
 
 def _cut(wire: http.client.HTTPConnection) -> None:

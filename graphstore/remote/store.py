@@ -53,16 +53,16 @@ class RemoteStore(CypherStore):
         """All imported graphs (not those inside runs), oldest first."""
         return self._wire.understood(
             self._wire.ask("graphs"),
-            lambda data: [GraphInfo(**told) for told in json.loads(data)["graphs"]],
+            lambda data: [GraphInfo(**fields) for fields in json.loads(data)["graphs"]],
         )
 
     def run(self, name: str) -> Run:
         """One run."""
-        found = self._wire.understood(self._wire.ask("run", {"name": name}), _run_of)
-        if found is None:
+        run = self._wire.understood(self._wire.ask("run", {"name": name}), _run_of)
+        if run is None:
             self._run_place(name)  # which knows what to say of a name that is none
             raise UnknownNameError("run", name)
-        return found
+        return run
 
     def delete(self, name: str) -> None:
         """Remove a run or imported graph, if the server lets who asks."""
@@ -83,17 +83,17 @@ class RemoteStore(CypherStore):
             QueryError: there is no such tensor, or its values cannot be read.
             InputError: who asks may not see values.
         """
-        asked = urlencode({"op": op, io.value: port})
-        data = self._wire.send("GET", f"/v1/runs/{quote(run, safe='')}/tensor.npz?{asked}")
+        query = urlencode({"op": op, io.value: port})
+        data = self._wire.send("GET", f"/v1/runs/{quote(run, safe='')}/tensor.npz?{query}")
         return self._wire.understood(data, arrays_of_bytes)
 
     def info(self) -> StoreInfo:
         """What the server's store is and holds."""
 
         def info_of(data: bytes) -> StoreInfo:
-            told = json.loads(data)
-            lists = {name: tuple(told[name]) for name in ("pending", "damaged")}
-            return StoreInfo(**{**told, **lists, "url": self.url})
+            info = json.loads(data)
+            lists = {name: tuple(info[name]) for name in ("pending", "damaged")}
+            return StoreInfo(**{**info, **lists, "url": self.url})
 
         return self._wire.understood(self._wire.ask("info"), info_of)
 
@@ -114,7 +114,7 @@ class RemoteStore(CypherStore):
     def delete_note(self, note: str) -> None:
         """Remove the note of this id, if the server lets who asks."""
         self._check_allowed()
-        if note not in {each.id for each in self.notes()}:
+        if note not in {note.id for note in self.notes()}:
             raise UnknownNameError("note", note)
         self._wire.send("DELETE", f"/v1/notes/{note}")
 
@@ -126,7 +126,7 @@ class RemoteStore(CypherStore):
     def drop_baseline(self, model: str) -> None:
         """Let the model have no baseline, if the server lets who asks."""
         self._check_allowed()
-        if model not in {each.model for each in self.baselines()}:
+        if model not in {baseline.model for baseline in self.baselines()}:
             raise UnknownNameError("baseline of the model", model)
         self._wire.read("drop-baseline", {"name": model})
 
@@ -156,10 +156,10 @@ class RemoteStore(CypherStore):
         return [run.name for run in self.runs()] + [info.name for info in self.graphs()]
 
     def _place(self, target: str) -> TargetKeys:
-        found = self._wire.understood(self._wire.ask("place", {"name": target}), _place_of)
-        if found is None:
+        place_keys = self._wire.understood(self._wire.ask("place", {"name": target}), _place_of)
+        if place_keys is None:
             raise self._unknown_target("run or graph", target)
-        return found
+        return place_keys
 
     def _ask(
         self,
@@ -168,12 +168,12 @@ class RemoteStore(CypherStore):
         params: Mapping[str, object],
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
-        asked = {
+        question = {
             **_asked(place, query, params),
             "limit": limits.limit,
             "timeout": limits.timeout,
         }
-        return self._wire.understood(self._wire.ask("rows", asked, limits.cancellation), rows_of)
+        return self._wire.understood(self._wire.ask("rows", question, limits.cancellation), rows_of)
 
     def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
         data = self._wire.ask("table", _asked(place, query, params))
@@ -182,14 +182,16 @@ class RemoteStore(CypherStore):
     def _query(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
-        asked = _own_question(cypher, values, limits, target)
-        return self._wire.understood(self._wire.ask("query", asked, limits.cancellation), rows_of)
+        question = _own_question(cypher, values, limits, target)
+        return self._wire.understood(
+            self._wire.ask("query", question, limits.cancellation), rows_of
+        )
 
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> str:
-        asked = {**_own_question(cypher, values, limits, target), "limit": 1}  # it has no rows
-        data = self._wire.ask("plan", asked, limits.cancellation)
+        question = {**_own_question(cypher, values, limits, target), "limit": 1}  # it has no rows
+        data = self._wire.ask("plan", question, limits.cancellation)
         return self._wire.understood(data, lambda read: str(json.loads(read)["plan"]))
 
     def _remembered(self, kind: str) -> list[str]:
@@ -216,13 +218,13 @@ class RemoteStore(CypherStore):
 
 
 def _run_of(data: bytes) -> Run | None:
-    told = json.loads(data)["run"]
-    return None if told is None else codec.record_of(Run, told)
+    text = json.loads(data)["run"]
+    return None if text is None else codec.record_of(Run, text)
 
 
 def _place_of(data: bytes) -> TargetKeys | None:
-    told = json.loads(data)["place"]
-    return None if told is None else keys_of(told)
+    keys = json.loads(data)["place"]
+    return None if keys is None else keys_of(keys)
 
 
 def _asked(place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> dict[str, object]:

@@ -23,8 +23,8 @@ def rows_text(answer: QueryResult) -> str:
     """The rows of an answer; bytes and maps are marked, NaN and infinity are as Python writes
     them."""
     rows = [[_sent(value) for value in row] for row in answer.rows]
-    found = {"columns": answer.columns, "rows": rows, "truncated": answer.truncated}
-    return json.dumps({**found, "notes": answer.notes}, separators=(",", ":"))
+    answer_fields = {"columns": answer.columns, "rows": rows, "truncated": answer.truncated}
+    return json.dumps({**answer_fields, "notes": answer.notes}, separators=(",", ":"))
 
 
 def rows_of(text: bytes) -> QueryResult:
@@ -38,19 +38,19 @@ def _sent(value: object) -> object:
     if isinstance(value, bytes | bytearray | memoryview):
         return {_BYTES: base64.b64encode(value).decode("ascii")}
     if isinstance(value, list | tuple):
-        return [_sent(each) for each in value]
+        return [_sent(element) for element in value]
     if isinstance(value, Mapping):
-        return {_MAP: {str(key): _sent(each) for key, each in value.items()}}
+        return {_MAP: {str(key): _sent(element) for key, element in value.items()}}
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
 def _received(value: Any) -> Any:
     if isinstance(value, list):
-        return [_received(each) for each in value]
+        return [_received(element) for element in value]
     if isinstance(value, dict):
         if _BYTES in value:
             return base64.b64decode(value[_BYTES])
-        return {key: _received(each) for key, each in value[_MAP].items()}
+        return {key: _received(element) for key, element in value[_MAP].items()}
     return value
 
 

@@ -56,7 +56,7 @@ def text_of(record: object, *, zeros_unsigned: bool = False) -> str:
 def encoded(record: object, *, zeros_unsigned: bool = False) -> Any:
     """A *record* as what json writes; see :func:`text_of`."""
     if isinstance(record, list | tuple):
-        return [encoded(each, zeros_unsigned=zeros_unsigned) for each in record]
+        return [encoded(element, zeros_unsigned=zeros_unsigned) for element in record]
     kind: Any = type(record)
     return _encoder(kind, zeros_unsigned)(record)
 
@@ -72,7 +72,7 @@ def record_of(kind: type[_T], text: str) -> _T:
 
 def records_of(kind: type[_T], text: str | None) -> list[_T]:
     """The records behind :func:`text_of` of a sequence; none for None."""
-    return [] if text is None else [decoded(kind, each) for each in json.loads(text)]
+    return [] if text is None else [decoded(kind, element) for element in json.loads(text)]
 
 
 def decoded(kind: type[_T], read: object) -> _T:
@@ -86,25 +86,27 @@ def decoded(kind: type[_T], read: object) -> _T:
 def declared(kind: type) -> Mapping[str, Any]:
     """The types of the fields of a dataclass, by name."""
     # Both refer to themselves. What is in evidence is JSON as it is.
-    known = {"AttrValue": _Attribute, "Evidence": Mapping[str, object]}
-    return get_type_hints(kind, localns=known)
+    types = {"AttrValue": _Attribute, "Evidence": Mapping[str, object]}
+    return get_type_hints(kind, localns=types)
 
 
 @cache
 def _encoder(kind: Any, zeros_unsigned: bool) -> _Way:
-    inner = [_encoder(each, zeros_unsigned) for each in get_args(kind) if each is not Ellipsis]
+    inner = [_encoder(arg, zeros_unsigned) for arg in get_args(kind) if arg is not Ellipsis]
     origin = get_origin(kind) or kind
     if origin in (Union, UnionType):
-        ways = [way for way in inner if way is not _same]
-        return (lambda value: None if value is None else ways[0](value)) if ways else _same
+        encoders = [encoder for encoder in inner if encoder is not _same]
+        return (lambda value: None if value is None else encoders[0](value)) if encoders else _same
     if origin is tuple and get_args(kind)[-1] is not Ellipsis:
-        return lambda value: [way(each) for way, each in zip(inner, value, strict=True)]
+        return lambda value: [
+            encoder(element) for encoder, element in zip(inner, value, strict=True)
+        ]
     if origin is tuple:
         way = inner[0]
-        return list if way is _same else lambda value: [way(each) for each in value]
+        return list if way is _same else lambda value: [way(element) for element in value]
     if origin is Mapping:
         key, way = inner
-        return lambda value: {key(name): way(each) for name, each in value.items()}
+        return lambda value: {key(name): way(element) for name, element in value.items()}
     if kind is float:
         return (lambda value: float(value) + 0.0) if zeros_unsigned else float
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -120,12 +122,12 @@ def _object_encoder(kind: Any, zeros_unsigned: bool) -> _Way:
     ]
 
     def encode(value: Any) -> dict[str, Any]:
-        found = {}
-        for name, way, default in parts:
+        encoded_fields = {}
+        for name, encoder, default in parts:
             part = getattr(value, name)
             if part is not default and part != default:
-                found[name] = way(part)
-        return found
+                encoded_fields[name] = encoder(part)
+        return encoded_fields
 
     return encode
 
@@ -138,19 +140,21 @@ def _default(field: Field[Any]) -> object:
 
 @cache
 def _decoder(kind: Any) -> _Way:
-    inner = [_decoder(each) for each in get_args(kind) if each is not Ellipsis]
+    inner = [_decoder(arg) for arg in get_args(kind) if arg is not Ellipsis]
     origin = get_origin(kind) or kind
     if origin in (Union, UnionType):
-        ways = [way for way in inner if way is not _same]
-        return (lambda read: None if read is None else ways[0](read)) if ways else _same
+        decoders = [decoder for decoder in inner if decoder is not _same]
+        return (lambda read: None if read is None else decoders[0](read)) if decoders else _same
     if origin is tuple and get_args(kind)[-1] is not Ellipsis:
-        return lambda read: tuple([way(each) for way, each in zip(inner, read, strict=True)])
+        return lambda read: tuple(
+            [decoder(element) for decoder, element in zip(inner, read, strict=True)]
+        )
     if origin is tuple:
         way = inner[0]
-        return tuple if way is _same else lambda read: tuple([way(each) for each in read])
+        return tuple if way is _same else lambda read: tuple([way(element) for element in read])
     if origin is Mapping:
         key, way = inner
-        return lambda read: {key(name): way(each) for name, each in read.items()}
+        return lambda read: {key(name): way(element) for name, element in read.items()}
     if kind is _Attribute:
         return _attribute
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -160,10 +164,10 @@ def _decoder(kind: Any) -> _Way:
 
 def _object_decoder(kind: Any) -> _Way:
     hints = declared(kind)
-    ways = {field.name: _decoder(hints[field.name]) for field in fields(kind)}
+    decoders = {field.name: _decoder(hints[field.name]) for field in fields(kind)}
 
     def decode(read: Any) -> Any:
-        return kind(**{name: ways[name](value) for name, value in read.items()})
+        return kind(**{name: decoders[name](value) for name, value in read.items()})
 
     return decode
 

@@ -40,21 +40,21 @@ class GraphOutline:
 
 
 def graph_outline(
-    header: ModelGraph, blocks: Sequence[bytes], near: GraphArrays | None = None
+    header: ModelGraph, blocks: Sequence[bytes], last_arrays: GraphArrays | None = None
 ) -> GraphOutline:
     """The outline of the graph *header* whose ops are in *blocks*, in file order.
 
-    Ids that are those of the graph *near*, too, are the same texts in memory: both sides of a run
-    share most of them.
+    Ids that *last_arrays* have, too, are the same texts in memory: both sides of a run share most
+    of them.
     """
-    columns = _Columns(near)
+    columns = _Columns(last_arrays)
     for block in blocks:
         columns.add(block)
     edges: EdgeEnds = columns.edges()
     if header.subgraphs:
         # Edges into and out of bodies follow from the whole graph; such graphs are few.
-        whole = replace(header, ops=tuple(ops_of_blocks(blocks)))
-        edges = edge_columns(whole, places(whole))
+        graph = replace(header, ops=tuple(ops_of_blocks(blocks)))
+        edges = edge_columns(graph, places(graph))
     order = topo_places(columns.sequence, edges)
     # as the database says them: what is found here is held against its answers
     ids, types = plain_texts(columns.ids), plain_texts(columns.types)
@@ -129,15 +129,15 @@ class _Columns:
         number = np.empty(len(order), dtype=np.int32)
         number[order] = np.arange(len(order), dtype=np.int32)
         ops = number[_numbers(self._given_to)]
-        known: dict[str, int] = {}
-        names = _numbers([known.setdefault(name, len(known)) for name in self._given])
+        number_of: dict[str, int] = {}
+        names = _numbers([number_of.setdefault(name, len(number_of)) for name in self._given])
         counts = np.bincount(ops, minlength=len(order))
-        return Lists(starts(counts), names[np.argsort(ops, kind="stable")], tuple(known))
+        return Lists(starts(counts), names[np.argsort(ops, kind="stable")], tuple(number_of))
 
 
-def _shared(op: str, near: GraphArrays) -> str:
-    number = near.number.get(op)
-    return op if number is None else near.ids[number]
+def _shared(op: str, last_arrays: GraphArrays) -> str:
+    number = last_arrays.number.get(op)
+    return op if number is None else last_arrays.ids[number]
 
 
 def _numbers(values: Sequence[int] | array[int]) -> Int32:

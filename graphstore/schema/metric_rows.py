@@ -87,8 +87,8 @@ def metric_table(
             *metrics[len(METRIC_COLUMNS) :],
             [[metric.value for metric in item.failed] or None for item in items],
             [
-                None if ref is None or known else plain_text(ref.op)
-                for ref, known in zip(refs, is_known[first:until].tolist(), strict=True)
+                None if ref is None or in_golden else plain_text(ref.op)
+                for ref, in_golden in zip(refs, is_known[first:until].tolist(), strict=True)
             ],
             [None if ref is None else ref.port for ref in refs],
             [_WORDS[item.rule] for item in items],
@@ -122,17 +122,17 @@ def _suspicion(item: Comparison, blamed: Origin | None) -> float | None:
 
 def _metric_columns(sets: Sequence[MetricSet | None], doubles: DoubleColumns) -> Columns:
     """The columns METRIC_SET_COLUMNS without ``nan``."""
-    where, known = places(sets)
+    where, present = places(sets)
     columns: list[ColumnValues] = []
     for name in METRIC_COLUMNS:
         if name in SPREAD_COLUMNS:
             part = SPREAD_COLUMNS.index(name)
-            numbers = [one.standard_deviation[part] for one in known]
+            numbers = [one.standard_deviation[part] for one in present]
         else:
-            numbers = list(map(attrgetter(name), known))
+            numbers = list(map(attrgetter(name), present))
         columns.append(doubles.column(name, where, numbers))
     columns.append([None if one is None else _notes_text(one.notes) for one in sets])
     columns += [
-        integers(len(sets), where, list(map(attrgetter(name), known))) for name in COUNT_COLUMNS
+        integers(len(sets), where, list(map(attrgetter(name), present))) for name in COUNT_COLUMNS
     ]
     return columns

@@ -57,9 +57,9 @@ def _addresses(columns: MetricColumns) -> Iterable[int | None]:
 def metrics_of(columns: MetricColumns) -> list[MetricSet | None]:
     """The metrics of many Metric rows (NaN in place); None where ``compared`` is false."""
     compared = columns["compared"]
-    known = {name: list(compress(columns[name], compared)) for name in METRIC_SET_COLUMNS}
-    made = metric_sets(known)
-    return [next(made) if one else None for one in compared]
+    compressed = {name: list(compress(columns[name], compared)) for name in METRIC_SET_COLUMNS}
+    sets = metric_sets(compressed)
+    return [next(sets) if one else None for one in compared]
 
 
 def _notes(text: str | None) -> dict[Metric, str]:
@@ -80,8 +80,8 @@ def metric_sets(columns: MetricColumns) -> Iterator[MetricSet]:
 def choices(kind: Any) -> Mapping[Any, Any]:
     """The members of the enum in a declared type by their values, None for None; else empty."""
     enums = [one for one in (kind, *get_args(kind)) if isinstance(one, type)]
-    found = [member for one in enums if issubclass(one, Enum) for member in one]
-    return {None: None} | {member.value: member for member in found} if found else {}
+    members = [member for one in enums if issubclass(one, Enum) for member in one]
+    return {None: None} | {member.value: member for member in members} if members else {}
 
 
 _COLUMN_OF = {
@@ -102,5 +102,5 @@ _WHOLE: Mapping[str, Callable[[MetricColumns], Iterable[Any]]] = {
     "split": split_values,
 }
 _CHOICES = {
-    name: known for name, kind in codec.declared(Comparison).items() if (known := choices(kind))
+    name: values for name, kind in codec.declared(Comparison).items() if (values := choices(kind))
 }

@@ -96,7 +96,7 @@ def _block_text(ops: Sequence[Op], first: int, sources: _Sources) -> str:
         ],
         [op.control_inputs or 0 for op in part],
         [
-            [_output(op.id, port, made, specs) for port, made in enumerate(op.outputs)]
+            [_output(op.id, port, tensor, specs) for port, tensor in enumerate(op.outputs)]
             for op in part
         ],
         list(specs),
@@ -113,23 +113,23 @@ def _inputs(op: Op, number: int, ops: Sequence[Op], distances: Mapping[int, int]
 
     *distances* are those of the inputs that ops of the graph feed.
     """
-    found: list[object] = []
+    inputs: list[object] = []
     for position, ref in enumerate(op.inputs):
         if ref is None:
-            found.append(None)
+            inputs.append(None)
             continue
         producer = ref.producer
         if producer is None:
-            found.append([ref.tensor])
+            inputs.append([ref.tensor])
             continue
         distance, port = distances.get(position), producer.port
         if distance is not None:
             outputs = ops[number - distance].outputs
             if 0 <= port < len(outputs) and outputs[port].name == ref.tensor:
-                found.append([distance, port] if port else distance)
+                inputs.append([distance, port] if port else distance)
                 continue
-        found.append([ref.tensor, producer.op, port])
-    return found or 0
+        inputs.append([ref.tensor, producer.op, port])
+    return inputs or 0
 
 
 def _output(op: str, port: int, tensor: Tensor, specs: dict[_Spec, int]) -> object:
@@ -190,13 +190,13 @@ class OpReader:
     def needed(self, number: int) -> set[int]:
         """The places at which the blocks start that reading an op takes, beside its own."""
         first = number - number % BLOCK
-        found = set()
+        blocks = set()
         for one in self._block_of(first).inputs[number - first] or ():
             distance = one[0] if isinstance(one, list) else one
             if isinstance(distance, int):
                 source = number - distance
-                found.add(source - source % BLOCK)
-        return found - {first}
+                blocks.add(source - source % BLOCK)
+        return blocks - {first}
 
     def _ops_of(self, first: int, places: Iterable[int]) -> Iterator[Op]:
         read = self._block_of(first)
@@ -233,12 +233,12 @@ class OpReader:
         return read
 
     def _attrs_value(self, text: str) -> Mapping[str, AttrValue]:
-        known = self._attrs.get(text)
-        if known is None:
+        attr = self._attrs.get(text)
+        if attr is None:
             if len(self._attrs) > _SHARED_ATTRS:
                 self._attrs.clear()
-            known = self._attrs[text] = attrs_value(text)
-        return known
+            attr = self._attrs[text] = attrs_value(text)
+        return attr
 
     def _output(self, read: _Block, number: int, at: int, port: int) -> Tensor:
         one = read.outputs[at][port]

@@ -31,11 +31,11 @@ from graphstore.schema.tables import (
 
 def figure_columns(items: Sequence[Comparison], doubles: DoubleColumns) -> Columns:
     """The columns FIGURE_COLUMNS of a slice of the comparisons."""
-    where, known = places(item.figures for item in items)
+    where, figures = places(item.figures for item in items)
     metrics = [items[row].metrics for row in where.tolist()]
     columns: list[ColumnValues] = []
     for column in FIGURE_COLUMNS:
-        values = list(map(attrgetter(_path(column.name)), known))
+        values = list(map(attrgetter(_path(column.name)), figures))
         if column.name in FINITE_COLUMNS:
             values = _other_than(values, metrics, SPREAD_COLUMNS.index(FINITE_COLUMNS[column.name]))
         columns.append(doubles.typed(column, where, values))
@@ -47,22 +47,22 @@ def figures_values(columns: Mapping[str, Sequence[Any]]) -> list[Figures | None]
     there = [bad is not None for bad in columns["bad"]]
     if not any(there):
         return [None] * len(there)
-    known = {column.name: list(compress(columns[column.name], there)) for column in FIGURE_COLUMNS}
+    values = {column.name: list(compress(columns[column.name], there)) for column in FIGURE_COLUMNS}
     for name, usual in FINITE_COLUMNS.items():
         others = compress(columns[usual], there)
-        known[name] = [
-            other if one is None else one for one, other in zip(known[name], others, strict=True)
+        values[name] = [
+            other if one is None else one for one, other in zip(values[name], others, strict=True)
         ]
-    known["where_bad"] = [text or "" for text in known["where_bad"]]
+    values["where_bad"] = [text or "" for text in values["where_bad"]]
     parts: list[Iterable[Any]] = []
     for name in declared(Figures):
         if name in SIDES:
-            own = (values for column, values in known.items() if column.startswith(f"{name}_"))
+            own = (values for column, values in values.items() if column.startswith(f"{name}_"))
             parts.append(map(SideFigures, *own))
         else:
-            parts.append(known[name])
-    made = map(Figures, *parts)
-    return [next(made) if one else None for one in there]
+            parts.append(values[name])
+    figures = map(Figures, *parts)
+    return [next(figures) if one else None for one in there]
 
 
 def _path(column: str) -> str:
@@ -93,15 +93,15 @@ _TEXTS = {field.name for field in fields(ErrorSplit) if field.default == ""}
 
 def split_columns(items: Sequence[Comparison], doubles: DoubleColumns) -> Columns:
     """The columns SPLIT_COLUMNS of a slice of the comparisons."""
-    where, known = places(item.split for item in items)
+    where, splits = places(item.split for item in items)
     columns: list[ColumnValues] = []
     for column in SPLIT_COLUMNS:
         if column.name == "split_group":
-            rows = zip(where.tolist(), known, strict=True)
+            rows = zip(where.tolist(), splits, strict=True)
             values: list[Any] = [_group_of(items[row], split.group) for row, split in rows]
         else:
             own = f"{column.name}.value" if column.name in _ENUMS else column.name
-            values = list(map(attrgetter(own), known))
+            values = list(map(attrgetter(own), splits))
         columns.append(doubles.typed(column, where, values))
     return columns
 
@@ -120,19 +120,19 @@ def split_values(columns: Mapping[str, Sequence[Any]]) -> list[ErrorSplit | None
         column = "split_group" if name == "group" else name
         if column not in columns:
             return repeat(default)
-        known = compress(columns[column], there)
+        present = compress(columns[column], there)
         if name == "group":
             ops = compress(columns["golden_op"], there)
             return (
                 (op,) if group is None else tuple(group)
-                for op, group in zip(ops, known, strict=True)
+                for op, group in zip(ops, present, strict=True)
             )
         if name in _ENUMS:
-            return map(_ENUMS[name].__getitem__, known)
-        return (text or "" for text in known) if name in _TEXTS else known
+            return map(_ENUMS[name].__getitem__, present)
+        return (text or "" for text in present) if name in _TEXTS else present
 
-    made = map(ErrorSplit, *(values(field.name, field.default) for field in fields(ErrorSplit)))
-    return [next(made) if one else None for one in there]
+    splits = map(ErrorSplit, *(values(field.name, field.default) for field in fields(ErrorSplit)))
+    return [next(splits) if one else None for one in there]
 
 
 def _group_of(item: Comparison, group: tuple[str, ...]) -> list[str | None] | None:
@@ -154,12 +154,12 @@ class DoubleColumns:
         """The column *name*: *numbers* in the rows *where*, null in the others."""
         if not len(where):
             return Absent(self._rows)
-        known = np.asarray(numbers, dtype=np.float64)
-        for place in np.flatnonzero(np.isnan(known)).tolist():
+        doubles = np.asarray(numbers, dtype=np.float64)
+        for place in np.flatnonzero(np.isnan(doubles)).tolist():
             if numbers[place] is not None:  # which is an absent number, and NaN by now
                 self._names.setdefault(int(where[place]), []).append(name)
         values = np.full(self._rows, np.nan)
-        values[where] = known
+        values[where] = doubles
         return np.ma.MaskedArray(values, np.isnan(values))
 
     def typed(
@@ -174,10 +174,10 @@ class DoubleColumns:
             values = plain_texts([text or None for text in values])
         if not len(where):
             return Absent(self._rows)
-        found: list[Any] = [None] * self._rows
+        values_by_row: list[Any] = [None] * self._rows
         for row, value in zip(where.tolist(), values, strict=True):
-            found[row] = value
-        return found
+            values_by_row[row] = value
+        return values_by_row
 
     def nan(self) -> list[list[str] | None]:
         """For each row the names of its columns that are NaN, or None."""
@@ -186,18 +186,20 @@ class DoubleColumns:
 
 def with_nan(columns: Mapping[str, Sequence[Any]]) -> Mapping[str, Sequence[Any]]:
     """*columns* as they were given, NaN where the column ``nan`` says so."""
-    found: dict[str, list[Any]] = {}
+    filled: dict[str, list[Any]] = {}
     for row, names in enumerate(columns["nan"]):
         for name in names or ():
             if name in columns:
-                found.setdefault(name, list(columns[name]))[row] = math.nan
-    return {**columns, **found} if found else columns
+                filled.setdefault(name, list(columns[name]))[row] = math.nan
+    return {**columns, **filled} if filled else columns
 
 
 def places(values: Iterable[Any]) -> tuple[NDArray[np.int64], list[Any]]:
     """(rows, values) of those *values* that are not None."""
-    found = [(row, value) for row, value in enumerate(values) if value is not None]
-    return np.asarray([row for row, _ in found], dtype=np.int64), [value for _, value in found]
+    numbered = [(row, value) for row, value in enumerate(values) if value is not None]
+    return np.asarray([row for row, _ in numbered], dtype=np.int64), [
+        value for _, value in numbered
+    ]
 
 
 def integers(rows: int, where: NDArray[np.int64], numbers: Sequence[int]) -> ColumnValues:

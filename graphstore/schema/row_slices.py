@@ -48,12 +48,12 @@ class Table(Sequence[Row]):
     @classmethod
     def of(cls, rows: Iterable[Row]) -> Table:
         """The table of a few *rows*."""
-        kept = list(rows)
+        row_list = list(rows)
 
         def columns(first: int, until: int) -> Columns:
-            return list(zip(*kept[first:until], strict=True))
+            return list(zip(*row_list[first:until], strict=True))
 
-        return cls(len(kept), columns)
+        return cls(len(row_list), columns)
 
     @classmethod
     def joined(cls, parts: Sequence[Table]) -> Table:

@@ -70,9 +70,9 @@ def _is_complete(data: RunData, device: StoredGraph, compared: Int32) -> bool:
     """
     if (compared < 0).any() or data.states.keys() != device.place.keys():
         return False
-    found = np.zeros(len(data.device.ops), dtype=np.bool_)
-    found[compared] = True
-    return bool(found.all())
+    is_compared = np.zeros(len(data.device.ops), dtype=np.bool_)
+    is_compared[compared] = True
+    return bool(is_compared.all())
 
 
 def _incomplete(data: RunData) -> ValueError:
@@ -80,10 +80,10 @@ def _incomplete(data: RunData) -> ValueError:
     ops = {op.id for op in data.device.ops}
     compared = {comparison.op for comparison in data.comparisons}
     what, names = ("comparison", compared) if compared != ops else ("state", data.states.keys())
-    odd = sorted(names ^ ops)
+    unpaired = sorted(names ^ ops)
     return ValueError(
         f"run {data.run.name!r}: every device op needs a {what} and nothing else may "
-        f"have one; wrong for {len(odd)} ops, the first is {odd[0]!r}"
+        f"have one; wrong for {len(unpaired)} ops, the first is {unpaired[0]!r}"
     )
 
 
@@ -177,26 +177,26 @@ class RunRows:
 
     def links(self) -> Table:
         """The rows of FUSES: the links between ops that are there."""
-        kept = np.flatnonzero(self._there()).astype(np.int32)
-        sources = self._ends.sources[kept]
-        targets = self._ends.targets[kept]
+        numbers = np.flatnonzero(self._there()).astype(np.int32)
+        sources = self._ends.sources[numbers]
+        targets = self._ends.targets[numbers]
         source_nodes, target_nodes = self._device.nodes, self._golden.nodes
         links, run = self._data.links, self._key
 
         def columns(first: int, until: int) -> Columns:
-            part = [links[place] for place in kept[first:until].tolist()]
+            part = [links[place] for place in numbers[first:until].tolist()]
             return (
                 source_nodes(sources[first:until]),
                 target_nodes(targets[first:until]),
                 Repeated(run, len(part)),
-                kept[first:until],
+                numbers[first:until],
                 [_WORDS[link.rule] for link in part],
                 [link.device_port for link in part],
                 [link.original_port for link in part],
                 [link.confidence for link in part],
             )
 
-        return Table(len(kept), columns)
+        return Table(len(numbers), columns)
 
     def next_measured(self) -> Table | None:
         """The rows of NEXT_MEASURED; None if there were more than a store can be asked to keep."""

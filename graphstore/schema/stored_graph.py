@@ -96,8 +96,8 @@ def node_ids(numbers: NDArray[Any], first: int) -> NDArray[np.int64]:
     return numbers.astype(np.int64) + first
 
 
-def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
-    """*graph* under its own id; where *taken* (key to content hash) has that id with
+def stored_graph(graph: ModelGraph, contents: Mapping[str, str]) -> StoredGraph:
+    """*graph* under its own id; where *contents* (key to content hash) has that id with
     other content, the hash is appended.
 
     Raises:
@@ -110,7 +110,7 @@ def stored_graph(graph: ModelGraph, taken: Mapping[str, str]) -> StoredGraph:
     key = codec.plain_text(graph.id)
     order = topo_places(sequences(graph), edges)
     stored = StoredGraph(graph, key, place, edges, order, Packing(graph, edges))
-    if key in taken and taken[key] != stored.content:
+    if key in contents and contents[key] != stored.content:
         return replace(stored, key=f"{key}+{stored.content[:12]}")
     return stored
 

@@ -86,13 +86,13 @@ class RelTable:
 
 def _columns(names: str) -> tuple[Column, ...]:
     """Columns by their *names*; the type of one that is no text stands behind a colon."""
-    found = (word.partition(":") for word in names.split())
-    return tuple(Column(name, ColumnType[kind or "STRING"]) for name, _, kind in found)
+    partitions = (word.partition(":") for word in names.split())
+    return tuple(Column(name, ColumnType[kind or "STRING"]) for name, _, kind in partitions)
 
 
 def _column_of(name: str, declared_type: Any) -> Column:
     """The column of a field of a record; whether it may be None makes no difference."""
-    inner = [each for each in get_args(declared_type) if each is not NoneType]
+    inner = [arg for arg in get_args(declared_type) if arg is not NoneType]
     is_tuple = get_origin(declared_type) is tuple
     base = ColumnType.STRINGS if is_tuple else _TYPES.get(inner[0] if inner else declared_type)
     return Column(name, base or ColumnType.STRING)

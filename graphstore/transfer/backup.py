@@ -126,7 +126,9 @@ def write_backup(
             "entries": [_set_fields(entry) for entry in entries],
             "members": {name: asdict(member) for name, member in writing.members.items()},
             NOTES: codec.encoded(notes),
-            BASELINES: codec.encoded([each for each in baselines if each.run in listed]),
+            BASELINES: codec.encoded(
+                [baseline for baseline in baselines if baseline.run in listed]
+            ),
         }
         archive.writestr(MANIFEST, json.dumps(manifest, indent=1) + "\n")
 

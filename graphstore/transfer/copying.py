@@ -75,9 +75,9 @@ def copy_entry(
         return keep_graph(target, source.graph(name), new_name, created, replace_it=replace_it)
     data = source.run_data(name)
     data = replace(data, run=replace(data.run, name=new_name))
-    kept = keep_run(target, data, replace_it=replace_it)
+    copied = keep_run(target, data, replace_it=replace_it)
     copy_memory(source, target, {name: new_name})
-    return kept
+    return copied
 
 
 def copy_entries(
@@ -85,9 +85,9 @@ def copy_entries(
 ) -> Iterator[CopiedEntry]:
     """Copy several, one after the other; that all are there is looked at first."""
     there = StoreListing.of(source)
-    known = there.names()
+    names_there = there.names()
     for name in names:
-        if name not in known:
+        if name not in names_there:
             source.graph(name)  # says what is near
             raise UnknownNameError("run or graph", name)
 
@@ -145,11 +145,11 @@ def keep_new_runs(store: GraphStore, runs: Iterable[RunData]) -> Iterator[Copied
             names.append(data.run.name)
             yield data
 
-    taken = store.save_runs(named())
+    saved = store.save_runs(named())
     for name in names:
-        if name not in taken:
+        if name not in saved:
             yield CopiedEntry("run", name, Done.ADDED)
-    for name in taken:
+    for name in saved:
         raise NameTakenError.by("run", name, or_replace=True)
 
 

@@ -18,9 +18,9 @@ def keep_memory(
     """
     models = {run.name: run.golden for run in store.runs()}
     there = {new: models[new] for new in runs.values() if new in models}
-    known = {note.id: note for note in store.notes()}
+    notes_there = {note.id: note for note in store.notes()}
     for note in notes:
-        before = known.get(note.id)
+        before = notes_there.get(note.id)
         newer = before is None or before.changed < note.changed
         if note.model in there.values() and newer:
             store.keep_note(note)

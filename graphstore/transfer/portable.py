@@ -157,5 +157,5 @@ class _Reader:
             TypeError,
             ValueError,
         ) as error:
-            said = f"{type(error).__name__}: {error}"[:200]
-            raise InputError(f"line {self._number} cannot be read: {said}") from error
+            message = f"{type(error).__name__}: {error}"[:200]
+            raise InputError(f"line {self._number} cannot be read: {message}") from error

@@ -79,12 +79,12 @@ class Backup:
         Raises:
             UnknownNameError: there is none of a name.
         """
-        known = {entry.name: entry for entry in self.entries}
+        entries = {entry.name: entry for entry in self.entries}
         for name in names:
-            if name not in known:
-                listed = ", ".join(known) if len(known) < 10 else f"{len(known)} others"
+            if name not in entries:
+                listed = ", ".join(entries) if len(entries) < 10 else f"{len(entries)} others"
                 raise UnknownNameError("run or graph in the backup", name, hint=f"it has {listed}")
-        return [known[name] for name in dict.fromkeys(names)] if names else list(self.entries)
+        return [entries[name] for name in dict.fromkeys(names)] if names else list(self.entries)
 
     def check(self, entries: Sequence[BackupEntry]) -> None:
         """Read the members of *entries* once.
@@ -140,9 +140,9 @@ class Backup:
         if digest.hexdigest() != self._members[member].sha256:
             raise self.wrong("it was changed or damaged: its SHA-256 is another", member)
 
-    def wrong(self, said: str, member: str = "") -> InputError:
+    def wrong(self, message: str, member: str = "") -> InputError:
         """The error to raise about this file."""
-        return _wrong(self._path, f"{member}: {said}" if member else said)
+        return _wrong(self._path, f"{member}: {message}" if member else message)
 
     @contextmanager
     def _placing(self, member: str) -> Iterator[None]:
@@ -179,9 +179,9 @@ class Backup:
         names = [info.filename for info in infos]
         if len(set(names)) < len(names):
             raise self.wrong("it has two members of one name")
-        for odd in sorted(set(names) ^ {*self._members, MANIFEST}):
-            what = "is missing" if odd in self._members else "is not part of a backup"
-            raise self.wrong(f"{odd[:80]!r} {what}")
+        for name in sorted(set(names) ^ {*self._members, MANIFEST}):
+            what = "is missing" if name in self._members else "is not part of a backup"
+            raise self.wrong(f"{name[:80]!r} {what}")
         for info in infos:
             member = self._members.get(info.filename)
             if member is not None and member.bytes != info.file_size:
@@ -218,8 +218,8 @@ def open_backup(path: Path) -> Iterator[Backup]:
             with archive:
                 yield Backup(path, archive, size)
     except OSError as error:
-        said = error.strerror or str(error)
-        raise InputError(f"cannot be read: {said}", where=str(path)) from error
+        message = error.strerror or str(error)
+        raise InputError(f"cannot be read: {message}", where=str(path)) from error
 
 
 def restore(
@@ -240,10 +240,10 @@ def restore(
     there = StoreListing.of(store)
     unchanged = {entry.name for entry in entries if _is_there(backup, store, there, entry)}
     _check_free(there, [entry for entry in entries if entry.name not in unchanged], replace_it)
-    taken = set(there.names())
+    names_there = set(there.names())
 
     def graphs(entry: BackupEntry) -> tuple[str, ...]:
-        is_new_run = entry.run is not None and entry.name not in taken
+        is_new_run = entry.run is not None and entry.name not in names_there
         return (entry.device, str(entry.golden)) if is_new_run else (entry.name,)
 
     for _, group in groupby(entries, graphs):
@@ -259,7 +259,7 @@ def restore(
             yield CopiedEntry(entry.kind, entry.name, Done.UNCHANGED)
             continue
         _save(backup, store, entry, replace_it=replace_it)
-        done = Done.REPLACED if entry.name in taken else Done.ADDED
+        done = Done.REPLACED if entry.name in names_there else Done.ADDED
         yield CopiedEntry(entry.kind, entry.name, done)
     runs = {entry.name: entry.name for entry in entries if entry.run is not None}
     if backup.notes or backup.baselines:
@@ -313,9 +313,11 @@ def _check_free(there: StoreListing, entries: Sequence[BackupEntry], replace_it:
                 "name in the backup",
                 hint="rename or delete it first",
             )
-    taken = [repr(entry.name) for entry in entries if entry.name in there.names()]
-    if taken and not replace_it:
-        listed = ", ".join(taken[:5]) + (f" and {len(taken) - 5} more" if len(taken) > 5 else "")
+    names_there = [repr(entry.name) for entry in entries if entry.name in there.names()]
+    if names_there and not replace_it:
+        listed = ", ".join(names_there[:5]) + (
+            f" and {len(names_there) - 5} more" if len(names_there) > 5 else ""
+        )
         raise NameTakenError(
             f"the store has something else named {listed}; nothing was restored",
             hint="use --replace to write over it, or name what to restore",
@@ -347,12 +349,12 @@ def _members(manifest: Mapping[str, Any], path: Path) -> dict[str, BackupMember]
 def _said(manifest: Mapping[str, Any], key: str, kind: type[_Said], path: Path) -> list[_Said]:
     listed = manifest.get(key, [])
     try:
-        found = [codec.decoded(kind, each) for each in listed]
-        for each in found:
-            check_memory(each)
+        records = [codec.decoded(kind, entry) for entry in listed]
+        for record in records:
+            check_memory(record)
     except (TypeError, ValueError, LookupError, AttributeError, InputError) as error:
         raise _wrong(path, f"{MANIFEST} has {key} that are none: {error}") from error
-    return found
+    return records
 
 
 def _entries(
@@ -389,5 +391,5 @@ def _bound(size: int) -> int:
     return size * _MAX_RATIO + _SLACK
 
 
-def _wrong(path: Path, said: str, *, hint: str = "") -> InputError:
-    return InputError(said, where=str(path), hint=hint or "give a file that `backup` wrote")
+def _wrong(path: Path, message: str, *, hint: str = "") -> InputError:
+    return InputError(message, where=str(path), hint=hint or "give a file that `backup` wrote")

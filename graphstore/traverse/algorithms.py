@@ -93,18 +93,18 @@ def propagation(arrays: GraphArrays, op: int, over: Bool | None = None) -> Propa
 def nearest_measured_ancestors(arrays: GraphArrays, op: int, measured: Bool) -> Int32:
     """Measured ops that reach *op* through unmeasured ones only (*op* itself: in a loop)."""
     start, predecessors = arrays.predecessor_start.tolist(), arrays.predecessor_ops.tolist()
-    found: set[int] = set()
+    measured_ancestors: set[int] = set()
     seen = {op}
     stack = [op]
     while stack:
         number = stack.pop()
         for source in predecessors[start[number] : start[number + 1]]:
             if measured[source]:
-                found.add(source)
+                measured_ancestors.add(source)
             elif source not in seen:
                 seen.add(source)
                 stack.append(source)
-    return np.asarray(sorted(found), dtype=np.int32)
+    return np.asarray(sorted(measured_ancestors), dtype=np.int32)
 
 
 def next_measured(arrays: GraphArrays, measured: Bool) -> tuple[Int32, Int32]:
@@ -147,16 +147,16 @@ def worst_before(
     leaves = np.zeros(size, dtype=np.bool_)
     leaves[sources[measured[sources] & ~into]] = True
     through = np.flatnonzero(leaves & ~np.isnan(error)).astype(np.int32)
-    found: list[float] = worst.tolist()
+    worst_errors: list[float] = worst.tolist()
     ends = (csr(size, sources[part], targets[part]) for part in (into, ~into))
-    _carry_on(found, through, error, _stretches(size, sources, targets), *ends)
-    answer = np.asarray(found)
+    _carry_on(worst_errors, through, error, _stretches(size, sources, targets), *ends)
+    answer = np.asarray(worst_errors)
     answer[np.isneginf(answer)] = np.nan
     return answer
 
 
 def _carry_on(
-    found: list[float],
+    worst_errors: list[float],
     starts: Int32,
     error: NDArray[np.float64],
     stretch: Sequence[int],
@@ -172,22 +172,22 @@ def _carry_on(
     """
     into_start, into_ops = (part.tolist() for part in into)
     on_start, on_ops = (part.tolist() for part in on)
-    passed = [len(found)] * len(found)
+    passed = [len(worst_errors)] * len(worst_errors)
     order = starts[np.argsort(-error[starts], kind="stable")]
     for start, value in zip(order.tolist(), error[order].tolist(), strict=True):
-        stack = [(start, len(found))]
+        stack = [(start, len(worst_errors))]
         own = stretch[start]
         while stack:
-            op, most = stack.pop()
+            op, limit = stack.pop()
             low, high = into_start[op], into_start[op + 1]
             first = bisect_right(into_ops, start, low, high)
-            for target in into_ops[first : bisect_right(into_ops, most, first, high)]:
-                if found[target] < value:
-                    found[target] = value
+            for target in into_ops[first : bisect_right(into_ops, limit, first, high)]:
+                if worst_errors[target] < value:
+                    worst_errors[target] = value
             for other in on_ops[on_start[op] : on_start[op + 1]]:
                 mark = start if own == stretch[other] else -1
                 if mark < passed[other]:
-                    stack.append((other, min(most, passed[other])))
+                    stack.append((other, min(limit, passed[other])))
                     passed[other] = mark
 
 
@@ -227,11 +227,11 @@ def first_diverging(arrays: GraphArrays, measured: Bool, over: Bool) -> Int32:
     group_bad = np.zeros(group_count, dtype=np.bool_)
     np.logical_or.at(group_bad, group, bad)
     first_groups = set(_untainted(group_count, *edges, group_bad).tolist())
-    found: dict[int, int] = {}
+    firsts: dict[int, int] = {}
     for number in np.flatnonzero(bad).tolist():
         if group[number] in first_groups:
-            found.setdefault(int(group[number]), number)
-    return np.asarray(sorted(found.values()), dtype=np.int32)
+            firsts.setdefault(int(group[number]), number)
+    return np.asarray(sorted(firsts.values()), dtype=np.int32)
 
 
 def _untainted(size: int, sources: Int32, targets: Int32, bad: Bool) -> Int32:

@@ -57,8 +57,8 @@ def distinct(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
     """*numbers* ascending, each once; several times as fast as ``np.unique``, which hashes."""
     ascending = np.sort(numbers)
     is_first = np.append(True, ascending[1:] != ascending[:-1])[: len(ascending)]
-    found: NDArray[np.int64] = ascending[is_first]
-    return found
+    values: NDArray[np.int64] = ascending[is_first]
+    return values
 
 
 def csr(size: int, sources: Int32, targets: Int32) -> tuple[Int32, Int32]:

@@ -60,5 +60,5 @@ def condense(size: int, sources: Int32, targets: Int32) -> tuple[Int32, int, tup
     count = int(part.max()) + 1 if size else 0
     group = (count - 1 - part).astype(np.int32)
     above, below = group[sources], group[targets]
-    apart = above != below
-    return group, count, (above[apart], below[apart])
+    crosses = above != below
+    return group, count, (above[crosses], below[crosses])

@@ -123,22 +123,24 @@ def _data_edges(
     positions = np.arange(len(refs), dtype=np.int32) - begin
     producers: list[Any] = [None if ref is None else ref.producer for ref in refs]
     find = place.get
-    found = _numbers([_NOTHING if one is None else find(one.op, _OUTSIDE) for one in producers])
-    fed = found >= 0
-    outside = int(np.count_nonzero(found == _OUTSIDE))
+    source_numbers = _numbers(
+        [_NOTHING if one is None else find(one.op, _OUTSIDE) for one in producers]
+    )
+    fed = source_numbers >= 0
+    outside = int(np.count_nonzero(source_numbers == _OUTSIDE))
     if not fed.all():
         refs, producers = list(compress(refs, fed)), list(compress(producers, fed))
-        found, targets, positions = found[fed], targets[fed], positions[fed]
+        source_numbers, targets, positions = source_numbers[fed], targets[fed], positions[fed]
     outputs = _small([one.port for one in producers])
     names: list[str] = [ref.tensor for ref in refs]
-    sources = found.tolist()
+    sources = source_numbers.tolist()
     other = np.fromiter(map(ne, names, map(first_names.__getitem__, sources)), bool, len(names))
     own_names = [
         (edge, names[edge])
         for edge in np.flatnonzero(other | (outputs != 0)).tolist()
         if not _is_named(ops[sources[edge]], producers[edge].port, names[edge])
     ]
-    return _Step((found, targets, outputs, _small(positions)), own_names, outside)
+    return _Step((source_numbers, targets, outputs, _small(positions)), own_names, outside)
 
 
 def _is_named(op: Op, port: int, name: str) -> bool:
@@ -147,7 +149,7 @@ def _is_named(op: Op, port: int, name: str) -> bool:
 
 
 def _call_edges(
-    graph: ModelGraph, place: Mapping[str, int], own_names: dict[int, str], known: int
+    graph: ModelGraph, place: Mapping[str, int], own_names: dict[int, str], first_free: int
 ) -> _Part:
     sources: list[int] = []
     targets: list[int] = []
@@ -159,7 +161,7 @@ def _call_edges(
             continue
         port = edge.source_port
         if not _is_named(graph.ops[begin], port, edge.tensor):
-            own_names[known + len(sources)] = edge.tensor
+            own_names[first_free + len(sources)] = edge.tensor
         sources.append(begin)
         targets.append(end)
         outputs.append(port)

@@ -87,27 +87,27 @@ def immediate_dominators(
     place = np.full(size, -1, dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     # from here on nodes are known by their place in the order: a dominator has a lower one
-    known = place[sources] >= 0
+    is_placed = place[sources] >= 0
     start, before = (
-        part.tolist() for part in csr(size, place[targets[known]], place[sources[known]])
+        part.tolist() for part in csr(size, place[targets[is_placed]], place[sources[is_placed]])
     )
     above = [0] + [-1] * (len(order) - 1)
     changed = True
     while changed:  # once for a graph without loops, and else once more to see that
         changed = False
         for here in range(1, len(order)):
-            found = -1
+            dominator = -1
             for other in before[start[here] : start[here + 1]]:
                 if above[other] < 0:
                     continue
-                while found >= 0 and found != other:
-                    if found > other:
-                        found = above[found]
+                while dominator >= 0 and dominator != other:
+                    if dominator > other:
+                        dominator = above[dominator]
                     else:
                         other = above[other]  # noqa: PLW2901 - both climb to where they meet
-                found = other
-            changed |= not forward and above[here] != found
-            above[here] = found
+                dominator = other
+            changed |= not forward and above[here] != dominator
+            above[here] = dominator
     found_above = np.asarray(above, dtype=np.int32)
     dominators = np.full(size, -1, dtype=np.int32)
     dominators[order] = np.where(found_above < 0, -1, order[found_above])

@@ -84,25 +84,25 @@ class MeasuredOpPairs:
 
     def _union(self, entries: Iterable[int]) -> set[int] | None:
         """The measured ops at or after *entries*; None if that took too long."""
-        found: set[int] = set()
+        union: set[int] = set()
         for entry in entries:
             if self._measured[entry]:
-                found.add(entry)
+                union.add(entry)
                 continue
             after = self._few[entry]
             if after is None:
                 after = self._walk(entry)
             if after is None or not self._spend(1 + len(after)):
                 return None
-            found |= after
-        return found
+            union |= after
+        return union
 
     def _walk(self, entry: int) -> frozenset[int] | None:
         """The measured ops after an unmeasured one; kept."""
-        known = self._many.get(entry)
-        if known is not None:
-            return known
-        found: set[int] = set()
+        pairs = self._many.get(entry)
+        if pairs is not None:
+            return pairs
+        pairs_reached: set[int] = set()
         seen = {entry}
         stack = [entry]
         while stack:
@@ -114,18 +114,18 @@ class MeasuredOpPairs:
                     continue
                 seen.add(target)
                 if self._measured[target]:
-                    found.add(target)
+                    pairs_reached.add(target)
                     continue
-                known = self._few[target]
-                if known is None:
-                    known = self._many.get(target)
-                if known is None:
+                pairs = self._few[target]
+                if pairs is None:
+                    pairs = self._many.get(target)
+                if pairs is None:
                     stack.append(target)
-                elif not self._spend(len(known)):
+                elif not self._spend(len(pairs)):
                     return None
                 else:
-                    found |= known
-        self._many[entry] = frozenset(found)
+                    pairs_reached |= pairs
+        self._many[entry] = frozenset(pairs_reached)
         return self._many[entry]
 
     def _spend(self, steps: int) -> bool:

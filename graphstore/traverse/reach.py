@@ -10,11 +10,11 @@ T = TypeVar("T", bound=Hashable)
 
 def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
     """*starts* and everything reachable from them, each once, in the order found."""
-    found = dict.fromkeys(starts)
-    waiting = list(found)
-    for each in waiting:  # it grows meanwhile
-        for other in following(each):
-            if other not in found:
-                found[other] = None
+    reached = dict.fromkeys(starts)
+    waiting = list(reached)
+    for current in waiting:  # it grows meanwhile
+        for other in following(current):
+            if other not in reached:
+                reached[other] = None
                 waiting.append(other)
-    return found
+    return reached

@@ -41,7 +41,7 @@ class RunOutputs:
         columns: Sequence[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * 10
         topo, port, level, cosine, distance, nan, device, golden, elements, different = columns
         # None becomes NaN; a distance is never NaN itself
-        known = np.asarray(distance, dtype=np.float64)
+        distances = np.asarray(distance, dtype=np.float64)
         device_nonfinite = np.asarray(device, dtype=np.int64)
         golden_nonfinite = np.asarray(golden, dtype=np.int64)
         return cls(
@@ -49,8 +49,8 @@ class RunOutputs:
             np.asarray(port, dtype=np.int32),
             np.asarray([one == _FAIL for one in level], dtype=np.bool_),
             device_nonfinite > golden_nonfinite,
-            known,
-            _error(known, device_nonfinite + golden_nonfinite, elements, different),
+            distances,
+            _error(distances, device_nonfinite + golden_nonfinite, elements, different),
             tuple(zip(level, cosine, distance, nan, strict=True)),
         )
 
@@ -68,7 +68,7 @@ class RunOutputs:
 
 
 def _error(
-    known: NDArray[np.float64],
+    distances: NDArray[np.float64],
     nonfinite: NDArray[np.int64],
     elements: Sequence[int],
     different: Sequence[int],
@@ -76,6 +76,6 @@ def _error(
     size = np.maximum(np.asarray(elements, dtype=np.float64), 1.0)
     share = np.asarray(different, dtype=np.float64) / size
     error: NDArray[np.float64] = np.where(
-        np.isnan(known), np.where(nonfinite > 0, _NAN_OR_INF, share), known
+        np.isnan(distances), np.where(nonfinite > 0, _NAN_OR_INF, share), distances
     )
     return error

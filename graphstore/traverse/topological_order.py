@@ -80,13 +80,13 @@ def _order_with_loops(
     """Order with the loops of data edges contracted; *knot* are those of all edges."""
     size = len(rank)
     loop = components(*_csr(size, *data))
-    kept = [
+    edges = [
         (source, target)
         for source, target in zip(*control, strict=True)
         if knot[source] != knot[target]
     ]
-    sources = data[0] + [source for source, _ in kept]
-    targets = data[1] + [target for _, target in kept]
+    sources = data[0] + [source for source, _ in edges]
+    targets = data[1] + [target for _, target in edges]
     members: list[list[int]] = [[] for _ in range(max(loop) + 1)]
     for place in sorted(range(size), key=rank.__getitem__):
         members[loop[place]].append(place)

@@ -24,13 +24,13 @@ def data_folder(path: AnyPath) -> DataFolder:
         InputError: it is none.
     """
     folder = Path(path)
-    found = found_at(folder)
-    if found is None:
+    data_folder = found_at(folder)
+    if data_folder is None:
         what = "not laid out as precision_tool's data" if folder.is_dir() else "no such folder"
         raise InputError(
             what, where=str(folder), hint="it has npu/debug_0/{graph,dump} and tf/{dump,graph}"
         )
-    return found
+    return data_folder
 
 
 def is_made_of(run: Run, folder: Path) -> bool:

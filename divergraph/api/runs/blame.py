@@ -23,10 +23,10 @@ def blamed(
     others: Sequence[RunData],
 ) -> tuple[Blame, RunData]:
     """Who made the error of the outputs, and the run with that in its analysis."""
-    found = blame_run(data, options, choice, progress, others)
-    printed = replace(found, shares=found.shares[: choice.keep])
+    blame = blame_run(data, options, choice, progress, others)
+    printed = replace(blame, shares=blame.shares[: choice.keep])
     names = [other.run.name for other in others]
-    return found, with_blame(data, found, answer_json(printed, run=data.run.name, others=names))
+    return blame, with_blame(data, blame, answer_json(printed, run=data.run.name, others=names))
 
 
 def keep_list(data: RunData, found: Blame, form: str) -> tuple[str, ...]:

@@ -60,11 +60,11 @@ class ComparedRun(RunAnswers):
 
         options = root_cause_of(suspect, guilty, precision, memory)
         limits = optional_path(thresholds)
-        with telling(progress) as told:
+        with telling(progress) as reporting:
             if self._kept:
-                data = analysed(self._asked(), self._name, options, told, limits)
+                data = analysed(self._asked(), self._name, options, reporting, limits)
                 return ComparedRun(self._name, store=self._asked(), data=data)
-            data = analysed(self.data, self._name, options, told, limits)
+            data = analysed(self.data, self._name, options, reporting, limits)
             return ComparedRun(self._name, data=data)
 
     def blame(
@@ -93,13 +93,13 @@ class ComparedRun(RunAnswers):
         from divergraph.blame.run import BlameChoice
 
         options = root_cause_of(SUSPECT, GUILTY, "auto", memory)
-        with telling(progress) as told:
+        with telling(progress) as reporting:
             mine, more = self.data, [other.data for other in others]
-            asked = tuple(dict.fromkeys(map(self._device_op, exact)))
-            choice = BlameChoice(top, outputs=tuple(outputs), exact=asked)
-            found, data = blamed(mine, options, choice, told, more)
+            exact_ops = tuple(dict.fromkeys(map(self._device_op, exact)))
+            choice = BlameChoice(top, outputs=tuple(outputs), exact=exact_ops)
+            blame, data = blamed(mine, options, choice, reporting, more)
             self._replace(data)
-        return found
+        return blame
 
     def _device_op(self, name: str) -> str:
         from divergraph.ask.facts import resolve_op
@@ -156,9 +156,9 @@ class ComparedRun(RunAnswers):
             UnknownNameError: no such op.
             InputError: files are gone, or the form is not that of the model.
         """
-        with telling(progress) as told:
+        with telling(progress) as reporting:
             parts = self.parts()
-            parts.open(told, model=optional_path(model))
+            parts.open(reporting, model=optional_path(model))
             return parts.cut(
                 starts,
                 ends,
@@ -169,7 +169,7 @@ class ComparedRun(RunAnswers):
                 all_outputs=all_outputs,
                 smallest=smallest,
                 weights=optional_path(weights),
-                progress=told,
+                progress=reporting,
             )
 
     def minimize(
@@ -210,13 +210,13 @@ class ComparedRun(RunAnswers):
             oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,
             optional_path(output), optional_path(weights), fresh,
         )  # fmt: skip
-        with telling(progress) as told:
+        with telling(progress) as reporting:
             parts = self.parts()
-            parts.open(told, model=optional_path(model))
-            found = parts.minimize(request, told)
-            if not found.clean:
-                self._replace(with_search(self.data, found))
-        return found
+            parts.open(reporting, model=optional_path(model))
+            minimized = parts.minimize(request, reporting)
+            if not minimized.clean:
+                self._replace(with_search(self.data, minimized))
+        return minimized
 
     def save(
         self, store: AnyStore, name: str | None = None, *, replace: bool = False

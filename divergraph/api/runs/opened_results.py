@@ -39,14 +39,14 @@ def open_result(
         data = opened_table(Path(table), device=graph, thresholds=limits, step=step, rank=rank)
         name = run or data.run.name
         return ComparedRun(name, data=replace(data, run=replace(data.run, name=name)))
-    kept = opened_for_keeping(store)
-    kept.check_writable()
+    target_store = opened_for_keeping(store)
+    target_store.check_writable()
     if run is not None:
-        check_name_free(kept, run, replace_it=replace_it)
+        check_name_free(target_store, run, replace_it=replace_it)
     data = opened_table(Path(table), device=graph, thresholds=limits, step=step, rank=rank)
     if run is None:
-        data = saved_under_fresh_name(kept, data)
+        data = saved_under_fresh_name(target_store, data)
     else:
         data = replace(data, run=replace(data.run, name=run))
-        kept.save_run(data, replace=replace_it)
-    return ComparedRun(data.run.name, store=kept, data=data)
+        target_store.save_run(data, replace=replace_it)
+    return ComparedRun(data.run.name, store=target_store, data=data)

@@ -36,9 +36,9 @@ class ModelRun:
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were given, by their names on the command line."""
-        values = ((each.name, getattr(self, each.name)) for each in fields(self))
-        told = (name for name, value in values if value is not None and value != {})
-        return tuple({"seed": "random"}.get(name, name.replace("_", "-")) for name in told)
+        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        names = (name for name, value in values if value is not None and value != {})
+        return tuple({"seed": "random"}.get(name, name.replace("_", "-")) for name in names)
 
 
 def model_named(store: GraphStore, name: str) -> Path | None:
@@ -114,10 +114,10 @@ def parts_of_model(
             model, dump, run.device, run.device_dump, name=model.stem, weights=weights,
             method=MethodChoice.AUTO if values else MethodChoice.THRESHOLDS,
         )  # fmt: skip
-        found = compare(request, progress)
-        for note in found.run.warnings if run.golden_dump is not None else ():
+        run_data = compare(request, progress)
+        for note in run_data.run.warnings if run.golden_dump is not None else ():
             compared(note)
-        parts = ModelParts.of(found, _made_of(model, weights, run))
+        parts = ModelParts.of(run_data, _made_of(model, weights, run))
         parts.open(progress)
         yield parts
 
@@ -125,9 +125,9 @@ def parts_of_model(
 def _of_device(model: Path, device: Path, dump: Path, weights: Path | None) -> ModelParts:
     """The parts of a model that cannot be run here."""
     graph = load_graph(device, dump, "device")
-    found = load_dumps(dump, graph.graph, "device")
+    dump_source = load_dumps(dump, graph.graph, "device")
     source = load_graph(model, None, "golden", weights_option(weights))
-    return ModelParts.of_parts(parts_with_device_values(source, graph, found))
+    return ModelParts.of_parts(parts_with_device_values(source, graph, dump_source))
 
 
 def _made_of(model: Path, weights: Path | None, run: ModelRun) -> str:
@@ -158,6 +158,6 @@ def _captured(
     try:
         return capture(request, progress)
     except ExecutionError as error:
-        said = f"the golden side cannot be made here: {error.what}"
+        message = f"the golden side cannot be made here: {error.what}"
         hint = "make it where the model runs, or by divergraph capture, and give --golden-dump"
-        raise ExecutionError(said, where=error.where, hint=hint) from error
+        raise ExecutionError(message, where=error.where, hint=hint) from error

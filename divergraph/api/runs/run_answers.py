@@ -212,12 +212,12 @@ class RunAnswers(Asking):
 
         op_id = resolve_op(self._asked(), self._name, op)
         if self._tensors is None:
-            with telling(progress) as told:
+            with telling(progress) as reporting:
                 if self._data is not None or not self._kept:
-                    self._tensors = RunTensors(self.data, told)
+                    self._tensors = RunTensors(self.data, reporting)
                 else:
-                    asked = self._asked()
-                    self._tensors = opened_tensors(lambda ask: ask(asked), self._name, told)
+                    store = self._asked()
+                    self._tensors = opened_tensors(lambda ask: ask(store), self._name, reporting)
         return self._tensors.values(op_id, output if input is None else input, input is None)
 
     def trace(self, op: str | None = None, *, to: str | None = None) -> Trace:
@@ -323,8 +323,8 @@ class RunAnswers(Asking):
         return f"<Run {self._name!r}: {self.verdict.value}{count}>"
 
     def _origin_count(self) -> str:
-        found = self._asked().origins(self._name) if self._data is None else self._data.origins
-        return counted(len(found), "origin")
+        origins = self._asked().origins(self._name) if self._data is None else self._data.origins
+        return counted(len(origins), "origin")
 
     def _repr_html_(self) -> str:
         run, counts = self.record, self.counts

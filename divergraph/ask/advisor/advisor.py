@@ -85,34 +85,34 @@ def advise(data: RunData) -> Advice:
     fed = [op for op in fed if op in view.ops]
     overflows = list(_overflows(view, fed))
     origins, notes = _origins(view, fed)
-    known = {finding.op for finding in overflows}
-    starts = [pair for pair in origins if pair[0].op not in known]
+    overflowing = {finding.op for finding in overflows}
+    starts = [pair for pair in origins if pair[0].op not in overflowing]
     nodes = [_node(view, item, origin, len(starts)) for item, origin in starts[:_LISTED]]
     nodes.sort(key=lambda finding: finding.label != PROBLEM_NODE)
-    found = _behind_the_first(view, [*overflows, *inputs, *nodes])
+    findings = _behind_the_first(view, [*overflows, *inputs, *nodes])
     if doubt := data.run.analysis.doubt:
-        found.insert(0, Finding(FindingKind.ADVICE, DOUBTFUL, doubt))
-    if not found:
-        found.append(_consistent(view, notes))
-    return Advice(tuple(found))
+        findings.insert(0, Finding(FindingKind.ADVICE, DOUBTFUL, doubt))
+    if not findings:
+        findings.append(_consistent(view, notes))
+    return Advice(tuple(findings))
 
 
-def _behind_the_first(view: RunView, found: list[Finding]) -> list[Finding]:
-    """*found*, those behind the first problem said to be that: it may explain them."""
-    first = next((each.op for each in found if each.op in view.ops), None)
+def _behind_the_first(view: RunView, findings: list[Finding]) -> list[Finding]:
+    """*findings*, those behind the first problem said to be that: it may explain them."""
+    first = next((finding.op for finding in findings if finding.op in view.ops), None)
     if first is None:
-        return found
+        return findings
     after = set(view.later(first))
     return [
         replace(
-            each,
-            sentence=f"{each.sentence}. It is behind {first} and may follow from that: look at it "
-            "after that is repaired",
-            evidence={**each.evidence, "behind": first},
+            finding,
+            sentence=f"{finding.sentence}. It is behind {first} and may follow from that: "
+            "look at it after that is repaired",
+            evidence={**finding.evidence, "behind": first},
         )
-        if each.op in after
-        else each
-        for each in found
+        if finding.op in after
+        else finding
+        for finding in findings
     ]
 
 
@@ -177,7 +177,7 @@ def _origins(
     view: RunView, fed: Sequence[str]
 ) -> tuple[list[tuple[Comparison, Origin | None]], list[str]]:
     """The outputs where an error starts that no input explains, and why others are not errors."""
-    found: list[tuple[Comparison, Origin | None]] = []
+    items: list[tuple[Comparison, Origin | None]] = []
     starts = view.starts if _by_thresholds(view) else Starts()
     notes = [*starts.notes(view.ops)]
     for origin in view.data.origins:
@@ -191,15 +191,15 @@ def _origins(
             notes.append(f"{origin.op} ({origin.type}): noise where golden is zero")
             continue
         if origin.op not in starts.choices:
-            found.append((item, None if origin.op in starts.grown else origin))
-    return found, notes
+            items.append((item, None if origin.op in starts.grown else origin))
+    return items, notes
 
 
 def _negligible(item: Comparison) -> bool:
     """Whether golden is zero and the device nearly so: any relative error is noise then."""
     assert item.metrics is not None
-    said = item.metrics.notes.get(Metric.RELATIVE_EUCLIDEAN_DISTANCE, "")
-    is_zero = said in (comparison_notes.GOLDEN_ZERO, comparison_notes.BOTH_ZERO)
+    note = item.metrics.notes.get(Metric.RELATIVE_EUCLIDEAN_DISTANCE, "")
+    is_zero = note in (comparison_notes.GOLDEN_ZERO, comparison_notes.BOTH_ZERO)
     return is_zero and item.metrics.max_absolute_error <= NEGLIGIBLE
 
 
@@ -211,7 +211,7 @@ def _node(view: RunView, item: Comparison, origin: Origin | None, starts: int) -
     """The problem node, or single-point error, whose output *item* is."""
     after = set(view.later(item.op)) | {item.op}
     reached = [end for end in view.ends if end.op in after]
-    damaged = {each.op for each in view.data.run.result.damaged}  # in a part, perhaps
+    damaged = {output.op for output in view.data.run.result.damaged}  # in a part, perhaps
     spoilt = [end for end in reached if end.over or end.op in damaged]
     label = PROBLEM_NODE if spoilt else SINGLE_POINT
     confidence = 0.9 if origin is not None and item.level is Level.FAIL else 0.5
@@ -254,14 +254,14 @@ def _is_cause(finding: Finding, op: str) -> bool:
 def _seen(item: Comparison) -> str:
     assert item.metrics is not None
     metrics = item.metrics
-    said = f": cosine {metrics.cosine_similarity:.6f}, "
-    said += f"relative error {metrics.relative_euclidean_distance:.3g}"
+    sentence = f": cosine {metrics.cosine_similarity:.6f}, "
+    sentence += f"relative error {metrics.relative_euclidean_distance:.3g}"
     if metrics.device_nonfinite > metrics.golden_nonfinite:
-        said = f": {counted(metrics.device_nonfinite, 'NaN or infinite value')}"
+        sentence = f": {counted(metrics.device_nonfinite, 'NaN or infinite value')}"
     if metrics.shapes_differ:
-        said = ": it has another shape"
+        sentence = ": it has another shape"
     where = "" if item.figures is None else item.figures.where_bad
-    return f"{said} in output {item.port}{f', bad in {where}' if where else ''}"
+    return f"{sentence} in output {item.port}{f', bad in {where}' if where else ''}"
 
 
 def _reach(view: RunView, spoilt: Sequence[Comparison]) -> str:
@@ -349,11 +349,11 @@ def remedy(view: RunView, item: Comparison, causes: list[Finding]) -> str:
     if op.is_fused:
         return f"{_standing(view, op)}switch that fusion off and compare again"
     alone = "Run this op alone on golden's inputs"
-    if any(each.label == "lost_part" for each in causes):
+    if any(cause.label == "lost_part" for cause in causes):
         if is_short(view, item):
             return "Keep this op, and what takes its result apart again, in float32"
         return "Give the parts scales or outputs of their own, or keep this op in higher precision"
-    if is_short(view, item) and all(each.label in _OF_PRECISION for each in causes):
+    if is_short(view, item) and all(cause.label in _OF_PRECISION for cause in causes):
         return f"{alone}, or keep it in float32, and compare again"
     return f"{alone}: `divergraph submodel` cuts it out with its data"
 
@@ -374,11 +374,11 @@ def is_short(view: RunView, item: Comparison) -> bool:
 
 
 def _standing(view: RunView, op: Op) -> str:
-    known = {link.original for link in view.data.links if link.device == op.id}
-    count = len(known) or len(op.original_names or ())
+    originals = {link.original for link in view.data.links if link.device == op.id}
+    count = len(originals) or len(op.original_names or ())
     return f"The op stands for {counted(count, 'original')}: " if count > 1 else ""
 
 
 def _switched_off(passes: Sequence[NamedPass]) -> str:
-    names = ", ".join(dict.fromkeys(each.name for each in passes))
+    names = ", ".join(dict.fromkeys(named_pass.name for named_pass in passes))
     return f"switch the fusion pass {names} off (fusion switch file: {switch_text(passes)})"

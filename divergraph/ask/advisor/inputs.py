@@ -53,20 +53,20 @@ def inconsistent_inputs(view: RunView) -> Iterator[Finding]:
 def _read_by_calls(view: RunView) -> Iterator[Finding]:
     """Weights and data of a recorded run: only what no golden call can have made is an input."""
     remedies = {WEIGHT: "load both from one checkpoint", DATA: ""}
-    for each in view.starts.recorded.findings:
-        if each.label not in remedies:
+    for finding in view.starts.recorded.findings:
+        if finding.label not in remedies:
             continue
-        remedy = remedies[each.label]
-        said = f"{each.op}: {each.sentence}" if remedy else each.sentence
+        remedy = remedies[finding.label]
+        sentence = f"{finding.op}: {finding.sentence}" if remedy else finding.sentence
         yield Finding(
             FindingKind.ADVICE,
             INPUT_INCONSISTENT,
-            f"{said}{': ' if remedy else ''}{remedy}; what follows from it is no op's fault",
-            each.op,
-            each.io,
-            each.port,
-            each.confidence,
-            {"index": view.indices.get(each.op), "input": each.op},
+            f"{sentence}{': ' if remedy else ''}{remedy}; what follows from it is no op's fault",
+            finding.op,
+            finding.io,
+            finding.port,
+            finding.confidence,
+            {"index": view.indices.get(finding.op), "input": finding.op},
         )
 
 
@@ -106,16 +106,16 @@ def _given(view: RunView, op: Op, port: int) -> str | None:
             return None
         if ref.producer is None:
             return ref.tensor
-        made = view.ops.get(ref.producer.op)
-        if made is None:
+        producer = view.ops.get(ref.producer.op)
+        if producer is None:
             return ref.tensor
-        if _is_right(view, made, ref.producer.port):
+        if _is_right(view, producer, ref.producer.port):
             return None  # the source is right, so an op in between is to blame
-        if _is_source(made):
-            return made.id
-        if not _KEEPS_VALUES.match(made.type):
+        if _is_source(producer):
+            return producer.id
+        if not _KEEPS_VALUES.match(producer.type):
             return None
-        op, port = made, 0
+        op, port = producer, 0
     return None
 
 
@@ -160,8 +160,8 @@ def _is_preprocessed(view: RunView, op: Op) -> bool:
     """Whether the device preprocesses what *op* brings in, itself or in what reads it."""
     readers = (other for other in view.ops.values() if op.id in {ref.op for ref in other.takes})
     return any(
-        _PREPROCESSES.match(each.type) or any("aipp" in key.lower() for key in each.attrs)
-        for each in (op, *readers)
+        _PREPROCESSES.match(reader.type) or any("aipp" in key.lower() for key in reader.attrs)
+        for reader in (op, *readers)
     )
 
 

@@ -91,8 +91,8 @@ class RunView:
     def before(self, op: str) -> list[str]:
         """The nearest measured ops before *op*."""
         number = self.arrays.number[op]
-        found = nearest_measured_ancestors(self.arrays, number, self.measured)
-        return [self.arrays.ids[each] for each in found]
+        numbers = nearest_measured_ancestors(self.arrays, number, self.measured)
+        return [self.arrays.ids[number] for number in numbers]
 
     def reaches(self, starts: Sequence[str], op: str) -> bool:
         """True if *op* is one of *starts* or after one of them."""

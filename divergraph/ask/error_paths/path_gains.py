@@ -26,8 +26,8 @@ def with_gains(
 ) -> tuple[ErrorPath, ...]:
     """*paths* with error and gain of the output each goes through, where an op, or one that feeds
     it, has several."""
-    near = _near_several(facts)
-    concerned = [np.flatnonzero(near[path.steps.numbers]).tolist() for path in paths]
+    several = _near_several(facts)
+    concerned = [np.flatnonzero(several[path.steps.numbers]).tolist() for path in paths]
     if not any(concerned):  # the rows of the ops say it all
         return tuple(paths)
     named = dict.fromkeys(
@@ -37,7 +37,7 @@ def with_gains(
         for number in path.steps.numbers[at : at + 2].tolist()
     )
     ops = store.ops(run, list(named))
-    before = {made.op for op in ops.values() for made in op.takes}
+    before = {tensor.op for op in ops.values() for tensor in op.takes}
     items = store.comparisons(run, list(dict.fromkeys([*named, *before])))
     measured = {
         TensorRef(item.op, item.port): item
@@ -52,10 +52,10 @@ def with_gains(
 
 def _near_several(facts: Facts) -> Bool:
     """The ops that have several compared outputs, or read an op that has."""
-    near, arrays = facts.rows.several.copy(), facts.arrays
+    several, arrays = facts.rows.several.copy(), facts.arrays
     for op in np.flatnonzero(facts.rows.several).tolist():
-        near[arrays.successors(op)] = True
-    return near
+        several[arrays.successors(op)] = True
+    return several
 
 
 def _rows(
@@ -63,28 +63,28 @@ def _rows(
 ) -> dict[int, OpRow]:
     """The rows at those *places* where they are other than those of the ops."""
     ids, numbers = steps.region.facts.arrays.ids, steps.numbers.tolist()
-    found = {}
+    rows = {}
     for at in places:
         after = ops.get(ids[numbers[at + 1]]) if at + 1 < len(numbers) else None
         row = _row(steps[at].row, ops[ids[numbers[at]]], after, measured)
         if row is not None:
-            found[at] = row
-    return found
+            rows[at] = row
+    return rows
 
 
 def _row(row: OpRow, op: Op, after: Op | None, measured: _Errors) -> OpRow | None:
     port = row.output
     if after is not None:
-        read = [made.port for made in after.takes if made.op == op.id and made in measured]
-        port = max(read, key=lambda each: _error(measured[TensorRef(op.id, each)]), default=port)
+        read = [ref.port for ref in after.takes if ref.op == op.id and ref in measured]
+        port = max(read, key=lambda port: _error(measured[TensorRef(op.id, port)]), default=port)
     item = None if port is None else measured.get(TensorRef(op.id, port))
     if item is None:
         return None
-    given = [_error(measured[made]) for made in op.takes if made in measured]
-    most = max((each for each in given if math.isfinite(each)), default=0.0)
+    errors = [_error(measured[ref]) for ref in op.takes if ref in measured]
+    largest = max((error for error in errors if math.isfinite(error)), default=0.0)
     gain, error = row.gain, _error(item)
-    if most > 0.0 and math.isfinite(error):
-        gain = error / most
+    if largest > 0.0 and math.isfinite(error):
+        gain = error / largest
     return replace(row, output=port, metrics=item.metrics, gain=gain)
 
 

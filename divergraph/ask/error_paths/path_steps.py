@@ -60,7 +60,7 @@ class ErrorRegion:
             rows.gain < ATTENUATES
         )
         """The ops at which it lessens, an input being computed, measured and not reached by it."""
-        self._own = {arrays.number[each.op]: each.op for each in facts.origins}
+        self._own = {arrays.number[origin.op]: origin.op for origin in facts.origins}
         self._own.pop(start, None)
         self._others: dict[int, tuple[str, ...]] = {}
 
@@ -69,9 +69,11 @@ class ErrorRegion:
         """The ops of which nothing is to be said, but for errors that join there."""
         rows, gains = self.facts.rows, self.facts.rows.gain
         guilty = np.append(rows.splits.guilts.where(lambda one: one is not Guilt.NONE), False)
-        told = guilty[rows.judged] | rows.states.equal(OpState.ORIGIN) | self.healed | self.diluted
+        marked = (
+            guilty[rows.judged] | rows.states.equal(OpState.ORIGIN) | self.healed | self.diluted
+        )
         missing = ~rows.has_metrics & ~rows.reasons.equal(None)
-        dull: Bool = ~(told | missing) & (np.isnan(gains) | _is_carried(gains))
+        dull: Bool = ~(marked | missing) & (np.isnan(gains) | _is_carried(gains))
         return dull
 
     def others(self, number: int) -> tuple[str, ...]:
@@ -84,8 +86,8 @@ class ErrorRegion:
             named = (origins[place].op for place in upstream.values[code])
             start = self.facts.arrays.ids[self.start]
             self._others[code] = tuple(op for op in named if op != start)
-        found, own = self._others[code], self._own.get(number)
-        return found if own is None or own in found else (*found, own)
+        others, own = self._others[code], self._own.get(number)
+        return others if own is None or own in others else (*others, own)
 
     def joining(self, numbers: Int) -> dict[int, tuple[str, ...]]:
         """By place on the path the other origins whose error comes in there first."""
@@ -94,13 +96,13 @@ class ErrorRegion:
             return {}
         codes, own = upstream.codes[numbers], np.isin(numbers, list(self._own))
         changed = np.flatnonzero((codes[1:] != codes[:-1]) | own[1:] | own[:-1]) + 1
-        found = {0: self.others(int(numbers[0]))}
+        joining = {0: self.others(int(numbers[0]))}
         ids = self.facts.arrays.ids
         for place in changed.tolist():
             last, number = int(numbers[place - 1]), int(numbers[place])
-            known = {*self.others(last), ids[number]}
-            found[place] = tuple(op for op in self.others(number) if op not in known)
-        return {place: names for place, names in found.items() if names}
+            passed = {*self.others(last), ids[number]}
+            joining[place] = tuple(op for op in self.others(number) if op not in passed)
+        return {place: names for place, names in joining.items() if names}
 
     def joins(self, number: int, last: int) -> tuple[str, ...]:
         """The ops other than *last* that bring an op an error."""
@@ -178,9 +180,9 @@ class PathSteps(Sequence[PathStep]):
             at = place - self.first
             if 0 <= at < len(carry):
                 gain = self.gains[at]
-                kept = bool(np.isnan(gain) or _is_carried(gain))
-                told = place in self.joining or not self._is_untold(int(self.numbers[place]))
-                carry[at] = kept and not told
+                carries = bool(np.isnan(gain) or _is_carried(gain))
+                is_marked = place in self.joining or not self._is_untold(int(self.numbers[place]))
+                carry[at] = carries and not is_marked
         return carry
 
     @cached_property
@@ -201,8 +203,8 @@ class PathSteps(Sequence[PathStep]):
     def _is_untold(self, number: int) -> bool:
         rows, region = self.region.facts.rows[number], self.region
         guilty = rows.split is not None and rows.split.guilt is not Guilt.NONE
-        told = guilty or rows.state is OpState.ORIGIN
-        return not (told or region.healed[number] or region.diluted[number])
+        is_marked = guilty or rows.state is OpState.ORIGIN
+        return not (is_marked or region.healed[number] or region.diluted[number])
 
     def _steps(self, first: int, last: int) -> list[PathStep]:
         region, numbers = self.region, self.numbers[first:last]

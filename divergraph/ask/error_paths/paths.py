@@ -39,19 +39,21 @@ def _worst_ends(
 ) -> list[tuple[int, float | None]]:
     """The ends with the largest errors, each with the error of the last measured op before it."""
     parents = before.tolist()
-    known: dict[int, float] = {}
-    found: list[tuple[float, int]] = []
+    worst_of: dict[int, float] = {}
+    errors_of_ends: list[tuple[float, int]] = []
     for end in ends:
         climbed = []
         at = end
-        while at not in known and math.isnan(errors[at]) and parents[at] not in (at, -1):
+        while at not in worst_of and math.isnan(errors[at]) and parents[at] not in (at, -1):
             climbed.append(at)
             at = parents[at]
-        error = known.get(at, float(errors[at]))
-        known.update(dict.fromkeys(climbed, error))
-        found.append((error, end))
+        error = worst_of.get(at, float(errors[at]))
+        worst_of.update(dict.fromkeys(climbed, error))
+        errors_of_ends.append((error, end))
     best = heapq.nlargest(
-        SHOWN_WAYS, found, key=lambda item: (-1.0 if math.isnan(item[0]) else item[0], -item[1])
+        SHOWN_WAYS,
+        errors_of_ends,
+        key=lambda item: (-1.0 if math.isnan(item[0]) else item[0], -item[1]),
     )
     return [(end, None if math.isnan(error) else error) for error, end in best]
 

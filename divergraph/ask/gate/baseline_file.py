@@ -50,17 +50,17 @@ class GateBaseline:
     @classmethod
     def of(cls, run: Run, outputs: Iterable[JudgedOutput]) -> GateBaseline:
         """The baseline that *run* makes."""
-        made = tuple(sorted(outputs, key=lambda one: (str(one.golden), one.op)))
-        return cls(run.name, run.created, run.method, run.analysis.suspect, made)
+        sorted_outputs = tuple(sorted(outputs, key=lambda one: (str(one.golden), one.op)))
+        return cls(run.name, run.created, run.method, run.analysis.suspect, sorted_outputs)
 
     def accepting(
-        self, taken: Iterable[JudgedOutput], accepted: Iterable[AcceptedOutput]
+        self, new_outputs: Iterable[JudgedOutput], accepted: Iterable[AcceptedOutput]
     ) -> GateBaseline:
         """The same with outputs as they are now."""
-        now = tuple(taken)
+        now = tuple(new_outputs)
         replaced = {one.golden for one in now}
-        kept = (one for one in self.outputs if one.golden not in replaced)
-        outputs = tuple(sorted((*kept, *now), key=lambda one: (str(one.golden), one.op)))
+        unchanged = (one for one in self.outputs if one.golden not in replaced)
+        outputs = tuple(sorted((*unchanged, *now), key=lambda one: (str(one.golden), one.op)))
         return replace(self, outputs=outputs, accepted=(*self.accepted, *accepted))
 
     def write(self, path: Path) -> None:
@@ -93,20 +93,20 @@ class GateBaseline:
             InputError: there is none, or it is no such file.
         """
         try:
-            found = json.loads(path.read_bytes())
-            if found["divergraph_baseline"] != _VERSION:
+            document = json.loads(path.read_bytes())
+            if document["divergraph_baseline"] != _VERSION:
                 raise InputError(
-                    f"a baseline of version {found['divergraph_baseline']}, which is not known",
+                    f"a baseline of version {document['divergraph_baseline']}, which is not known",
                     where=str(path),
                     hint=_HINT,
                 )
             return cls(
-                str(found["run"]),
-                str(found["created"]),
-                Method(found["method"]),
-                float(found["suspect"]),
-                tuple(map(_output, found["outputs"])),
-                tuple(AcceptedOutput(**each) for each in found["accepted"]),
+                str(document["run"]),
+                str(document["created"]),
+                Method(document["method"]),
+                float(document["suspect"]),
+                tuple(map(_output, document["outputs"])),
+                tuple(AcceptedOutput(**entry) for entry in document["accepted"]),
             )
         except FileNotFoundError:
             raise InputError(
@@ -135,17 +135,17 @@ def _entry(one: JudgedOutput) -> Mapping[str, Any]:
     }
 
 
-def _output(found: Mapping[str, Any]) -> JudgedOutput:
-    (op, port), (rank, weight) = found["golden"], found["weight"]
+def _output(fields: Mapping[str, Any]) -> JudgedOutput:
+    (op, port), (rank, weight) = fields["golden"], fields["weight"]
     return JudgedOutput(
-        str(found["op"]),
-        str(found["type"]),
+        str(fields["op"]),
+        str(fields["type"]),
         TensorRef(str(op), int(port)),
-        Guilt(found["guilt"]),
-        _value(found["error"]),
+        Guilt(fields["guilt"]),
+        _value(fields["error"]),
         (int(rank), _value(weight) or 0.0),
-        frozenset(map(str, found["group"])),
-        bool(found["split"]),
+        frozenset(map(str, fields["group"])),
+        bool(fields["split"]),
     )
 
 
@@ -153,5 +153,5 @@ def _plain(value: float | None) -> float | str | None:
     return value if value is None or math.isfinite(value) else str(value)
 
 
-def _value(found: float | str | None) -> float | None:
-    return _WORDS[found] if isinstance(found, str) else None if found is None else float(found)
+def _value(number: float | str | None) -> float | None:
+    return _WORDS[number] if isinstance(number, str) else None if number is None else float(number)

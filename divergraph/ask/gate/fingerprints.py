@@ -23,7 +23,7 @@ def fingerprint(answer: OriginAnswer) -> str:
 
 def cause_of(answer: OriginAnswer) -> str:
     """The machine's word for the cause that was found; ``unexplained`` if none was."""
-    causes = (found.label for found in answer.findings if found.kind is FindingKind.CAUSE)
+    causes = (finding.label for finding in answer.findings if finding.kind is FindingKind.CAUSE)
     return next(causes, UNEXPLAINED)
 
 

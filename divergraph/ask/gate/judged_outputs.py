@@ -38,10 +38,10 @@ class JudgedOutputs:
         self.all = tuple(outputs)
         self.by_tensor: dict[TensorRef, list[JudgedOutput]] = {}
         self._by_original: dict[str, list[JudgedOutput]] = {}
-        for found in self.all:
-            self.by_tensor.setdefault(found.golden, []).append(found)
-            for original in found.group:
-                self._by_original.setdefault(original, []).append(found)
+        for output in self.all:
+            self.by_tensor.setdefault(output.golden, []).append(output)
+            for original in output.group:
+                self._by_original.setdefault(original, []).append(output)
         self.golden = self.by_tensor.keys()
 
     def counterpart(self, other: JudgedOutput) -> tuple[JudgedOutput | None, bool]:
@@ -49,19 +49,19 @@ class JudgedOutputs:
         same = [one for one in self.by_tensor.get(other.golden, ()) if one.group == other.group]
         if same:
             return next((one for one in same if one.op == other.op), _worst(same)), False
-        near = [one for name in other.group for one in self._by_original.get(name, ())]
-        return _worst(near), bool(near)
+        neighbours = [one for name in other.group for one in self._by_original.get(name, ())]
+        return _worst(neighbours), bool(neighbours)
 
 
 def judged_outputs(store: GraphStore, run: Run, *, by_split: bool) -> list[JudgedOutput]:
     """The outputs of *run* that were compared; with *by_split* those whose errors were split."""
     origins = frozenset() if by_split else {origin.op for origin in store.origins(run.name)}
-    found = (_judged(item, origins, by_split=by_split) for item in output_errors(store, run))
-    return [one for one in found if one is not None]
+    judged = (_judged(item, origins, by_split=by_split) for item in output_errors(store, run))
+    return [one for one in judged if one is not None]
 
 
-def _worst(found: Sequence[JudgedOutput]) -> JudgedOutput | None:
-    return max(found, key=lambda one: one.weight, default=None)
+def _worst(outputs: Sequence[JudgedOutput]) -> JudgedOutput | None:
+    return max(outputs, key=lambda one: one.weight, default=None)
 
 
 def _judged(item: OutputError, origins: Collection[str], *, by_split: bool) -> JudgedOutput | None:

@@ -106,10 +106,11 @@ def update(store: GraphStore, run: str, path: Path) -> GateAnswer:
         InputError: nothing can be said of the run, or the file cannot be written.
     """
     new = _decided(store.run(run))
-    made = GateBaseline.of(new, _all(store, new))
-    made.write(path)
+    gate_baseline = GateBaseline.of(new, _all(store, new))
+    gate_baseline.write(path)
     return GateAnswer(
-        *(new, str(path), (), (), len({one.golden for one in made.outputs}), 0), wrote=str(path)
+        *(new, str(path), (), (), len({one.golden for one in gate_baseline.outputs}), 0),
+        wrote=str(path),
     )
 
 
@@ -129,11 +130,11 @@ def accept(
         if not outputs:
             raise UnknownNameError("op whose output was compared", name)
     at, by = datetime.now(UTC).isoformat(timespec="seconds"), author_name()
-    taken: Mapping[str, JudgedOutput] = {
-        str(one.golden): one for each in named.values() for one in each
+    new_outputs: Mapping[str, JudgedOutput] = {
+        str(one.golden): one for named_outputs in named.values() for one in named_outputs
     }
-    entries = [AcceptedOutput(golden, reason, by, at) for golden in taken]
-    old.accepting(taken.values(), entries).write(path)
+    entries = [AcceptedOutput(golden, reason, by, at) for golden in new_outputs]
+    old.accepting(new_outputs.values(), entries).write(path)
     answer = gate(store, run, str(path), times=times)
     return replace(answer, wrote=str(path))
 
@@ -158,8 +159,8 @@ def _baseline(store: GraphStore, run: Run, baseline: str) -> GateBaseline:
     if isinstance(old, GateBaseline):
         return old
     by_split = run.method is old.method is Method.ROOT_CAUSE
-    made = GateBaseline.of(old, judged_outputs(store, old, by_split=by_split))
-    return made if by_split else replace(made, method=Method.THRESHOLDS)
+    gate_baseline = GateBaseline.of(old, judged_outputs(store, old, by_split=by_split))
+    return gate_baseline if by_split else replace(gate_baseline, method=Method.THRESHOLDS)
 
 
 def _is_worse(change: OpChange, times: float) -> bool:

@@ -10,9 +10,9 @@ VARIABLE = "DIVERGRAPH_AUTHOR"
 
 def author_name() -> str:
     """The name in ``DIVERGRAPH_AUTHOR``, else that of the user of this machine."""
-    given = os.environ.get(VARIABLE, "").strip()
-    if given:
-        return given
+    name = os.environ.get(VARIABLE, "").strip()
+    if name:
+        return name
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):  # a user without a name, as in some containers

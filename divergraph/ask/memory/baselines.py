@@ -39,16 +39,16 @@ def drop_baseline(store: GraphStore, run: str) -> Baseline:
         UnknownNameError: no such run, or its model has none.
     """
     model = store.run(run).golden
-    found = next((each for each in store.baselines() if each.model == model), None)
-    if found is None:
+    baseline = next((entry for entry in store.baselines() if entry.model == model), None)
+    if baseline is None:
         raise UnknownNameError("baseline of the model", model)
     store.drop_baseline(model)
-    return found
+    return baseline
 
 
 def baseline_of(store: GraphStore, run: str) -> Baseline | None:
     """The baseline that *run* is, if it is one."""
-    return next((each for each in store.baselines() if each.run == run), None)
+    return next((baseline for baseline in store.baselines() if baseline.run == run), None)
 
 
 def delete_entry(store: GraphStore, name: str) -> Baseline | None:
@@ -69,30 +69,34 @@ def standings(store: GraphStore, runs: Iterable[Run]) -> Mapping[str, RunStandin
     as one waits for, one at least, the newest first.
     """
     listed = list(runs)
-    made = {run.name: run.created for run in listed}
-    baselines = {each.model: each for each in store.baselines() if made.get(each.run) == each.made}
+    created = {run.name: run.created for run in listed}
+    baselines = {
+        baseline.model: baseline
+        for baseline in store.baselines()
+        if created.get(baseline.run) == baseline.made
+    }
     if not baselines:
         return {}
-    kept = {_place(each): each for each in store.standings()}
-    found: dict[str, RunStanding] = {}
+    stored = {_place(standing): standing for standing in store.standings()}
+    standing_of: dict[str, RunStanding] = {}
     fresh: set[str] = set()
     until = monotonic() + WAIT_SECONDS
-    for run in sorted(listed, key=lambda each: each.created, reverse=True):
+    for run in sorted(listed, key=lambda run: run.created, reverse=True):
         baseline = baselines.get(run.golden)
         if baseline is None:
             continue
         place = (run.name, run.created, baseline.run, baseline.made)
-        standing = kept.get(place)
+        standing = stored.get(place)
         if standing is None and (not fresh or monotonic() < until):
             standing = _reckoned(store, place)
             fresh.add(run.name)
-        found[run.name] = standing or RunStanding(*place, Standing.PENDING)
+        standing_of[run.name] = standing or RunStanding(*place, Standing.PENDING)
     for model in {run.golden for run in listed if run.name in fresh}:
-        of_model = (found[run.name] for run in listed if run.golden == model)
+        of_model = (standing_of[run.name] for run in listed if run.golden == model)
         store.keep_standings(
-            model, [each for each in of_model if each.standing is not Standing.PENDING]
+            model, [standing for standing in of_model if standing.standing is not Standing.PENDING]
         )
-    return {run.name: found[run.name] for run in listed if run.name in found}
+    return {run.name: standing_of[run.name] for run in listed if run.name in standing_of}
 
 
 _Place: TypeAlias = tuple[str, str, str, str]

@@ -59,10 +59,10 @@ def find_note(store: GraphStore, note: str) -> Note:
     Raises:
         UnknownNameError: there is none.
     """
-    found = next((each for each in store.notes() if each.id == note), None)
-    if found is None:
+    match = next((entry for entry in store.notes() if entry.id == note), None)
+    if match is None:
         raise UnknownNameError("note", note, hint="`divergraph note list` shows them")
-    return found
+    return match
 
 
 def list_notes(store: GraphStore, run: str | None = None, op: str | None = None) -> list[Note]:
@@ -73,11 +73,11 @@ def list_notes(store: GraphStore, run: str | None = None, op: str | None = None)
     """
     if run is None:
         return store.notes()
-    found = store.notes(store.run(run).golden)
+    notes = store.notes(store.run(run).golden)
     if op is None:
-        return found
+        return notes
     golden = _golden_ops(store, run, op)
-    return [note for note in found if note.op in golden]
+    return [note for note in notes if note.op in golden]
 
 
 def with_notes(store: GraphStore, run: Run | None, rows: Sequence[OpRow]) -> list[OpRow]:
@@ -101,19 +101,19 @@ def notes_by_op(
     have some."""
     if not store.notes(run.golden):
         return {}
-    known = load_facts(store, run.name).rows if rows is None else rows
-    return {row.id: row.notes for row in with_notes(store, run, tuple(known)) if row.notes}
+    all_rows = load_facts(store, run.name).rows if rows is None else rows
+    return {row.id: row.notes for row in with_notes(store, run, tuple(all_rows)) if row.notes}
 
 
 def noted_origins(store: GraphStore, answer: OriginsAnswer) -> OriginsAnswer:
     """*answer* with the notes on the originals of its ops."""
-    found = store.notes(answer.run.golden)
-    if not found:
+    notes = store.notes(answer.run.golden)
+    if not notes:
         return answer
 
     def noted(one: OriginAnswer) -> OriginAnswer:
         ops = {ref.op for ref in one.origin.golden}
-        return replace(one, notes=tuple(note for note in found if note.op in ops))
+        return replace(one, notes=tuple(note for note in notes if note.op in ops))
 
     origins, suspects = map(noted, answer.origins), map(noted, answer.suspects)
     return replace(answer, origins=tuple(origins), suspects=tuple(suspects))
@@ -132,11 +132,11 @@ def golden_op(store: GraphStore, run: str, op: str) -> str:
         UnknownNameError: neither side has the op.
         InputError: the compiler inserted it.
     """
-    found = _golden_ops(store, run, op)
-    if not found:
-        said = f"{op} stands for no golden op, and notes are kept on those"
-        raise InputError(said, hint="note the op before it")
-    return found[-1]
+    ops = _golden_ops(store, run, op)
+    if not ops:
+        message = f"{op} stands for no golden op, and notes are kept on those"
+        raise InputError(message, hint="note the op before it")
+    return ops[-1]
 
 
 def _golden_ops(store: GraphStore, run: str, op: str) -> list[str]:
@@ -145,8 +145,8 @@ def _golden_ops(store: GraphStore, run: str, op: str) -> list[str]:
     except UnknownNameError:
         device = resolve_op(store, run, op)
     links = sorted(store.links(run, device), key=lambda link: link.original_port is not None)
-    known = store.arrays(run, Side.GOLDEN).number
-    return [name for name in dict.fromkeys(link.original for link in links) if name in known]
+    numbers = store.arrays(run, Side.GOLDEN).number
+    return [name for name in dict.fromkeys(link.original for link in links) if name in numbers]
 
 
 def _now() -> str:

@@ -240,16 +240,16 @@ def _change(
     *,
     regrouped: bool,
 ) -> OpChange:
-    shown = new if new is not None else old
-    assert shown is not None
+    output = new if new is not None else old
+    assert output is not None
     return OpChange(
         kind,
         None if new is None else new.op,
         None if old is None else old.op,
-        str(shown.golden),
-        shown.type,
+        str(output.golden),
+        output.type,
         None if old is None or new is None else _ratio(old.error, new.error),
-        _sentence(kind, shown.op, old, new),
+        _sentence(kind, output.op, old, new),
         _of_run(old),
         _of_run(new),
         regrouped,
@@ -284,6 +284,6 @@ _ORDER = {kind: number for number, kind in enumerate(ChangeKind)}
 
 
 def _rank(change: OpChange) -> tuple[int, float, str]:
-    shown = change.new.split if change.new.split is not None else change.old.split
-    weight = shown.suspicion if shown is not None else change.new.error
+    split = change.new.split if change.new.split is not None else change.old.split
+    weight = split.suspicion if split is not None else change.new.error
     return _ORDER[change.kind], -(weight or 0.0), change.golden

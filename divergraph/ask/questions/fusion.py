@@ -47,7 +47,7 @@ class FusionAnswer:
     @property
     def passes(self) -> tuple[NamedPass, ...]:
         """Those that made the ops, once each."""
-        return tuple(dict.fromkeys(each for op in self.ops for each in op.passes))
+        return tuple(dict.fromkeys(named_pass for op in self.ops for named_pass in op.passes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,21 +80,21 @@ def fusion(store: GraphStore, target: str, names: Sequence[str] = ()) -> FusionA
         UnknownNameError: no such run, graph or op.
     """
     facts = load_facts(store, target)
-    guilty = [each.op for each in facts.origins]
+    guilty = [origin.op for origin in facts.origins]
     if names:
         chosen = [resolve_op(store, target, name) for name in names]
     elif facts.run is not None:
-        chosen = [*guilty, *(each.op for each in store.suspects(target))]
+        chosen = [*guilty, *(origin.op for origin in store.suspects(target))]
     else:
         chosen = list(facts.arrays.ids)
     chosen = list(dict.fromkeys(chosen))
     ops = store.ops(target, chosen)
-    found = [_fused(facts, ops, op, guilty=op in guilty) for op in chosen if op in ops]
+    fused_ops = [_fused(facts, ops, op, guilty=op in guilty) for op in chosen if op in ops]
     if not names and facts.run is None:
-        found = [each for each in found if each.passes]
-    passes = dict.fromkeys(each for op in found for each in op.passes)
+        fused_ops = [fused_op for fused_op in fused_ops if fused_op.passes]
+    passes = dict.fromkeys(named_pass for op in fused_ops for named_pass in op.passes)
     in_effect = passes_in_effect(store.graph_columns(target).header.attrs)
-    return FusionAnswer(target, tuple(found), in_effect, switch_text(passes, indent=2))
+    return FusionAnswer(target, tuple(fused_ops), in_effect, switch_text(passes, indent=2))
 
 
 def _fused(facts: Facts, ops: Mapping[str, Op], op: str, *, guilty: bool) -> FusedOp:

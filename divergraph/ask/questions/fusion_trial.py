@@ -87,16 +87,16 @@ QUESTION = FusionTrialQuestion
 
 def _summary(tried: Iterable[TriedOp], other: Facts) -> str:
     assert other.run is not None
-    by_pass = [each for each in tried if each.verdict is TrialVerdict.THE_PASS]
-    names = list(dict.fromkeys(one.name for each in by_pass for one in each.fused.passes))
+    by_pass = [op for op in tried if op.verdict is TrialVerdict.THE_PASS]
+    names = list(dict.fromkeys(one.name for op in by_pass for one in op.fused.passes))
     ended = f"run {other.run.name} is {other.run.verdict.value}"
     if not by_pass:
         return f"no fusion pass is shown to make an error; {ended}"
-    told = (
+    text = (
         f"the pass {' or '.join(names)}" if names else "fusion (the graph does not name the pass)"
     )
     alone = "" if other.run.verdict is Verdict.DIVERGED else " and no other error is left"
-    return f"it was {told}: {ended} without it{alone}"
+    return f"it was {text}: {ended} without it{alone}"
 
 
 class _OtherRun:
@@ -106,7 +106,7 @@ class _OtherRun:
         store.run(name)
         self.facts = load_facts(store, name)
         self._store = store
-        self._guilty = {each.op for each in self.facts.origins}
+        self._guilty = {origin.op for origin in self.facts.origins}
         self._devices: dict[str, set[str]] = {}
         self._originals: dict[str, set[str]] = {}
         for link in store.links(name):

@@ -36,7 +36,7 @@ class NotedOps(Collection[OpRow]):
         return map(self.noted, self.rows)
 
     def __contains__(self, row: object) -> bool:
-        return any(each == row for each in self)
+        return any(op_row == row for op_row in self)
 
 
 @dataclass(frozen=True, slots=True)

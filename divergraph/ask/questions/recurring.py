@@ -90,9 +90,9 @@ def _recurring(store: GraphStore) -> RecurringAnswer:
     models = _models(store, diverged)
     kinds = _OriginalTypes(store)
     for run in diverged:
-        found = origins[run.name]
-        types = kinds.of(run, found)
-        for origin in found:
+        run_origins = origins[run.name]
+        types = kinds.of(run, run_origins)
+        for origin in run_origins:
             pattern = _pattern(types[ref.op] for ref in origin.golden)
             seen = patterns.setdefault((origin.type, pattern), _Seen(origin.type, pattern))
             seen.add(run.name, origin)
@@ -114,18 +114,18 @@ def _models(store: GraphStore, runs: Iterable[Run]) -> dict[str, str]:
     for run in runs:
         name = run.golden.rpartition("@")[0] or run.golden
         alike.setdefault(name, {}).setdefault(run.golden, run)
-    found: dict[str, str] = {}
+    models: dict[str, str] = {}
     for graphs in alike.values():
         if len(graphs) == 1:
-            found |= {golden: golden for golden in graphs}
+            models |= {golden: golden for golden in graphs}
             continue
         first: dict[str, frozenset[str]] = {}
         for golden, run in graphs.items():
             ops = frozenset(store.arrays(run.name, Side.GOLDEN).ids)
-            same = (one for one, known in first.items() if _are_most_shared(ops, known))
-            found[golden] = next(same, golden)
-            first.setdefault(found[golden], ops)
-    return found
+            same = (one for one, shared_ops in first.items() if _are_most_shared(ops, shared_ops))
+            models[golden] = next(same, golden)
+            first.setdefault(models[golden], ops)
+    return models
 
 
 def _are_most_shared(one: frozenset[str], other: frozenset[str]) -> bool:
@@ -133,7 +133,7 @@ def _are_most_shared(one: frozenset[str], other: frozenset[str]) -> bool:
 
 
 def _pattern(types: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(sorted({each for each in types if each is not None}))
+    return tuple(sorted({kind for kind in types if kind is not None}))
 
 
 def _several(seen: Iterable[_Seen]) -> tuple[Recurring, ...]:
@@ -148,13 +148,15 @@ class _OriginalTypes:
         self._store = store
         self._known: dict[str, dict[str, str | None]] = {}
 
-    def of(self, run: Run, found: list[Origin]) -> Mapping[str, str | None]:
-        """Those of what the origins *found* of *run* were held against; None: no such op."""
+    def of(self, run: Run, origins: list[Origin]) -> Mapping[str, str | None]:
+        """Those of what the origins *origins* of *run* were held against; None: no such op."""
         # A graph that came from no file has no hash: its name does not say which one it is.
         graph = run.name if run.golden.endswith("@") else run.golden
-        known = self._known.setdefault(graph, {})
-        names = {ref.op: None for origin in found for ref in origin.golden if ref.op not in known}
+        types_of = self._known.setdefault(graph, {})
+        names = {
+            ref.op: None for origin in origins for ref in origin.golden if ref.op not in types_of
+        }
         if names:
             ops = self._store.ops(run.name, list(names), Side.GOLDEN)
-            known |= names | {op.id: op.type for op in ops.values()}
-        return known
+            types_of |= names | {op.id: op.type for op in ops.values()}
+        return types_of

@@ -106,7 +106,9 @@ def role_table(
     guilt = Counter(row.split.guilt for row in split)
     return RoleTable(
         record,
-        RoleCounts({role: roles[role] for role in Role}, {each: guilt[each] for each in Guilt}),
+        RoleCounts(
+            {role: roles[role] for role in Role}, {degree: guilt[degree] for degree in Guilt}
+        ),
         tuple(
             replace(row, team_notes=notes.get(row.op, ()))
             for row in (rows if order == "topo" else sorted(rows, key=_largest_first(order)))
@@ -122,8 +124,8 @@ def _split_rows(store: GraphStore, run: Run) -> list[RoleRow]:
     for one in output_errors(store, run):
         if one.split is None:
             continue
-        known = worst.get(one.topo)
-        if known is None or split_weight(one.split) > split_weight(known.split):
+        row = worst.get(one.topo)
+        if row is None or split_weight(one.split) > split_weight(row.split):
             worst[one.topo] = RoleRow(one.op, one.type, one.topo, one.split)
     return [worst[topo] for topo in sorted(worst)]
 

@@ -28,8 +28,8 @@ class TraceQuestion(Question[Trace]):
 
     def ask(self, store: GraphStore, cancellation: Cancellation | None = None) -> Trace:
         """All that is downstream, and the paths on which most of the error is carried."""
-        found = trace(store, self.run, self.op, to=self.to)
-        return replace(found, notes=notes_by_op(store, store.run(self.run)))
+        answer = trace(store, self.run, self.op, to=self.to)
+        return replace(answer, notes=notes_by_op(store, store.run(self.run)))
 
 
 QUESTION = TraceQuestion

@@ -25,8 +25,8 @@ def show_changes(changes: RunChanges, limit: int) -> None:
             f"  {changes.only_old} compared in {changes.old.name} only, "
             f"{changes.only_new} in {changes.new.name} only"
         )
-    for kind, found in groupby(changes.changes, key=lambda change: change.kind):
-        items = list(found)
+    for kind, changes_of_kind in groupby(changes.changes, key=lambda change: change.kind):
+        items = list(changes_of_kind)
         say(f"{kind.value}: {counted(len(items), 'op')}")
         for change in items[:limit]:
             say(f"  {change.sentence}")
@@ -61,8 +61,8 @@ def _show(
         what = (
             f"{names(one.originals)}  ({one.type}{made_of})" if by_original else one.type + made_of
         )
-        most = "" if one.suspicion is None else f", up to {times(one.suspicion)} its floor"
-        say(f"  {what}: {counted(len(one.runs), 'run')} ({names(one.runs, 4)}){most}")
+        worst = "" if one.suspicion is None else f", up to {times(one.suspicion)} its floor"
+        say(f"  {what}: {counted(len(one.runs), 'run')} ({names(one.runs, 4)}){worst}")
         if not by_original:
             say(f"      {names(one.ops, 4)}")
     say_rest(len(entries), len(entries) if limit is None else limit)

@@ -102,25 +102,25 @@ def blame_command(
     with opened_to_read(store) as opened_store:
         blamed = ComparedRun(run, store=opened_store)
         more = [ComparedRun(name, store=opened_store) for name in names]
-        found = blamed.blame(
+        blame = blamed.blame(
             more, top=top, outputs=outputs, exact=exact, memory=memory, progress=True
         )
     for form, path in files.items():
         if path is not None:
-            _write(path, blamed.keep_list(found, form))
-    if files["block_list"] is not None and (held := blamed.halved_constants(found)):
+            _write(path, blamed.keep_list(blame, form))
+    if files["block_list"] is not None and (halved := blamed.halved_constants(blame)):
         say_note(
-            f"these nodes read {counted(len(held), 'Constant node')}, which converters to "
+            f"these nodes read {counted(len(halved), 'Constant node')}, which converters to "
             "float16 make halves of; make initializers of them first, see "
             "docs/explanation/blame.md"
         )
-    for warning in found.warnings:
+    for warning in blame.warnings:
         say_note(warning)
     if as_json:
-        print_record(replace(found, shares=found.shares[:top]), run=run, others=names)
+        print_record(replace(blame, shares=blame.shares[:top]), run=run, others=names)
     else:
         show_no_verdict(blamed.record)
-        _show(found, top, whole=list_outputs)
+        _show(blame, top, all_outputs=list_outputs)
 
 
 def _write(path: Path, lines: Sequence[str]) -> None:
@@ -134,73 +134,73 @@ def _write(path: Path, lines: Sequence[str]) -> None:
 _OUTPUTS = 3
 
 
-def _show(found: Blame, top: int, *, whole: bool) -> None:
-    """The list first; of many outputs the worst few, unless the *whole* list was asked for."""
-    nothing = not any(found.errors.values())
-    if found.what_if is not None and not nothing:
-        _show_what_if(found.what_if)
-    if found.shares and not nothing:
-        if found.keep:
-            _show_keep(found)
-        _show_shares(found, top)
-    _show_outputs(found, len(found.errors) if whole else _OUTPUTS)
+def _show(blame: Blame, top: int, *, all_outputs: bool) -> None:
+    """The list first; of many outputs the worst few, unless *all_outputs* were asked for."""
+    nothing = not any(blame.errors.values())
+    if blame.what_if is not None and not nothing:
+        _show_what_if(blame.what_if)
+    if blame.shares and not nothing:
+        if blame.keep:
+            _show_keep(blame)
+        _show_shares(blame, top)
+    _show_outputs(blame, len(blame.errors) if all_outputs else _OUTPUTS)
     if nothing:
         say("so there is nothing to blame an op for")
         return
-    if not found.shares:
+    if not blame.shares:
         say("no op introduces an error")
-    if found.unexplained > 0.05:
+    if blame.unexplained > 0.05:
         say(
-            f"{100 * found.unexplained:.0f} % of the error comes from no measured op: from other "
+            f"{100 * blame.unexplained:.0f} % of the error comes from no measured op: from other "
             "inputs, or ops that could not be run"
-            + ("" if found.keep else "; to keep ops in higher precision would not help")
+            + ("" if blame.keep else "; to keep ops in higher precision would not help")
         )
-    elif found.shares and not found.keep:
+    elif blame.shares and not blame.keep:
         say("no few ops kept in higher precision take it away")
 
 
-def _show_what_if(asked: WhatIf) -> None:
+def _show_what_if(what_if: WhatIf) -> None:
     say(
-        f"with {', '.join(asked.ops)} exact {100 * asked.left:.1f} % of the error are left; "
-        f"{100 * asked.anew:.1f} % if the others err as much but independently"
+        f"with {', '.join(what_if.ops)} exact {100 * what_if.left:.1f} % of the error are left; "
+        f"{100 * what_if.anew:.1f} % if the others err as much but independently"
     )
-    if asked.without:
-        say(f"(of {', '.join(asked.without)} no error is known that could be taken away)")
+    if what_if.without:
+        say(f"(of {', '.join(what_if.without)} no error is known that could be taken away)")
 
 
-def _show_outputs(found: Blame, most: int) -> None:
+def _show_outputs(blame: Blame, limit: int) -> None:
     say("the model's outputs are off by")
-    errors = found.errors.items()
-    shown = list(errors)
-    if len(shown) > most:
-        shown = sorted(errors, key=lambda each: -each[1])[:most]
-    for name, error in shown:
+    errors = blame.errors.items()
+    listed = list(errors)
+    if len(listed) > limit:
+        listed = sorted(errors, key=lambda entry: -entry[1])[:limit]
+    for name, error in listed:
         off = f"{error:9.3g}" if isfinite(error) else "no number"
-        part = f", {found.parts[name]}" if name in found.parts else ""
+        part = f", {blame.parts[name]}" if name in blame.parts else ""
         say(f"  {off}  {name}{part}")
-    if len(shown) < len(found.errors):
-        say(f"  and {len(found.errors) - len(shown)} more by less (--list-outputs)")
-    if found.stand_ins:
-        stands = "stand" if len(found.stand_ins) > 1 else "stands"
-        say(f"({len(found.stand_ins)} of these {stands} for outputs that were not compared)")
+    if len(listed) < len(blame.errors):
+        say(f"  and {len(blame.errors) - len(listed)} more by less (--list-outputs)")
+    if blame.stand_ins:
+        stands = "stand" if len(blame.stand_ins) > 1 else "stands"
+        say(f"({len(blame.stand_ins)} of these {stands} for outputs that were not compared)")
 
 
-def _show_shares(found: Blame, top: int) -> None:
+def _show_shares(blame: Blame, top: int) -> None:
     say("shares of that error: signed, by size, and what is left if the op were exact")
-    for share in found.shares[:top]:
+    for share in blame.shares[:top]:
         signed, size = f"{100 * share.share:+7.1f} %", f"{100 * share.size:6.1f} %"
         say(f"  {signed}  {size}  {share.left:9.3g}  {share.op}")
-    if len(found.shares) > top:
-        say(f"  and {len(found.shares) - top} more")
+    if len(blame.shares) > top:
+        say(f"  and {len(blame.shares) - top} more")
 
 
-def _show_keep(found: Blame) -> None:
+def _show_keep(blame: Blame) -> None:
     say("to keep in higher precision, and the share of the error left:")
-    if found.imitated:
+    if blame.imitated:
         say("with the others rounding again: on this input, and on slightly different ones")
     else:
         say("if the others err exactly as they did, and if as much but independently, as is likely")
-    if found.not_imitated:
-        say(f"(the device quantises, but is not emulated: {found.not_imitated})")
-    for place, kept in enumerate(found.keep, 1):
-        say(f"  {place:3}  {100 * kept.left:6.1f} %  {100 * kept.anew:6.1f} %  {kept.op}")
+    if blame.not_imitated:
+        say(f"(the device quantises, but is not emulated: {blame.not_imitated})")
+    for place, entry in enumerate(blame.keep, 1):
+        say(f"  {place:3}  {100 * entry.left:6.1f} %  {100 * entry.anew:6.1f} %  {entry.op}")

@@ -61,8 +61,8 @@ def fusion_command(
         tried = print_answer(trial, store, show_trial, as_json=as_json)
         return (DIVERGED if tried.is_the_pass else FINE).exit_code
 
-    def show(found: FusionAnswer) -> None:
-        _show(found, _read(result) if result is not None else found.in_effect, limit)
+    def show(answer: FusionAnswer) -> None:
+        _show(answer, _read(result) if result is not None else answer.in_effect, limit)
 
     found = print_answer(FusionQuestion(run, ops), store, show, as_json=as_json)
     if write is not None:
@@ -76,11 +76,11 @@ def _read(path: Path) -> tuple[PassInEffect, ...]:
     return listed_passes(path)
 
 
-def _write(found: FusionAnswer, off: tuple[str, ...], path: Path) -> None:
+def _write(answer: FusionAnswer, off: tuple[str, ...], path: Path) -> None:
     from divergraph.ask.fusion_passes import chosen_passes, switch_text
     from divergraph.files.whole_files import whole_file
 
-    passes = (*found.passes, *chosen_passes(off, found.passes))
+    passes = (*answer.passes, *chosen_passes(off, answer.passes))
     if not passes:
         raise InputError(
             "no pass is named by these ops, so there is nothing to switch off",
@@ -88,33 +88,37 @@ def _write(found: FusionAnswer, off: tuple[str, ...], path: Path) -> None:
         )
     with whole_file(path, "fusion switch file") as place:
         place.write_text(switch_text(passes, indent=2), encoding="utf-8")
-    say_note(f"{path} switches off {', '.join(dict.fromkeys(each.name for each in passes))}")
+    say_note(
+        f"{path} switches off {', '.join(dict.fromkeys(named_pass.name for named_pass in passes))}"
+    )
 
 
-def _show(found: FusionAnswer, in_effect: Iterable[PassInEffect], most: int) -> None:
-    if not found.ops:
+def _show(answer: FusionAnswer, in_effect: Iterable[PassInEffect], limit: int) -> None:
+    if not answer.ops:
         say("no op to ask for: no error starts anywhere, and no op names a pass")
-    for op in found.ops[:most]:
+    for op in answer.ops[:limit]:
         say(f"{'#' if op.guilty else ' '} {op.op}  ({op.type})")
         if len(op.originals) > 1:
             say(f"    made of {', '.join(op.originals)}")
-        named = ", ".join(f"{each.name} ({each.section.value})" for each in op.passes)
+        named = ", ".join(
+            f"{named_pass.name} ({named_pass.section.value})" for named_pass in op.passes
+        )
         none = "the graph names no pass" if len(op.originals) > 1 else "not fused"
         say(f"    {named or none}")
-    say_rest(len(found.ops), most)
+    say_rest(len(answer.ops), limit)
     passes = list(in_effect)
     if passes:
         say()
         say("passes in effect, of matches")
-    for each in passes[:most]:
-        say(f"  {each.section.value:12} {each.name}: {each.effected} of {each.matched}")
-    say_rest(len(passes), most)
+    for counts in passes[:limit]:
+        say(f"  {counts.section.value:12} {counts.name}: {counts.effected} of {counts.matched}")
+    say_rest(len(passes), limit)
 
 
-def _show_trial(found: FusionTrial, most: int) -> None:
-    say(found.sentence, bold=True)
-    for each in found.ops[:most]:
-        say(f"  {each.verdict.value.replace('_', ' ')}: {each.sentence}")
-    say_rest(len(found.ops), most)
-    if not found.ops:
-        say(f"  no error starts in {found.on}")
+def _show_trial(trial: FusionTrial, most: int) -> None:
+    say(trial.sentence, bold=True)
+    for op in trial.ops[:most]:
+        say(f"  {op.verdict.value.replace('_', ' ')}: {op.sentence}")
+    say_rest(len(trial.ops), most)
+    if not trial.ops:
+        say(f"  no error starts in {trial.on}")

@@ -86,20 +86,20 @@ def gate_command(
     if as_json and places.to_standard_output:
         raise InputError("--json and a report cannot both go to standard output")
     is_new = golden is not None  # whoever compares may begin a store
-    with (opened if is_new else opened_to_read)(store) as found:
+    with (opened if is_new else opened_to_read)(store) as opened_store:
         if not update:  # before the work of comparing
-            passing.find_baseline(found, baseline)
-        name = _compared(found, run, (golden, golden_dump, device, device_dump))
+            passing.find_baseline(opened_store, baseline)
+        name = _compared(opened_store, run, (golden, golden_dump, device, device_dump))
         if update:
-            answer = passing.update(found, name, Path(baseline))
+            answer = passing.update(opened_store, name, Path(baseline))
         elif accept:
-            answer = passing.accept(found, name, Path(baseline), accept, reason, times=times)
+            answer = passing.accept(opened_store, name, Path(baseline), accept, reason, times=times)
         else:
-            answer = passing.gate(found, name, baseline, times=times)
+            answer = passing.gate(opened_store, name, baseline, times=times)
         if places.paths:
             from divergraph.present.run_report import stored_report
 
-            places.write(stored_report(found, name), lambda: found.run_data(name))
+            places.write(stored_report(opened_store, name), lambda: opened_store.run_data(name))
     if as_json:
         print_record(answer)
     elif not places.to_standard_output:
@@ -111,26 +111,26 @@ def gate_command(
 
 def _compared(store: GraphStore, run: str | None, paths: tuple[Path | None, ...]) -> str:
     """The name of the run, which is made of *paths* if these are given."""
-    given = [path for path in paths if path is not None]
-    if not given:
+    paths_present = [path for path in paths if path is not None]
+    if not paths_present:
         if run is None:
             raise InputError("which run?", hint="divergraph gate RUN, or the paths to compare")
         return run
-    if len(given) < len(paths):
+    if len(paths_present) < len(paths):
         raise InputError("--golden, --golden-dump, --device and --device-dump belong together")
     from divergraph.api.compare import compare
 
-    golden, golden_dump, device, device_dump = given
-    made = compare(
+    golden, golden_dump, device, device_dump = paths_present
+    compared = compare(
         golden, golden_dump, device, device_dump, name=run, store=store, replace=True, progress=True
     )
-    if not made.kept:
+    if not compared.kept:
         raise InputError("nothing could be compared", hint="divergraph compare says why not")
-    return made.data.run.name
+    return compared.data.run.name
 
 
-def show_gate(answer: GateAnswer, most: int) -> None:
-    """The answer first, then what got worse, then the rest; *most* of each."""
+def show_gate(answer: GateAnswer, limit: int) -> None:
+    """The answer first, then what got worse, then the rest; *limit* of each."""
     name = answer.run.name
     if answer.wrote:
         say(f"{answer.wrote}: written; {counted(answer.matched, 'output')} of {name}")
@@ -142,17 +142,17 @@ def show_gate(answer: GateAnswer, most: int) -> None:
         ops = counted(len(answer.worse), "op")
         say(f"{name} may not pass: {ops} worse than in {answer.baseline}", bold=True)
     else:
-        said = f"{name} may pass: of {counted(answer.matched, 'output')} none is worse"
-        say(f"{said} than in {answer.baseline}", bold=True)
-    for change in answer.worse[:most]:
+        sentence = f"{name} may pass: of {counted(answer.matched, 'output')} none is worse"
+        say(f"{sentence} than in {answer.baseline}", bold=True)
+    for change in answer.worse[:limit]:
         say(f"  {change.sentence}")
-    say_rest(len(answer.worse), most)
+    say_rest(len(answer.worse), limit)
     if answer.missing:
         say(f"  not compared any more: {counted(answer.missing, 'output')} of the baseline")
-    for change in answer.others[:most]:
+    for change in answer.others[:limit]:
         say(f"  passes: {change.sentence}")
-    say_rest(len(answer.others), most)
-    for one in answer.accepted[:most]:
+    say_rest(len(answer.others), limit)
+    for one in answer.accepted[:limit]:
         why = f": {one.reason}" if one.reason else ""
         say(f"  accepted: {one.golden} by {one.by} on {one.at[:10]}{why}")
-    say_rest(len(answer.accepted), most)
+    say_rest(len(answer.accepted), limit)

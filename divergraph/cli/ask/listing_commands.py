@@ -30,17 +30,17 @@ from graphstore.model import Side
 def runs_command(limit: int | None, store: str | None, as_json: bool) -> None:
     """List the runs and imported graphs of the store, oldest first; with --limit the newest."""
 
-    def show(found: StoreEntries) -> None:
-        if not found.runs and not found.graphs:
+    def show(entries: StoreEntries) -> None:
+        if not entries.runs and not entries.graphs:
             say_beside("the store is empty; `divergraph demo` makes a first run")
-        show_runs(found.runs, found.graphs, found.standings)
+        show_runs(entries.runs, entries.graphs, entries.standings)
 
-    def newest(found: StoreEntries) -> tuple[StoreEntries, int]:
+    def newest(entries: StoreEntries) -> tuple[StoreEntries, int]:
         if limit is None:
-            return found, 0
-        runs, graphs = found.runs[-limit:], found.graphs[-limit:]
-        more = len(found.runs) + len(found.graphs) - len(runs) - len(graphs)
-        return replace(found, runs=runs, graphs=graphs), more
+            return entries, 0
+        runs, graphs = entries.runs[-limit:], entries.graphs[-limit:]
+        more = len(entries.runs) + len(entries.graphs) - len(runs) - len(graphs)
+        return replace(entries, runs=runs, graphs=graphs), more
 
     print_answer(EntriesQuestion(), store, show, as_json=as_json, cut=newest)
 

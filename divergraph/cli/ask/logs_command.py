@@ -41,45 +41,47 @@ def logs_command(
 
     places = list(paths) or [_default()]
     if run is None:
-        found = device_logs(None, None, places)
+        answer = device_logs(None, None, places)
     else:
         with opened_to_read(store) as opened:
-            found = device_logs(opened, run, places)
+            answer = device_logs(opened, run, places)
     if as_json:
-        print_record(found, run=run)
+        print_record(answer, run=run)
     else:
-        _show(found, limit, tied=run is not None)
+        _show(answer, limit, tied=run is not None)
 
 
 def _default() -> Path:
-    given = next((os.environ[name] for name in _PLACES if os.environ.get(name)), _DEFAULT)
-    return Path(given).expanduser()
+    place = next((os.environ[name] for name in _PLACES if os.environ.get(name)), _DEFAULT)
+    return Path(place).expanduser()
 
 
-def _show(found: LogAnswer, most: int, *, tied: bool) -> None:
-    events = [*found.others, *(event for op in found.ops for event in op.events)]
+def _show(answer: LogAnswer, limit: int, *, tied: bool) -> None:
+    events = [*answer.others, *(event for op in answer.ops for event in op.events)]
     counts = Counter(event.kind.value for event in dict.fromkeys(events))
-    said = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
-    say(f"{counted(found.files, 'log')}: {said or 'no error and no overflow'}", bold=True)
-    for op in found.ops:
+    summary = ", ".join(f"{count} {kind}" for kind, count in counts.most_common())
+    say(f"{counted(answer.files, 'log')}: {summary or 'no error and no overflow'}", bold=True)
+    for op in answer.ops:
         say(f"{op.op}")
-        _show_events(op.events, most)
-    if found.others:
+        _show_events(op.events, limit)
+    if answer.others:
         say("messages that name no op" + (" of the run" if tied else ""))
-        _show_events(found.others, most)
-    if found.scales:
-        values = [scale.value for scale in found.scales]
-        say(f"loss scale: {values[0]:g} first, {values[-1]:g} last, {len(found.halved)} times less")
-    for scale in found.halved[:most]:
+        _show_events(answer.others, limit)
+    if answer.scales:
+        values = [scale.value for scale in answer.scales]
+        say(
+            f"loss scale: {values[0]:g} first, {values[-1]:g} last, {len(answer.halved)} times less"
+        )
+    for scale in answer.halved[:limit]:
         say(f"  {scale.path}:{scale.line}: fell to {scale.value:g}: the step overflowed")
-    say_rest(len(found.halved), most)
+    say_rest(len(answer.halved), limit)
 
 
-def _show_events(events: Sequence[LogEvent], most: int) -> None:
-    for event in events[:most]:
+def _show_events(events: Sequence[LogEvent], limit: int) -> None:
+    for event in events[:limit]:
         place = f"{event.path.name}:{event.line}"
         say(f"  {event.kind.value:9} {place}  {event.module} {event.text}")
         unknown = ", ".join(event.names)
         if unknown:
             say(f"            names {unknown}")
-    say_rest(len(events), most)
+    say_rest(len(events), limit)

@@ -145,21 +145,21 @@ def minimize_command(
 
 
 def _found(
-    run: str, request: MinimizeRequest, model: Path | None, given: ModelRun, store: str | None
+    run: str, request: MinimizeRequest, model: Path | None, model_run: ModelRun, store: str | None
 ) -> tuple[Minimized, Run | None]:
     """What the search gives, and the run, if it is one that is searched: it keeps the answer."""
     from divergraph.api.runs.minimize import AUTO, with_search
 
     judged = request.oracle == AUTO
     with opened_parts(
-        store, run, given, model, request.weights, values=True, judged=judged
+        store, run, model_run, model, request.weights, values=True, judged=judged
     ) as opened:
-        found = opened.parts.minimize(request, opened.progress)
-        if found.parts and isinstance(opened.progress, FindingListener):
-            opened.progress.found("; ".join(_head(part, found) for part in found.parts))
-        if opened.store is not None and not found.clean:
-            opened.store.save_run(with_search(opened.parts.data, found), replace=True)
-        return found, None if opened.store is None else opened.parts.data.run
+        minimized = opened.parts.minimize(request, opened.progress)
+        if minimized.parts and isinstance(opened.progress, FindingListener):
+            opened.progress.found("; ".join(_head(part, minimized) for part in minimized.parts))
+        if opened.store is not None and not minimized.clean:
+            opened.store.save_run(with_search(opened.parts.data, minimized), replace=True)
+        return minimized, None if opened.store is None else opened.parts.data.run
 
 
 def _exit_code(result: Minimized) -> int:
@@ -167,8 +167,8 @@ def _exit_code(result: Minimized) -> int:
         return _STOPPED
     if result.parts:
         return DIVERGED.exit_code
-    told = result.clean or any(probe.verdict.value == "pass" for probe in result.probes)
-    return 0 if told and not result.stopped else BAD_INPUT.exit_code
+    clean = result.clean or any(probe.verdict.value == "pass" for probe in result.probes)
+    return 0 if clean and not result.stopped else BAD_INPUT.exit_code
 
 
 def _show(result: Minimized) -> None:
@@ -179,8 +179,8 @@ def _show(result: Minimized) -> None:
     if result.stopped:
         say(f"stopped early: {result.stopped}")
     if result.probes:
-        known = sum(not probe.calls for probe in result.probes)
-        also = f", {counted(known, 'answer')} known before" if known else ""
+        cached = sum(not probe.calls for probe in result.probes)
+        also = f", {counted(cached, 'answer')} known before" if cached else ""
         say(f"tried ({result.calls} calls of {result.oracle.split()[0]}{also}):")
         children: dict[int | None, list[Probe]] = {}
         for probe in result.probes:
@@ -211,8 +211,8 @@ def _show_probes(children: dict[int | None, list[Probe]], parent: int | None, de
     waiting = [(probe, depth) for probe in reversed(children.get(parent, []))]
     while waiting:
         probe, deep = waiting.pop()
-        known = f" ({probe.known})" if probe.known else ""
+        cached = f" ({probe.known})" if probe.known else ""
         indent = "  " * min(deep, 8)
-        say(f"{indent}{probe.verdict:7} {probe.ops:6} ops  {probe.why}{known}")
+        say(f"{indent}{probe.verdict:7} {probe.ops:6} ops  {probe.why}{cached}")
         following = reversed(children.get(probe.number, []))
-        waiting += [(each, deep + 1) for each in following]
+        waiting += [(probe, deep + 1) for probe in following]

@@ -44,8 +44,8 @@ def model_options(command: _Command) -> _Command:
     ) -> object:
         from divergraph.api.runs.parts_of_model import ModelRun
 
-        given = ModelRun(device, device_dump, golden_dump, input_files(inputs), seed)
-        return command(model_run=given, **others)
+        model_run = ModelRun(device, device_dump, golden_dump, input_files(inputs), seed)
+        return command(model_run=model_run, **others)
 
     wrapped: Any = together
     for option in reversed(
@@ -83,7 +83,7 @@ class OpenedParts:
 def opened_parts(
     store: str | None,
     name: str,
-    given: ModelRun,
+    model_run: ModelRun,
     model: Path | None,
     weights: Path | None,
     *,
@@ -104,12 +104,12 @@ def opened_parts(
     from divergraph.ask.model_parts import ModelParts, asking, is_graph
 
     with _store_or_none(store, name) as opened_store, progress_bar() as progress:
-        alone = not values and given.device is None and given.device_dump is None
+        alone = not values and model_run.device is None and model_run.device_dump is None
         if alone and opened_store is not None and is_graph(opened_store, name):
             # chosen only: its file need not be there
             yield OpenedParts(ModelParts.of_graph(asking(opened_store), name), progress, None)
             return
-        path = Path(name) if opened_store is None else _model_of(opened_store, name, given)
+        path = Path(name) if opened_store is None else _model_of(opened_store, name, model_run)
         if path is None and opened_store is not None:
             parts = ComparedRun(name, store=opened_store).parts()
             parts.open(progress, model=model)
@@ -117,7 +117,7 @@ def opened_parts(
             return
         assert path is not None
         with parts_of_model(
-            path, given, progress, weights=weights, values=values, judged=judged,
+            path, model_run, progress, weights=weights, values=values, judged=judged,
             captured=_say_capture, not_run=_say_alone, compared=say_note,
         ) as parts:  # fmt: skip
             yield OpenedParts(parts, progress, None)
@@ -143,18 +143,18 @@ def _store_or_none(store: str | None, name: str) -> Iterator[GraphStore | None]:
         yield opened_store
 
 
-def _model_of(store: GraphStore, name: str, given: ModelRun) -> Path | None:
+def _model_of(store: GraphStore, name: str, model_run: ModelRun) -> Path | None:
     """The model's file; None if *name* is that of a run."""
     from divergraph.api.runs.parts_of_model import model_named
 
     try:
         store.run(name)
     except UnknownNameError as error:
-        if (found := model_named(store, name)) is not None:
-            return found
+        if (path := model_named(store, name)) is not None:
+            return path
         if error.near or not Path(name).suffix:
             raise
         raise InputError("no such file, and no run or graph of this name", where=name) from error
-    if given.given:
-        raise InputError(f"--{given.given[0]} is for models, and {name!r} is a run")
+    if model_run.given:
+        raise InputError(f"--{model_run.given[0]} is for models, and {name!r} is a run")
     return None

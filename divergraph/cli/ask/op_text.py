@@ -20,36 +20,36 @@ _MOST_NAMES = 6
 _MOST_LETTERS = 160
 
 
-def show_op(found: OpDetail, *, everything: bool) -> None:
+def show_op(detail: OpDetail, *, everything: bool) -> None:
     """The op, its tensors and lineage; *everything* adds its attributes."""
-    row = found.row
+    row = detail.row
     say(f"{_marked(row)} {row.id}  ({row.type})", bold=True)
-    if found.explanation:
-        say(f"  {found.explanation}")
+    if detail.explanation:
+        say(f"  {detail.explanation}")
     if row.metrics is not None:
         say(f"  {metric_text(row.metrics)}")
-    say_each(_facts(found))
-    say_each(line for item in found.inputs for line in _tensor(item, "input"))
-    say_each(line for item in found.outputs for line in _tensor(item, "output"))
+    say_each(_facts(detail))
+    say_each(line for item in detail.inputs for line in _tensor(item, "input"))
+    say_each(line for item in detail.outputs for line in _tensor(item, "output"))
     if everything:
         say()
         say("attributes")
-        say_each(f"  {name}: {_value(value)}" for name, value in sorted(found.attrs.items()))
+        say_each(f"  {name}: {_value(value)}" for name, value in sorted(detail.attrs.items()))
 
 
-def _facts(found: OpDetail) -> Iterator[str]:
-    row = found.row
+def _facts(detail: OpDetail) -> Iterator[str]:
+    row = detail.row
     place = f" of sub-graph {row.subgraph}" if row.subgraph else ""
     yield f"  op {row.topo}{place} in execution order"
-    originals = [link.original for link in found.links] or list(row.originals)
+    originals = [link.original for link in detail.links] or list(row.originals)
     if names := list(dict.fromkeys(originals)):
         yield f"  originals: {', '.join(names)}"
-    if passes := passes_of(found.attrs):
-        yield f"  fusion passes: {', '.join(each.name for each in passes)}"
-    yield from (f"  kernel: {name}" for name in kernel_names(found.attrs))
-    if found.controls:
-        yield f"  runs after: {', '.join(found.controls)}"
-    yield from (f"  {each.sentence}" for each in found.findings)
+    if passes := passes_of(detail.attrs):
+        yield f"  fusion passes: {', '.join(named_pass.name for named_pass in passes)}"
+    yield from (f"  kernel: {name}" for name in kernel_names(detail.attrs))
+    if detail.controls:
+        yield f"  runs after: {', '.join(detail.controls)}"
+    yield from (f"  {finding.sentence}" for finding in detail.findings)
     yield from (f"  note on {note.about}: {note_text(note)}" for note in row.notes)
 
 
@@ -104,18 +104,18 @@ def _value(value: AttrValue) -> str:
     )
 
 
-def show_neighbourhood(found: OpsAround) -> None:
+def show_neighbourhood(around: OpsAround) -> None:
     """Two trees from the op: what it reads from, and what reads it."""
-    ops = {each.row.id: each for each in found.ops}
+    ops = {op.row.id: op for op in around.ops}
     for heading, forward in (("reads", False), ("is read by", True)):
         say()
-        say(f"{found.op} {heading}, {counted(found.depth, 'step')} far", bold=True)
-        lines = list(_Tree(ops, forward).below(found.op, ""))
+        say(f"{around.op} {heading}, {counted(around.depth, 'step')} far", bold=True)
+        lines = list(_Tree(ops, forward).below(around.op, ""))
         say_each(lines[:_MOST_LINES] or ["  nothing"])
         if len(lines) > _MOST_LINES:
             say(f"  and {len(lines) - _MOST_LINES} lines more")
-    if found.left_out:
-        say(f"{found.left_out} ops farther away were left out")
+    if around.left_out:
+        say(f"{around.left_out} ops farther away were left out")
 
 
 class _Tree:

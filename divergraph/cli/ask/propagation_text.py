@@ -76,12 +76,12 @@ def _none_found(answer: OriginsAnswer) -> str:
 
 
 def _show_near(run: Run) -> None:
-    near = near_the_limit(run)
-    if near:
+    reckonings = near_the_limit(run)
+    if reckonings:
         say("over half the limit of suspects")
-    for each in near:
-        say(f"     {each.op}  (output {each.port})")
-        for line in reckoning_lines(each):
+    for reckoning in reckonings:
+        say(f"     {reckoning.op}  (output {reckoning.port})")
+        for line in reckoning_lines(reckoning):
             say(f"       {line}")
 
 
@@ -103,12 +103,12 @@ def _show_origin(
     if one.group_sentence:
         say(f"       {one.group_sentence}")
     elif origin.golden:
-        shown = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
-        say(f"       golden {shown}")
+        originals = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden)
+        say(f"       golden {originals}")
     _say_notes(one.notes, " " * 7)
     if reckoned is not None:
-        found = reckoned.get((origin.op, origin.output))
-        for line in [NOT_KEPT] if found is None else reckoning_lines(found):
+        reckoning = reckoned.get((origin.op, origin.output))
+        for line in [NOT_KEPT] if reckoning is None else reckoning_lines(reckoning):
             say(f"         {line}")
     if (dump := one.next_dump) is not None:
         say(f"       next best dump: {dump.op} (leaves {_left(dump.before, dump.after)})")
@@ -171,9 +171,9 @@ def _show_path(path: ErrorPath) -> None:
     if joins:
         say(f"other branches bring the same error at {names(joins, _SHOWN)}")
     if path.cuts:
-        shown = " > ".join(cut.op for cut in path.cuts[:_SHOWN])
+        ops = " > ".join(cut.op for cut in path.cuts[:_SHOWN])
         more = f" > {len(path.cuts) - _SHOWN} more" if len(path.cuts) > _SHOWN else ""
-        say(f"every path there passes {shown}{more}")
+        say(f"every path there passes {ops}{more}")
     middle = path.middle
     if middle is not None:
         say(
@@ -215,7 +215,7 @@ def show_roles(table: RoleTable) -> None:
 def role_counts(table: RoleTable) -> str:
     """How many ops have which role, and how many are guilty or suspect."""
     counts = ", ".join(f"{table.counts.roles[role]} {role.value}" for role in Role)
-    guilty, suspect = (table.counts.guilt[each] for each in (Guilt.GUILTY, Guilt.SUSPECT))
+    guilty, suspect = (table.counts.guilt[guilt] for guilt in (Guilt.GUILTY, Guilt.SUSPECT))
     return f"{counts}; {guilty} guilty, {suspect} suspect"
 
 

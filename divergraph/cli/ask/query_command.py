@@ -98,13 +98,13 @@ def query_command(
         cypher = sys.stdin.read()
     if not cypher or not cypher.strip():
         raise click.UsageError("give a Cypher text or a query's name, or --list")
-    given = dict(_parameter(text) for text in params)
-    asked = CypherQuestion(cypher, target, given, limit, timeout)
+    parameters = dict(_parameter(text) for text in params)
+    question = CypherQuestion(cypher, target, parameters, limit, timeout)
     try:
         if show_plan:
-            _print_asked(PlanQuestion(asked), store, _show_plan, as_json=as_json)
+            _print_asked(PlanQuestion(question), store, _show_plan, as_json=as_json)
             return 0
-        result = _print_asked(RowsQuestion(asked), store, _show_rows, as_json=as_json)
+        result = _print_asked(RowsQuestion(question), store, _show_rows, as_json=as_json)
     except QueryError as error:
         _point_at(cypher, error.position)
         raise
@@ -169,9 +169,9 @@ def _file_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        said = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise InputError(
-            f"cannot read the parameter: {said}",
+            f"cannot read the parameter: {reason}",
             where=str(path),
             hint="a text that starts with @ is written as JSON: '\"@...\"'",
         ) from error

@@ -31,9 +31,9 @@ def report_options(command: _Command) -> _Command:
     command = click.option(
         "--excel", is_flag=True, help="Begin the CSV with the mark by which Excel knows UTF-8."
     )(command)
-    for name, said in reversed(_KINDS):
+    for name, help_text in reversed(_KINDS):
         option = click.option(
-            f"--{name}", f"{name}_path", type=REPORT_PATH, metavar="FILE", help=said
+            f"--{name}", f"{name}_path", type=REPORT_PATH, metavar="FILE", help=help_text
         )
         command = option(command)
     return command
@@ -47,17 +47,17 @@ def by_ending(paths: Mapping[str, Path | None], files: Sequence[Path]) -> dict[s
     """
     from divergraph.present.destination import REPORT_ENDINGS, ReportKind
 
-    found = dict(paths)
+    paths_by_kind = dict(paths)
     for file in files:
         ending = file.suffix.lower()
         kind = ReportKind.MARKDOWN if str(file) == "-" else REPORT_ENDINGS.get(ending)
         if kind is None:
             hint = f"one of {', '.join(REPORT_ENDINGS)}, or --html FILE and the like"
             raise InputError(f"no report ends in {ending!r}", where=str(file), hint=hint)
-        if found.get(f"{kind}_path") is not None:
+        if paths_by_kind.get(f"{kind}_path") is not None:
             raise InputError(f"two places for one {kind} report", where=str(file))
-        found[f"{kind}_path"] = file
-    return found
+        paths_by_kind[f"{kind}_path"] = file
+    return paths_by_kind
 
 
 def report_places(paths: Mapping[str, Path | None], *, excel: bool) -> ReportPlaces:

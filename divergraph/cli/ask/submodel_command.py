@@ -75,7 +75,7 @@ def submodel_command(
     with opened_parts(store, run, model_run, model, weights, values=output is not None) as opened:
         parts, progress = opened.parts, opened.progress
         _agree_on_names(parts, yes=yes or output is None)
-        found = parts.cut(
+        submodel = parts.cut(
             starts,
             ends,
             output,
@@ -87,20 +87,22 @@ def submodel_command(
             weights=weights,
             progress=progress,
         )
-        _tell(progress, found)
+        _tell(progress, submodel)
     if as_json:
-        print_record(found)
+        print_record(submodel)
     else:
-        _show(found, dumped=parts.has_dump)
-        if output is None and opened.store is None and found.refused:
-            _hint_at_running(found.selection)
-    return _exit_code(found)
+        _show(submodel, dumped=parts.has_dump)
+        if output is None and opened.store is None and submodel.refused:
+            _hint_at_running(submodel.selection)
+    return _exit_code(submodel)
 
 
-def _exit_code(found: Submodel) -> int:
-    if found.refused:
+def _exit_code(submodel: Submodel) -> int:
+    if submodel.refused:
         return BAD_INPUT.exit_code
-    return DIVERGED.exit_code if found.check is not None and found.check.passed is False else 0
+    return (
+        DIVERGED.exit_code if submodel.check is not None and submodel.check.passed is False else 0
+    )
 
 
 def _agree_on_names(parts: ModelParts, *, yes: bool) -> None:
@@ -120,9 +122,9 @@ def _hint_at_running(part: Selection) -> None:
         say_note("-o with --random SEED, --inputs or a device dump runs the model, which tells it")
 
 
-def _show(found: Submodel, *, dumped: bool) -> None:
+def _show(submodel: Submodel, *, dumped: bool) -> None:
     """Print the part; where nothing was *dumped* at all, no tensor says so of itself."""
-    part, verdict = found.selection, found.check
+    part, verdict = submodel.selection, submodel.check
     for refusal in part.refused:
         say_error(f"refused: {refusal.sentence}")
         if refusal.starts or refusal.ends:
@@ -146,7 +148,7 @@ def _show(found: Submodel, *, dumped: bool) -> None:
                 say(f"  {what} {tensor.name}: {tensor.dtype}, {shape}{marks}")
             if len(tensors) > _SHOWN:
                 say(f"  {what} {len(tensors) - _SHOWN} more")
-    for line in _outcome(found):
+    for line in _outcome(submodel):
         say(line)
     for line in () if verdict is None else verdict.lines:
         say(f"  {line}")
@@ -157,12 +159,12 @@ def _tell(progress: Progress, found: Submodel) -> None:
         progress.found("; ".join(_outcome(found)))
 
 
-def _outcome(found: Submodel) -> list[str]:
+def _outcome(submodel: Submodel) -> list[str]:
     """Where the part is, and what it gave when it was run again."""
-    written = [] if found.path is None else [f"written to {found.path}"]
-    if found.check is None:
+    written = [] if submodel.path is None else [f"written to {submodel.path}"]
+    if submodel.check is None:
         return written
-    said = {True: "gives the golden outputs", False: "gives other outputs"}
-    passed = found.check.passed
-    how = "could not be run" if passed is None else said[passed]
+    outcomes = {True: "gives the golden outputs", False: "gives other outputs"}
+    passed = submodel.check.passed
+    how = "could not be run" if passed is None else outcomes[passed]
     return [*written, f"run again, the part {how}"]

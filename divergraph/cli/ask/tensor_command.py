@@ -142,36 +142,38 @@ def _look_at_file(
 ) -> None:
     from divergraph.api.files.tensor_file import tensor_file
 
-    found = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt, name=name)
+    tensor_text = tensor_file(path, dtype=dtype, shape=shape, top=top, text=txt, name=name)
     if as_json:
-        print_record(found)
+        print_record(tensor_text)
     else:
         from divergraph.cli.ask.tensor_file_text import show_file
 
-        show_file(found)
+        show_file(tensor_text)
 
 
 def _show_slice(answer: TensorSlice) -> None:
-    found = answer.found
-    say(f"{answer.values.op} at {found.at}: {shape_text(found.golden.shape)}")
+    values = answer.found
+    say(f"{answer.values.op} at {values.at}: {shape_text(values.golden.shape)}")
     say(f"  {'':12} {'device':>12} {'golden':>12}")
-    for place in np.ndindex(found.golden.shape):
+    for place in np.ndindex(values.golden.shape):
         index = ",".join(map(str, place))
-        sides = (short(float(side[place]), ".6g") for side in (found.device, found.golden))
+        sides = (short(float(side[place]), ".6g") for side in (values.device, values.golden))
         say(f"  {f'[{index}]':12} {' '.join(f'{value:>12}' for value in sides)}")
 
 
 def _show_distribution(answer: TensorDistribution) -> None:
-    found = answer.found
+    histogram = answer.found
     say(f"{answer.values.op}: how many values lie between an edge and the next")
     say(f"  {'':25} {'device':>12} {'golden':>12}")
-    edges = [short(edge, ".4g") for edge in found.edges.tolist()]
-    counts = zip(edges, edges[1:], found.device.tolist(), found.golden.tolist(), strict=False)
+    edges = [short(edge, ".4g") for edge in histogram.edges.tolist()]
+    counts = zip(
+        edges, edges[1:], histogram.device.tolist(), histogram.golden.tolist(), strict=False
+    )
     for low, high, device, golden in counts:
         say(f"  {low:>12} {high:>12} {device:>12} {golden:>12}")
-    if found.device_nonfinite or found.golden_nonfinite:
-        odd = f"{found.device_nonfinite:>12} {found.golden_nonfinite:>12}"
-        say(f"  {'NaN or infinite':25} {odd}")
+    if histogram.device_nonfinite or histogram.golden_nonfinite:
+        nonfinite = f"{histogram.device_nonfinite:>12} {histogram.golden_nonfinite:>12}"
+        say(f"  {'NaN or infinite':25} {nonfinite}")
 
 
 def _show(answer: TensorPicture) -> None:
@@ -195,18 +197,18 @@ def _show(answer: TensorPicture) -> None:
     show_elements("largest absolute errors", picture.table.worst_absolute)
 
 
-def _show_axis(made: ErrorMap, layout: str | None) -> None:
+def _show_axis(error_map: ErrorMap, layout: str | None) -> None:
     """The mean error along the axis that tells most, its worst places if they are many."""
-    axis, step, means = made.axes[0], made.steps[0], made.means.tolist()
+    axis, step, means = error_map.axes[0], error_map.steps[0], error_map.means.tolist()
     letter = f" ({layout[axis]})" if layout and axis < len(layout) else ""
     places = sorted(range(len(means)), key=lambda n: (-means[n], n))[:_ROWS]
-    shown = f", the {_ROWS} worst of {len(means)}" if len(means) > _ROWS else ""
+    note = f", the {_ROWS} worst of {len(means)}" if len(means) > _ROWS else ""
     say()
-    say(f"mean |device - golden| along axis {axis}{letter}{shown}")
-    most = made.most
+    say(f"mean |device - golden| along axis {axis}{letter}{note}")
+    highest = error_map.most
     for place in sorted(places):
         mean = means[place]
-        share = min(1.0, mean / most) if most else float(math.isinf(mean))
+        share = min(1.0, mean / highest) if highest else float(math.isinf(mean))
         first = place * step
         name = str(first) if step == 1 else f"{first}-{first + step - 1}"
         say(f"  {name:>10} {'#' * math.ceil(_BAR * share):{_BAR}} {short(mean, '.3g'):>10}")

@@ -177,15 +177,15 @@ def capture_command(
 def _show_coverage(model: Path, *, as_json: bool) -> None:
     from divergraph.api.capture import coverage
 
-    found = coverage(model)
+    answer = coverage(model)
     if as_json:
-        print_record(found)
+        print_record(answer)
         return
     say(
-        f"{model}: {found.translated} of {counted(found.ops, 'op')} and {found.translated_types} "
-        f"of {counted(found.types, 'type')} can be run here"
+        f"{model}: {answer.translated} of {counted(answer.ops, 'op')} and "
+        f"{answer.translated_types} of {counted(answer.types, 'type')} can be run here"
     )
-    for kind, count in found.without.items():
+    for kind, count in answer.without.items():
         say(f"  {count:6}  {kind}: no translation")
 
 
@@ -199,37 +199,37 @@ def _write_driver(context: click.Context, file: Path | None) -> None:
     context.exit()
 
 
-def _shapes(given: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    found: dict[str, tuple[int, ...]] = {}
-    for text in (each for several in given for each in several.split(";")):
+def _shapes(texts: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in (text for several in texts for text in several.split(";")):
         name, sizes = _named(text) if "=" in text or "[" in text else text.rpartition(":")[::2]
         parts = [part.strip() for part in sizes.strip("[]()").replace("x", ",").split(",")]
         parts = [part for part in parts if part]
         if not name or not all(part.isdecimal() and len(part) < 10 for part in parts):
             raise InputError(f"{text!r} is no shape", hint="--shape NAME=1,3,224,224")
-        found[name] = tuple(map(int, parts))
-    return found
+        shapes[name] = tuple(map(int, parts))
+    return shapes
 
 
-def _ranges(given: tuple[str, ...]) -> dict[str, tuple[float, float]]:
-    found: dict[str, tuple[float, float]] = {}
-    for text in given:
+def _ranges(texts: tuple[str, ...]) -> dict[str, tuple[float, float]]:
+    ranges: dict[str, tuple[float, float]] = {}
+    for text in texts:
         name, ends = _named(text)
         bracketed = ends.startswith("[")
         low, _, high = ends.strip("[]").partition("," if bracketed else "..")
         try:
-            found[name] = float(low), float(high)
+            ranges[name] = float(low), float(high)
         except ValueError:
             raise InputError(f"{text!r} is no range", hint="--range NAME=0..255") from None
-        if not -math.inf < found[name][0] <= found[name][1] < math.inf:
+        if not -math.inf < ranges[name][0] <= ranges[name][1] < math.inf:
             raise InputError(f"{text!r} is no range", hint="--range NAME=0..255")
-    return found
+    return ranges
 
 
 def _named(text: str) -> tuple[str, str]:
     """The name and what is said of it: ``NAME=…``, or ``NAME:[…]`` as Polygraphy writes it."""
-    name, sign, told = text.rpartition(":[")
+    name, sign, range_text = text.rpartition(":[")
     if sign:
-        return name, f"[{told}"
-    name, _, told = text.rpartition("=")
-    return name, told
+        return name, f"[{range_text}"
+    name, _, range_text = text.rpartition("=")
+    return name, range_text

@@ -173,28 +173,36 @@ def compare_command(
         run = compare(
             *paths, name=name, store=opened_store, replace=replace_it, progress=True, **options
         )
-        data, kept = run.data, run.kept
+        data, is_stored = run.data, run.kept
         if places.paths:
             from divergraph.present.run_report import stored_report, unkept_report
 
             report = (
-                stored_report(opened_store, data.run.name, data) if kept else unkept_report(data)
+                stored_report(opened_store, data.run.name, data)
+                if is_stored
+                else unkept_report(data)
             )
             places.write(report, lambda: data)
     if doubt := data.run.analysis.doubt:
         say_doubt(doubt)
     for warning in data.run.warnings:
         say_note(warning)
-    _show(data, store_url(store), as_json=as_json, kept=kept, quiet=places.to_standard_output)
+    _show(
+        data,
+        store_url(store),
+        as_json=as_json,
+        is_stored=is_stored,
+        quiet=places.to_standard_output,
+    )
     return outcome_of_verdict(data.run.verdict).exit_code
 
 
-def _show(data: RunData, store: str, *, as_json: bool, kept: bool, quiet: bool) -> None:
+def _show(data: RunData, store: str, *, as_json: bool, is_stored: bool, quiet: bool) -> None:
     if as_json:
-        print_record(RunVerdict.of(data, stored=kept))
+        print_record(RunVerdict.of(data, stored=is_stored))
     elif not quiet:  # else standard output holds a report
         show_run(data)
-    if kept:
+    if is_stored:
         tell_kept(data.run.name)
         say_beside(f"kept as {data.run.name} in {store}")
     else:

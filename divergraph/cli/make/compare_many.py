@@ -51,8 +51,8 @@ def compare_places(
         print_record(result)
     else:
         _show(result)
-    kept = sum(run.kept for run in result.runs)
-    say_beside(f"kept {counted(kept, 'run')} {result.name}.* in {store_url(store)}")
+    stored = sum(run.kept for run in result.runs)
+    say_beside(f"kept {counted(stored, 'run')} {result.name}.* in {store_url(store)}")
     failed = any(run.problem for run in result.runs)
     if failed and result.verdict is not Verdict.DIVERGED:
         return BAD_INPUT.exit_code
@@ -63,7 +63,9 @@ def _show(result: ManyRuns) -> None:
     say(f"{result.name}: {result.verdict.value}", bold=True)
     say(f"  {'rank':>6} {'step':>6}  {'verdict':12} {'compared':>8} {'over':>6}  starts at")
     for run in result.runs:
-        rank, step = ("-" if each is None else each for each in (run.place.rank, run.place.step))
+        rank, step = (
+            "-" if number is None else number for number in (run.place.rank, run.place.step)
+        )
         if run.run is None:
             say(f"  {rank:>6} {step:>6}  {run.problem}")
             continue

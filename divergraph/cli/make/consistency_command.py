@@ -66,7 +66,7 @@ def consistency_command(
             progress=True,
         )
     else:
-        _check_run_name(dump, chosen=any(each is not None for each in choice))
+        _check_run_name(dump, chosen=any(chosen is not None for chosen in choice))
         from divergraph.api.runs.compared_run import ComparedRun
 
         with opened(store) as opened_store:
@@ -78,8 +78,8 @@ def consistency_command(
         print_json(answer_json(report))
     else:
         _show(report, twice=against is not None)
-    found = any(finding.confidence >= _SURE for finding in report.findings)
-    return (DIVERGED if found else FINE).exit_code
+    has_sure = any(finding.confidence >= _SURE for finding in report.findings)
+    return (DIVERGED if has_sure else FINE).exit_code
 
 
 def _check_run_name(dump: str, *, chosen: bool) -> None:
@@ -97,10 +97,12 @@ def _show(report: ConsistencyReport, *, twice: bool) -> None:
         say(f"{'!' if finding.confidence >= _SURE else '?'} {finding.sentence}")
     if not report.findings:
         say("nothing found")
-    said = f"{counted(report.tensors, 'output')} checked, "
-    said += f"{counted(report.inputs, 'input')} compared with their producers"
+    summary = f"{counted(report.tensors, 'output')} checked, "
+    summary += f"{counted(report.inputs, 'input')} compared with their producers"
     if report.inputs_skipped:
-        said += f" ({report.inputs_skipped} could not be)"
+        summary += f" ({report.inputs_skipped} could not be)"
     if twice:
-        said += f", {counted(report.repeated, 'output')} in both dumps, {report.differing} differ"
-    say_beside(said)
+        summary += (
+            f", {counted(report.repeated, 'output')} in both dumps, {report.differing} differ"
+        )
+    say_beside(summary)

@@ -106,8 +106,8 @@ def convert_command(
             raise click.UsageError("-o and -out both say where to write")
         out = short
     if graph is not None:
-        given = {"-f": layout, "-s": shape, "-i": number_in, "--output-tensor": number_out}
-        wrong = [option for option, value in given.items() if value is not None]
+        values = {"-f": layout, "-s": shape, "-i": number_in, "--output-tensor": number_out}
+        wrong = [option for option, value in values.items() if value is not None]
         if wrong:
             raise InputError(f"{wrong[0]} is for dumps", hint="dumps are given with -d")
         converted = _graph(graph, form, out, side, store)

@@ -47,7 +47,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
     if roles is not None:
         say()
         say(f"what ops do to the error: {role_counts(roles)}")
-    shares = [each for each in blame.shares if abs(each.share) > _LEAST] if blame else []
+    shares = [share for share in blame.shares if abs(share.share) > _LEAST] if blame else []
     if shares:
         say()
         say("shares of the error at the model's outputs (blame)")
@@ -69,7 +69,7 @@ def demo_command(store: str | None, as_json: bool) -> int:
 def _typed_command() -> str:
     """The program as the user can type it: by its name only where the shell would find it."""
     program = Path(sys.argv[0])
-    found = shutil.which("divergraph")
-    if program.name != "divergraph" or (found and Path(found).samefile(program)):
+    program_path = shutil.which("divergraph")
+    if program.name != "divergraph" or (program_path and Path(program_path).samefile(program)):
         return "divergraph"
     return shlex.quote(sys.argv[0])

@@ -61,24 +61,24 @@ def detect_command(
         raise click.UsageError("Missing argument 'PATH...'.")
     if pairs:
         return _detect_pairs(paths, seconds, as_json=as_json)
-    found = [detect(path) for path in paths]
+    all_findings = [detect(path) for path in paths]
     if as_json:
-        print_json({"paths": [answer_json(each) for each in found]})
+        print_json({"paths": [answer_json(findings) for findings in all_findings]})
     else:
-        for each in found:
+        for each in all_findings:
             for line in _lines(each):
                 say(line)
-    return BAD_INPUT.exit_code if any(each.problem for each in found) else 0
+    return BAD_INPUT.exit_code if any(findings.problem for findings in all_findings) else 0
 
 
 def _list_formats(*, as_json: bool) -> int:
     from divergraph.api.detect import formats
 
-    found = formats()
+    answer = formats()
     if as_json:
-        print_json({"graphs": dict(found.graphs), "dumps": dict(found.dumps)})
+        print_json({"graphs": dict(answer.graphs), "dumps": dict(answer.dumps)})
         return 0
-    for title, listed in (("graphs", found.graphs), ("dumps", found.dumps)):
+    for title, listed in (("graphs", answer.graphs), ("dumps", answer.dumps)):
         say(f"{title}:")
         for name, reads in listed.items():
             say(f"  {name:16}  {reads}")
@@ -88,10 +88,10 @@ def _list_formats(*, as_json: bool) -> int:
 def _detect_pairs(paths: tuple[Path, ...], seconds: float, *, as_json: bool) -> int:
     from divergraph.api.detect import fitting_pairs
 
-    found = [fitting_pairs(path, seconds) for path in paths]
+    all_pairs = [fitting_pairs(path, seconds) for path in paths]
     if as_json:
-        print_json({"paths": [answer_json(each) for each in found]})
-    for each in () if as_json else found:
+        print_json({"paths": [answer_json(fitting) for fitting in all_pairs]})
+    for each in () if as_json else all_pairs:
         for pair in each.pairs:
             say(f"{pair.shared} of {counted(pair.ops, 'op')} fit")
             for name, side in (("golden", pair.golden), ("device", pair.device)):
@@ -102,44 +102,44 @@ def _detect_pairs(paths: tuple[Path, ...], seconds: float, *, as_json: bool) -> 
             say(f"{each.folder}: {graphs} and {dumps}, of which no two sides fit together")
         if each.cut:
             say_note(f"{each.folder}: there may be more: {each.cut}")
-    return 0 if any(each.pairs for each in found) else BAD_INPUT.exit_code
+    return 0 if any(fitting.pairs for fitting in all_pairs) else BAD_INPUT.exit_code
 
 
-def _laid_out(found: DataFolder) -> Iterator[str]:
+def _laid_out(data_folder: DataFolder) -> Iterator[str]:
     """The parts of a data folder, and the comparison they are for."""
-    yield f"{found.root}: a data folder of precision_tool"
+    yield f"{data_folder.root}: a data folder of precision_tool"
     parts: list[tuple[str, Path | None]] = [
-        ("golden graph", found.golden_graph),
-        ("golden dump", found.golden_dump),
+        ("golden graph", data_folder.golden_graph),
+        ("golden dump", data_folder.golden_dump),
     ]
-    for device in found.devices:
+    for device in data_folder.devices:
         parts += [(f"{device.name} graph", device.graph), (f"{device.name} dump", device.dump)]
-    parts += [("overflow dump", found.overflow), ("fusion result", found.fusion_result)]
-    parts += [("earlier result", path) for path in found.results]
+    parts += [("overflow dump", data_folder.overflow), ("fusion result", data_folder.fusion_result)]
+    parts += [("earlier result", path) for path in data_folder.results]
     yield from (f"  {name:14} {path}" for name, path in parts if path is not None)
-    if found.missing:
-        yield f"  to compare, there is still missing: {', '.join(found.missing)}"
+    if data_folder.missing:
+        yield f"  to compare, there is still missing: {', '.join(data_folder.missing)}"
     else:
-        yield f"  compare with: divergraph precision-tool --data {found.root} ac -c"
+        yield f"  compare with: divergraph precision-tool --data {data_folder.root} ac -c"
 
 
-def _lines(found: Findings) -> Iterator[str]:
+def _lines(findings: Findings) -> Iterator[str]:
     from importers.dumps.detect import packed_notes  # loads readers
 
-    if found.problem:
-        yield " ".join(found.problem.split())
-    if found.data_folder is not None:
-        yield from _laid_out(found.data_folder)
-    for graph in found.graphs:
+    if findings.problem:
+        yield " ".join(findings.problem.split())
+    if findings.data_folder is not None:
+        yield from _laid_out(findings.data_folder)
+    for graph in findings.graphs:
         sure = _SURE[graph.confidence]
         yield f"{graph.path}: graph, {graph.format} ({sure}: {graph.reason})"
-    for dump in found.dumps:
+    for dump in findings.dumps:
         levels = {"time": dump.time, "rank": dump.rank, "model": dump.model}
         levels |= {"model id": dump.model_id, "step": dump.step}
         where = "".join(f", {name} {value}" for name, value in levels.items() if value)
         sure = _SURE[dump.confidence]
         files = counted(dump.files, "file") if dump.files else "a folder"
         yield f"{dump.path}: dump, {dump.kind}, {files}{where} ({sure}: {dump.reason})"
-    yield from (f"{place}: {note}" for place, note in packed_notes(found.dumps))
-    if found.passed_over:
-        yield f"{found.path}: {counted(found.passed_over, 'more file')} not looked into"
+    yield from (f"{place}: {note}" for place, note in packed_notes(findings.dumps))
+    if findings.passed_over:
+        yield f"{findings.path}: {counted(findings.passed_over, 'more file')} not looked into"

@@ -103,9 +103,9 @@ def diff_command(
     """
     from divergraph.api.diff import diff
 
-    with rare_collections(), _sides(device, golden, store) as (left, right):
-        found = diff(
-            left,
+    with rare_collections(), _sides(device, golden, store) as (device_side, right):
+        dump_diff = diff(
+            device_side,
             right,
             atol=atol,
             rtol=rtol,
@@ -120,18 +120,18 @@ def diff_command(
             resume=not no_resume,
             progress=True,
         )
-    for note in found.notes:
+    for note in dump_diff.notes:
         say_note(note)
     if as_json:
         from divergraph.present.diff_text import diff_json_text
 
         with rare_collections():
-            say_json("\n".join(diff_json_text(found.result, found.look)))
+            say_json("\n".join(diff_json_text(dump_diff.result, dump_diff.look)))
     else:
-        show_diff(found, top)
-    if not found.compared:
+        show_diff(dump_diff, top)
+    if not dump_diff.compared:
         return NOTHING_COMPARED.exit_code
-    return (DIVERGED if found.over else FINE).exit_code
+    return (DIVERGED if dump_diff.over else FINE).exit_code
 
 
 @contextmanager
@@ -194,21 +194,21 @@ def _show_pairs(result: DumpDiff, top: int) -> None:
 
 
 def _show_pair(pair: PairDiff, look: CloseLook | None) -> None:
-    found = pair.found
-    if found.metrics is None:
-        reason = "" if found.reason is None else REASON_WORDS[found.reason]
-        say(f"{pair.name}: not compared: {reason}: {found.detail}", bold=True)
+    measurement = pair.found
+    if measurement.metrics is None:
+        reason = "" if measurement.reason is None else REASON_WORDS[measurement.reason]
+        say(f"{pair.name}: not compared: {reason}: {measurement.detail}", bold=True)
         return
     level = "" if pair.level is None else pair.level.value
     say(f"{pair.name}: {level}{f' ({pair.limit})' if pair.limit else ''}", bold=True)
-    say(f"  {metric_text(found.metrics)}")
+    say(f"  {metric_text(measurement.metrics)}")
     say(
-        f"  device {found.device_dtype or '?'}, golden {found.golden_dtype or '?'}, "
-        f"shape {shape_text(found.shape)}"
+        f"  device {measurement.device_dtype or '?'}, golden {measurement.golden_dtype or '?'}, "
+        f"shape {shape_text(measurement.shape)}"
     )
-    figures = found.figures
+    figures = measurement.figures
     if figures is None or look is None:
-        say(f"  {found.detail}")
+        say(f"  {measurement.detail}")
         return
     show_figures(figures)
     _show_elements(look)

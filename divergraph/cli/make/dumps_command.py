@@ -27,17 +27,17 @@ def dumps_command(path: Path, limit: int | None, as_json: bool) -> None:
     from divergraph.api.detect import list_dumps, no_dumps
     from importers.dumps.detect import packed_notes
 
-    found = list_dumps(path)
-    if not found:
+    dumps = list_dumps(path)
+    if not dumps:
         raise no_dumps(path)
-    rows = [answer_json(dump) for dump in found[:limit]]
+    rows = [answer_json(dump) for dump in dumps[:limit]]
     if as_json:
         listed: list[Json] = [dict(row) for row in rows]
         print_json({"dumps": listed})
     else:
         _show(rows, path)
-    say_more(len(found) - len(rows))
-    for place, note in packed_notes(found):
+    say_more(len(dumps) - len(rows))
+    for place, note in packed_notes(dumps):
         say_note(f"{place}: {note}")
 
 

@@ -48,8 +48,8 @@ def import_command(
     from divergraph.api.store import Store
     from importers.fusion_result import passes_note
 
-    given = {"weights": weights, "phase": phase}
-    options = {key: str(value) for key, value in given.items() if value is not None}
+    settings = {"weights": weights, "phase": phase}
+    options = {key: str(value) for key, value in settings.items() if value is not None}
     for other in others:
         key, equals, value = other.partition("=")
         if not key or not equals:

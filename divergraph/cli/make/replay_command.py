@@ -28,8 +28,8 @@ def replay_command(bundle: Path, device: bool, as_json: bool) -> int:
     check = replay(bundle, device=device)
     if as_json:
         side = "device" if device else "golden"
-        shown = {"bundle": str(bundle), "side": side, "passed": check.passed}
-        print_json({**shown, "lines": list(check.lines)})
+        fields = {"bundle": str(bundle), "side": side, "passed": check.passed}
+        print_json({**fields, "lines": list(check.lines)})
     else:
         for line in check.lines:
             say(line)

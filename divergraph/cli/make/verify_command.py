@@ -74,7 +74,7 @@ def verify_command(
     """
     from divergraph.api.verify import verify
 
-    found = verify(
+    verification = verify(
         *(dump, graph),
         om=om,
         weights=weights,
@@ -89,59 +89,59 @@ def verify_command(
         progress=True,
     )
     if as_json:
-        print_record(found)
+        print_record(verification)
     else:
-        _show(found)
-    return outcome_of_verdict(found.verdict).exit_code
+        _show(verification)
+    return outcome_of_verdict(verification.verdict).exit_code
 
 
-def _show(found: Verification) -> None:
-    if found.doubt:
-        say(f"doubt: {found.doubt}")
-    if found.gap:
-        say(f"not judged: {found.gap}", bold=True)
-    wrong = len({each.op for each in found.wrong})
-    changed = [each for each in found.changed if each.confidence >= _SURE]
-    said = [counted(wrong, "op") + " cannot have made what it dumped"] if wrong == 1 else []
+def _show(verification: Verification) -> None:
+    if verification.doubt:
+        say(f"doubt: {verification.doubt}")
+    if verification.gap:
+        say(f"not judged: {verification.gap}", bold=True)
+    wrong = len({output.op for output in verification.wrong})
+    changed = [finding for finding in verification.changed if finding.confidence >= _SURE]
+    parts = [counted(wrong, "op") + " cannot have made what it dumped"] if wrong == 1 else []
     if wrong > 1:
-        said = [f"{wrong} ops cannot have made what they dumped"]
+        parts = [f"{wrong} ops cannot have made what they dumped"]
     if changed:
-        said.append(f"{counted(len(changed), 'input')} not what was put out before")
-    say(f"verify: {found.verdict.value.replace('_', ' ')}", bold=True)
-    nothing = "no answer can be right" if found.doubt else _WORDS[found.verdict]
-    say(f"  {'; '.join(said) or nothing}")
-    say(_coverage(found))
-    for title, outputs in (("wrong", found.wrong), ("suspect", found.suspects)):
+        parts.append(f"{counted(len(changed), 'input')} not what was put out before")
+    say(f"verify: {verification.verdict.value.replace('_', ' ')}", bold=True)
+    nothing = "no answer can be right" if verification.doubt else _WORDS[verification.verdict]
+    say(f"  {'; '.join(parts) or nothing}")
+    say(_coverage(verification))
+    for title, outputs in (("wrong", verification.wrong), ("suspect", verification.suspects)):
         if outputs:
             say()
             say(title, bold=True)
         for number, each in enumerate(outputs, 1):
             _show_output(number, each)
-    if found.changed:
+    if verification.changed:
         say()
-        for finding in found.changed:
+        for finding in verification.changed:
             say(f"{'!' if finding.confidence >= _SURE else '?'} {finding.sentence}")
-    for remark in found.remarks:
+    for remark in verification.remarks:
         say_note(remark)
 
 
-def _coverage(found: Verification) -> str:
-    text = f"  {found.verified} of {counted(found.dumped, 'op')} run"
-    if found.inputs:
-        text += f", {counted(found.inputs, 'input')} compared with their producers"
-    if not found.types:
+def _coverage(verification: Verification) -> str:
+    text = f"  {verification.verified} of {counted(verification.dumped, 'op')} run"
+    if verification.inputs:
+        text += f", {counted(verification.inputs, 'input')} compared with their producers"
+    if not verification.types:
         return text
-    listed = [f"{kind} {number}" for kind, number in list(found.types.items())[:_LISTED]]
-    first, why = next(iter(found.not_covered.items()))
+    listed = [f"{kind} {number}" for kind, number in list(verification.types.items())[:_LISTED]]
+    first, why = next(iter(verification.not_covered.items()))
     return f"{text}; not run: {', '.join(listed)} (first: {first}: {why})"
 
 
-def _show_output(number: int, each: WrongOutput) -> None:
-    split = each.split
+def _show_output(number: int, output: WrongOutput) -> None:
+    split = output.split
     say(
-        f"{number:4} # {each.op}  ({each.type}, output {each.port})  "
+        f"{number:4} # {output.op}  ({output.type}, output {output.port})  "
         f"error {short(split.introduced)}  {short(split.suspicion)} times what "
         "the device's arithmetic explains"
     )
-    if each.cause:
-        say(f"       {each.cause}")
+    if output.cause:
+        say(f"       {output.cause}")

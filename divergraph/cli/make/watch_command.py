@@ -95,28 +95,28 @@ def watch_command(
             **judging,
         )
         say_beside(f"watching {folder}; Ctrl-C ends it")
-        found = _followed(dumps, until_guilty=until_guilty, as_json=as_json)
-    kept = sum(dump.kept for dump in found)
-    say_beside(f"kept {counted(kept, 'run')} {name}.* in {store_url(store)}")
+        watched = _followed(dumps, until_guilty=until_guilty, as_json=as_json)
+    stored = sum(dump.kept for dump in watched)
+    say_beside(f"kept {counted(stored, 'run')} {name}.* in {store_url(store)}")
     if as_json:
-        guilty = _guilty(found)
-        entries: list[Json] = [answer_json(dump) for dump in found]
+        guilty = _guilty(watched)
+        entries: list[Json] = [answer_json(dump) for dump in watched]
         first = answer_json(guilty[0]) if guilty else None
         print_json({"folder": str(folder), "first": first, "dumps": entries})
-    if _guilty(found):
+    if _guilty(watched):
         return 1
-    return 2 if found and not kept else 0
+    return 2 if watched and not stored else 0
 
 
 def _followed(
     dumps: Generator[WatchedDump, None, None], *, until_guilty: bool, as_json: bool
 ) -> list[WatchedDump]:
     """What came of each dump, told as it came, until it ends or somebody ends it."""
-    found: list[WatchedDump] = []
+    watched: list[WatchedDump] = []
     try:
         for dump in dumps:
-            is_first = bool(dump.origins) and not _guilty(found)
-            found.append(dump)
+            is_first = bool(dump.origins) and not _guilty(watched)
+            watched.append(dump)
             _tell(dump, is_first=is_first, as_json=as_json)
             if until_guilty and dump.origins:
                 break
@@ -124,7 +124,7 @@ def _followed(
         say_error("stopped")
     finally:
         dumps.close()
-    return found
+    return watched
 
 
 def _tell(dump: WatchedDump, *, is_first: bool, as_json: bool) -> None:
@@ -141,5 +141,5 @@ def _tell(dump: WatchedDump, *, is_first: bool, as_json: bool) -> None:
         ring()
 
 
-def _guilty(found: Sequence[WatchedDump]) -> list[WatchedDump]:
-    return [dump for dump in found if dump.origins]
+def _guilty(watched: Sequence[WatchedDump]) -> list[WatchedDump]:
+    return [dump for dump in watched if dump.origins]

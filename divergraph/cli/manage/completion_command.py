@@ -23,7 +23,7 @@ def completion_command(ctx: click.Context, shell: str) -> None:
     """
     kind = get_completion_class(shell)
     assert kind is not None
-    made = kind(ctx.find_root().command, {}, "divergraph", _VARIABLE)
-    text = (made.source_template % made.source_vars()).strip()
+    completion = kind(ctx.find_root().command, {}, "divergraph", _VARIABLE)
+    text = (completion.source_template % completion.source_vars()).strip()
     # click's script for fish ends names and what is said of them at a comma in them.
     say_lines(text.replace('string split ","', 'string split --max 1 ","'))

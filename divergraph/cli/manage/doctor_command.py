@@ -38,10 +38,10 @@ def doctor_command(ctx: click.Context, store: str | None, as_json: bool) -> int:
     return 0 if fine else 3
 
 
-def _store(given: str | None) -> tuple[str, str]:
+def _store(option_value: str | None) -> tuple[str, str]:
     """The store that is used, and who says so; a file that cannot be read says nothing."""
-    if given:
-        return given, "--store"
+    if option_value:
+        return option_value, "--store"
     if named := os.environ.get(STORE_VARIABLE):
         return named, f"${STORE_VARIABLE}"
     try:
@@ -53,9 +53,9 @@ def _store(given: str | None) -> tuple[str, str]:
     return DEFAULT_STORE, "built in"
 
 
-def _settings(commands: click.Command, given: str | None) -> Iterator[InstallationCheck]:
+def _settings(commands: click.Command, option_value: str | None) -> Iterator[InstallationCheck]:
     """Where each setting comes from: option, environment, the user's file, the program."""
-    store, place = _store(given)
+    store, place = _store(option_value)
     yield InstallationCheck("setting: store", True, f"{store} ({place})")
     variables = sorted(name for name in os.environ if name.startswith("DIVERGRAPH_"))
     if variables:
@@ -74,6 +74,6 @@ def _of_commands(config: ConfigFile, commands: click.Command) -> Iterator[Instal
     assert isinstance(commands, click.Group)
     for name in config.content:
         command = commands.get_command(click.Context(commands), name)
-        for found in settings(config, name, command) if command is not None else ():
-            what = f"{' '.join(found.command)} --{found.key}"
-            yield InstallationCheck(what, True, f"{found.value} ({found.place})")
+        for setting in settings(config, name, command) if command is not None else ():
+            what = f"{' '.join(setting.command)} --{setting.key}"
+            yield InstallationCheck(what, True, f"{setting.value} ({setting.place})")

@@ -128,8 +128,8 @@ def list_baselines_command(limit: int | None, store: str | None, as_json: bool) 
     def show(answer: BaselinesAnswer) -> None:
         if not answer.baselines:
             say_beside("no model has a baseline")
-        for each in answer.baselines:
-            say(f"{each.model}  {each.run}  set by {each.author}, {each.created}")
+        for baseline in answer.baselines:
+            say(f"{baseline.model}  {baseline.run}  set by {baseline.author}, {baseline.created}")
 
     question = BaselinesQuestion()
     print_answer(question, store, show, as_json=as_json, cut=first_rows("baselines", limit))
@@ -160,10 +160,10 @@ def drop_baseline_command(run: str, store: str | None, as_json: bool) -> None:
     _show_baseline(gone, f"{gone.model} has no baseline; it was {gone.run}", as_json=as_json)
 
 
-def _show_baseline(baseline: Baseline, said: str, *, as_json: bool) -> None:
+def _show_baseline(baseline: Baseline, message: str, *, as_json: bool) -> None:
     from divergraph.present.declared_answer import answer_json
 
     if as_json:
         print_json(answer_json(baseline))
     else:
-        say_beside(said)
+        say_beside(message)

@@ -73,13 +73,13 @@ def copy_command(
         else:
             wanted = list(dict.fromkeys(names)) or StoreListing.of(source).names()
             copied = copy_entries(source, target, wanted, replace_it=replace_it)
-        shown: list[Json] = []
-        for kept in copied:
-            shown.append(answer_json(kept))
+        entries: list[Json] = []
+        for entry in copied:
+            entries.append(answer_json(entry))
             if not as_json:
-                say_beside(f"{kept.kind} {kept.name}: {kept.done.value}")
+                say_beside(f"{entry.kind} {entry.name}: {entry.done.value}")
     if as_json:
-        print_json({"to": to, "copied": shown})
+        print_json({"to": to, "copied": entries})
 
 
 @click.command("backup")
@@ -121,15 +121,15 @@ def restore_command(
     """
     from graphstore.transfer.restore import open_backup, restore
 
-    shown: list[Json] = []
+    entries: list[Json] = []
     with opened(store) as opened_store, open_backup(file) as backup:
         opened_store.check_writable()
-        for kept in restore(backup, opened_store, names, replace_it=replace_it):
-            shown.append(answer_json(kept))
+        for entry in restore(backup, opened_store, names, replace_it=replace_it):
+            entries.append(answer_json(entry))
             if not as_json:
-                say_beside(f"{kept.kind} {kept.name}: {kept.done.value}")
+                say_beside(f"{entry.kind} {entry.name}: {entry.done.value}")
     if as_json:
-        print_json({"path": str(file), "restored": shown})
+        print_json({"path": str(file), "restored": entries})
 
 
 @click.group("store", context_settings={"help_option_names": ["-h", "--help"]})

@@ -25,12 +25,12 @@ def tui_command(run: str | None, server: str | None, store: str | None, as_json:
     if server is not None and store is not None:
         raise click.UsageError("--server and --store are the same: give one of them")
     store = server or store
-    found = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
-    if not found:
+    entries = sorted(entry_points(group=GROUP), key=lambda entry: entry.name)
+    if not entries:
         raise InputError("no terminal UI is installed", hint="reinstall divergraph")
     url = store_url(store)
     if as_json:
-        print_json({"ui": found[0].name, "store": url, "run": run})
+        print_json({"ui": entries[0].name, "store": url, "run": run})
         return 0
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         # It would draw into a file for ever, with no key that ends it.
@@ -39,6 +39,6 @@ def tui_command(run: str | None, server: str | None, store: str | None, as_json:
             hint="`divergraph ops RUN` and `divergraph origins RUN` print what it shows",
         )
     list_queries()  # what is wrong with a pack is said here, where it can be read
-    start = found[0].load()
+    start = entries[0].load()
     code: int = start(url, run)
     return code

@@ -58,11 +58,11 @@ _listed_option = click.option(
 )
 
 
-def _one(given: str | None, name: str | None, what: str) -> str:
-    found = given or name
-    if found is None:
+def _one(typed: str | None, name: str | None, what: str) -> str:
+    file_or_op = typed or name
+    if file_or_op is None:
         raise click.UsageError(f"say which {what}")
-    return found
+    return file_or_op
 
 
 @precision_tool_command.command("ac")
@@ -265,8 +265,8 @@ def system(line: str) -> int:
         code = subprocess.run(line, shell=True, check=False).returncode  # noqa: S602 - the user's own
     except KeyboardInterrupt:
         return 130
-    if said := end_text(code):
-        say_beside(said)
+    if message := end_text(code):
+        say_beside(message)
     return code
 
 

@@ -94,8 +94,8 @@ def npu_overflow_command(command: tuple[str, ...], data: Path, as_json: bool) ->
 
 def _start(job: ScriptJob, as_json: bool) -> None:
     code = start(job, says_on=_STANDARD_ERROR if as_json else None)
-    if said := end_text(code):
-        raise InputError(said, where=" ".join(job.command))
+    if message := end_text(code):
+        raise InputError(message, where=" ".join(job.command))
 
 
 def _compared(place: ToolPlace) -> int:

@@ -29,10 +29,12 @@ def list_ops(place: ToolPlace, *, name: str, kind: str, fusion: str, kernel: str
     lines = []
     for row in rows:
         attrs = ops[row.id].attrs
-        passes = [each.name for each in passes_of(attrs)]
+        passes = [named_pass.name for named_pass in passes_of(attrs)]
         kernels = kernel_names(attrs)
         if _any_has(passes, fusion) and _any_has(kernels, kernel):
-            lines.append(f"[{row.type}]{''.join(f'[{each}]' for each in passes)} {row.id}")
+            lines.append(
+                f"[{row.type}]{''.join(f'[{pass_name}]' for pass_name in passes)} {row.id}"
+            )
     say_each(lines)
     say_beside(counted(len(lines), "op"))
 
@@ -50,8 +52,8 @@ def op_in_graph(place: ToolPlace, target: str, graph: str, name: str) -> str:
         return f"{graph}/{name}"
     if graph == header.name:
         return name
-    known = ", ".join([header.name, *bodies][:_SHOWN])
-    raise InputError(f"{target} has no graph {graph!r}", hint=f"its graphs: {known}")
+    graphs = ", ".join([header.name, *bodies][:_SHOWN])
+    raise InputError(f"{target} has no graph {graph!r}", hint=f"its graphs: {graphs}")
 
 
 def _has(text: str, part: str) -> bool:

@@ -60,8 +60,8 @@ class ToolPlace:
             InputError: there is none, and no graph to import.
         """
         graph_name = f"{self.data.absolute().name}.device"
-        if (known := self._known(graph_name)) is not None:
-            return known
+        if (target := self._known(graph_name)) is not None:
+            return target
         graph = self.folder.device.graph
         if graph is None:
             raise InputError("there is no graph here and no run in the store", where=str(self.data))
@@ -119,8 +119,8 @@ class ToolPlace:
     def _sole(self, name: str) -> Path | None:
         every = sorted(path for path in self.data.rglob("*") if path.name == name)
         # What was written from a dump twice is one and the same.
-        found = [path for path in every if _DECODED not in path.parts] or every[:1]
-        if len(found) > 1:
-            shown = ", ".join(map(str, found[:_MOST_FOUND]))
-            raise InputError(f"{name} is there several times: {shown}", hint="give its path")
-        return found[0] if found else None
+        paths = [path for path in every if _DECODED not in path.parts] or every[:1]
+        if len(paths) > 1:
+            places = ", ".join(map(str, paths[:_MOST_FOUND]))
+            raise InputError(f"{name} is there several times: {places}", hint="give its path")
+        return paths[0] if paths else None

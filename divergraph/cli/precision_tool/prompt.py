@@ -60,10 +60,10 @@ class _Words(Completer):  # type: ignore[misc, unused-ignore]
         """Names that begin with the word, else those that have it inside."""
         before = document.text_before_cursor
         word = before.rpartition(" ")[2]
-        known = self._names() if " " in before.lstrip() else self._commands
-        begin = [name for name in known if name.startswith(word)]
-        found = begin or [name for name in known if word.lower() in name.lower()]
-        for name in [*found, *_files(word)][:_MOST]:
+        candidates = self._names() if " " in before.lstrip() else self._commands
+        begin = [name for name in candidates if name.startswith(word)]
+        matches = begin or [name for name in candidates if word.lower() in name.lower()]
+        for name in [*matches, *_files(word)][:_MOST]:
             yield Completion(name, start_position=-len(word))
 
     def _names(self) -> list[str]:

@@ -98,9 +98,9 @@ class _Shell:
         if first == "run":
             return system(line.partition("run")[2])
         if first in self._tool:
-            given = ["--data", str(self.place.data)]
-            given += ["--run", self.place.run] if self.place.run else []
-            return run_ours(["precision-tool", *given, *words])
+            options = ["--data", str(self.place.data)]
+            options += ["--run", self.place.run] if self.place.run else []
+            return run_ours(["precision-tool", *options, *words])
         if first in command_names() and first not in _NOT_HERE:
             return run_ours(words)
         if shutil.which(first) is not None:

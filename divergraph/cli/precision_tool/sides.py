@@ -34,7 +34,7 @@ def comparison(
     if None not in sides.values():
         words = [word for side in sides.items() for word in side]
         return place.ours("compare", *words, "--run", place.run_name, "--replace")
-    dumps = [each.dump for each in folder.devices if each.dump is not None]
+    dumps = [device.dump for device in folder.devices if device.dump is not None]
     if len(dumps) > 1 and sides["--device"] is not None and folder.golden_dump is None:
         say_note("there is no golden side: the two runs on the device are compared")
         return place.ours(
@@ -58,9 +58,9 @@ def dump_files(place: ToolPlace, name: str | None) -> list[Path]:
         return [_leaf(dump)]
     if Path(name).exists():
         return [Path(name)]
-    found = [path for path in sorted(dump.rglob("*")) if path.is_file()]
-    exact = [path for path in found if path.name == name]
-    named = [path for path in found if f".{written(name)}." in path.name]
+    paths = [path for path in sorted(dump.rglob("*")) if path.is_file()]
+    exact = [path for path in paths if path.name == name]
+    named = [path for path in paths if f".{written(name)}." in path.name]
     of_op = [path for path in named if is_device_dump(path.name, {})] or named
     if not (exact or of_op):
         raise InputError("no dump file of this op", where=name, hint="`ls -n` finds its name")

@@ -67,11 +67,11 @@ class _Words:
         self._places: dict[str, int] = {"": 0}
 
     def place(self, text: str | None) -> int:
-        found = self._places.get(text or "")
-        if found is None:
-            found = self._places[text or ""] = len(self.all)
+        place = self._places.get(text or "")
+        if place is None:
+            place = self._places[text or ""] = len(self.all)
             self.all.append(printable(text or ""))
-        return found
+        return place
 
     def column(self, texts: Iterable[str | None]) -> list[int]:
         return [self.place(text) for text in texts]
@@ -189,13 +189,13 @@ _MORE_PLOTS = {
 
 
 def _numbers(items: Sequence[Comparison]) -> dict[str, Column]:
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     for name, get in _GETTERS.items():
         digits = ".9g" if name == Metric.COSINE_SIMILARITY else ".6g"
         column = [_rounded(get(item), digits) for item in items]
         if any(value is not None for value in column):
-            found[name] = column
-    return found
+            columns[name] = column
+    return columns
 
 
 def _rounded(value: float | int | None, digits: str) -> object:
@@ -206,10 +206,10 @@ def _rounded(value: float | int | None, digits: str) -> object:
 
 def _notes(items: Sequence[Comparison]) -> dict[int, object]:
     return {
-        row: said
+        row: note
         for row, item in enumerate(items)
         if item.metrics is not None and (item.metrics.notes or _odd(item))
-        if (said := metric_notes(item.metrics))
+        if (note := metric_notes(item.metrics))
     }
 
 

@@ -80,8 +80,8 @@ def _answers(run: Run) -> str:
 
 
 def _observed(run: Run) -> str:
-    told = observed_text(run)
-    return f'<p class="sides"><span>observed</span> {shown(told)}</p>' if told else ""
+    text = observed_text(run)
+    return f'<p class="sides"><span>observed</span> {shown(text)}</p>' if text else ""
 
 
 def origins(answer: OriginsAnswer, link: OpLink | None = None) -> str:
@@ -104,37 +104,37 @@ def origins(answer: OriginsAnswer, link: OpLink | None = None) -> str:
             f"precision explains, may be chance</summary>{_listed(answer.suspects, link)}</details>"
         )
     split = answer.run.method is Method.ROOT_CAUSE
-    said = limits_text(answer.run.analysis) if split else thresholds_text(answer.run.analysis)
-    parts.append(f'<p class="how">{shown(said)}</p>')
+    limits = limits_text(answer.run.analysis) if split else thresholds_text(answer.run.analysis)
+    parts.append(f'<p class="how">{shown(limits)}</p>')
     return _section("origins", "Where the error starts", "".join(parts))
 
 
-def _listed(found: Sequence[OriginAnswer], link: OpLink) -> str:
-    return f'<ol class="origins">{"".join(_origin(one, link) for one in found)}</ol>'
+def _listed(answers: Sequence[OriginAnswer], link: OpLink) -> str:
+    return f'<ol class="origins">{"".join(_origin(one, link) for one in answers)}</ol>'
 
 
 def _origin(one: OriginAnswer, link: OpLink) -> str:
     origin = one.origin
     golden = ", ".join(str(ref) if ref.port >= 0 else ref.op for ref in origin.golden[:6])
-    said = [f"<p>{shown(one.sentence)}</p>"]
+    paragraphs = [f"<p>{shown(one.sentence)}</p>"]
     if one.group_sentence:
-        said.append(f"<p>{shown(one.group_sentence)}</p>")
-    said += [
-        f'<p class="cause">{shown(each.sentence)}</p>'
-        for each in one.findings
-        if each.sentence not in one.sentence
+        paragraphs.append(f"<p>{shown(one.group_sentence)}</p>")
+    paragraphs += [
+        f'<p class="cause">{shown(finding.sentence)}</p>'
+        for finding in one.findings
+        if finding.sentence not in one.sentence
     ]
     if one.split is not None and numbers_text(one.split):
-        said.append(f'<p class="how">{shown(numbers_text(one.split))}</p>')
+        paragraphs.append(f'<p class="how">{shown(numbers_text(one.split))}</p>')
     if one.share is not None:
-        said.append(f'<p class="how">{shown(share_text(one.share))}</p>')
+        paragraphs.append(f'<p class="how">{shown(share_text(one.share))}</p>')
     numbers = _numbers(origin.metrics)
     if origin.suspicion is not None:
         numbers.insert(0, ("suspicion", short(origin.suspicion)))
     terms = "".join(f"<div><dt>{word}</dt><dd>{value}</dd></div>" for word, value in numbers)
     return (
         f'<li><h3><span class="rank">{origin.rank}</span> {link(origin.op)} '
-        f"<small>{shown(origin.type)}, output {origin.output}</small></h3>{''.join(said)}"
+        f"<small>{shown(origin.type)}, output {origin.output}</small></h3>{''.join(paragraphs)}"
         + (f'<p class="golden">held against {shown(golden)}</p>' if golden else "")
         + f"<dl>{terms}</dl></li>"
     )

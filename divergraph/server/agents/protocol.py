@@ -41,8 +41,8 @@ def serve(store: GraphStore, instructions: str) -> None:
     try:
         anyio.run(_serve, ToolAnswering(store), instructions)
     except ExceptionGroup as group:
-        left, others = group.split(BrokenPipeError)
-        if left is None or others is not None:
+        broken, others = group.split(BrokenPipeError)
+        if broken is None or others is not None:
             raise
         raise BrokenPipeError from group
 
@@ -91,7 +91,7 @@ class ToolAnswering:
         self._store = store
         self._threads = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="answers")
 
-    async def answer(self, name: str, given: Mapping[str, Any]) -> Any:
+    async def answer(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """What the tool *name* answers, or the sentence that says why it cannot."""
 
         def work(cancellation: Cancellation) -> tuple[str, str]:
@@ -99,7 +99,7 @@ class ToolAnswering:
             if name not in tools:
                 hint = f"there are {', '.join(tools)}"
                 raise InputError(f"there is no tool {name!r}", hint=hint)
-            stated = {field: value for field, value in given.items() if value is not None}
+            stated = {field: value for field, value in arguments.items() if value is not None}
             question = tools[name].question(stated)
             return bounded_answer(json_of(question, question.ask(self._store, cancellation)))
 
@@ -113,16 +113,16 @@ class ToolAnswering:
     ) -> tuple[tuple[str, str], BaseException | None]:
         """What *work* returns or raises; who does not wait any more stops its query."""
         cancellation = Cancellation()
-        found = asyncio.get_running_loop().run_in_executor(self._threads, work, cancellation)
+        future = asyncio.get_running_loop().run_in_executor(self._threads, work, cancellation)
         try:
-            while not (await asyncio.wait({found}, timeout=_LOOK_SECONDS))[0]:
+            while not (await asyncio.wait({future}, timeout=_LOOK_SECONDS))[0]:
                 if cancellation.stuck is not None:
                     return ("", ""), cancellation.stuck
         except asyncio.CancelledError:
             cancellation.cancel()
             raise
-        error = found.exception()
-        return (("", "") if error else found.result()), error
+        error = future.exception()
+        return (("", "") if error else future.result()), error
 
 
 def _result(*texts: str, is_error: bool = False) -> Any:
@@ -139,7 +139,7 @@ _LINE = 10
 """Roughly the characters around an entry: line end, indentation, quotes, comma."""
 
 
-def bounded_answer(shape: Mapping[str, Json], most: int = MOST_CHARACTERS) -> tuple[str, str]:
+def bounded_answer(shape: Mapping[str, Json], limit: int = MOST_CHARACTERS) -> tuple[str, str]:
     """*shape* as the command line prints it and "", or with the first entries of its longest
     lists only, and what was cut.
 
@@ -147,11 +147,11 @@ def bounded_answer(shape: Mapping[str, Json], most: int = MOST_CHARACTERS) -> tu
         InputError: it is too long with one entry in each list.
     """
     text, cut = _document(shape), _Cut()
-    kept: Any = shape
-    while len(text) > most:
-        kept = cut.shortened(kept)
-        text = _document(kept)
-        if len(text) > most and not cut.allow_less(kept):
+    shortened: Any = shape
+    while len(text) > limit:
+        shortened = cut.shortened(shortened)
+        text = _document(shortened)
+        if len(text) > limit and not cut.allow_less(shortened):
             raise InputError("the answer is too long to be read", hint="ask for less")
     return text, cut.said()
 
@@ -177,14 +177,14 @@ class _Cut:
         """*value* with lists as long as is allowed."""
         if isinstance(value, Mapping):
             return {
-                name: self.shortened(each, f"{place}.{name}".lstrip("."))
-                for name, each in value.items()
+                name: self.shortened(part, f"{place}.{name}".lstrip("."))
+                for name, part in value.items()
             }
         if not isinstance(value, list | tuple):
             return value
         allowed = self._allowed.setdefault(place, _MOST_ENTRIES)
         self._had[place] = max(len(value), self._had.get(place, 0))
-        return [self.shortened(each, f"{place}[]") for each in value[:allowed]]
+        return [self.shortened(element, f"{place}[]") for element in value[:allowed]]
 
     def allow_less(self, value: Any) -> bool:
         """Allow a quarter less at the place where most is written; False if nothing can be less.
@@ -219,12 +219,12 @@ def _weigh(value: Any, place: str, weights: dict[str, int], longest: dict[str, i
     entries the longest has."""
     if isinstance(value, dict):
         return sum(
-            _LINE + len(name) + _weigh(each, f"{place}.{name}".lstrip("."), weights, longest)
-            for name, each in value.items()
+            _LINE + len(name) + _weigh(part, f"{place}.{name}".lstrip("."), weights, longest)
+            for name, part in value.items()
         )
     if not isinstance(value, list):
         return len(str(value))
-    weight = sum(_LINE + _weigh(each, f"{place}[]", weights, longest) for each in value)
+    weight = sum(_LINE + _weigh(element, f"{place}[]", weights, longest) for element in value)
     weights[place] = weights.get(place, 0) + weight
     longest[place] = max(len(value), longest.get(place, 0))
     return weight

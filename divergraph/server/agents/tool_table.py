@@ -69,8 +69,8 @@ class QuestionTool:
         params = parameters_of(self.kind)
         described = {}
         for param in params.values():
-            shape, said = type_schema(param.type), said_of(param)
-            about = {"description": said} if said else {}
+            shape, help_text = type_schema(param.type), said_of(param)
+            about = {"description": help_text} if help_text else {}
             shape = several(shape) if takes_several(param) else shape
             described[public_name(param)] = {**shape, **about}
         needed = [
@@ -128,7 +128,7 @@ class QueryTool:
 
 def _nodes() -> str:
     return ", ".join(
-        f"{node.label}({' '.join(each.name for each in node.columns if _is_public(each.name))})"
+        f"{node.label}({' '.join(filter(_is_public, [column.name for column in node.columns]))})"
         for node in NODES
         if node.label != "OpBlock"
     )
@@ -136,7 +136,7 @@ def _nodes() -> str:
 
 def _relationships() -> str:
     return ", ".join(
-        f"({rel.source})-[:{rel.type} {{{' '.join(each.name for each in rel.columns)}}}]->"
+        f"({rel.source})-[:{rel.type} {{{' '.join(column.name for column in rel.columns)}}}]->"
         f"({rel.target})"
         for rel in RELS
     ).replace(" {}", "")

@@ -72,7 +72,7 @@ JOB_COMMANDS: Mapping[str, JobCommand] = {
     ),
 }
 REPLACE = "replace_it"
-WRITING = frozenset(name for name, known in JOB_COMMANDS.items() if known.own)
+WRITING = frozenset(name for name, job_command in JOB_COMMANDS.items() if job_command.own)
 """Commands that write files into the folder they run in."""
 
 
@@ -90,13 +90,17 @@ class JobRequest:
 def options_taken() -> dict[str, list[str]]:
     """The options a request may give, by their public names, for each command."""
     return {
-        name: [public_name(each) for each in command_of(name).params if each.name in _given(known)]
-        for name, known in JOB_COMMANDS.items()
+        name: [
+            public_name(param)
+            for param in command_of(name).params
+            if param.name in _given(job_command)
+        ]
+        for name, job_command in JOB_COMMANDS.items()
     }
 
 
-def _given(known: JobCommand) -> tuple[str, ...]:
-    return (*known.reads, *known.takes, *known.named)
+def _given(job_command: JobCommand) -> tuple[str, ...]:
+    return (*job_command.reads, *job_command.takes, *job_command.named)
 
 
 def request_of(
@@ -109,11 +113,11 @@ def request_of(
         InputError: no such command or option, or a value its command does not take.
         HTTPException: a path may not be read.
     """
-    known = JOB_COMMANDS.get(command) if isinstance(command, str) else None
-    if known is None:
+    job_command = JOB_COMMANDS.get(command) if isinstance(command, str) else None
+    if job_command is None:
         raise InputError("no job does that", where="command", hint=", ".join(JOB_COMMANDS))
     params = {param.name: param for param in command_of(command).params}
-    allowed = {public_name(params[name]): name for name in _given(known)}
+    allowed = {public_name(params[name]): name for name in _given(job_command)}
     for name in options:
         if name not in allowed:
             hint = f"{command} has {', '.join(sorted(allowed))}"
@@ -122,33 +126,35 @@ def request_of(
         allowed[name]: _texts(name, value, flag=_is_flag(params[allowed[name]]))
         for name, value in options.items()
     }
-    for name in given.keys() & set(known.reads):
-        given[name] = [str(place(each)) for each in given[name]]
-    for name in given.keys() & set(known.named):
-        given[name] = [_placed(each, place) for each in given[name]]
+    for name in given.keys() & set(job_command.reads):
+        given[name] = [str(place(text)) for text in given[name]]
+    for name in given.keys() & set(job_command.named):
+        given[name] = [_placed(text, place) for text in given[name]]
     named: list[str] = []
     placed: list[str] = []
     for name, texts in given.items():
         (placed if isinstance(params[name], click.Argument) else named).extend(
             _words(params[name], texts)
         )
-    words = (command, "--json", *known.own, *named, "--store", store, "--", *placed)
+    words = (command, "--json", *job_command.own, *named, "--store", store, "--", *placed)
     _check(command, words)
-    runs = tuple(text for name in known.about for text in given.get(name, ()))
+    runs = tuple(text for name in job_command.about for text in given.get(name, ()))
     return JobRequest(command, words, runs, bool(given.get(REPLACE)))
 
 
 def paths_read(command: str, words: Sequence[str]) -> list[Path]:
     """The files and folders that such a command line reads."""
-    known = JOB_COMMANDS[command]
-    given = command_of(command).make_context(command, list(words[1:])).params
-    found = []
-    for name in (*known.reads, *known.named):
-        value = given.get(name)
-        each = value if isinstance(value, list | tuple) else () if value is None else (value,)
-        texts = (str(one).rpartition("=")[2] if name in known.named else str(one) for one in each)
-        found += [Path(text) for text in texts if name in known.reads or not is_seed(text)]
-    return found
+    job_command = JOB_COMMANDS[command]
+    params = command_of(command).make_context(command, list(words[1:])).params
+    paths = []
+    for name in (*job_command.reads, *job_command.named):
+        value = params.get(name)
+        values = value if isinstance(value, list | tuple) else () if value is None else (value,)
+        texts = (
+            str(one).rpartition("=")[2] if name in job_command.named else str(one) for one in values
+        )
+        paths += [Path(text) for text in texts if name in job_command.reads or not is_seed(text)]
+    return paths
 
 
 def _placed(text: str, place: Callable[[str], Path]) -> str:
@@ -167,8 +173,12 @@ def _texts(name: str, value: object, *, flag: bool) -> list[str]:
         if not isinstance(value, bool):
             raise InputError("true or false is needed", where=name)
         return ["true"] if value else []
-    if isinstance(value, list) and value and not any(isinstance(each, list) for each in value):
-        return [text for each in value for text in _texts(name, each, flag=False)]
+    if (
+        isinstance(value, list)
+        and value
+        and not any(isinstance(element, list) for element in value)
+    ):
+        return [text for element in value for text in _texts(name, element, flag=False)]
     plain = isinstance(value, str | int | float) and not isinstance(value, bool)
     if plain and "\0" not in str(value):  # no word of a command line
         return [str(value)]

@@ -63,12 +63,12 @@ class JobRoutes:
     async def add(self, request: Request) -> Response:
         """Ask for a job, ``{"command": ..., "options": {...}}``; 202 with its state."""
         check_role(request, UserRole.ANALYST)
-        asked = await read_object(request, self._limits, {"command", "options"})
-        options = asked.get("options", {})
+        fields_sent = await read_object(request, self._limits, {"command", "options"})
+        options = fields_sent.get("options", {})
         if not isinstance(options, dict):
             raise InputError("an object is needed", where="options")
         user = user_of(request)
-        wish = await to_thread.run_sync(self._wish, asked.get("command"), options, user)
+        wish = await to_thread.run_sync(self._wish, fields_sent.get("command"), options, user)
 
         def work(_cancellation: Cancellation) -> Response:
             job = self._queued(wish, user.name)
@@ -121,10 +121,10 @@ class JobRoutes:
             job = self.table.job(request.path_params["job"])
             place = self._folder / job.id / PART
             # hidden is what a process that was killed had not finished
-            found = sorted(place.glob("[!.]*")) if job.state in _OVER else []
-            if not found:
+            paths = sorted(place.glob("[!.]*")) if job.state in _OVER else []
+            if not paths:
                 raise NotDoneError(f"the job has written nothing: it is {job.state.value}")
-            return packed(lambda _place: found[-1])
+            return packed(lambda _place: paths[-1])
 
         return await self._answering.files.answer(request, work)
 
@@ -147,8 +147,8 @@ class JobRoutes:
         seen = request.headers.get("last-event-id", "0")
         if not _EVENT.fullmatch(seen):
             raise InputError("an event of this server has a number", where="Last-Event-ID")
-        told = self._told(name, int(seen))
-        return StreamingResponse(told, media_type="text/event-stream")
+        stream = self._told(name, int(seen))
+        return StreamingResponse(stream, media_type="text/event-stream")
 
     def ask(self, command: Any, options: Mapping[str, Any], user: User) -> QueuedJob:
         """Have *command* run for *user*, an analyst, with *options* by their public names.
@@ -191,14 +191,14 @@ class JobRoutes:
     def _queued(self, wish: JobRequest, owner: str) -> QueuedJob:
         for name in wish.runs:
             self._answering.check_files(name)
-        waiting = [each for each in self.table.jobs(QueuedState.QUEUED) if each.owner == owner]
+        waiting = [job for job in self.table.jobs(QueuedState.QUEUED) if job.owner == owner]
         if len(waiting) >= self._limits.waiting:
             raise HTTPException(429, f"{len(waiting)} of your jobs wait already")
         return self._runner.add(owner, wish.command, wish.words)
 
     def _shape(self, job: QueuedJob) -> dict[str, Json]:
-        told = self.told(job)
-        stage = told.stages[-1] if told.stages else None
+        progress = self.told(job)
+        stage = progress.stages[-1] if progress.stages else None
         return {
             "id": job.id,
             "command": job.command,
@@ -209,12 +209,12 @@ class JobRoutes:
             "ended": job.ended,
             "attempts": job.attempts,
             "exit_code": job.exit_code,
-            "error": self._roots.told(job.error or told.failed),
+            "error": self._roots.told(job.error or progress.failed),
             "stage": "" if stage is None else stage.text,
             "done": 0 if stage is None else stage.done,
             "total": None if stage is None else stage.total,
-            "problems": len(told.problems) + told.more_problems,
-            "made": list(told.kept),
+            "problems": len(progress.problems) + progress.more_problems,
+            "made": list(progress.kept),
             "parent": job.parent or None,
         }
 
@@ -228,8 +228,8 @@ class JobRoutes:
             lines = await to_thread.run_sync(_lines_behind, self._progress(name), seen)
             for line in lines:
                 seen += len(line)
-                told = self._roots.told(line.decode("utf-8", "replace").rstrip("\n"))
-                yield b"id: %d\ndata: %s\n\n" % (seen, told.encode())
+                line_text = self._roots.told(line.decode("utf-8", "replace").rstrip("\n"))
+                yield b"id: %d\ndata: %s\n\n" % (seen, line_text.encode())
             if job.state in _OVER:
                 yield b"event: end\ndata: %s\n\n" % job.state.value.encode()
                 return

@@ -142,9 +142,9 @@ class JobRunner:
                 self._roots.check(paths_read(job.command, job.words))
             self.shelf.start(job.words, self._store, folder, name=job.id, queue=queue)
         except (DivergraphError, OSError, HTTPException) as error:
-            told = error.detail if isinstance(error, HTTPException) else error
-            said = f"it could not be started: {told}"
-            self.table.change(job.id, QueuedState.LOST, ended=time.time(), error=said)
+            reason = error.detail if isinstance(error, HTTPException) else error
+            message = f"it could not be started: {reason}"
+            self.table.change(job.id, QueuedState.LOST, ended=time.time(), error=message)
 
     def _see(self, job: QueuedJob) -> None:
         process = self.shelf.named(job.id)
@@ -203,12 +203,12 @@ class JobRunner:
         self.table.change(job.id, QueuedState.RUNNING, started=now, attempts=job.attempts + 1)
 
     def _note_end(self, job: QueuedJob, process: BackgroundJob) -> None:
-        told = ProgressReader(process.progress_path).look()
+        progress = ProgressReader(process.progress_path).look()
         state = QueuedState(process.state.value)
         self.table.change(
             job.id,
             state,
             ended=process.ended or time.time(),
             exit_code=process.exit_code,
-            error=told.failed or job.error,
+            error=progress.failed or job.error,
         )

@@ -62,15 +62,16 @@ def add_command(files: ServerFiles, name: str, role: str, as_json: bool) -> None
 @click.pass_obj
 def list_command(files: ServerFiles, as_json: bool) -> None:
     """List who has a token."""
-    known = TokenFile(files.tokens).all()
+    tokens = TokenFile(files.tokens).all()
     if as_json:
         # not the hash, which is of use to nobody
-        shown: list[Json] = [
-            {"name": each.name, "role": each.role.value, "created": each.created} for each in known
+        token_list: list[Json] = [
+            {"name": token.name, "role": token.role.value, "created": token.created}
+            for token in tokens
         ]
-        print_json({"tokens": shown})
+        print_json({"tokens": token_list})
         return
-    for each in known:
+    for each in tokens:
         say_cells((each.name, each.role.value, each.created))
 
 
@@ -121,12 +122,12 @@ def share_add_command(files: ServerFiles, run: str, days: int, as_json: bool) ->
 @click.pass_obj
 def share_list_command(files: ServerFiles, as_json: bool) -> None:
     """List the links that have not ended."""
-    known = files.shares.all()
+    links = files.shares.all()
     if as_json:
-        shown: list[Json] = [_link_json(each) for each in known]
-        print_json({"links": shown})
+        link_list: list[Json] = [_link_json(link) for link in links]
+        print_json({"links": link_list})
         return
-    for each in known:
+    for each in links:
         say_cells((each.id, each.run, each.ends, each.maker))
 
 

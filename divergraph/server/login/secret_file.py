@@ -34,15 +34,15 @@ class SecretFile(Generic[Entry]):
             InputError: others can read the file, or it holds something else.
         """
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError:
             self._stamp, self._known = None, []
             return []
-        stamp = (found.st_mtime_ns, found.st_ino)
+        stamp = (status.st_mtime_ns, status.st_ino)
         if stamp != self._stamp:
-            if found.st_mode & 0o077:
-                said = f"others can read the {self._what}"
-                raise InputError(said, where=str(self.path), hint="chmod 600 it")
+            if status.st_mode & 0o077:
+                message = f"others can read the {self._what}"
+                raise InputError(message, where=str(self.path), hint="chmod 600 it")
             self._known, self._stamp = self._read(), stamp
         return list(self._known)
 
@@ -50,12 +50,12 @@ class SecretFile(Generic[Entry]):
     def changing(self) -> Iterator[list[Entry]]:
         """The entries, to be changed; written in one step, one writer after the other."""
         with held_lock(self.path.with_name(f"{self.path.name}.lock")):
-            known = self.all()
-            yield known
+            entries = self.all()
+            yield entries
             part = self.path.with_name(f"{self.path.name}.part")
             descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                listed = [asdict(each) for each in known]  # type: ignore[call-overload]
+                listed = [asdict(entry) for entry in entries]  # type: ignore[call-overload]
                 json.dump({self._what: listed}, file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
@@ -64,11 +64,11 @@ class SecretFile(Generic[Entry]):
     def _read(self) -> list[Entry]:
         try:
             listed = json.loads(self.path.read_text(encoding="utf-8"))[self._what]
-            return [self._made(each) for each in listed]
+            return [self._made(entry) for entry in listed]
         except (OSError, ValueError, KeyError, TypeError) as error:
             hint = f"move it away and make new {self._what}"
-            said = f"no list of {self._what}: {error}"
-            raise InputError(said, where=str(self.path), hint=hint) from error
+            message = f"no list of {self._what}: {error}"
+            raise InputError(message, where=str(self.path), hint=hint) from error
 
 
 def hashed(secret: str) -> str:

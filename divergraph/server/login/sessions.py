@@ -41,34 +41,34 @@ class Sessions:
         if self._tokens.user(token) is None:
             return None
         secret, now = secrets.token_urlsafe(32), time.time()
-        with self._changing() as known:
-            going_on = [each for each in known if each.ends > now]
-            known[:] = going_on[-_SESSIONS + 1 :]
-            known.append(KnownSession(hashed(secret), hashed(token), now + SECONDS))
+        with self._changing() as sessions:
+            going_on = [session for session in sessions if session.ends > now]
+            sessions[:] = going_on[-_SESSIONS + 1 :]
+            sessions.append(KnownSession(hashed(secret), hashed(token), now + SECONDS))
         return secret
 
     def user(self, secret: str) -> User | None:
         """Whose session it is; None if nobody's, any more."""
         wanted, now = hashed(secret), time.time()
         listed = self._known if self._file is None else self._file.all()
-        found = next((each for each in listed if each.sha256 == wanted), None)
-        if found is None or not now < found.ends <= now + SECONDS:
+        session = next((entry for entry in listed if entry.sha256 == wanted), None)
+        if session is None or not now < session.ends <= now + SECONDS:
             return None
-        return self._tokens.user_of_hash(found.token)
+        return self._tokens.user_of_hash(session.token)
 
     def end(self, secret: str) -> None:
         """The session is over."""
         wanted = hashed(secret)
-        with self._changing() as known:
-            known[:] = [each for each in known if each.sha256 != wanted]
+        with self._changing() as sessions:
+            sessions[:] = [session for session in sessions if session.sha256 != wanted]
 
     @contextmanager
     def _changing(self) -> Iterator[list[KnownSession]]:
         if self._file is None:
             yield self._known
         else:
-            with self._file.changing() as known:
-                yield known
+            with self._file.changing() as sessions:
+                yield sessions
 
 
 def _session_of(listed: dict[str, Any]) -> KnownSession:

@@ -55,21 +55,21 @@ class ShareFile:
             raise InputError(f"a link holds up to {MOST_DAYS} days", where="days")
         secret, now = secrets.token_urlsafe(32), datetime.now(UTC)
         created, ends = (
-            each.isoformat(timespec="seconds") for each in (now, now + timedelta(days=days))
+            moment.isoformat(timespec="seconds") for moment in (now, now + timedelta(days=days))
         )
         link = ShareLink(secrets.token_hex(4), run, compared, hashed(secret), created, ends, maker)
-        with self._file.changing() as known:
-            known[:] = [each for each in known if not each.is_over]
-            known.append(link)
+        with self._file.changing() as links:
+            links[:] = [link for link in links if not link.is_over]
+            links.append(link)
         return link, f"{PREFIX}{secret}/runs/{quote(run, safe='')}"
 
     def all(self) -> list[ShareLink]:
         """The links that are not over, oldest first."""
-        return [each for each in self._file.all() if not each.is_over]
+        return [link for link in self._file.all() if not link.is_over]
 
     def of_run(self, run: str) -> list[ShareLink]:
         """Those to this run."""
-        return [each for each in self.all() if each.run == run]
+        return [link for link in self.all() if link.run == run]
 
     def revoke(self, name: str) -> ShareLink:
         """Have the link with this id show nothing from now on.
@@ -77,20 +77,20 @@ class ShareFile:
         Raises:
             UnknownNameError: there is none.
         """
-        with self._file.changing() as known:
-            found = next((each for each in known if each.id == name), None)
-            if found is None:
+        with self._file.changing() as links:
+            revoked = next((link for link in links if link.id == name), None)
+            if revoked is None:
                 raise UnknownNameError("link", name)
-            known.remove(found)
-        return found
+            links.remove(revoked)
+        return revoked
 
     def link(self, secret: str) -> ShareLink | None:
         """The link with this secret in its address; None if it is over, revoked or no such."""
         if not _SECRET.fullmatch(secret):
             return None
         wanted = hashed(secret)
-        found = [each for each in self.all() if compare_digest(each.sha256, wanted)]
-        return found[0] if found else None
+        links = [link for link in self.all() if compare_digest(link.sha256, wanted)]
+        return links[0] if links else None
 
 
 def _link_of(listed: dict[str, Any]) -> ShareLink:

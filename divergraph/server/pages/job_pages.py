@@ -131,8 +131,8 @@ class JobPages:
         """Put the form's fields into *fields*; files that come with it become uploads."""
         seals = self._pages.seals
         if request.headers.get("content-type", "").startswith(MEDIA_TYPE):
-            asked = [field[0] for field in FIELDS]
-            await self._uploads.form(request, asked, partial(seals.check, request), fields)
+            fields_asked = [field[0] for field in FIELDS]
+            await self._uploads.form(request, fields_asked, partial(seals.check, request), fields)
         else:
             fields |= await seals.form(request, self._pages.settings.limits)
 
@@ -144,15 +144,15 @@ class JobPages:
         job = self._jobs.ask("compare", options, user)
         return RedirectResponse(Links.of(request).job(job.id), 303)
 
-    def _of_job(self, job: QueuedJob, told: ToldProgress, user: User) -> dict[str, Any]:
+    def _of_job(self, job: QueuedJob, progress: ToldProgress, user: User) -> dict[str, Any]:
         return {
             "job": job,
             "told": replace(
-                told,
-                problems=tuple((at, self._roots.told(text)) for at, text in told.problems),
-                found=self._roots.told(told.found),
+                progress,
+                problems=tuple((at, self._roots.told(text)) for at, text in progress.problems),
+                found=self._roots.told(progress.found),
             ),
-            "error": self._roots.told(job.error or told.failed),
+            "error": self._roots.told(job.error or progress.failed),
             "words": shown_words(job, self._roots),
             "is_over": job.state not in (QueuedState.QUEUED, QueuedState.RUNNING),
             "may_stop": user.role.may(UserRole.ADMIN)

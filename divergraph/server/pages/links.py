@@ -25,9 +25,9 @@ class Links:
     @classmethod
     def of(cls, request: Request) -> Links:
         """Those of the page that *request* asks for."""
-        given = exact_query(request)
+        query = exact_query(request)
         base: str = request.scope.get("root_path", "")
-        return cls(base, given.get("start", ""), given.get("end", ""))
+        return cls(base, query.get("start", ""), query.get("end", ""))
 
     def marked(self, *, start: str | None = None, end: str | None = None) -> Links:
         """With another start or end; empty: without."""
@@ -86,10 +86,10 @@ def exact_query(request: Request) -> Mapping[str, str]:
     graph may hold."""
     query: bytes = request.scope["query_string"]
     try:
-        found = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors=_HALVES)
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, errors=_HALVES)
     except (UnicodeDecodeError, ValueError):  # none of our addresses
         return request.query_params
-    return dict(found)
+    return dict(pairs)
 
 
 def _segment(text: str) -> str:
@@ -98,6 +98,6 @@ def _segment(text: str) -> str:
 
 def _address(path: str, query: dict[str, object]) -> str:
     """What is empty is left out."""
-    given = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
-    text = urlencode(given, quote_via=quote, safe="/:", errors=_HALVES)
+    values = {name: str(value) for name, value in query.items() if value not in (None, "", False)}
+    text = urlencode(values, quote_via=quote, safe="/:", errors=_HALVES)
     return f"{path}?{text}" if text else path

@@ -53,11 +53,11 @@ class SingleOpPage:
         """Keep a note on the op; then its page."""
         check_role(request, UserRole.ANALYST)
         fields = await self._pages.seals.form(request, self._pages.settings.limits)
-        run, given, user = request.path_params["run"], exact_query(request), user_of(request)
-        if "op" not in given:
+        run, query, user = request.path_params["run"], exact_query(request), user_of(request)
+        if "op" not in query:
             raise InputError("a parameter is missing", where="op")
-        op, author = given["op"], user.name or author_name()
-        side = given.get("side") or Side.DEVICE.value
+        op, author = query["op"], user.name or author_name()
+        side = query.get("side") or Side.DEVICE.value
 
         def work(_cancellation: Cancellation) -> Response:
             add_note(self._answering.store, run, op, fields.get("text", "").strip(), author)
@@ -69,29 +69,29 @@ class SingleOpPage:
         store, name = self._answering.store, request.path_params["run"]
         if (run := find_run(store, name)) is not None:
             check_link(request.scope.get("link"), run)
-        given = exact_query(request)
-        side = given.get("side") or Side.DEVICE.value
+        query = exact_query(request)
+        side = query.get("side") or Side.DEVICE.value
         if side not in list(Side):
             raise InputError("there is no such side", where="side")
-        if "op" not in given:
+        if "op" not in query:
             raise InputError("a parameter is missing", where="op")
-        detail = op_detail(store, name, given["op"], Side(side))
+        detail = op_detail(store, name, query["op"], Side(side))
         other = Side.GOLDEN if Side(side) is Side.DEVICE else Side.DEVICE
-        near = near_ops(store, name, detail.row.id, Side(side))
+        ops = near_ops(store, name, detail.row.id, Side(side))
         values = {
             "name": name,
             "detail": detail,
             "row": detail.row,
             "is_run": run is not None,
-            "near": neighbourhood(near, given.get("colour", "")),
+            "near": neighbourhood(ops, query.get("colour", "")),
             "colours": COLOURS,
             "steps": STEPS,
             "roles": ROLE_WORDS,
-            "chosen": given.get("values", ""),
+            "chosen": query.get("values", ""),
             "notes": self._notes(request, name, detail.row.id, run is not None),
             "there": self._others(name, other, run is not None),
             "other": other,
-            **self._values(name, detail.row.id, given.get("values", "")),
+            **self._values(name, detail.row.id, query.get("values", "")),
         }
         return self._pages.page(request, "op.html", values)
 

@@ -56,14 +56,14 @@ class TableWish:
     page: int
 
     @classmethod
-    def of(cls, given: QueryParams, usual: Order = IN_GRAPH) -> TableWish:
+    def of(cls, params: QueryParams, usual: Order = IN_GRAPH) -> TableWish:
         """What the parameters say; without another wish the ops are in their *usual* order.
 
         Raises:
             InputError: a parameter is none of those that are offered.
         """
-        order, state = given.get("sort") or usual.column, given.get("state", "")
-        page, side = given.get("page") or "1", given.get("side") or Side.DEVICE.value
+        order, state = params.get("sort") or usual.column, params.get("state", "")
+        page, side = params.get("page") or "1", params.get("side") or Side.DEVICE.value
         if order.removeprefix("-") not in SORT_KEYS:
             raise InputError("ops cannot be sorted by that", where="sort")
         if state and state not in list(OpState):
@@ -72,21 +72,21 @@ class TableWish:
             raise InputError("there is no such side", where="side")
         if not page.isascii() or not page.isdigit() or not 0 < int(page) < _MOST:
             raise InputError("a page has a number from 1 on", where="page")
-        golden = side == Side.GOLDEN and not given.get("sort")
+        golden = side == Side.GOLDEN and not params.get("sort")
         order = IN_GRAPH.column if golden else order
-        where = given.get("where", "")
-        return cls(where, state, Side(side), order, given.get("sort", ""), int(page))
+        where = params.get("where", "")
+        return cls(where, state, Side(side), order, params.get("sort", ""), int(page))
 
     def query(self, **other: object) -> Mapping[str, object]:
         """It as parameters of an address, with *other* ones; what is usual is left out."""
-        known = {
+        values = {
             "where": self.where,
             "state": self.state,
             "side": "" if self.side is Side.DEVICE else self.side.value,
             "sort": self.sort,
             "page": "" if self.page == 1 else self.page,
         }
-        return known | other
+        return values | other
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +121,17 @@ def op_table(store: GraphStore, target: str, wish: TableWish, *, in_run: bool = 
         wanted.append(parse_filter(f'state:"{wish.state}"'))
     order = Order(wish.order.removeprefix("-"), wish.order.startswith("-"))
     first = (wish.page - 1) * ROWS
-    found = op_listing(store, target, wish.side, wanted, order, range(first, first + ROWS))
+    listing = op_listing(store, target, wish.side, wanted, order, range(first, first + ROWS))
     plain = not in_run or wish.side is Side.GOLDEN
-    columns = [_column(*each, order) for each in _COLUMNS if not plain or each[0] in _OF_GRAPH]
-    return TablePage(wish, found, columns, STATE_ORDER)
+    columns = [
+        _column(*column, order) for column in _COLUMNS if not plain or column[0] in _OF_GRAPH
+    ]
+    return TablePage(wish, listing, columns, STATE_ORDER)
 
 
 def _column(key: str, title: str, is_number: bool, order: Order) -> TableColumn:
     is_sorted = order.column == key
     falls = is_sorted and order.descending != (key in LARGEST_FIRST)
-    said = ("descending" if falls else "ascending") if is_sorted else ""
+    direction = ("descending" if falls else "ascending") if is_sorted else ""
     following = f"-{key}" if is_sorted and not order.descending else key
-    return TableColumn(key, title, is_number, said, following)
+    return TableColumn(key, title, is_number, direction, following)

@@ -51,9 +51,9 @@ class PartPage:
         """What the part is; or, if its form was sent, the part as a ZIP file."""
         check_role(request, UserRole.ANALYST)
         exports = request.method == "POST"
-        given: Mapping[str, str] = {}
+        form: Mapping[str, str] = {}
         if exports:
-            given = await self._pages.seals.form(request, self._pages.settings.limits)
+            form = await self._pages.seals.form(request, self._pages.settings.limits)
 
         def work(_cancellation: Cancellation) -> Response:
             links, run = Links.of(request), request.path_params["run"]
@@ -61,13 +61,13 @@ class PartPage:
             if exports:
                 try:
                     if is_graph(self._answering.store, run):
-                        return self._begun(request, run, links, given)
+                        return self._begun(request, run, links, form)
                     return self._exported(run, links)
                 except DivergraphError as error:
                     problem, status = error.what, 400
                 except HTTPException as error:
                     problem, status = error.detail, error.status_code
-            return self._page(request, run, links, problem, status, given)
+            return self._page(request, run, links, problem, status, form)
 
         pool = self._answering.files if exports else self._answering.pool
         return await pool.answer(request, work)
@@ -79,7 +79,7 @@ class PartPage:
         links: Links,
         problem: str,
         status: int,
-        given: Mapping[str, str],
+        form: Mapping[str, str],
     ) -> Response:
         store = self._answering.store
         part, why_not = None, ""
@@ -104,7 +104,7 @@ class PartPage:
             "is_run": not alone,
             "may_ask": self._jobs is not None,
             "fields": FIELDS,
-            "given": given,
+            "given": form,
             "roots": list(self._roots.named),
             "paths": listed_paths(self._roots) if alone else (),
             "may_be_cut": part is not None and _may_be_cut(part, alone=alone),
@@ -112,13 +112,13 @@ class PartPage:
         return self._pages.page(request, "part.html", values, status, links)
 
     def _begun(
-        self, request: Request, graph: str, links: Links, given: Mapping[str, str]
+        self, request: Request, graph: str, links: Links, form: Mapping[str, str]
     ) -> Response:
         """The page of the job that runs the model and writes the part."""
         if self._jobs is None:
             raise InputError("this server runs no jobs", hint="divergraph submodel on its machine")
         options: dict[str, object] = {"run": graph, "start": [links.start], "end": [links.end]}
-        options |= {name: text for name, *_ in FIELDS if (text := given.get(name, "").strip())}
+        options |= {name: text for name, *_ in FIELDS if (text := form.get(name, "").strip())}
         job = self._jobs.ask("submodel", options, request.scope["user"])
         return RedirectResponse(links.job(job.id), 303)
 
@@ -127,10 +127,10 @@ class PartPage:
         self._roots.check(run.files.values())
 
         def written(place: Path) -> Path:
-            found = run.submodel([links.start], [links.end], place)
-            if found.path is None:
-                raise InputError("; ".join(each.sentence for each in found.refused))
-            return found.path
+            submodel = run.submodel([links.start], [links.end], place)
+            if submodel.path is None:
+                raise InputError("; ".join(refusal.sentence for refusal in submodel.refused))
+            return submodel.path
 
         return packed(written)
 

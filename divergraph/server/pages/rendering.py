@@ -55,7 +55,7 @@ class Pages:
         """The page of *template*, for whoever asks."""
         user: User = request.scope["user"]
         shared = bool(request.scope.get("root_path"))
-        known = {
+        template_values = {
             "links": links or Links.of(request),
             "user": user,
             "shared": shared,
@@ -68,7 +68,7 @@ class Pages:
             "has_jobs": self.settings.state is not None,
             "version": _version(),
         }
-        text = self._templates.get_template(template).render(known | dict(values))
+        text = self._templates.get_template(template).render(template_values | dict(values))
         return HTMLResponse(text, status, HEADERS)
 
 
@@ -99,7 +99,7 @@ def _version() -> str:
 
 @cache
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("divergraph.server.pages"),
         autoescape=select_autoescape(default=True),
         undefined=StrictUndefined,
@@ -107,7 +107,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    found.globals["reasons"] = REASON_WORDS
+    environment.globals["reasons"] = REASON_WORDS
     filters: dict[str, Callable[[Any], Any]] = {
         "short": short,
         "small": lambda value: "-" if value is None else small_number(value),
@@ -117,8 +117,8 @@ def _environment() -> Environment:
         "percent": lambda value: "-" if value is None else f"{value:.0%}",
         "exact": _exact,
     }
-    found.filters |= filters
-    return found
+    environment.filters |= filters
+    return environment
 
 
 def _exact(value: str) -> Markup:

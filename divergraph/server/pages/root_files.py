@@ -29,11 +29,13 @@ def _below(folder: Path, prefix: str, deep: int = _DEEP) -> Iterator[str]:
     """By name, folders before what is in them; links are not followed."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(islice(entries, _LOOKED_AT), key=lambda entry: entry.name)
+            dir_entries = sorted(islice(entries, _LOOKED_AT), key=lambda entry: entry.name)
     except OSError:
         return  # a folder that may not be read offers nothing
-    folders = [entry for entry in found if entry.is_dir(follow_symlinks=False)]
+    folders = [entry for entry in dir_entries if entry.is_dir(follow_symlinks=False)]
     yield from (f"{prefix}{entry.name}" for entry in folders)
-    yield from (f"{prefix}{entry.name}" for entry in found if entry.is_file(follow_symlinks=False))
+    yield from (
+        f"{prefix}{entry.name}" for entry in dir_entries if entry.is_file(follow_symlinks=False)
+    )
     for entry in folders if deep > 1 else ():
         yield from _below(Path(entry.path), f"{prefix}{entry.name}/", deep - 1)

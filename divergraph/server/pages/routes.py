@@ -37,7 +37,7 @@ def page_routes(
     """The addresses of all pages; without jobs or links those are left out."""
     login, shares = LoginPage(pages, people.sessions), people.shares
     op, questions = SingleOpPage(answering, pages, roots), QuestionPage(answering, pages)
-    found = [
+    routes = [
         Route("/", RunsPage(answering, pages).page, methods=["GET"]),
         Route("/runs", _to_first, methods=["GET"]),
         Route("/runs/{run}", RunPage(answering, pages, roots, shares).page, methods=["GET"]),
@@ -56,16 +56,16 @@ def page_routes(
     ]
     if shares is not None:
         change = SharePage(answering, pages, shares).change
-        found.append(Route("/runs/{run}/shares", change, methods=["POST"]))
+        routes.append(Route("/runs/{run}/shares", change, methods=["POST"]))
     if jobs is not None and uploads is not None:
         job = JobPages(answering, pages, roots, jobs, uploads)
-        found += [
+        routes += [
             Route("/jobs", job.all, methods=["GET"]),
             Route("/jobs/{job}", job.one, methods=["GET"]),
             Route("/jobs/{job}/stop", job.stop, methods=["POST"]),
             Route("/compare", job.compare, methods=["GET", "POST"]),
         ]
-    return found
+    return routes
 
 
 async def _to_first(request: Request) -> Response:

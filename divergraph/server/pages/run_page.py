@@ -65,7 +65,7 @@ class RunPage:
         if run is not None:
             values |= self._of_run(request, run, links, table)
         else:
-            graph = next(each for each in store.graphs() if each.name == name)
+            graph = next(graph for graph in store.graphs() if graph.name == name)
             values |= {"graph": graph, "source": self._roots_for(request).shown(graph.source)}
         return self._pages.page(request, "run.html", values, 400 if problem else 200)
 
@@ -103,7 +103,7 @@ class RunPage:
 
         inputs = {name: roots.shown(path) for name, path in run.inputs.items()}
         warnings = tuple(map(roots.told, run.warnings))
-        found = {
+        texts = {
             "head": parts.head(run, str(sides["device"]), str(sides["golden"])),
             "origins": parts.origins(answer, link),
             "blame": parts.blame(run, link),
@@ -112,4 +112,4 @@ class RunPage:
             "about": parts.about(replace(run, inputs=inputs, warnings=warnings)),
         }
         # these are escaped where they are made
-        return {name: Markup(text) for name, text in found.items()}  # noqa: S704
+        return {name: Markup(text) for name, text in texts.items()}  # noqa: S704

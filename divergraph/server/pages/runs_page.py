@@ -73,23 +73,23 @@ class RunList:
         """The title of each column, whether it holds numbers, how it is sorted, the order that a
         click on it gives."""
         key, falls = self.order.removeprefix("-"), self.order.startswith("-")
-        found = []
+        columns = []
         for name, title, is_number in _COLUMNS:
             down = falls != (name in _LARGEST_FIRST)
-            said = "" if name != key else "descending" if down else "ascending"
+            direction = "" if name != key else "descending" if down else "ascending"
             following = f"-{name}" if name == key and not falls else name
-            found.append((title, is_number, said, following))
-        return found
+            columns.append((title, is_number, direction, following))
+        return columns
 
 
-def run_list(entries: StoreEntries, given: QueryParams) -> RunList:
-    """Those of the runs that the parameters *given* want.
+def run_list(entries: StoreEntries, params: QueryParams) -> RunList:
+    """Those of the runs that the parameters *params* want.
 
     Raises:
         InputError: a parameter is none of those that are offered.
     """
-    order, page = given.get("sort") or "-created", given.get("page") or "1"
-    name, verdict = given.get("name", "").strip(), given.get("verdict", "")
+    order, page = params.get("sort") or "-created", params.get("page") or "1"
+    name, verdict = params.get("name", "").strip(), params.get("verdict", "")
     if order.removeprefix("-") not in _KEYS:
         raise InputError("runs cannot be sorted by that", where="sort")
     if verdict and verdict not in list(Verdict):
@@ -103,8 +103,8 @@ def run_list(entries: StoreEntries, given: QueryParams) -> RunList:
     ]
     wanted.sort(key=_KEYS[order.removeprefix("-")], reverse=order.startswith("-"))
     first = (int(page) - 1) * ROWS
-    shown = wanted[first : first + ROWS]
-    return RunList(shown, first, len(wanted), len(entries.runs), int(page), order, name, verdict)
+    runs = wanted[first : first + ROWS]
+    return RunList(runs, first, len(wanted), len(entries.runs), int(page), order, name, verdict)
 
 
 class RunsPage:
@@ -126,7 +126,7 @@ class RunsPage:
                 "questions": questions_about(runs=False),
                 "reserve": reserve_text,
                 "standings": {
-                    name: standing_text(each) for name, each in entries.standings.items()
+                    name: standing_text(standing) for name, standing in entries.standings.items()
                 },
             }
             return self._pages.page(request, "runs.html", values)

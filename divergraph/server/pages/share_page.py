@@ -35,7 +35,7 @@ class SharePage:
         return await self._answering.pool.answer(request, work)
 
     def _revoke(self, run: str, name: str) -> None:
-        if all(each.id != name for each in self._shares.of_run(run)):
+        if all(link.id != name for link in self._shares.of_run(run)):
             raise UnknownNameError("link", name)
         self._shares.revoke(name)
 

@@ -72,8 +72,8 @@ class MultipartReader:
             self._parser.write(piece)
         except FormParserError as error:
             raise InputError("the body is no form") from error
-        told, self._events = self._events, []
-        yield from told
+        events, self._events = self._events, []
+        yield from events
 
     def finish(self) -> None:
         """Return if all has come.

@@ -80,19 +80,19 @@ class Quarantine:
         """
         _check_name(name)
         mine = self._of(owner)
-        held = sum(each.bytes for each in mine)
+        used = sum(upload.bytes for upload in mine)
         with self._lock:
             if len(mine) + self._coming[owner] >= self._limits.of_one:
                 raise HTTPException(429, f"you have {self._limits.of_one} uploads; delete some")
             self._coming[owner] += 1
         try:
-            return self._begun(owner, name, size, held)
+            return self._begun(owner, name, size, used)
         except BaseException:
             self.ended(owner)
             raise
 
-    def _begun(self, owner: str, name: str, size: int | None, held: int) -> NewUpload:
-        room = min(self._limits.bytes, self._limits.bytes_of_one - held)
+    def _begun(self, owner: str, name: str, size: int | None, used: int) -> NewUpload:
+        room = min(self._limits.bytes, self._limits.bytes_of_one - used)
         if (size or 0) > room:
             raise HTTPException(413, f"it is larger than {room} bytes")
         private_folder(self.root)
@@ -106,7 +106,7 @@ class Quarantine:
         Raises:
             HTTPException: all of theirs would be too much.
         """
-        room = self._limits.bytes_of_one - sum(each.bytes for each in self._of(owner))
+        room = self._limits.bytes_of_one - sum(upload.bytes for upload in self._of(owner))
         if size > room:
             raise HTTPException(413, f"it is larger than {max(0, room)} bytes")
 
@@ -119,8 +119,11 @@ class Quarantine:
         """All that are whole, newest first."""
         if not self.root.is_dir():
             return []
-        found = (self._read(each) for each in self.root.iterdir() if each.name[0] != ".")
-        return sorted((each for each in found if each), key=lambda each: (-each.created, each.id))
+        uploads = (self._read(path) for path in self.root.iterdir() if path.name[0] != ".")
+        return sorted(
+            (upload for upload in uploads if upload),
+            key=lambda upload: (-upload.created, upload.id),
+        )
 
     def named(self, name: str) -> Upload:
         """The upload of this id.
@@ -128,10 +131,10 @@ class Quarantine:
         Raises:
             UnknownNameError: there is none.
         """
-        found = self._read(self.root / name) if name.isalnum() else None
-        if found is None:
+        upload = self._read(self.root / name) if name.isalnum() else None
+        if upload is None:
             raise UnknownNameError("upload", name)
-        return found
+        return upload
 
     def folder(self, upload: Upload) -> Path:
         """Where its file or files lie."""
@@ -143,10 +146,10 @@ class Quarantine:
         top = self.folder(upload)
         folder = top
         while upload.unpacked:
-            found = [each for each in folder.iterdir() if each.name not in _OF_NO_USE]
-            if len(found) != 1 or not found[0].is_dir():
+            paths = [path for path in folder.iterdir() if path.name not in _OF_NO_USE]
+            if len(paths) != 1 or not paths[0].is_dir():
                 break
-            folder = found[0]
+            folder = paths[0]
         below = folder.relative_to(top).as_posix()
         return upload.path if below == "." else f"{upload.path}/{below}"
 
@@ -168,7 +171,7 @@ class Quarantine:
                     shutil.rmtree(part, ignore_errors=True)
 
     def _of(self, owner: str) -> list[Upload]:
-        return [each for each in self.kept() if each.owner == owner]
+        return [upload for upload in self.kept() if upload.owner == owner]
 
     def _read(self, folder: Path) -> Upload | None:
         about = read_json(folder / _ABOUT)

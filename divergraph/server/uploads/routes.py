@@ -43,27 +43,27 @@ class UploadRoutes:
     async def add(self, request: Request) -> Response:
         """Take the body as a file called ``name``; with ``unpack=true`` as an archive of files."""
         check_role(request, UserRole.ANALYST)
-        given = plain_values(request.query_params.multi_items(), ("name",), ("unpack",))
-        if given["unpack"] not in ("", "true", "false"):
+        params = plain_values(request.query_params.multi_items(), ("name",), ("unpack",))
+        if params["unpack"] not in ("", "true", "false"):
             raise InputError("it is true or false", where="unpack")
         user, size = user_of(request), request.headers.get("content-length")
         await to_thread.run_sync(self.tidy)
-        begin = partial(self._quarantine.begin, user.name, given["name"])
+        begin = partial(self._quarantine.begin, user.name, params["name"])
         new = await to_thread.run_sync(begin, None if size is None else int(size))
         async with _whole_or_not(new):
             await self._receive(request, new)
-            finish = partial(new.finish, given["unpack"] == "true")
+            finish = partial(new.finish, params["unpack"] == "true")
             upload: Upload = await self._answering.beside.answer(request, finish)
         return document(_shape(upload), {"Location": f"/v1/uploads/{upload.id}"}, 201)
 
     async def form(
         self,
         request: Request,
-        asked: Collection[str],
+        field_names: Collection[str],
         check: Callable[[str], None],
         texts: dict[str, str],
     ) -> None:
-        """Read a form: its fields go to *texts* as they come; files for those *asked* become
+        """Read a form: its fields go to *texts* as they come; files for those *field_names* become
         uploads of whoever asks. *check* is told its seal.
 
         Raises:
@@ -75,7 +75,7 @@ class UploadRoutes:
         await to_thread.run_sync(self.tidy)
         reader = MultipartReader(request.headers.get("content-type", ""))
         owner, most_text = user_of(request).name, self._limits.body
-        filled = FilledForm(self._quarantine, owner, asked, check, texts, most_text)
+        filled = FilledForm(self._quarantine, owner, field_names, check, texts, most_text)
         async with _whole_or_not(filled):
             async for part in received(request, self._limits):
                 for event in reader.events(part):
@@ -89,14 +89,14 @@ class UploadRoutes:
         user = user_of(request)
 
         def work(_cancellation: Cancellation) -> Response:
-            return document({"uploads": [_shape(each) for each in self.of_user(user)]})
+            return document({"uploads": [_shape(upload) for upload in self.of_user(user)]})
 
         return await self._answering.beside.answer(request, work)
 
     def of_user(self, user: User) -> list[Upload]:
         """The uploads of *user*; of an admin all."""
         self.tidy()
-        return [each for each in self._quarantine.kept() if _may(user, each)]
+        return [upload for upload in self._quarantine.kept() if _may(user, upload)]
 
     async def one(self, request: Request) -> Response:
         """One upload."""

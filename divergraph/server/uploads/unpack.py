@@ -63,8 +63,8 @@ def place_in(folder: Path, name: str) -> Path:
     """
     path = PurePosixPath(name)
     parts = path.parts
-    odd = "\\" in name or "\0" in name or not name.isprintable()
-    if odd or path.is_absolute() or ".." in parts or not parts:
+    is_refused = "\\" in name or "\0" in name or not name.isprintable()
+    if is_refused or path.is_absolute() or ".." in parts or not parts:
         raise RefusedError(f"it holds a file called {name!r}, which is no name below a folder")
     if len(parts) > _DEEPEST or any(len(part.encode()) > _LONGEST for part in parts):
         raise RefusedError(f"it holds a file whose name is too long: {name[:80]!r}…")
@@ -131,8 +131,8 @@ def _hold(memory: int, seconds: int) -> None:
 
     for what, wanted in ((resource.RLIMIT_AS, memory), (resource.RLIMIT_CPU, seconds)):
         hard = resource.getrlimit(what)[1]
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-        resource.setrlimit(what, (most, most))
+        bound = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(what, (bound, bound))
 
 
 def _done(archive: Path, folder: Path | None, limits: dict[str, int]) -> dict[str, Any]:
@@ -165,8 +165,8 @@ def main() -> None:
     limits = json.loads(text)
     if sys.platform == "linux":  # macOS knows limits of memory and does not heed them
         _hold(limits["memory"], limits["seconds"])
-    found = _done(Path(archive), None if folder == "-" else Path(folder), limits)
-    sys.stdout.write(json.dumps(found))
+    answer = _done(Path(archive), None if folder == "-" else Path(folder), limits)
+    sys.stdout.write(json.dumps(answer))
 
 
 if __name__ == "__main__":

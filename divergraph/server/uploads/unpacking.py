@@ -28,8 +28,8 @@ def unpacked(
         OSError: the disk is full.
         CancelledError: nobody waits for it any more.
     """
-    found = _run(archive, str(folder), room, limits, cancellation)
-    return found["files"], found["bytes"]
+    answer = _run(archive, str(folder), room, limits, cancellation)
+    return answer["files"], answer["bytes"]
 
 
 def checked(file: Path, limits: UploadLimits, cancellation: Cancellation) -> None:
@@ -47,14 +47,14 @@ def checked(file: Path, limits: UploadLimits, cancellation: Cancellation) -> Non
 def _run(
     archive: Path, folder: str, room: int, limits: UploadLimits, cancellation: Cancellation
 ) -> dict[str, Any]:
-    most = min(room, max(limits.ratio * archive.stat().st_size, limits.always_bytes))
-    given = {
+    bytes_allowed = min(room, max(limits.ratio * archive.stat().st_size, limits.always_bytes))
+    limits_sent = {
         "files": limits.files,
-        "bytes": most,
+        "bytes": bytes_allowed,
         "memory": limits.memory << 20,
         "seconds": limits.unpack_seconds,
     }
-    command = [sys.executable, "-I", str(_PROGRAM), str(archive), folder, json.dumps(given)]
+    command = [sys.executable, "-I", str(_PROGRAM), str(archive), folder, json.dumps(limits_sent)]
     with subprocess.Popen(  # noqa: S603 - our own program
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -62,17 +62,17 @@ def _run(
             with cancellation.stopping(process.kill):
                 output, _ = process.communicate(timeout=limits.unpack_seconds)
         except subprocess.TimeoutExpired as error:
-            said = f"the archive takes longer than {limits.unpack_seconds} s"
-            raise InputError(said) from error
+            message = f"the archive takes longer than {limits.unpack_seconds} s"
+            raise InputError(message) from error
         finally:
             process.kill()
     cancellation.check()
     try:
-        found: dict[str, Any] = json.loads(output)
+        answer: dict[str, Any] = json.loads(output)
     except ValueError as error:  # the system ended it
         raise InputError("the archive cannot be unpacked: it takes too much") from error
-    if "errno" in found:
-        raise OSError(found["errno"], os.strerror(found["errno"]))
-    if "refused" in found:
-        raise InputError(f"the archive is refused: {found['refused']}")
-    return found
+    if "errno" in answer:
+        raise OSError(answer["errno"], os.strerror(answer["errno"]))
+    if "refused" in answer:
+        raise InputError(f"the archive is refused: {answer['refused']}")
+    return answer

@@ -74,8 +74,8 @@ def load(name: str, dialect: Dialect) -> NamedQuery:
     for stem in (f"{name}.{dialect}", name):
         if stem in queries:
             return queries[stem]
-    near = difflib.get_close_matches(name, [query.name for query in list_queries()])
-    raise UnknownNameError("query", name, near=near)
+    matches = difflib.get_close_matches(name, [query.name for query in list_queries()])
+    raise UnknownNameError("query", name, near=matches)
 
 
 def list_queries() -> list[NamedQuery]:
@@ -90,23 +90,23 @@ def list_queries() -> list[NamedQuery]:
 def own_queries() -> list[NamedQuery]:
     """Those that come with the program, by name."""
     parsed = ((stem, parse_query(stem.partition(".")[0], text)) for stem, text in _texts().items())
-    found = _by_name(parsed)
-    return sorted((each for each in found if not each.internal), key=lambda query: query.name)
+    queries = _by_name(parsed)
+    return sorted((query for query in queries if not query.internal), key=lambda query: query.name)
 
 
 def _by_name(queries: Iterable[tuple[str, NamedQuery]]) -> list[NamedQuery]:
-    found: dict[str, NamedQuery] = {}
+    queries_by_name: dict[str, NamedQuery] = {}
     for stem, query in queries:
         if stem.partition(".")[2] == Dialect.NEO4J:
-            found.setdefault(query.name, query)
+            queries_by_name.setdefault(query.name, query)
         else:
-            found[query.name] = query
-    return list(found.values())
+            queries_by_name[query.name] = query
+    return list(queries_by_name.values())
 
 
 def _of_packs() -> Iterator[tuple[str, NamedQuery]]:
-    taken = {stem.partition(".")[0] for stem in _texts()}
-    for pack in query_packs(taken):
+    own_stems = {stem.partition(".")[0] for stem in _texts()}
+    for pack in query_packs(own_stems):
         yield from pack.queries.items()
 
 

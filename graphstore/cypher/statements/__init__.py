@@ -33,20 +33,20 @@ class Statements:
         Raises:
             KeyError: there is no such statement, or it has a place nobody filled.
         """
-        return _PLACE.sub(lambda found: places[found.group(1)], self.texts[name])
+        return _PLACE.sub(lambda match: places[match.group(1)], self.texts[name])
 
 
 @cache
 def load_statements(name: str) -> Statements:
     """The statements of ``statements/<name>.cypher``."""
     text = files(__name__).joinpath(f"{name}.cypher").read_text(encoding="utf-8")
-    found: dict[str, str] = {}
+    bodies: dict[str, str] = {}
     for block in re.split(r"\n\s*\n", text):
         lines = block.strip().splitlines()
         heads = [_HEAD.match(line) for line in lines if line.startswith("//")]
         body = " ".join(line.strip() for line in lines if not line.startswith("//"))
         if body and heads and (head := heads[0]) is not None:
-            found[head.group(1)] = body
+            bodies[head.group(1)] = body
         elif body:
             raise ValueError(f"a statement in {name}.cypher has no name: {body[:40]}")
-    return Statements(found)
+    return Statements(bodies)

@@ -24,7 +24,7 @@ def packed(graph: LoadedGraph) -> bytes:
     Raises:
         ValueError: a text holds the character that ends texts.
     """
-    index, arrays, given = graph.index, graph.arrays, graph.given
+    index, arrays, lists = graph.index, graph.arrays, graph.given
     pairs = enumerate(zip(index.ids, index.names, strict=True))
     renamed = [number for number, (op, name) in pairs if op != name]
     kinds = Coded.of(index.kinds)
@@ -39,9 +39,9 @@ def packed(graph: LoadedGraph) -> bytes:
         arrays.successor_ops,
         arrays.predecessor_start,
         arrays.predecessor_ops,
-        given.start,
-        given.numbers,
-        _text_column(given.names),
+        lists.start,
+        lists.numbers,
+        _text_column(lists.names),
     )
     file = BytesIO()
     for column in columns:
@@ -49,8 +49,8 @@ def packed(graph: LoadedGraph) -> bytes:
     return file.getvalue()
 
 
-def unpacked(data: bytes | memoryview, near: GraphArrays | None) -> LoadedGraph:
-    """The graph of :func:`packed`; ids of the graph *near* are the same texts in memory."""
+def unpacked(data: bytes | memoryview, last_arrays: GraphArrays | None) -> LoadedGraph:
+    """The graph of :func:`packed`; ids of the graph *last_arrays* are the same texts in memory."""
     file = BytesIO(data)
 
     def column() -> NDArray[Any]:
@@ -58,25 +58,25 @@ def unpacked(data: bytes | memoryview, near: GraphArrays | None) -> LoadedGraph:
         return array
 
     exact = bool(column()[0])
-    ids, number = _shared(tuple(_texts(column())), near)
+    ids, number = _shared(tuple(_texts(column())), last_arrays)
     names = _names(ids, column().tolist(), _texts(column()))
     codes = column()
     kinds = Coded(codes, tuple(_texts(column())))
     arrays = GraphArrays(ids, number, column(), column(), column(), column())
-    given = Lists(column(), column(), tuple(_texts(column())))
-    return LoadedGraph(OpIndex.of_columns(ids, names, tuple(kinds)), arrays, given, exact)
+    lists = Lists(column(), column(), tuple(_texts(column())))
+    return LoadedGraph(OpIndex.of_columns(ids, names, tuple(kinds)), arrays, lists, exact)
 
 
 def _shared(
-    ids: tuple[str, ...], near: GraphArrays | None
+    ids: tuple[str, ...], last_arrays: GraphArrays | None
 ) -> tuple[tuple[str, ...], dict[str, int]]:
-    """*ids*, as far as they can be those of *near*, with their numbers."""
-    if near is not None:
-        if ids == near.ids:
-            return near.ids, near.number
-        places = map(near.number.get, ids)
+    """*ids*, as far as they can be those of *last_arrays*, with their numbers."""
+    if last_arrays is not None:
+        if ids == last_arrays.ids:
+            return last_arrays.ids, last_arrays.number
+        places = map(last_arrays.number.get, ids)
         pairs = zip(ids, places, strict=True)
-        ids = tuple(op if place is None else near.ids[place] for op, place in pairs)
+        ids = tuple(op if place is None else last_arrays.ids[place] for op, place in pairs)
     return ids, dict(zip(ids, range(len(ids)), strict=True))
 
 

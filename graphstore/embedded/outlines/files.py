@@ -30,10 +30,10 @@ _ROOM = 4
 _LONGEST_MARK = 200
 
 
-def kept(home: Path, content: str, near: GraphArrays | None) -> LoadedGraph | None:
+def kept(home: Path, content: str, last_arrays: GraphArrays | None) -> LoadedGraph | None:
     """The graph of that content kept in the folder *home*; None if there is none, or damaged."""
     body = _body(_file(home, content), [content])
-    return None if body is None else unpacked(body, near)
+    return None if body is None else unpacked(body, last_arrays)
 
 
 def keep(root: Path, home: Path, content: str, graph: LoadedGraph) -> None:

@@ -74,9 +74,11 @@ def fetched_jars(version: str) -> Jars | None:
         jars = Jars(version, tuple(map(Path, noted["jars"])), noted["main_class"])
     except (OSError, ValueError, KeyError, TypeError):
         return None  # no note of an earlier fetch, or a damaged one: fetch
-    known = _listed(version)
+    digests = _listed(version)
     return (
-        jars if not _broken(known, jars.paths) and jars.paths == _used(known, jars.paths) else None
+        jars
+        if not _broken(digests, jars.paths) and jars.paths == _used(digests, jars.paths)
+        else None
     )
 
 
@@ -95,19 +97,19 @@ def fetch_jars(version: str, say: Callable[[str], None] | None = None) -> Jars:
             return here
         if say is not None:
             say(f"fetching Neo4j {version} from Maven Central (once, about 150 MB)")
-        known = _listed(version)
+        digests = _listed(version)
         paths = _build(version, say=say)
-        if broken := _broken(known, paths):
+        if broken := _broken(digests, paths):
             _remove(broken)
             paths = _build(version, update=True, say=say)
-        if broken := _broken(known, paths):
-            what = "not the file it was when this version was tried" if known else "damaged"
+        if broken := _broken(digests, paths):
+            what = "not the file it was when this version was tried" if digests else "damaged"
             raise StoreError(
                 f"{broken[0].name} of Neo4j {version} is {what}",
                 where=str(broken[0]),
                 hint="remove it, also from Maven's repository, and start again",
             )
-        used = _used(known, paths)
+        used = _used(digests, paths)
         jars = Jars(version, used, _main_class(version, used))
         _write_note(jars)
         return jars
@@ -131,9 +133,9 @@ def _build(
     except (OSError, RuntimeError, ValueError, AssertionError, SyntaxError) as error:
         # OSError: no network; the others: Maven Central has no such version, or something
         # in between answers with another page
-        said = " ".join(str(error).split())[:300]
+        message = " ".join(str(error).split())[:300]
         raise StoreError(
-            f"cannot fetch Neo4j {version}: {said or type(error).__name__}",
+            f"cannot fetch Neo4j {version}: {message or type(error).__name__}",
             hint="is Maven Central reached from here, and is there such a version?",
             retryable=True,
         ) from error
@@ -155,26 +157,28 @@ def _in_parallel(fetches: Sequence[Callable[[], Path]], say: Callable[[str], Non
 
 def _listed(version: str) -> Mapping[str, str]:
     """The SHA-256 of each jar by its name; empty for a version nobody tried."""
-    found = files("graphstore.neo4j.local_server").joinpath("sha256", f"{version}.txt")
-    if not found.is_file():
+    listing = files("graphstore.neo4j.local_server").joinpath("sha256", f"{version}.txt")
+    if not listing.is_file():
         return {}
-    lines = (line.split() for line in found.read_text(encoding="ascii").splitlines())
+    lines = (line.split() for line in listing.read_text(encoding="ascii").splitlines())
     return {name: digest for digest, name in lines}
 
 
-def _used(known: Mapping[str, str], paths: Sequence[Path]) -> tuple[Path, ...]:
+def _used(digests: Mapping[str, str], paths: Sequence[Path]) -> tuple[Path, ...]:
     """The jars that are run: with a list, what stands in it."""
-    return tuple(path for path in paths if not known or path.name in known)
+    return tuple(path for path in paths if not digests or path.name in digests)
 
 
-def _broken(known: Mapping[str, str], paths: Sequence[Path]) -> list[Path]:
+def _broken(digest_of: Mapping[str, str], paths: Sequence[Path]) -> list[Path]:
     """The jars that are not there, not whole (a zip's directory is at its end) or not those
-    that are *known*."""
+    that are *digest_of*."""
     broken = [path for path in paths if not zipfile.is_zipfile(path)]
-    if not broken and known:
+    if not broken and digest_of:
         with ThreadPoolExecutor() as pool:
             digests = zip(paths, pool.map(_sha256, paths), strict=True)
-            broken = [path for path, digest in digests if known.get(path.name, digest) != digest]
+            broken = [
+                path for path, digest in digests if digest_of.get(path.name, digest) != digest
+            ]
     return broken
 
 

@@ -34,11 +34,11 @@ def find_java(version: str) -> Java:
     Raises:
         StoreError: there is none.
     """
-    least, supported = _wanted(version)
-    fitting = [java for java in javas() if java.major >= least]
+    oldest, supported = _wanted(version)
+    fitting = [java for java in javas() if java.major >= oldest]
     if not fitting:
         have = ", ".join(str(java.major) for java in javas()) or "none"
-        raise StoreError(f"Neo4j {version} needs Java {least} or newer; here: {have}", hint=NEEDED)
+        raise StoreError(f"Neo4j {version} needs Java {oldest} or newer; here: {have}", hint=NEEDED)
     return min(fitting, key=lambda java: (java.major not in supported, -java.major))
 
 
@@ -75,10 +75,10 @@ def _all_javas() -> Iterator[Java]:
 
 def _major(program: Path) -> int | None:
     try:
-        said = subprocess.run(  # noqa: S603 - the java the user set up
+        version_run = subprocess.run(  # noqa: S603 - the java the user set up
             [str(program), "-version"], capture_output=True, text=True, check=False
         )
     except OSError:
         return None  # it is no program for this machine, so it is no Java for us
-    found = re.search(r'version "(\d+)', said.stderr)
-    return None if found is None else int(found[1])
+    match = re.search(r'version "(\d+)', version_run.stderr)
+    return None if match is None else int(match[1])

@@ -133,7 +133,7 @@ def start(
             return status()
         wanted = _wanted(noted, version, port)
         if is_locked(_running_lock()):
-            _check_same(noted, wanted, asked=version is not None, port=port)
+            _check_same(noted, wanted, is_chosen=version is not None, port=port)
             running = settled()
             if running is not None:
                 return running
@@ -141,8 +141,8 @@ def start(
         _check_port(wanted.port)
         java = find_java(wanted.version)
         jars = fetch_jars(wanted.version, say)
-        kept = noted.heap if noted is not None and noted.should_run else None
-        wanted = replace(wanted, heap=heap or kept or DEFAULT_HEAP)
+        last_heap = noted.heap if noted is not None and noted.should_run else None
+        wanted = replace(wanted, heap=heap or last_heap or DEFAULT_HEAP)
         setup = Setup(wanted.home, java, jars, wanted.port, wanted.heap or DEFAULT_HEAP)
         say(f"starting Neo4j {wanted.version} on Java {java.major}")
         password = prepare(setup)
@@ -232,9 +232,9 @@ def _wanted(noted: NotedServer | None, version: str | None, port: int | None) ->
 
 
 def _check_same(
-    noted: NotedServer | None, wanted: NotedServer, *, asked: bool, port: int | None
+    noted: NotedServer | None, wanted: NotedServer, *, is_chosen: bool, port: int | None
 ) -> None:
-    if noted is not None and asked and wanted.version != noted.version:
+    if noted is not None and is_chosen and wanted.version != noted.version:
         raise InputError(
             f"Neo4j {noted.version} is running", hint="`divergraph neo4j stop` ends it first"
         )

@@ -255,7 +255,7 @@ def _write_private(path: Path, text: str) -> None:
 
 def _admin(setup: Setup, *arguments: str) -> None:
     quick = ["-XX:TieredStopAtLevel=1", "-cp", setup.jars.classpath, *_OPENS, _ADMIN]
-    said = subprocess.run(  # noqa: S603 - our own command line
+    completed = subprocess.run(  # noqa: S603 - our own command line
         [str(setup.java.program), *quick, *arguments],
         env=_environment(setup),
         capture_output=True,
@@ -263,13 +263,13 @@ def _admin(setup: Setup, *arguments: str) -> None:
         check=False,
         stdin=subprocess.DEVNULL,
     )
-    if said.returncode:
-        raise StoreError(f"Neo4j's admin tool failed: {said.stderr.strip()[-400:]}")
+    if completed.returncode:
+        raise StoreError(f"Neo4j's admin tool failed: {completed.stderr.strip()[-400:]}")
 
 
 def _environment(setup: Setup) -> dict[str, str]:
     """Without the variables that would be settings of ours or change the Java."""
     drop = ("NEO4J_", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(drop)}
     home = str(setup.home)
-    return {**kept, "NEO4J_HOME": home, "NEO4J_CONF": f"{home}/conf"}
+    return {**variables, "NEO4J_HOME": home, "NEO4J_CONF": f"{home}/conf"}

@@ -74,13 +74,13 @@ def _running_on(noted: NotedServer) -> list[str] | None:
     import neo4j
 
     auth = neo4j.basic_auth(DEFAULT_USER, read_password(noted.password_file).reveal())
-    asked = {"key": QUERY_NAME}
+    params = {"key": QUERY_NAME}
     try:
         with (
             neo4j.GraphDatabase.driver(noted.url, auth=auth, connection_timeout=15.0) as driver,
             driver.session(default_access_mode=neo4j.READ_ACCESS) as session,
         ):
-            return [str(row["name"]) for row in session.run(_STATEMENTS["running_on"], asked)]
+            return [str(row["name"]) for row in session.run(_STATEMENTS["running_on"], params)]
     except (neo4j.exceptions.DriverError, neo4j.exceptions.Neo4jError):
         return None
 

@@ -41,8 +41,8 @@ def layered(count: int, edges: Sequence[Edge]) -> Drawing:
     but has no say in where nodes stand."""
     layers = _with_bends(_layer_of(count, edges), edges)
     for sweep in range(_SWEEPS):
-        near = layers.above if sweep % 2 == 0 else layers.below
-        _reorder(layers.rows, near)
+        neighbours = layers.above if sweep % 2 == 0 else layers.below
+        _reorder(layers.rows, neighbours)
     across = _columns(layers)
     layer = {node: at for at, row in enumerate(layers.rows) for node in row}
     places = {node: (across[node], layer[node]) for node in across}
@@ -73,7 +73,7 @@ def _with_bends(layer: Sequence[int], edges: Sequence[Edge]) -> _Layers:
     rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
     for node, at in enumerate(layer):
         rows[at].append(node)
-    found, following = _Layers(len(layer), rows), len(layer)
+    layers, following = _Layers(len(layer), rows), len(layer)
     for source, target in edges:
         first, last = layer[source], layer[target]
         step = 1 if last >= first else -1
@@ -82,17 +82,17 @@ def _with_bends(layer: Sequence[int], edges: Sequence[Edge]) -> _Layers:
         following += len(bends)
         for node, at in zip(chain[1:-1], bends, strict=True):
             rows[at].append(node)
-        found.chains[source, target] = chain
+        layers.chains[source, target] = chain
         for one, other in pairwise(chain if step > 0 else chain[::-1]):
-            found.below[one].append(other)
-            found.above[other].append(one)
-    return found
+            layers.below[one].append(other)
+            layers.above[other].append(one)
+    return layers
 
 
 def _reorder(rows: list[list[int]], near: Mapping[int, list[int]]) -> None:
     """Put each node of a row at the mean place of its neighbours in the row before."""
     for row in rows:
-        place = {node: at for each in rows for at, node in enumerate(each)}
+        place = {node: at for row in rows for at, node in enumerate(row)}
 
         def mean(node: int, place: Mapping[int, int] = place) -> float:
             neighbours = [place[other] for other in near.get(node, ())]
@@ -109,13 +109,17 @@ def _columns(layers: _Layers) -> dict[int, float]:
         for row in (*layers.rows, *layers.rows[::-1]):
             wanted = []
             for node in row:
-                near = [*layers.above.get(node, ()), *layers.below.get(node, ())]
-                mean = sum(across[each] for each in near) / len(near) if near else across[node]
+                neighbours = [*layers.above.get(node, ()), *layers.below.get(node, ())]
+                mean = (
+                    sum(across[other] for other in neighbours) / len(neighbours)
+                    if neighbours
+                    else across[node]
+                )
                 wanted.append(mean)
             gaps = [_gap(one, other, layers.real) for one, other in pairwise(row)]
             across.update(zip(row, _apart(wanted, gaps), strict=True))
-    least = min(across.values(), default=0.0)
-    return {node: at - least for node, at in across.items()}
+    lowest = min(across.values(), default=0.0)
+    return {node: at - lowest for node, at in across.items()}
 
 
 def _gap(one: int, other: int, real: int) -> float:
@@ -128,7 +132,7 @@ def _apart(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
     right = list(wanted)
     for at, gap in enumerate(gaps, start=1):
         right[at] = max(right[at], right[at - 1] + gap)
-    left = list(wanted)
+    places = list(wanted)
     for at in range(len(gaps) - 1, -1, -1):
-        left[at] = min(left[at], left[at + 1] - gaps[at])
-    return [(one + other) / 2 for one, other in zip(left, right, strict=True)]
+        places[at] = min(places[at], places[at + 1] - gaps[at])
+    return [(one + other) / 2 for one, other in zip(places, right, strict=True)]

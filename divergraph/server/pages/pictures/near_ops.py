@@ -63,19 +63,23 @@ def near_ops(store: GraphStore, target: str, op: str, side: Side) -> NearOps:
 
 
 def _around(arrays: GraphArrays, focus: int) -> set[int]:
-    found, edge = {focus}, [focus]
+    around, edge = {focus}, [focus]
     for hop in range(_HOPS):
-        if hop >= 2 and len(found) >= _FEW:
+        if hop >= 2 and len(around) >= _FEW:
             break
         following: list[int] = []
         for number in edge:
             if number != focus and _degree(arrays, number) > _HUB:
                 continue  # what else it feeds is far from the focus
-            for near in (arrays.predecessors(number), arrays.successors(number)):
-                following += [each for each in near.tolist()[:_WIDE] if each not in found]
-        edge = list(dict.fromkeys(following))[: MOST - len(found)]
-        found.update(edge)
-    return found
+            for neighbours in (arrays.predecessors(number), arrays.successors(number)):
+                following += [
+                    neighbour
+                    for neighbour in neighbours.tolist()[:_WIDE]
+                    if neighbour not in around
+                ]
+        edge = list(dict.fromkeys(following))[: MOST - len(around)]
+        around.update(edge)
+    return around
 
 
 def _degree(arrays: GraphArrays, number: int) -> int:
@@ -97,8 +101,8 @@ def _edges(
             if reader in place:
                 shapes[at, place[reader]] = []
     number_of = {op: at for at, op in enumerate(ids)}
-    for op, known in ops.items():
-        for ref in known.inputs:
+    for op, value in ops.items():
+        for ref in value.inputs:
             producer = None if ref is None else ref.producer
             before = "" if producer is None else plain_text(producer.op)
             if producer is None or before not in number_of:
@@ -109,5 +113,5 @@ def _edges(
             if shape not in listed:
                 listed.append(shape)
     return [
-        NearEdge(source, target, tuple(found)) for (source, target), found in sorted(shapes.items())
+        NearEdge(source, target, tuple(shape)) for (source, target), shape in sorted(shapes.items())
     ]

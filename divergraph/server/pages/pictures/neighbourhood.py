@@ -70,15 +70,15 @@ class Neighbourhood:
     colour: str
 
 
-def neighbourhood(near: NearOps, colour: str) -> Neighbourhood:
+def neighbourhood(ops: NearOps, colour: str) -> Neighbourhood:
     """The picture, coloured by *colour*, one of ``COLOURS``; by state in place of any other."""
     colour = colour if colour in COLOURS else "state"
-    edges = [(edge.source, edge.target) for edge in near.edges]
-    drawing = layered(len(near.rows), edges)
-    texts = [_lines(row, colour) for row in near.rows]
+    edges = [(edge.source, edge.target) for edge in ops.edges]
+    drawing = layered(len(ops.rows), edges)
+    texts = [_lines(row, colour) for row in ops.rows]
     heights = [_PAD * 2 + _LINE * (1 + len(lines)) for lines in texts]
     tops = _tops(drawing.places, heights, drawing.layers)
-    shades = _shades(near.rows, colour)
+    shades = _shades(ops.rows, colour)
 
     def middle(column: float) -> float:
         return round(_EDGE + _BOX / 2 + column * _COLUMN, 1)
@@ -93,10 +93,10 @@ def neighbourhood(near: NearOps, colour: str) -> Neighbourhood:
             _cut(row.id, _NAME),
             [(_PAD + _LINE * (2 + n) - 4, line) for n, line in enumerate(texts[at])],
             shades[at],
-            at == near.focus,
-            near.hidden.get(at, 0),
+            at == ops.focus,
+            ops.hidden.get(at, 0),
         )
-        for at, row in enumerate(near.rows)
+        for at, row in enumerate(ops.rows)
     ]
     bottoms = [top - _GAP for top in tops[1:]]
     lines = [
@@ -106,7 +106,7 @@ def neighbourhood(near: NearOps, colour: str) -> Neighbourhood:
             edge,
             (tops, [*bottoms, tops[-1]]),
         )
-        for edge in near.edges
+        for edge in ops.edges
     ]
     width = 2 * _EDGE + _BOX + (drawing.columns - 1) * _COLUMN
     height = tops[-1] + max(heights) + _EDGE + _LINE

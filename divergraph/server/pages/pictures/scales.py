@@ -41,12 +41,18 @@ class PlotScale:
     @classmethod
     def over(cls, values: Sequence[float], start: float, stop: float, *, is_log: bool) -> PlotScale:
         """One on which all finite *values* have a place."""
-        kept = [each for each in values if math.isfinite(each) and (each > 0 or not is_log)]
+        drawable = [value for value in values if math.isfinite(value) and (value > 0 or not is_log)]
         if is_log:
-            most = math.ceil(math.log10(max(kept, default=1.0)) + 1e-9)
-            least = math.floor(math.log10(min(kept, default=1e-3)))
-            return cls(min(max(least, most - _DECADES), most - 1), most, start, stop, is_log)
-        low, high = min(kept, default=0.0), max(kept, default=1.0)
+            top_decade = math.ceil(math.log10(max(drawable, default=1.0)) + 1e-9)
+            bottom_decade = math.floor(math.log10(min(drawable, default=1e-3)))
+            return cls(
+                min(max(bottom_decade, top_decade - _DECADES), top_decade - 1),
+                top_decade,
+                start,
+                stop,
+                is_log,
+            )
+        low, high = min(drawable, default=0.0), max(drawable, default=1.0)
         step = _nice((high - low or abs(high) or 1.0) / _TICKS)
         ends = (math.floor(low / step) * step, math.ceil(high / step) * step)
         return cls(ends[0], ends[1] if ends[1] > ends[0] else ends[0] + step, start, stop, is_log)
@@ -64,8 +70,8 @@ class PlotScale:
         """The pixels of such *values*."""
         at = np.maximum(np.log10(values), self.low) if self.is_log else values
         share = (at - self.low) / (self.high - self.low)
-        found: Float = np.round(self.start + share * (self.stop - self.start), 1)
-        return found
+        places: Float = np.round(self.start + share * (self.stop - self.start), 1)
+        return places
 
     def ticks(self) -> list[Tick]:
         """Round numbers along it."""
@@ -81,7 +87,7 @@ class PlotScale:
         return [Tick(self.place(value), short(round(value, 12), ".4g")) for value in values]
 
 
-def _nice(least: float) -> float:
-    """1, 2 or 5 times a power of ten, not below *least*."""
-    size = 10.0 ** math.floor(math.log10(least))
-    return next(each * size for each in (1, 2, 5, 10) if each * size >= least * (1 - 1e-9))
+def _nice(smallest: float) -> float:
+    """1, 2 or 5 times a power of ten, not below *smallest*."""
+    size = 10.0 ** math.floor(math.log10(smallest))
+    return next(factor * size for factor in (1, 2, 5, 10) if factor * size >= smallest * (1 - 1e-9))

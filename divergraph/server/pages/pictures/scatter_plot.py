@@ -69,8 +69,8 @@ def scatter_plot(facts: Facts, metric: str) -> ScatterPlot:
     """The plot of *metric*, one of ``PLOTTED``; the usual one in place of any other."""
     metric = metric if metric in PLOTTED else FIRST
     numbers = _numbers(facts, metric)
-    shown = np.flatnonzero(numbers.known)
-    values = numbers.values[shown]
+    drawable = np.flatnonzero(numbers.known)
+    values = numbers.values[drawable]
     limits = {} if facts.run is None else plot_limits(facts.run, metric)
     finite = values[np.isfinite(values)]
     ends = [] if not len(finite) else [_least(finite, metric), float(finite.max())]
@@ -79,16 +79,16 @@ def scatter_plot(facts: Facts, metric: str) -> ScatterPlot:
     scale = PlotScale.over([*ends, *limits.values()], low, high, is_log=is_log)
     across = PlotScale.counting(len(facts.rows) - 1, _LEFT + 6, WIDTH - _RIGHT - 6)
     heights, lanes = _heights(values, scale)
-    places = np.column_stack([across.places(shown), heights])
+    places = np.column_stack([across.places(drawable), heights])
     return ScatterPlot(
         metric,
         PLOTTED[metric],
-        _points(facts, shown, values, places),
+        _points(facts, drawable, values, places),
         scale.ticks(),
-        [Tick(each.at, f"{float(each.text):g}") for each in across.ticks()],
+        [Tick(tick.at, f"{float(tick.text):g}") for tick in across.ticks()],
         {name: scale.place(bound) for name, bound in limits.items()},
         lanes,
-        len(shown),
+        len(drawable),
     )
 
 
@@ -106,12 +106,12 @@ def _least(finite: Float, metric: str) -> float:
 
 def _heights(values: Float, scale: PlotScale) -> tuple[Float, list[Tick]]:
     """Where the values stand, and the lanes in which some do that have no place on the scale."""
-    odd = ~np.isfinite(values)
-    nothing = ~odd & (values <= 0) if scale.is_log else np.zeros(len(values), dtype=np.bool_)
-    heights = scale.places(np.where(odd | nothing, 1.0, values))
+    nonfinite = ~np.isfinite(values)
+    nothing = ~nonfinite & (values <= 0) if scale.is_log else np.zeros(len(values), dtype=np.bool_)
+    heights = scale.places(np.where(nonfinite | nothing, 1.0, values))
     lanes = []
     for which, text, at in (
-        (odd, "NaN, Inf", _TOP + _LANE / 2 - 7),
+        (nonfinite, "NaN, Inf", _TOP + _LANE / 2 - 7),
         (nothing, "0", HEIGHT - _BOTTOM - _LANE / 2 + 5),
     ):
         heights[which] = at
@@ -130,11 +130,11 @@ def _points(facts: Facts, numbers: Numbers, values: Float, places: Float) -> lis
     order = np.lexsort((worst, cells))
     first = order[np.unique(cells[order], return_index=True)[1]]
     drawn = first[np.lexsort((places[first, 0], -worst[first], is_origin[first]))]
-    found = []
+    points = []
     for at in drawn.tolist():
         number = int(numbers[at])
         op, state = facts.rows.ids[number], facts.rows.states[number] or OpState.NOT_COMPARED
         text = f"{op}: {short(float(values[at]), '.4g')}, {state.value}"
         x, y = places[at].tolist()
-        found.append(PlotPoint(x, y, op, state, text, ranks.get(number, 0)))
-    return found
+        points.append(PlotPoint(x, y, op, state, text, ranks.get(number, 0)))
+    return points

@@ -66,10 +66,10 @@ def tensor_pictures(answer: TensorPicture) -> TensorPictures:
     """The pictures of an answer."""
     values, picture = answer.values, answer.picture
     maps = []
-    axes = [each for each in picture.axes if len(each) == 2][:1] or picture.axes[:1]
+    axes = [axis for axis in picture.axes if len(axis) == 2][:1] or picture.axes[:1]
     for chosen in axes:
-        found = values.error_map(chosen, [_CELLS] * len(chosen))
-        maps.append(_error_cells(found, values))
+        error_map = values.error_map(chosen, [_CELLS] * len(chosen))
+        maps.append(_error_cells(error_map, values))
     if picture.scatter is not None:
         maps.append(_value_cells(picture.scatter))
     where = picture.inspection.where_bad
@@ -85,19 +85,19 @@ def _bars(answer: TensorPicture) -> list[Bar]:
         counted += [(f"1e{decade}", decades.get(decade, 0)) for decade in steps]
     if histogram.nonfinite:
         counted.append(("NaN, Inf", histogram.nonfinite))
-    most = math.log1p(max(count for _, count in counted)) or 1.0
-    return [Bar(label, count, math.log1p(count) / most) for label, count in counted]
+    highest = math.log1p(max(count for _, count in counted)) or 1.0
+    return [Bar(label, count, math.log1p(count) / highest) for label, count in counted]
 
 
-def _error_cells(found: ErrorMap, values: TensorValues) -> CellPicture:
-    means = found.means if found.means.ndim == 2 else found.means.reshape(1, -1)
-    names = [_axis(axis, values) for axis in found.axes]
-    steps = found.steps if len(found.steps) == 2 else (1, *found.steps)
-    most = found.most or 1.0
+def _error_cells(error_map: ErrorMap, values: TensorValues) -> CellPicture:
+    means = error_map.means if error_map.means.ndim == 2 else error_map.means.reshape(1, -1)
+    names = [_axis(axis, values) for axis in error_map.axes]
+    steps = error_map.steps if len(error_map.steps) == 2 else (1, *error_map.steps)
+    highest = error_map.most or 1.0
     high, wide = _MAP / means.shape[0], _MAP / means.shape[1]
     cells = []
     for (row, column), mean in np.ndenumerate(means):
-        shade = SHADES - 1 if not math.isfinite(mean) else round(mean / most * (SHADES - 1))
+        shade = SHADES - 1 if not math.isfinite(mean) else round(mean / highest * (SHADES - 1))
         if shade:
             where = (
                 f"{row * steps[0]}, {column * steps[1]}"
@@ -107,7 +107,9 @@ def _error_cells(found: ErrorMap, values: TensorValues) -> CellPicture:
             text = f"at {where}: {short(float(mean))}"
             cells.append(_cell(column * wide, row * high, wide, high, shade, text))
     down = names[0] if len(names) == 2 else ""
-    return CellPicture("mean |device - golden| by place", names[-1], down, "0", short(most), cells)
+    return CellPicture(
+        "mean |device - golden| by place", names[-1], down, "0", short(highest), cells
+    )
 
 
 def _axis(axis: int, values: TensorValues) -> str:
@@ -124,11 +126,11 @@ def _value_cells(scatter: ValueScatter) -> CellPicture:
     counts = np.zeros((padded, padded), dtype=np.int64)
     counts[:side, :side] = scatter.counts
     summed = counts.reshape(padded // step, step, padded // step, step).sum(axis=(1, 3))
-    most, size = math.log1p(int(summed.max())), _MAP / summed.shape[0]
+    highest, size = math.log1p(int(summed.max())), _MAP / summed.shape[0]
     cells = []
     for row, column in np.argwhere(summed).tolist():
         count = int(summed[row, column])
-        shade = max(1, round(math.log1p(count) / most * (SHADES - 1)))
+        shade = max(1, round(math.log1p(count) / highest * (SHADES - 1)))
         y = _MAP - (row + 1) * size
         cells.append(_cell(column * size, y, size, size, shade, f"{count:,} elements"))
     ends = (short(scatter.low), short(scatter.high))
