@@ -21,6 +21,7 @@ from divergraph.comparison.many_runs import ManyRuns
 from divergraph.comparison.many_runs import compare_many as compared_many
 from divergraph.comparison.observed_run import Undumped
 from divergraph.comparison.part_of_places import compare_part
+from divergraph.inputs.sources import dump_of
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.options import MethodChoice, RootCauseOptions
 from graphstore.contract import GraphStore, RunData
@@ -55,9 +56,9 @@ class CompareOptions(TypedDict, total=False):
 
 def compare(
     golden: AnyPath,
-    golden_dump: AnyPath,
+    golden_dump: AnyPath | None,
     device: AnyPath,
-    device_dump: AnyPath,
+    device_dump: AnyPath | None,
     *,
     name: str | None = None,
     store: AnyStore | None = None,
@@ -86,7 +87,8 @@ def compare(
 
     Args:
         golden: the original model's file.
-        golden_dump: its dump, a folder of ``.npy`` files or as *device_dump*.
+        golden_dump: its dump, a folder of ``.npy`` files or as *device_dump*; None where *golden*
+            is msprobe's folder, which is both, and so is *device*.
         device: the device's graph, or a folder of ``ge_proto_*`` files to choose from.
         device_dump: the device's dump, at any level of time/device/model/id/step.
         name: the run's name; default: ``run``, in a store a fresh one.
@@ -160,9 +162,9 @@ def compared_run(
 
 def compare_many(
     golden: AnyPath,
-    golden_dump: AnyPath,
+    golden_dump: AnyPath | None,
     device: AnyPath,
-    device_dump: AnyPath,
+    device_dump: AnyPath | None,
     *,
     store: AnyStore,
     ranks: str | Iterable[int] | None = None,
@@ -201,9 +203,9 @@ def compare_many(
 
 def compare_own_part(
     golden: AnyPath,
-    golden_dump: AnyPath,
+    golden_dump: AnyPath | None,
     device: AnyPath,
-    device_dump: AnyPath,
+    device_dump: AnyPath | None,
     **options: Unpack[CompareOptions],
 ) -> bool:
     """Compare the places that this process was given as a part of a server's job; False if it is
@@ -238,9 +240,9 @@ def _chosen(numbers: str | Iterable[int] | None, option: str) -> Chosen | None:
 
 def _request(
     golden: AnyPath,
-    golden_dump: AnyPath,
+    golden_dump: AnyPath | None,
     device: AnyPath,
-    device_dump: AnyPath,
+    device_dump: AnyPath | None,
     **options: Unpack[CompareOptions],
 ) -> CompareRequest:
     choice = DumpChoice(
@@ -248,9 +250,9 @@ def _request(
     )
     return CompareRequest(
         Path(golden),
-        Path(golden_dump),
+        dump_of(Path(golden), optional_path(golden_dump), "--golden-dump"),
         _device_graph(Path(device), optional_path(options.get("device_graph"))),
-        Path(device_dump),
+        dump_of(Path(device), optional_path(device_dump), "--device-dump"),
         optional_path(options.get("thresholds")),
         choice=choice,
         match=optional_path(options.get("match")),

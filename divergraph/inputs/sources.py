@@ -16,7 +16,7 @@ from importers.dumps.folder import Leaf, dump_leaves, find_dump_folder, model_na
 from importers.dumps.index import DumpIndex
 from importers.dumps.model_inputs import with_model_inputs
 from importers.ge_proto.importer import candidates, choose_graph
-from importers.msprobe.importer import runs_in
+from importers.msprobe.importer import DEBUG, DUMP, runs_in
 from importers.registry import read_graph
 from importers.source import read_head
 
@@ -62,6 +62,25 @@ class DumpSource:
     notes: tuple[str, ...] = ()
     decided: frozenset[str] = frozenset()
     others: int = 0
+
+
+def dump_of(graph: Path, dump: Path | None, option: str) -> Path:
+    """*dump*, or where that is None the folder of *graph*, a recorded run: it is graph and dump.
+
+    Raises:
+        InputError: there is none; *option* says which.
+    """
+    if dump is not None:
+        return dump
+    if graph.name in (DUMP, DEBUG) and graph.is_file():
+        return graph.parent
+    if graph.is_dir() and runs_in(graph):
+        return graph
+    raise InputError(
+        f"{option} is missing",
+        where=str(graph),
+        hint="only msprobe's folders are graph and dump in one",
+    )
 
 
 def weights_option(weights: Path | None) -> dict[str, str]:

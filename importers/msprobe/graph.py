@@ -109,6 +109,7 @@ class _Joined:
         self._last: dict[str, str] = {}
         self._bodies: dict[str, list[Op]] = {}
         self._read: set[str] = set()
+        self._passed: set[str] = set()  # to others, unrecorded; still outputs where none else reads
         self._flows = self._orders = self._untold = self._inferred = 0
         self._unrecorded = Unrecorded(RecordedValues(files).distinct)
         self._ways_back = WaysBack(self._nesting.is_inside)
@@ -283,7 +284,7 @@ class _Joined:
         if self._has_functions or name.way != "forward":
             return []
         ops = [op for op in self._bodies.get(body, ()) if op.attrs.get("direction") == "forward"]
-        left = [op for op in ops if op.id not in self._read] or ops[-1:]
+        left = [op for op in ops if op.id not in self._read | self._passed] or ops[-1:]
         found = [Source(TensorRef(op.id, 0), COMPUTED) for op in left if op.outputs]
         for source in found:
             self._ways_back.add_reader(source.ref, name, "")
@@ -305,7 +306,7 @@ class _Joined:
 
     def _joined(self, name: str, sources: Iterable[Source]) -> Iterator[InputRef]:
         for source in sources:
-            self._read.add(source.ref.op)
+            self._passed.add(source.ref.op)
             yield InputRef(f"{name} ({source.how})", source.ref)
 
     def _passed_on(self, tensor: CallTensor, owner: str) -> InputRef | None:

@@ -215,3 +215,20 @@ def test_everything_that_can_be_read_is_listed(divergraph, tmp_path):
     done = divergraph("detect", strange)
     assert done.code == 2
     assert "divergraph detect --formats" in done.out
+
+
+def test_a_recorded_run_is_graph_and_dump(divergraph, model):
+    said = {"type": "torch.Tensor", "dtype": "torch.float32", "shape": [2]}
+    said |= {"Max": 3.5, "Min": 1.5, "Mean": 2.5, "Norm": 4.0}
+    call = {"input_args": [said], "output": [said]}
+    head = {"task": "statistics", "level": "L1", "framework": "pytorch"}
+    for side in ("golden", "device"):
+        folder = model.parent / side
+        folder.mkdir()
+        content = head | {"data": {"Torch.relu.0.forward": call}}
+        (folder / "dump.json").write_text(json.dumps(content))
+    sides = ("--golden", model.parent / "golden", "--device", model.parent / "device" / "dump.json")
+    done = divergraph("compare", *sides, "--json")
+    assert (done.code, done.json["verdict"]) == (0, "clean")
+    refused = divergraph("compare", "--golden", model, *sides[2:])
+    assert (refused.code, "--golden-dump is missing" in refused.err) == (2, True)

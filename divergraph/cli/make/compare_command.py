@@ -32,10 +32,10 @@ _number = click.IntRange(min=0)
 @click.option("--golden", required=True, type=_path, metavar="GRAPH", help="The original model.")
 @click.option(
     "--golden-dump",
-    required=True,
     type=_path,
     metavar="DIR",
-    help="Its dump: .npy files, a debugger's or msprobe's folder, or as --device-dump.",
+    help="Its dump: .npy files, a debugger's folder, or as --device-dump. Required unless --golden "
+    "is msprobe's folder: that is graph and dump.",
 )
 @click.option(
     "--device",
@@ -46,10 +46,10 @@ _number = click.IntRange(min=0)
 )
 @click.option(
     "--device-dump",
-    required=True,
     type=_path,
     metavar="DIR",
-    help="The device's dump, at any level of {time}/{device}/{model}/{id}/{step}.",
+    help="The device's dump, at any level of {time}/{device}/{model}/{id}/{step}. Required unless "
+    "--device is msprobe's folder.",
 )
 @click.option("--device-graph", type=_path, metavar="FILE", help="Use this file of the folder.")
 @click.option(
@@ -91,9 +91,9 @@ _number = click.IntRange(min=0)
 @common
 def compare_command(
     golden: Path,
-    golden_dump: Path,
+    golden_dump: Path | None,
     device: Path,
-    device_dump: Path,
+    device_dump: Path | None,
     device_graph: Path | None,
     step: int | None,
     rank: int | None,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def compare_places(
-    paths: tuple[Path, Path, Path, Path],
+    paths: tuple[Path, Path | None, Path, Path | None],
     options: CompareOptions,
     ranks: str | None,
     steps: str | None,
