@@ -44,9 +44,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Tests of what TensorFlow runs wait for an environment that has it."""
-    if item.get_closest_marker("tensorflow") and find_spec("tensorflow") is None:
-        pytest.skip("needs TensorFlow, the extra divergraph[tensorflow]")
+    """Tests of what TensorFlow or PyTorch runs wait for an environment that has it."""
+    for package in ("tensorflow", "torch"):
+        if item.get_closest_marker(package) and find_spec(package) is None:
+            pytest.skip(f"needs the extra divergraph[{package}]")
 
 
 @pytest.fixture(scope="session", autouse=True)

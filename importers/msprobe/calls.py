@@ -77,7 +77,8 @@ class Extent(NamedTuple):
 class CallTensor:
     """A tensor of a call: its place in the call, and what is said of it.
 
-    ``key`` is empty where the statistics cannot tell it from others.
+    ``key`` is empty where the statistics cannot tell it from others; ``source`` is the output that
+    it is, where the dump says so.
     """
 
     name: str
@@ -85,6 +86,7 @@ class CallTensor:
     shape: Shape | None
     key: Key = ()
     extent: Extent | None = None
+    source: str = ""
 
     @property
     def count(self) -> int:
@@ -189,7 +191,10 @@ def _tensor(name: str, said: Mapping[str, Any]) -> CallTensor:
     shape: Shape | None = None
     if all(type(dim) is int and 0 <= dim <= _LARGEST for dim in dims):
         shape = tuple(dims)
-    return CallTensor(name, named_dtype(word), shape, _key(word, shape, said), _extent(said))
+    source = said.get("source")
+    known = source if isinstance(source, str) else ""
+    key = _key(word, shape, said)
+    return CallTensor(name, named_dtype(word), shape, key, _extent(said), known)
 
 
 def _extent(said: Mapping[str, Any]) -> Extent | None:

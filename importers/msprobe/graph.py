@@ -1,8 +1,9 @@
 """Join the calls of a recorded run into a model graph.
 
 The files say which call ran inside which and in what order, but not which tensor went where.
-An input is taken to be the latest earlier output with equal statistics (or checksum); where
-nothing tells, a control edge keeps the order. So every edge leads forward in time. An output of
+An input is the output that the dump says it is (``divergraph.torch`` writes this), else it is taken
+to be the latest earlier output with equal statistics (or checksum); where nothing tells, a control
+edge keeps the order. So every edge leads forward in time. An output of
 another shape but as many elements will do: a reshape between may not be recorded. What views, casts
 and sums of gradients brought (``unrecorded.py``) are further inputs of the call, behind its own;
 the names of their tensors say how they came.
@@ -97,6 +98,7 @@ class _Joined:
         self._weights = {
             tensor.key: tensor.name for call in calls for tensor in call.parameters if tensor.key
         }
+        self._parameters = {tensor.name for call in calls for tensor in call.parameters}
         self._given: set[Key] = set()
         self._micro_steps = {
             name: said[1]
@@ -105,6 +107,7 @@ class _Joined:
         }
         self._made: dict[Key, TensorRef] = {}
         self._made_flat: dict[Key, TensorRef] = {}
+        self._made_named: dict[str, TensorRef] = {}
         self._ids: dict[str, str] = {}
         self._last: dict[str, str] = {}
         self._bodies: dict[str, list[Op]] = {}
@@ -113,6 +116,7 @@ class _Joined:
         self._flows = self._orders = self._untold = self._inferred = 0
         self._unrecorded = Unrecorded(RecordedValues(files).distinct)
         self._ways_back = WaysBack(self._nesting.is_inside)
+        self._remarks = _remarks(files.header)
         self.ops: list[Op] = []
         self.inputs: list[Tensor] = []
         self.constants: dict[str, Constant] = {}
@@ -125,7 +129,7 @@ class _Joined:
 
     def warnings(self) -> list[str]:
         """What was inferred, as lines for the user."""
-        told = list(self._nesting.told)
+        told = [*self._remarks, *self._nesting.told]
         if self._flows or self._orders:
             joined = (
                 (
@@ -205,6 +209,7 @@ class _Joined:
             controls = [self._last[body]]
             self._orders += 1
         for port, tensor in enumerate(call.outputs):
+            self._made_named[tensor.name] = TensorRef(op, port)
             if tensor.key:
                 self._made[tensor.key] = self._made_flat[tensor.flat] = TensorRef(op, port)
             self._unrecorded.add(tensor, TensorRef(op, port), call.name)
@@ -238,6 +243,12 @@ class _Joined:
         )
 
     def _input(self, tensor: CallTensor) -> InputRef:
+        source = self._made_named.get(tensor.source)
+        if source is not None:
+            self._read.add(source.op)
+            return InputRef(tensor.name, source)
+        if tensor.source in self._parameters:
+            return InputRef(tensor.source)
         made = self._made.get(tensor.key) if tensor.key else None
         if made is None and tensor.key in self._weights:
             return InputRef(self._weights[tensor.key])
@@ -390,6 +401,13 @@ def _said(construct: Mapping[str, Any], name: str) -> str:
 def _place(tensor: CallTensor, call: Call) -> str:
     """Where *tensor* stands among the arguments of *call*, or the gradient among theirs."""
     return tensor.name.removeprefix(f"{call.name.full}.").partition(".")[2]
+
+
+def _remarks(header: Mapping[str, Any]) -> list[str]:
+    """What a recording says of itself."""
+    lines = header.get("remarks")
+    lines = lines if isinstance(lines, list) else []
+    return [kept_text(line) for line in lines if isinstance(line, str)]
 
 
 def _plain(tensor: CallTensor) -> Tensor:
