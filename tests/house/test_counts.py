@@ -170,7 +170,8 @@ class Count:
 
 
 COUNTS = (
-    Count("code lines", code_lines, 137_500, 80_000),
+    # 500 for recording PyTorch (divergraph.torch), 700 for capturing it and reading .pt2.
+    Count("code lines", code_lines, 138_700, 80_000),
     Count("modules", lambda: len(modules()), 1_260, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
