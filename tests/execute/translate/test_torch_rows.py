@@ -18,7 +18,7 @@ from divergraph.execute.translate.coverage import coverage
 from divergraph.execute.translate.torch.alone import calls_alone, runnable
 from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.execute.translate.torch.executor import TorchCallsFactory
-from divergraph.execute.translate.torch.matrices import INSIDE
+from divergraph.execute.translate.torch.matrices import INSIDE, SHIFT
 from importers.msprobe.importer import MsprobeImporter
 
 DRAW = np.random.default_rng(3)
@@ -254,17 +254,38 @@ def test_every_row_names_its_source():
     assert len(ROWS.entries) > 250
 
 
-def test_attention_can_round_between_its_products(tmp_path):
+def attention_run(folder, altered, masks, **arguments):
+    """Attention of Q, K and V as recorded with *arguments*, run with attributes *altered*."""
     name = "Functional.scaled_dot_product_attention.0.forward"
-    entry = {"input_args": [leaf(Q), leaf(K), leaf(V)], "input_kwargs": {}, "output": [leaf(V)]}
+    given = [leaf(each) for each in (Q, K, V, *masks)]
+    said = {key: {"type": type(value).__name__, "value": value} for key, value in arguments.items()}
+    entry = {"input_args": given, "input_kwargs": said, "output": [leaf(V)]}
     content = {"task": "tensor", "framework": "pytorch", "data": {name: entry}}
-    (tmp_path / "dump.json").write_text(json.dumps(content))
-    alone = runnable(MsprobeImporter().read(tmp_path / "dump.json"))
+    (folder / "dump.json").write_text(json.dumps(content))
+    alone = runnable(MsprobeImporter().read(folder / "dump.json"))
     output = f"{name}.output.0"
-    feeds = {f"{name} < {at}": value for at, value in enumerate((Q, K, V))}
-    with closing(TorchCallsFactory().open(tmp_path, alone)) as executor:
+    feeds = {f"{name} < {at}": value for at, value in enumerate((Q, K, V, *masks))}
+    with closing(TorchCallsFactory().open(folder, alone)) as executor:
         piece = RunnableSubgraph("", tuple(feeds), (output,))
-        made = executor.run_altered(piece, feeds, output, {INSIDE: "fp16"})
-    shares = softmax(Q @ np.swapaxes(K, -1, -2) / math.sqrt(8)).astype(np.float16)
+        made = executor.run_altered(piece, feeds, output, altered)
     assert made is not None
-    np.testing.assert_allclose(made[output], shares.astype(np.float32) @ V, rtol=1e-3, atol=1e-4)
+    return made[output]
+
+
+def test_attention_can_round_between_its_products(tmp_path):
+    made = attention_run(tmp_path, {INSIDE: "fp16"}, ())
+    shares = softmax(Q @ np.swapaxes(K, -1, -2) / math.sqrt(8)).astype(np.float16)
+    np.testing.assert_allclose(made, shares.astype(np.float32) @ V, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("shift", [-1, 0, 1])
+def test_attention_can_allow_later_positions_than_its_mask_does(shift, tmp_path):
+    scores = Q @ np.swapaxes(K, -1, -2) / math.sqrt(8)
+    rows, columns = scores.shape[-2:]
+    allowed = np.tril(np.ones((rows, columns), bool))
+    wanted = np.tril(np.ones((rows, columns), bool), shift)
+    expected = softmax(np.where(wanted, scores, -1e9)) @ V
+    causal = attention_run(tmp_path, {SHIFT: shift}, (), is_causal=True)
+    masked = attention_run(tmp_path, {SHIFT: shift}, (allowed,))
+    for made in (causal, masked):  # a row of which nothing is allowed is not a number
+        np.testing.assert_allclose(made[..., 1:-1, :], expected[..., 1:-1, :], rtol=1e-4)

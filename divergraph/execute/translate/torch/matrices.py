@@ -86,6 +86,8 @@ def _embedding_module(call: TorchCall) -> Sequence[str]:
 
 INSIDE = "rounded_inside"
 """The attribute with which attention rounds what it hands on inside: ``fp16`` or ``bf16``."""
+SHIFT = "mask_shift"
+"""The attribute with which attention allows so many later positions than its mask does."""
 _NARROW = {"fp16": 10, "bf16": 16}
 """As ONNX numbers its element types."""
 
@@ -140,13 +142,18 @@ class Attention:
 
     def _masked(self, scores: str) -> str:
         call = self.call
+        shift = int(str(call.piece.op.attrs.get(SHIFT, 0)))
+        columns = call.shape(1, "key")[-2]
         if call.flag(5, "is_causal"):
-            rows, columns = call.shape(0, "query")[-2], call.shape(1, "key")[-2]
-            allowed = np.tril(np.ones((rows, columns), np.bool_))
+            rows = call.shape(0, "query")[-2]
+            allowed = np.tril(np.ones((rows, columns), np.bool_), shift)
             return call.add("Where", call.piece.const(allowed), scores, call.constant(-np.inf))
         mask = call.find(3, "attn_mask")
         if mask is None:
             return scores
+        if shift:
+            moved = np.clip(np.arange(columns) - shift, 0, columns - 1)
+            mask = call.add("Gather", mask, call.piece.ints(*moved.tolist()), axis=-1)
         if call.dtype(3, "attn_mask").kind == "b":
             return call.add("Where", mask, scores, call.constant(-np.inf))
         return call.add("Add", scores, mask)

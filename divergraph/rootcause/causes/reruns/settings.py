@@ -8,6 +8,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from divergraph.execute.contract import OP_TYPE
+from divergraph.execute.translate.torch.matrices import SHIFT
 from divergraph.rootcause.causes.evidence import (
     Array,
     Cause,
@@ -105,6 +106,12 @@ def _axis(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     for axis in range(axes):
         if axis != number:
             yield Trial("wrong_axis", f"along axis {axis} in place of {number}", {"axis": axis})
+
+
+def _mask(_op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
+    for shift in (1, -1):
+        words = f"with its mask shifted by one: it allows position i{shift:+d} as the last"
+        yield Trial("wrong_setting", words, {SHIFT: shift})
 
 
 def _pads(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
@@ -301,6 +308,7 @@ _TRIALS: tuple[tuple[frozenset[str], Callable[[Op, int], Iterator[Trial[AttrValu
     (frozenset(("Gemm",)), _factors),
     (frozenset(("LSTM", "GRU", "RNN")), _direction),
     (_REDUCING, _reduced),
+    (frozenset(("scaled_dot_product_attention",)), _mask),
 )
 _USUAL: Mapping[str, Mapping[str, float]] = {
     "LeakyRelu": {"alpha": 0.01},
