@@ -20,9 +20,9 @@ def start() -> None:
     except ImportError:
         from divergraph.files.own_packages import strange_packages
 
-        if not (told := strange_packages()):
+        if not (strangers := strange_packages()):
             raise
-        sys.stderr.write(f"divergraph: {told}\n")
+        sys.stderr.write(f"divergraph: {strangers}\n")
         sys.exit(3)
     main()
 

@@ -23,7 +23,7 @@ def private_folder(folder: Path) -> Path:
 
 
 def share_as(root: Path, *paths: Path) -> None:
-    """Let what was *paths* below *root*, and all in it, be for those for whom *root* itself is,
+    """Let *paths* below *root*, and all in them, be for those for whom *root* itself is,
     whatever the umask: for its user alone, or for a team.
 
     Raises:

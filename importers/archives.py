@@ -97,38 +97,38 @@ def refuse_archive(path: Path, wanted: str) -> None:
 def packed_note(folder: Path) -> str:
     """How many of the files in *folder* are archives, which nobody reads; empty for none."""
     try:
-        found = _packed(folder) if folder.is_dir() else []
-        if not found:
+        archives = _packed(folder) if folder.is_dir() else []
+        if not archives:
             return ""
-        count = sum(1 for each in folder.iterdir() if each.is_file())
-        are = "is an archive" if len(found) == 1 else "are archives"
+        count = sum(1 for path in folder.iterdir() if path.is_file())
+        are = "is an archive" if len(archives) == 1 else "are archives"
         files = "1 file" if count == 1 else f"{count} files"
-        return f"{len(found)} of {files} {are}, not read ({_hint(folder, found)})"
+        return f"{len(archives)} of {files} {are}, not read ({_hint(folder, archives)})"
     except (ImportFormatError, OSError):
         return ""  # what is wrong with it is said by who reads it
 
 
-def _hint(path: Path, found: list[Path]) -> str:
-    """What to do first with *path*, in which the archives *found* are, or which is one."""
-    if len(found) > 1:
-        return f"unpack them first: {_unpacking_all(path, found)}"
-    return f"unpack it first: {unpacking(found[0], read_head(found[0]))}" if found else ""
+def _hint(path: Path, archives: list[Path]) -> str:
+    """What to do first with *path*, in which *archives* are, or which is one."""
+    if len(archives) > 1:
+        return f"unpack them first: {_unpacking_all(path, archives)}"
+    return f"unpack it first: {unpacking(archives[0], read_head(archives[0]))}" if archives else ""
 
 
 def _packed(path: Path) -> list[Path]:
     """*path*, or the files in it that are called as its first archive is, and not unpacked yet."""
     if not path.is_dir():
         return [path] if path.is_file() and _is_packed(path) else []
-    there = {each.name for each in path.iterdir()}
+    there = {path.name for path in path.iterdir()}
     archives = [name for name in there if name.lower().endswith(_ENDINGS)]
     named = sorted(
         path / name for name in archives if not there & {Path(name).stem, _stem(name)} - {name}
     )
-    tried = islice((each for each in named if each.is_file()), _MOST_FILES)
-    first = next((each for each in tried if _is_packed(each)), None)
+    tried = islice((path for path in named if path.is_file()), _MOST_FILES)
+    first = next((path for path in tried if _is_packed(path)), None)
     if first is None:
         return []
-    return [each for each in named if each.suffix == first.suffix and each.is_file()]
+    return [path for path in named if path.suffix == first.suffix and path.is_file()]
 
 
 def _unpacking_all(folder: Path, archives: list[Path]) -> str:

@@ -109,8 +109,8 @@ def read_logs(paths: list[Path]) -> DeviceLog:
         for line, text in _lines(file):
             if (event := _event(file, line, text)) is not None:
                 events.append(event)
-            if (found := _SCALE.search(text)) is not None and _HEAD.match(text) is None:
-                scales.append(LossScale(file, line, float(found["value"])))
+            if (match := _SCALE.search(text)) is not None and _HEAD.match(text) is None:
+                scales.append(LossScale(file, line, float(match["value"])))
     return DeviceLog(len(files), tuple(events), tuple(scales))
 
 
@@ -120,11 +120,11 @@ def _files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise InputError("no such log", where=str(path))
-    listed = (each for each in path.rglob("*") if each.suffix in _ENDINGS and each.is_file())
-    found = sorted(each for each, _ in zip(listed, range(_MOST_FILES), strict=False))
-    if not found:
+    listed = (path for path in path.rglob("*") if path.suffix in _ENDINGS and path.is_file())
+    files = sorted(path for path, _ in zip(listed, range(_MOST_FILES), strict=False))
+    if not files:
         raise InputError("there is no log in this folder", where=str(path), hint=unpack_hint(path))
-    return found
+    return files
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -144,19 +144,19 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 def _event(path: Path, line: int, text: str) -> LogEvent | None:
     head = _HEAD.match(text)
-    said = head["text"] if head is not None else text
-    kind = _kind(said, head["level"] if head is not None else "")
+    message_text = head["text"] if head is not None else text
+    kind = _kind(message_text, head["level"] if head is not None else "")
     if kind is None:
         return None
-    task, stream = _TASK.search(said), _STREAM.search(said)
+    task, stream = _TASK.search(message_text), _STREAM.search(message_text)
     return LogEvent(
         kind,
         path,
         line,
         "" if head is None else head["time"],
         "" if head is None else head["module"],
-        said if len(said) <= _MOST_TEXT else f"{said[:_MOST_TEXT]}...",
-        tuple(dict.fromkeys(each["name"].strip(".:") for each in _NAMED.finditer(said))),
+        message_text if len(message_text) <= _MOST_TEXT else f"{message_text[:_MOST_TEXT]}...",
+        tuple(dict.fromkeys(match["name"].strip(".:") for match in _NAMED.finditer(message_text))),
         None if task is None else int(task["task"]),
         None if stream is None else int(stream["stream"]),
     )

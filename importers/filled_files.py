@@ -31,9 +31,9 @@ def fill(message: Message, fields: Fields) -> None:
     Raises:
         ValueError: a field's value is of the wrong kind.
     """
-    known = message.DESCRIPTOR.fields_by_name
+    fields_by_name = message.DESCRIPTOR.fields_by_name
     for name, value in fields:
-        field: Any = known.get(name.decode("ascii", "replace"))
+        field: Any = fields_by_name.get(name.decode("ascii", "replace"))
         if field is not None:
             _set(message, field, value)
 

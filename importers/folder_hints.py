@@ -17,5 +17,7 @@ def folder_hint(folder: Path) -> str:
         logs = any(True for _ in folder.glob(_TFDBG_2))
     except OSError:
         return ""
-    told = "these are event logs of tfdbg v2, which are not read: divergraph capture runs the model"
-    return told if logs else ""
+    reason = (
+        "these are event logs of tfdbg v2, which are not read: divergraph capture runs the model"
+    )
+    return reason if logs else ""

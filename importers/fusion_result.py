@@ -77,16 +77,16 @@ def read_fusion_result(path: Path) -> tuple[FusionResult, ...]:
         if len(buffer) > _MAX_BYTES:
             raise ImportFormatError(path, f"{len(buffer)} bytes are no list of fusion passes")
         text = buffer[:].decode("utf-8", "replace").removeprefix("\ufeff")
-    found: list[FusionResult] = []
+    results: list[FusionResult] = []
     for at, value in _values(text, path):
         line = text.count("\n", 0, at) + 1
         try:
-            found.extend(_results(value))
+            results.extend(_results(value))
         except ValueError as error:
             raise ImportFormatError(path, str(error), line=line) from error
-    if not found:
+    if not results:
         raise ImportFormatError(path, "it lists no fusion passes", line=1)
-    return tuple(found)
+    return tuple(results)
 
 
 def summary(path: Path) -> str:
@@ -96,11 +96,13 @@ def summary(path: Path) -> str:
         ImportFormatError: it is damaged.
     """
     results = read_fusion_result(path)
-    passes = [each for one in results for each in (*one.graph_passes, *one.buffer_passes)]
-    used = sorted(map(str, (each for each in passes if each.effected)))
+    passes = [
+        fusion_pass for one in results for fusion_pass in (*one.graph_passes, *one.buffer_passes)
+    ]
+    used = sorted(map(str, (fusion_pass for fusion_pass in passes if fusion_pass.effected)))
     graphs = "1 graph" if len(results) == 1 else f"{len(results)} graphs"
-    told = f": {some(used, 5)}" if used else ""
-    return f"{len(used)} of {len(passes)} passes took effect in {graphs}{told}"
+    names = f": {some(used, 5)}" if used else ""
+    return f"{len(used)} of {len(passes)} passes took effect in {graphs}{names}"
 
 
 def with_fusion_result(graph: ModelGraph, path: Path) -> ModelGraph:
@@ -109,34 +111,37 @@ def with_fusion_result(graph: ModelGraph, path: Path) -> ModelGraph:
     They become the attributes :data:`GRAPH_PASSES` and :data:`BUFFER_PASSES`, those without
     effect left out. A damaged file only gets a warning.
     """
-    beside = path.parent / FILE_NAME
-    if not beside.is_file():
+    result_path = path.parent / FILE_NAME
+    if not result_path.is_file():
         return graph
     try:
-        results = read_fusion_result(beside)
+        results = read_fusion_result(result_path)
     except ImportFormatError as error:
         return replace(graph, warnings=(*graph.warnings, f"no fusion passes: {error}"))
     fitting = _of_graph(results, graph)
-    told: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     if not fitting:
-        told = (f"{FILE_NAME} lists no graph with this one's id (it lists {len(results)})",)
+        warnings = (f"{FILE_NAME} lists no graph with this one's id (it lists {len(results)})",)
     attrs: dict[str, AttrValue] = dict(graph.attrs)
     for key, passes in (
-        (GRAPH_PASSES, [each for one in fitting for each in one.graph_passes]),
-        (BUFFER_PASSES, [each for one in fitting for each in one.buffer_passes]),
+        (GRAPH_PASSES, [graph_pass for one in fitting for graph_pass in one.graph_passes]),
+        (BUFFER_PASSES, [buffer_pass for one in fitting for buffer_pass in one.buffer_passes]),
     ):
         used = sorted(
-            (each for each in passes if each.effected), key=lambda each: (-each.effected, each.name)
+            (fusion_pass for fusion_pass in passes if fusion_pass.effected),
+            key=lambda fusion_pass: (-fusion_pass.effected, fusion_pass.name),
         )
         if used:
             attrs[key] = tuple(map(str, used))
-    return replace(graph, attrs=attrs, warnings=(*graph.warnings, *told))
+    return replace(graph, attrs=attrs, warnings=(*graph.warnings, *warnings))
 
 
 def passes_note(graph: ModelGraph) -> str:
     """The passes that took effect on *graph* as one line, empty if none are known."""
-    kept = (graph.attrs.get(key, ()) for key in (GRAPH_PASSES, BUFFER_PASSES))
-    listed = [str(each) for value in kept for each in (value if type(value) is tuple else (value,))]
+    lists = (graph.attrs.get(key, ()) for key in (GRAPH_PASSES, BUFFER_PASSES))
+    listed = [
+        str(name) for value in lists for name in (value if type(value) is tuple else (value,))
+    ]
     return f"fusion passes in effect (of matches): {some(listed, 5)}" if listed else ""
 
 
@@ -162,18 +167,18 @@ def _values(text: str, path: Path) -> Iterator[tuple[int, Any]]:
 
 
 def _results(value: Any) -> Iterator[FusionResult]:
-    if isinstance(value, list) and all(isinstance(each, dict) for each in value):
-        for each in value:
-            yield from _results(each)
+    if isinstance(value, list) and all(isinstance(element, dict) for element in value):
+        for element in value:
+            yield from _results(element)
     elif not isinstance(value, dict):
         raise ValueError("fusion results are JSON objects, or lists of such")
     elif any(kind in value for kind in _KINDS):
         graph = next((str(value[key]) for key in _IDS if key in value), "")
         yield FusionResult(graph, _passes(value, "graph_fusion"), _passes(value, "ub_fusion"))
     else:
-        for key, each in value.items():
-            if isinstance(each, dict) and any(kind in each for kind in _KINDS):
-                for result in _results(each):
+        for key, element in value.items():
+            if isinstance(element, dict) and any(kind in element for kind in _KINDS):
+                for result in _results(element):
                     yield replace(result, graph=result.graph or key.removeprefix(_ID_PREFIX))
 
 
@@ -191,9 +196,9 @@ def _pass(name: str, times: Any) -> FusionPass:
 
 
 def _times(times: dict[str, Any], key: str) -> int:
-    told = times.get(key, 0)
-    if isinstance(told, str) and told.isdecimal() and len(told) < 20:
-        told = int(told)
-    if type(told) is not int or not 0 <= told < _MAX_TIMES:
-        raise ValueError(f"{key} is {str(told)[:40]!r}, no count")
-    return told
+    times_text = times.get(key, 0)
+    if isinstance(times_text, str) and times_text.isdecimal() and len(times_text) < 20:
+        times_text = int(times_text)
+    if type(times_text) is not int or not 0 <= times_text < _MAX_TIMES:
+        raise ValueError(f"{key} is {str(times_text)[:40]!r}, no count")
+    return times_text

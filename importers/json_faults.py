@@ -22,8 +22,8 @@ def json_fault(error: ValueError | RecursionError) -> str:
     if isinstance(error, json.JSONDecodeError):
         if not error.doc[error.pos :].strip():
             return "it ends too early, as if it was cut"
-        known = _FAULTS.get(error.msg.removesuffix(": "))
-        return known or "an escape that JSON does not know"
+        fault = _FAULTS.get(error.msg.removesuffix(": "))
+        return fault or "an escape that JSON does not know"
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
     if isinstance(error, RecursionError):

@@ -52,10 +52,10 @@ def tensor_text(dtype: DType | None, shape: Shape | None) -> str:
     return f"tensor {dtype.value if dtype else 'of unknown type'}{dims}"
 
 
-def some(names: Sequence[str], shown: int = 3) -> str:
+def some(names: Sequence[str], limit: int = 3) -> str:
     """The first few of *names*, and how many more there are."""
-    listed = ", ".join(map(_named, names[:shown]))
-    return listed if len(names) <= shown else f"{listed} and {len(names) - shown} more"
+    listed = ", ".join(map(_named, names[:limit]))
+    return listed if len(names) <= limit else f"{listed} and {len(names) - limit} more"
 
 
 def _named(name: str) -> str:
@@ -75,5 +75,5 @@ def told_of(names: Sequence[str], what: str) -> list[str]:
     """
     if not names:
         return []
-    said = _CHOICE.sub(r"\1" if len(names) == 1 else r"\2", what)
-    return [f"{len(names)} {said}: {some(names)}"]
+    phrase = _CHOICE.sub(r"\1" if len(names) == 1 else r"\2", what)
+    return [f"{len(names)} {phrase}: {some(names)}"]

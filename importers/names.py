@@ -23,16 +23,16 @@ class UniqueIds:
     def take(self, name: str, subgraph: str = "") -> str:
         """A free id for the op *name* of *subgraph*."""
         wanted = op_id(name, subgraph)
-        found = wanted
-        if found in self._taken:
+        unique = wanted
+        if unique in self._taken:
             number = self._next.get(wanted, 2)
             while f"{wanted}#{number}" in self._taken:
                 number += 1
             self._next[wanted] = number + 1
-            found = f"{wanted}#{number}"
-            self._repeated.append(found)
-        self._taken.add(found)
-        return found
+            unique = f"{wanted}#{number}"
+            self._repeated.append(unique)
+        self._taken.add(unique)
+        return unique
 
     def warnings(self) -> list[str]:
         """What was repaired, as lines for the user."""

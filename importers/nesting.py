@@ -31,14 +31,14 @@ def with_inner_readers(
         owned.setdefault(body.owner, []).append(body.name)
     inputs: dict[str, dict[tuple[int, str], None]] = {}
     for body in reversed(bodies):
-        found: dict[tuple[int, str], None] = {}
+        entries: dict[tuple[int, str], None] = {}
         for reading in readings.get(body.name, ()):
-            found[reading.entry, reading.op] = None
+            entries[reading.entry, reading.op] = None
             for inner in owned.get(reading.op, ()):
                 for entry, op in inputs.get(inner, ()):
                     if entry == reading.position:
-                        found[reading.entry, op] = None
-        inputs[body.name] = found
+                        entries[reading.entry, op] = None
+        inputs[body.name] = entries
     return [
         replace(body, inputs=tuple(sorted(inputs[body.name], key=itemgetter(0)))) for body in bodies
     ]

@@ -162,12 +162,12 @@ def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> Mo
     path = Path(path)
     head = read_head(path)
     importers = installed()
-    found = [(_detection(importer, path, head).confidence, importer) for importer in importers]
-    best = max((confidence for confidence, _ in found), default=Confidence.NO)
+    readers = [(_detection(importer, path, head).confidence, importer) for importer in importers]
+    best = max((confidence for confidence, _ in readers), default=Confidence.NO)
     if best is Confidence.NO:
         raise unknown(path, head)
     failure: ImportFormatError | None = None
-    for confidence, importer in found:
+    for confidence, importer in readers:
         if confidence is best:
             try:
                 # a graph is values that all stay alive; importers need not think of it
@@ -181,10 +181,12 @@ def read_graph(path: Path | str, options: Mapping[str, str] | None = None) -> Mo
 def _read(importer: Importer, path: Path, options: Mapping[str, str]) -> ModelGraph:
     if not options:
         return importer.read(path)
-    known = importer.options if isinstance(importer, OptionImporter) else {}
-    unknown = sorted(options.keys() - known.keys())
+    options_known = importer.options if isinstance(importer, OptionImporter) else {}
+    unknown = sorted(options.keys() - options_known.keys())
     if unknown or not isinstance(importer, OptionImporter):
-        hint = f"it takes {', '.join(known)}" if known else "read it without options"
+        hint = (
+            f"it takes {', '.join(options_known)}" if options_known else "read it without options"
+        )
         what = f"{importer.reads} is read without the option {unknown[0]!r}"
         raise InputError(what, where=str(path), hint=hint)
     return importer.read_with(path, options)
@@ -198,9 +200,9 @@ def detect(path: Path | str) -> list[tuple[Importer, Detection]]:
     """
     path = Path(path)
     head = read_head(path)
-    found = [(importer, _detection(importer, path, head)) for importer in installed()]
-    able = [each for each in found if each[1].confidence is not Confidence.NO]
-    return sorted(able, key=lambda each: -each[1].confidence)
+    detections = [(importer, _detection(importer, path, head)) for importer in installed()]
+    able = [pair for pair in detections if pair[1].confidence is not Confidence.NO]
+    return sorted(able, key=lambda pair: -pair[1].confidence)
 
 
 @cache
@@ -233,13 +235,13 @@ def _load(entry: EntryPoint) -> Importer | None:
 
 def _detection(importer: Importer, path: Path, head: bytes) -> Detection:
     try:
-        found = importer.detect(path, head)
+        detection = importer.detect(path, head)
     except Exception as error:  # noqa: BLE001 - one importer must not stop the others
         _LOG.warning("importer %s failed to look at %s: %s", importer.name, path, error)
         return Detection(Confidence.NO, f"it failed: {error}")
-    if isinstance(found, Detection):
-        return found
-    return Detection(found, f"it looks like {importer.reads}" if found else "")
+    if isinstance(detection, Detection):
+        return detection
+    return Detection(detection, f"it looks like {importer.reads}" if detection else "")
 
 
 def unknown(path: Path, head: bytes) -> ImportFormatError:

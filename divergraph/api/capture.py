@@ -88,8 +88,8 @@ def capture(
 
 
 def _files(inputs: Mapping[str, AnyPath] | AnyPath | None) -> dict[str, Path]:
-    files = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
-    return {name: Path(file) for name, file in files.items()}
+    paths = {"": inputs} if isinstance(inputs, str | os.PathLike) else inputs or {}
+    return {name: Path(file) for name, file in paths.items()}
 
 
 def _options(**options: AnyPath | None) -> dict[str, str]:

@@ -43,8 +43,8 @@ def checks(store_url: str) -> list[InstallationCheck]:
 
 
 def _python() -> Iterator[InstallationCheck]:
-    version = ".".join(str(part) for part in sys.version_info[:3])
-    yield InstallationCheck("python", sys.version_info >= (3, 11), f"{version} at {sys.executable}")
+    number = ".".join(str(part) for part in sys.version_info[:3])
+    yield InstallationCheck("python", sys.version_info >= (3, 11), f"{number} at {sys.executable}")
 
 
 def _packages() -> Iterator[InstallationCheck]:

@@ -99,7 +99,7 @@ def listed_passes(path: Path) -> tuple[PassInEffect, ...]:
 
 
 def chosen_passes(names: Iterable[str], passes: Iterable[NamedPass] = ()) -> tuple[NamedPass, ...]:
-    """The passes of these *names*, in the sections *passes* ones have; ``ALL`` is of both."""
+    """The passes of these *names*, in the sections *passes* have; ``ALL`` is of both."""
     sections = {named_pass.name: named_pass for named_pass in passes}
     chosen: list[NamedPass] = []
     for name in names:

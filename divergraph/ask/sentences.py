@@ -209,7 +209,7 @@ def share_text(share: float) -> str:
 
 
 def names(texts: tuple[str, ...], limit: int = 2) -> str:
-    """The first few *texts* names, and how many more there are."""
+    """The first few of *texts*, and how many more there are."""
     more = len(texts) - limit
     return ", ".join(texts[:limit]) + (f" and {more} more" if more > 0 else "")
 

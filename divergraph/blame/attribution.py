@@ -126,24 +126,25 @@ def blame(
             alone.setdefault(tensor, [None] * len(samples))[place] = sample.alone(tensor)
             progress.step()
     items = {name: item for sample in reversed(samples) for name, item in sample.items.items()}
-    shares = [_share(items[tensor], found, samples) for tensor, found in alone.items()]
+    shares = [_share(items[tensor], alone_runs, samples) for tensor, alone_runs in alone.items()]
     progress.stage("proving which ops to keep exact")
     imitations, why_not = _imitations(samples)
     unexplained = root_mean_square(sample.unexplained for sample in samples)
     # Where the ops did not make the error, no list of ops takes it away.
-    not_theirs = unexplained > MOSTLY and sum(each.size for each in shares) < 1.0 - MOSTLY
+    not_theirs = unexplained > MOSTLY and sum(share.size for share in shares) < 1.0 - MOSTLY
     searched = [] if not_theirs else list(_kept(imitations or samples, samples, keep))
-    kept = _worth_it(searched)
+    entries = _worth_it(searched)
     return Blame(
         errors=_errors(samples),
         parts={name: part for sample in reversed(samples) for name, part in sample.parts.items()},
         unexplained=unexplained,
-        shares=tuple(sorted(shares, key=lambda each: -each.size)),
+        shares=tuple(sorted(shares, key=lambda share: -share.size)),
         keep=tuple(
-            KeepListEntry(items[each].op, each, items[each].group, left, anew)
-            for each, left, anew in kept
+            KeepListEntry(items[tensor].op, tensor, items[tensor].group, left_over, new_noise)
+            for tensor, left_over, new_noise in entries
         ),
-        runs=sum(each.runs for each in samples) + sum(each.runs for each in imitations),
+        runs=sum(sample.runs for sample in samples)
+        + sum(imitation.runs for imitation in imitations),
         left_out=tuple(dict.fromkeys(name for sample in samples for name in sample.left_out)),
         imitated=bool(imitations),
         not_imitated=why_not,
@@ -155,12 +156,12 @@ def _what_if(
     ops: Sequence[str], items: Mapping[str, Introduced], replays: Sequence[_Replays]
 ) -> WhatIf:
     tensors = frozenset(name for name, item in items.items() if item.op in set(ops))
-    known = {items[name].op for name in tensors}
+    imitated_ops = {items[name].op for name in tensors}
     return WhatIf(
         tuple(ops),
-        root_mean_square(each.left(tensors).share for each in replays),
-        root_mean_square(each.anew(tensors) for each in replays),
-        tuple(op for op in ops if op not in known),
+        root_mean_square(replay_run.left(tensors).share for replay_run in replays),
+        root_mean_square(replay_run.anew(tensors) for replay_run in replays),
+        tuple(op for op in ops if op not in imitated_ops),
     )
 
 
@@ -176,75 +177,77 @@ def _kept(
     replays: Sequence[_Replays], samples: Sequence[ModelSample], count: int
 ) -> Iterator[tuple[str, float, float]]:
     """The tensors to keep exact, until hardly any error is left, each with what is left then."""
-    nothing = [np.zeros_like(next(iter(each.effects.values()), np.zeros(1))) for each in samples]
+    nothing = [
+        np.zeros_like(next(iter(sample.effects.values()), np.zeros(1))) for sample in samples
+    ]
     effects = {
         name: np.concatenate(
-            [each.effects.get(name, none) for each, none in zip(samples, nothing, strict=True)]
+            [sample.effects.get(name, none) for sample, none in zip(samples, nothing, strict=True)]
         )
-        for name in dict.fromkeys(name for each in samples for name in each.effects)
+        for name in dict.fromkeys(name for sample in samples for name in sample.effects)
     }
     if not any(np.any(effect) for effect in effects.values()):
         return
 
     def replay(exact: frozenset[str]) -> Left:
-        lefts = [each.left(exact) for each in replays]
+        lefts = [replay_run.left(exact) for replay_run in replays]
         return Left(
-            root_mean_square(left.share for left in lefts),
-            np.concatenate([left.error for left in lefts]),
+            root_mean_square(part.share for part in lefts),
+            np.concatenate([part.error for part in lefts]),
         )
 
-    told = Told.MUCH
+    scope = Told.MUCH
     if replays is not samples:
-        told = Told.ALL
+        scope = Told.ALL
     elif any(sample.rounds for sample in samples):
-        told = Told.LITTLE
+        scope = Told.LITTLE
     exact: set[str] = set()
-    for tensor, left in KeepSearch(replay, effects, told).best(count):
+    for tensor, share in KeepSearch(replay, effects, scope).best(count):
         exact.add(tensor)
-        yield tensor, left, root_mean_square(each.anew(exact) for each in replays)
-        if left <= _ENOUGH:
+        yield tensor, share, root_mean_square(replay_run.anew(exact) for replay_run in replays)
+        if share <= _ENOUGH:
             return
 
 
-def _worth_it(kept: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
-    """*kept* without the entries at its end that together gain hardly anything; nothing if all of
+def _worth_it(entries: Sequence[tuple[str, float, float]]) -> Sequence[tuple[str, float, float]]:
+    """*entries* without those at the end that together gain hardly anything; nothing if all of
     them do, as of ops in a row that each quantise what they hand on."""
-    left = [(1.0, 1.0), *(each[1:] for each in kept)]
-    for count, each in enumerate(left):
-        if all(own <= last + _ENOUGH for own, last in zip(each, left[-1], strict=True)):
-            return kept[:count]
-    return kept
+    remaining = [(1.0, 1.0), *(entry[1:] for entry in entries)]
+    for count, pair in enumerate(remaining):
+        if all(own <= last + _ENOUGH for own, last in zip(pair, remaining[-1], strict=True)):
+            return entries[:count]
+    return entries
 
 
 def _imitations(samples: Sequence[ModelSample]) -> tuple[list[Imitation], str]:
     """The device emulated on each sample, if that works for all of them; else none, and the
     reason."""
-    found = [each for sample in samples if (each := sample.imitation()) is not None]
-    if len(found) < len(samples):
+    imitations = [imitation for sample in samples if (imitation := sample.imitation()) is not None]
+    if len(imitations) < len(samples):
         return [], ""
-    off = max(each.off for each in found)
+    off = max(imitation.off for imitation in imitations)
     if off <= ALIKE:
-        return found, ""
+        return imitations, ""
     return [], f"imitated, its outputs would be off by {100 * off:.0f} % of their error"
 
 
 def _share(
     item: Introduced, alone: Sequence[Alone | None], samples: Sequence[ModelSample]
 ) -> Share:
-    found = [each for each in alone if each is not None]
-    outputs = dict.fromkeys(name for each in found for name in each.by_output)
+    alone_runs = [run for run in alone if run is not None]
+    outputs = dict.fromkeys(name for run in alone_runs for name in run.by_output)
     return Share(
         op=item.op,
         port=item.port,
         tensor=item.tensor,
         group=item.group,
-        share=sum(each.share for each in found) / len(samples),
-        size=root_mean_square(each.size if each else 0.0 for each in alone),
+        share=sum(run.share for run in alone_runs) / len(samples),
+        size=root_mean_square(run.size if run else 0.0 for run in alone),
         left=root_mean_square(
-            each.left if each else sample.off for each, sample in zip(alone, samples, strict=True)
+            run.left if run else sample.off for run, sample in zip(alone, samples, strict=True)
         ),
         by_output={
-            name: sum(each.by_output.get(name, 0.0) for each in found) / len(samples)
+            name: sum(run.by_output.get(name, 0.0) for run in alone_runs) / len(samples)
             for name in outputs
         },
     )
@@ -253,6 +256,6 @@ def _share(
 def _errors(samples: Sequence[ModelSample]) -> dict[str, float]:
     names = dict.fromkeys(name for sample in samples for name in sample.errors)
     return {
-        name: root_mean_square(each.errors[name] for each in samples if name in each.errors)
+        name: root_mean_square(sample.errors[name] for sample in samples if name in sample.errors)
         for name in names
     }

@@ -85,13 +85,13 @@ class Collected:
             error = error + self._errors[tensor]
         self._errors[tensor] = error
         self._note_rounding(tensor, judged)
-        known = self._found.get(tensor)
-        if known is None or split.introduced > known.error:
+        introduced = self._found.get(tensor)
+        if introduced is None or split.introduced > introduced.error:
             self._found[tensor] = Introduced(
                 op=group.output.op,
                 port=group.output.port,
                 tensor=tensor,
-                group=group.ops or (known.group if known else ()),
+                group=group.ops or (introduced.group if introduced else ()),
                 error=split.introduced,
                 suspicion=split.suspicion or 0.0,
                 values=partial(self._errors.__getitem__, tensor),
@@ -99,11 +99,11 @@ class Collected:
                 beyond=partial(self._beyond.get, tensor),
             )
         while self._held() > self.memory:
-            least = min(self._found, key=lambda name: self._found[name].error)
-            del self._found[least], self._errors[least]
-            self.left_out.append(least)
-            self._roundings.pop(least, None)
-            self._beyond.pop(least, None)
+            smallest = min(self._found, key=lambda name: self._found[name].error)
+            del self._found[smallest], self._errors[smallest]
+            self.left_out.append(smallest)
+            self._roundings.pop(smallest, None)
+            self._beyond.pop(smallest, None)
 
     def _note_rounding(self, tensor: str, judged: OpVerdict) -> None:
         """Keep what an exact result still loses when it is rounded to the device's own type."""
@@ -124,11 +124,11 @@ class Collected:
         reads = tuple(golden[op_id] for op_id in judged.group.ops if op_id in golden)
         beyond = error
         if reads and self.quantised is not None:
-            (made,) = self.quantised.emulated([judged.group], [judged.inputs])
-            if made is None or made.size != error.size:
+            (values,) = self.quantised.emulated([judged.group], [judged.inputs])
+            if values is None or values.size != error.size:
                 reads = ()
             else:
-                beyond = _apart(judged.device, made.reshape(error.shape), judged.reference)
+                beyond = _apart(judged.device, values.reshape(error.shape), judged.reference)
         self._reads[tensor] = (*self._reads.get(tensor, ()), *reads)
         known = self._beyond.get(tensor)
         if known is not None:
@@ -137,15 +137,15 @@ class Collected:
             self._beyond[tensor] = beyond
 
     def _held(self) -> int:
-        held = (*self._errors.values(), *self._roundings.values(), *self._beyond.values())
-        return sum(each.nbytes for each in held)
+        arrays = (*self._errors.values(), *self._roundings.values(), *self._beyond.values())
+        return sum(array.nbytes for array in arrays)
 
     def items(self) -> list[Introduced]:
         """The errors that reach another group or an output. Others are contained in the error of a
         later output whose group spans their tensor."""
         counted = self._taken | self.wanted
-        found = [each for each in self._found.values() if each.tensor in counted]
-        return [replace(each, reads=self._reads.get(each.tensor, ())) for each in found]
+        introduced = [item for item in self._found.values() if item.tensor in counted]
+        return [replace(item, reads=self._reads.get(item.tensor, ())) for item in introduced]
 
 
 def _where_golden_is_open(judged: OpVerdict, error: Array) -> Array:
@@ -173,14 +173,16 @@ def collect(
     progress: Progress,
 ) -> Collected:
     """The errors introduced in a run, by splitting the error of everything that was compared."""
-    found = data.run.analysis.arithmetic.precision
-    precision = precision_named(found) if found else None
+    precision_name = data.run.analysis.arithmetic.precision
+    precision = precision_named(precision_name) if precision_name else None
     names = tensor_names(data.golden)
     with DeviceConstants(sources.device_path, data.device) as constants:
         readings = find_readings(data, constants.value)
         graph, kind = OpGraph(data.golden), INT8
         floors = Emulation(executor, graph, kind, options.memory, readings.quantisers, plain=True)
-        unlike = frozenset(op for each in data.run.analysis.mismatches for op in each.seen_at)
+        unlike = frozenset(
+            op for mismatch in data.run.analysis.mismatches for op in mismatch.seen_at
+        )
         memory = options.memory // 2
         collected = Collected(names, memory, wanted, precision, floors, readings, unlike)
         inputs = RunInputs(data, sources, looked_through(data, readings), constants.value)

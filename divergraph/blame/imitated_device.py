@@ -77,18 +77,18 @@ class Imitation:
     @cached_property
     def _draws(self) -> list[_Draw]:
         """The sample itself, then the others."""
-        found = [_Draw({}, self.golden, length(self._with_none_exact))]
+        draws = [_Draw({}, self.golden, length(self._with_none_exact))]
         for number in range(_OTHERS if self.errs.sizes else 0):
             noise = self._noise(number)
-            made = self.model.run(noise)
+            values = self.model.run(noise)
             golden = GoldenOutputs(
-                {name: made[name] for name in self.golden.values}, self.golden.masks
+                {name: values[name] for name in self.golden.values}, self.golden.masks
             )
-            whole = length(golden.change(self._made(frozenset(), noise)))
+            damage = length(golden.change(self._made(frozenset(), noise)))
             self.runs += 1
-            if whole:
-                found.append(_Draw(noise, golden, whole))
-        return found
+            if damage:
+                draws.append(_Draw(noise, golden, damage))
+        return draws
 
     def left(self, exact: Collection[str]) -> Left:
         """The error left with tensors *exact*."""
@@ -98,7 +98,7 @@ class Imitation:
     def anew(self, exact: Collection[str]) -> float:
         """The share left on slightly different samples, as a root mean square."""
         draws = self._draws[1:] or self._draws
-        return root_mean_square(length(self._error(each, exact)) / each.whole for each in draws)
+        return root_mean_square(length(self._error(draw, exact)) / draw.whole for draw in draws)
 
     def _error(self, draw: _Draw, exact: Collection[str]) -> Change:
         return draw.golden.change(self._made(exact, draw.noise))

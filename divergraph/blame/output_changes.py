@@ -41,8 +41,10 @@ class GoldenOutputs:
     def off(self, outputs: Mapping[str, Array]) -> dict[str, float]:
         """The relative error of each of *outputs*, infinite where it alone is not finite."""
         return {
-            name: float("inf") if _one_sided(outputs[name], self.values[name]).any() else norm(each)
-            for name, each in self.change(outputs).items()
+            name: float("inf")
+            if _one_sided(outputs[name], self.values[name]).any()
+            else norm(change)
+            for name, change in self.change(outputs).items()
         }
 
 
@@ -53,7 +55,7 @@ def minus(one: Change, other: Change) -> dict[str, Array]:
 
 def length(changes: Change) -> float:
     """The Euclidean norm of a change."""
-    return float(np.sqrt(sum(float(np.vdot(each, each).real) for each in changes.values())))
+    return float(np.sqrt(sum(float(np.vdot(change, change).real) for change in changes.values())))
 
 
 def root_mean_square(values: Iterable[float]) -> float:
@@ -63,7 +65,7 @@ def root_mean_square(values: Iterable[float]) -> float:
 
 def flat(changes: Change) -> Array:
     """A change as one flat array."""
-    return np.concatenate([each.ravel() for each in changes.values()])
+    return np.concatenate([change.ravel() for change in changes.values()])
 
 
 def norm(values: Array) -> float:
@@ -79,16 +81,16 @@ def _difference(device: Array, golden: Array) -> Array:
     shaped = np.asarray(device, np.float64).reshape(golden.shape)
     wanted = np.asarray(golden, np.float64)
     both = np.isfinite(shaped) & np.isfinite(wanted)
-    found = np.zeros(wanted.shape)
-    np.subtract(shaped, wanted, out=found, where=both)
+    difference = np.zeros(wanted.shape)
+    np.subtract(shaped, wanted, out=difference, where=both)
     one_sided = _one_sided(shaped, wanted)
     if one_sided.any():
         largest = float(np.abs(wanted[np.isfinite(wanted)]).max()) or 1.0
-        found[one_sided] = 10.0 * largest
-    return found
+        difference[one_sided] = 10.0 * largest
+    return difference
 
 
 def _one_sided(device: Array, golden: Array) -> Array:
     """A mask of the elements that are finite in golden only."""
-    found: Array = np.isfinite(golden) & ~np.isfinite(np.reshape(device, golden.shape))
-    return found
+    one_sided: Array = np.isfinite(golden) & ~np.isfinite(np.reshape(device, golden.shape))
+    return one_sided

@@ -14,9 +14,9 @@ from graphstore.traverse.reach import reached
 
 
 def blamed_outputs(
-    data: RunData, asked: Sequence[str], runnable: Collection[str]
+    data: RunData, names: Sequence[str], runnable: Collection[str]
 ) -> frozenset[str]:
-    """The names of the golden tensors whose errors are to be explained: those *asked* for, else the
+    """The names of the golden tensors whose errors are to be explained: *names*, else the
     outputs of the model that were compared and, before each that was not, the last tensors that
     were: a training step ends with updated variables, which are in no dump, so these are the
     gradients; before a class number they are its scores. All are *runnable* floats.
@@ -33,9 +33,9 @@ def blamed_outputs(
     }
     compared = {ref for ref in compared if ref.op in graph.ops and graph.name(ref) in can}
     floats = {ref for ref in compared if _is_float(graph, ref)}
-    if asked:
-        _check_asked(asked, {graph.name(ref) for ref in compared}, {graph.name(r) for r in floats})
-        return frozenset(asked)
+    if names:
+        _check_asked(names, {graph.name(ref) for ref in compared}, {graph.name(r) for r in floats})
+        return frozenset(names)
     ends = {TensorRef(ref.op, ref.port) for ref in data.golden.outputs}
     # A variable that nobody reads on is no result of the step, as an optimiser's own is not.
     ends = {ref for ref in ends if ref.op in graph.fed} or ends
@@ -44,8 +44,8 @@ def blamed_outputs(
     )
 
 
-def _check_asked(asked: Sequence[str], compared: set[str], floats: set[str]) -> None:
-    for name in asked:
+def _check_asked(names: Sequence[str], compared: set[str], floats: set[str]) -> None:
+    for name in names:
         if name not in compared:
             raise InputError(
                 f"no tensor {name!r} of the golden model was compared",
@@ -65,30 +65,30 @@ def stand_ins(golden: ModelGraph, outputs: Iterable[str]) -> frozenset[str]:
     return frozenset(outputs) - own
 
 
-def tensors_before(golden: ModelGraph, outputs: Iterable[str], given: Collection[str]) -> set[str]:
-    """The names of the tensors from which *outputs* are computed, up to those *given*."""
+def tensors_before(golden: ModelGraph, outputs: Iterable[str], fed: Collection[str]) -> set[str]:
+    """The names of the tensors from which *outputs* are computed, up to *fed*."""
     graph = OpGraph(golden)
     makers = {tensor.name: op for op in golden.ops for tensor in op.outputs}
 
     def before(name: str) -> list[str]:
-        known = name in given or name not in makers
-        return [] if known else [ref.tensor for ref in graph.inputs(makers[name])]
+        is_end = name in fed or name not in makers
+        return [] if is_end else [ref.tensor for ref in graph.inputs(makers[name])]
 
     return set(reached(outputs, before))
 
 
 def first_tensors(graph: OpGraph, tensors: Collection[str]) -> frozenset[str]:
     """Those of *tensors* that do not depend on any of the others."""
-    behind: set[str] = set()
-    found: set[str] = set()
-    for op in sorted(graph.ops.values(), key=lambda each: graph.rank[each.id]):
-        made = {tensor.name for tensor in op.outputs}
-        if any(ref.tensor in behind for ref in graph.inputs(op)):
-            behind |= made
-        elif own := made & set(tensors):
-            found |= own
-            behind |= made
-    return frozenset(found)
+    later: set[str] = set()
+    firsts: set[str] = set()
+    for op in sorted(graph.ops.values(), key=lambda op: graph.rank[op.id]):
+        names = {tensor.name for tensor in op.outputs}
+        if any(ref.tensor in later for ref in graph.inputs(op)):
+            later |= names
+        elif own := names & set(tensors):
+            firsts |= own
+            later |= names
+    return frozenset(firsts)
 
 
 def tensor_names(graph: ModelGraph) -> dict[str, str]:
@@ -104,12 +104,12 @@ def _last(graph: OpGraph, compared: set[TensorRef], ends: set[TensorRef]) -> set
     def before(ref: TensorRef) -> list[TensorRef]:
         if ref.op not in graph.ops or (ref in compared and ref not in ends):
             return []
-        makers = (each.producer for each in graph.inputs(graph.ops[ref.op]))
+        makers = (op_input.producer for op_input in graph.inputs(graph.ops[ref.op]))
         # Variables, and what is computed from them alone, are not results of the step.
-        return [each for each in makers if each is not None and each.op in graph.fed]
+        return [maker for maker in makers if maker is not None and maker.op in graph.fed]
 
-    found = reached(ends, before)
-    return {ref for ref in found if ref in compared - ends and _is_float(graph, ref)}
+    ends_reached = reached(ends, before)
+    return {ref for ref in ends_reached if ref in compared - ends and _is_float(graph, ref)}
 
 
 def _is_float(graph: OpGraph, ref: TensorRef) -> bool:

@@ -43,13 +43,13 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
 
     *constant* gives the device model's own constants.
     """
-    found = find_quantisers(data, data.comparisons, constant)
+    quantisers = find_quantisers(data, data.comparisons, constant)
     golden = data.golden.op_index()
     of_ops: list[QuantisedRead] = []
     readers: dict[str, frozenset[str]] = {}
-    for tensor, quantiser in found.by_tensor.items():
+    for tensor, quantiser in quantisers.by_tensor.items():
         signed = _SIGNED.get((quantiser.low, quantiser.high))
-        ops = [golden[op_id] for op_id in sorted(found.readers.get(tensor, ()))]
+        ops = [golden[op_id] for op_id in sorted(quantisers.readers.get(tensor, ()))]
         # What a body reads is quantised inside it.
         ops = [op for op in ops if not (op.owns or op.subgraph)]
         if signed is None or quantiser.block or not ops:
@@ -61,9 +61,11 @@ def find_readings(data: RunData, constant: Constant) -> Readings:
             )
             for op in ops
         ]
-    known = {tensor: found.by_tensor[tensor] for tensor in readers}
+    by_tensor = {tensor: quantisers.by_tensor[tensor] for tensor in readers}
     makers = {op_id: golden[op_id].outputs[0].name for ids in readers.values() for op_id in ids}
-    return Readings(Quantisers(known, frozenset(), found.unseen, readers), tuple(of_ops), makers)
+    return Readings(
+        Quantisers(by_tensor, frozenset(), quantisers.unseen, readers), tuple(of_ops), makers
+    )
 
 
 def looked_through(data: RunData, readings: Readings) -> tuple[Comparison, ...]:

@@ -71,33 +71,33 @@ def blame_run(
             raise InputError(f"run {other.run.name!r} is not of the models of {data.run.name!r}")
     options = replace(options, memory=options.memory // (1 + len(others)))
     with ExitStack() as opened:
-        found = [_blamed(each, options, choice, progress, opened) for each in (data, *others)]
+        parts = [_blamed(run, options, choice, progress, opened) for run in (data, *others)]
         blamed = blame(
-            [each.sample for each in found],
+            [part.sample for part in parts],
             most=choice.most,
             keep=choice.keep,
             exact=choice.exact,
             progress=progress,
         )
     outputs = {} if choice.outputs else blamed.errors
-    why_not = next((each.why_not for each in found if each.why_not), "")
+    why_not = next((part.why_not for part in parts if part.why_not), "")
     return replace(
         blamed,
         left_out=tuple(
-            dict.fromkeys(name for each in found for name in (*each.left_out, *blamed.left_out))
+            dict.fromkeys(name for part in parts for name in (*part.left_out, *blamed.left_out))
         ),
         not_imitated="" if blamed.imitated else blamed.not_imitated or why_not,
         stand_ins=stand_ins(data.golden, outputs),
         warnings=(
             *_without_share(data, blamed),
-            *(said for each in found for said in each.warnings),
+            *(warning for part in parts for warning in part.warnings),
         ),
     )
 
 
 def _without_share(data: RunData, blamed: Blame) -> Iterator[str]:
     """What is said of origins that have no share of their own."""
-    shares = {each.op for each in blamed.shares}
+    shares = {share.op for share in blamed.shares}
     device = OpGraph(data.device)
     misshapen = {item.op for item in data.comparisons if item.misshapen}
     for origin in data.origins:
@@ -123,8 +123,8 @@ def _reads(device: OpGraph, op: Op, maker: str) -> bool:
 def _in_parts(data: RunData) -> frozenset[str]:
     """The outputs, by golden's names, that are damaged in parts and right as a whole."""
     damaged = data.run.result.damaged
-    wholes = {each.tensor for each in damaged if not each.part}
-    return frozenset(each.tensor for each in damaged) - wholes
+    wholes = {output.tensor for output in damaged if not output.part}
+    return frozenset(output.tensor for output in damaged) - wholes
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +159,12 @@ def _blamed(
             "no tensor with float values near the end of the golden model was compared",
             hint="blame needs the device's dump of an output of the model, or of what is before it",
         )
-    known = set(executor.tensors)
+    runnable = set(executor.tensors)
     items = collected.items()
-    first = first_tensors(OpGraph(data.golden), {each.tensor for each in items})
-    items = [replace(each, first=each.tensor in first) for each in items]
-    tensors = [each.tensor for each in items if each.tensor in known]
-    inside = _sources(data.golden, sources, known)
+    first = first_tensors(OpGraph(data.golden), {item.tensor for item in items})
+    items = [replace(item, first=item.tensor in first) for item in items]
+    tensors = [item.tensor for item in items if item.tensor in runnable]
+    inside = _sources(data.golden, sources, runnable)
     needed = tensors_before(data.golden, outputs, inside)
     feeds = {**_feeds(executor, data.golden, sources, needed), **inside}
     readings = collected.readings.of_ops
@@ -199,18 +199,18 @@ def _opened(
 def _nothing_to_imitate(arithmetic: DeviceArithmetic, items: Sequence[Introduced]) -> str:
     """Why a device that quantises cannot be emulated; "" if it can be, or does not quantise."""
     in_8_bits = arithmetic.quantised or arithmetic.precision == INT8.name
-    if not in_8_bits or any(each.reads for each in items):
+    if not in_8_bits or any(item.reads for item in items):
         return ""
     return "it is not known by which scales ops that err read quantised"
 
 
-def with_blame(data: RunData, found: Blame, told: Mapping[str, object]) -> RunData:
-    """*data* with the shares in its analysis, which origins and overviews show, with what is *told*
-    as ``blame --json`` does, and with the warnings of *found*."""
-    shares = OutputShares({each.op: each.share for each in found.shares}, found.unexplained)
-    analysis = replace(data.run.analysis, blame=shares, blamed=dumps(told))
+def with_blame(data: RunData, blamed: Blame, answer: Mapping[str, object]) -> RunData:
+    """*data* with the shares in its analysis, which origins and overviews show, with *answer*
+    as ``blame --json`` does, and with the warnings of *blamed*."""
+    shares = OutputShares({share.op: share.share for share in blamed.shares}, blamed.unexplained)
+    analysis = replace(data.run.analysis, blame=shares, blamed=dumps(answer))
     data = replace(data, run=replace(data.run, analysis=analysis))
-    return with_warnings(data, found.warnings)
+    return with_warnings(data, blamed.warnings)
 
 
 def _feeds(
@@ -218,10 +218,10 @@ def _feeds(
 ) -> dict[str, Array]:
     """The inputs of the golden run, from the golden dump or else from the device's. Placeholders
     are ops: their outputs were dumped."""
-    found: dict[str, Array] = {}
-    made = {tensor.name: (op.id, p) for op in golden.ops for p, tensor in enumerate(op.outputs)}
+    feeds: dict[str, Array] = {}
+    makers = {tensor.name: (op.id, p) for op in golden.ops for p, tensor in enumerate(op.outputs)}
     for tensor in executor.inputs:
-        op, port = made.get(tensor.name, ("", 0))
+        op, port = makers.get(tensor.name, ("", 0))
         for ref in (
             sources.golden_dump.graph_inputs.get(tensor.name),
             sources.golden_dump.tensors.get((op, TensorIO.OUTPUT, port)),
@@ -232,7 +232,7 @@ def _feeds(
             value = read_tensor(ref)
             if isinstance(value, Unread):
                 raise InputError(f"the dumped input {tensor.name!r} cannot be read: {value.detail}")
-            found[tensor.name] = value
+            feeds[tensor.name] = value
             break
         else:
             if tensor.name not in needed:
@@ -241,23 +241,23 @@ def _feeds(
                 f"no dump holds the input {tensor.name!r} of the golden model",
                 hint="capture writes it beside the other tensors",
             )
-    return found
+    return feeds
 
 
-def _sources(golden: ModelGraph, sources: RunSources, known: set[str]) -> dict[str, Array]:
+def _sources(golden: ModelGraph, sources: RunSources, runnable: set[str]) -> dict[str, Array]:
     """The dumped values the golden run drew at random, was fed, or read from variables."""
     graph = OpGraph(golden)
     tensors = sources.golden_dump.tensors
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     for op in _bringing_in(graph):
         for port, tensor in enumerate(op.outputs):
             ref = tensors.get((op.id, TensorIO.OUTPUT, port))
-            if ref is None or tensor.name not in known:
+            if ref is None or tensor.name not in runnable:
                 continue
             value = read_tensor(ref, tensor.layout)
             if not isinstance(value, Unread):  # else it is computed
-                found[tensor.name] = value
-    return found
+                values[tensor.name] = value
+    return values
 
 
 def _bringing_in(graph: OpGraph) -> Iterator[Op]:

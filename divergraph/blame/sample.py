@@ -82,17 +82,19 @@ class ModelSample:
         self._rounding: dict[str, Array] = {}
         self._hold(introduced, memory)
         outputs = self._run({})
-        known = [name for name in outputs if name in device_outputs]
+        shared = [name for name in outputs if name in device_outputs]
         # Room for another device's kernels is as large as each kernel likes.
-        names = [name for name in known if outputs[name].size == device_outputs[name].size]
-        self.left_out += [name for name in known if name not in names]
+        names = [name for name in shared if outputs[name].size == device_outputs[name].size]
+        self.left_out += [name for name in shared if name not in names]
         device = {name: device_outputs[name] for name in names}
         damaged = {
             name: tuple(damaged_parts(device[name].reshape(outputs[name].shape), outputs[name]))
             for name in names
             if name in in_parts
         }
-        self.parts = {name: ", ".join(each.part for each in own) for name, own in damaged.items()}
+        self.parts = {
+            name: ", ".join(damage.part for damage in own) for name, own in damaged.items()
+        }
         """By output the damaged parts of it that alone count."""
         masks = {name: mask_of(own, outputs[name].shape) for name, own in damaged.items() if own}
         self._golden = GoldenOutputs({name: outputs[name] for name in names}, masks)
@@ -103,24 +105,24 @@ class ModelSample:
 
     def _hold(self, introduced: Sequence[Introduced], memory: int) -> None:
         can = set(self._model.tensors)
-        ranked = sorted(introduced, key=lambda each: -_importance(each))
-        self.left_out = [each.tensor for each in ranked if each.tensor not in can]
+        ranked = sorted(introduced, key=lambda item: -_importance(item))
+        self.left_out = [item.tensor for item in ranked if item.tensor not in can]
         used = 0
-        for each in ranked:
-            if each.tensor not in can or each.error == 0.0:
+        for item in ranked:
+            if item.tensor not in can or item.error == 0.0:
                 continue
-            values = each.values()
-            rounding = None if each.handed_on is None else each.handed_on()
+            values = item.values()
+            rounding = None if item.handed_on is None else item.handed_on()
             used += values.nbytes + (0 if rounding is None else rounding.nbytes)
             if used > memory:
-                self.left_out.append(each.tensor)
+                self.left_out.append(item.tensor)
                 continue
-            known = self._held.get(each.tensor)
+            known = self._held.get(item.tensor)
             # Two device tensors of one golden one (before and behind a Cast): both err.
-            self._held[each.tensor] = values if known is None else known + values
-            self.items.setdefault(each.tensor, each)
+            self._held[item.tensor] = values if known is None else known + values
+            self.items.setdefault(item.tensor, item)
             if rounding is not None:
-                self._rounding[each.tensor] = rounding
+                self._rounding[item.tensor] = rounding
 
     @property
     def rounds(self) -> bool:
@@ -138,18 +140,20 @@ class ModelSample:
 
     def alone(self, tensor: str) -> Alone:
         """What the error of *tensor* does if it is added alone."""
-        found = self._change(self._run({tensor: self._held[tensor]}))
+        change = self._change(self._run({tensor: self._held[tensor]}))
         powers = {name: size(error) for name, error in self._error.items()}
         along = {
-            name: float(np.vdot(found[name], error).real) for name, error in self._error.items()
+            name: float(np.vdot(change[name], error).real) for name, error in self._error.items()
         }
         total = sum(powers.values())
-        self.effects[tensor] = self._short(found)
+        self.effects[tensor] = self._short(change)
         return Alone(
             share=sum(along.values()) / total if total else 0.0,
-            size=length(found) / self.off if self.off else 0.0,
-            left=length(minus(self._error, found)),
-            by_output={name: along[name] / each if each else 0.0 for name, each in powers.items()},
+            size=length(change) / self.off if self.off else 0.0,
+            left=length(minus(self._error, change)),
+            by_output={
+                name: along[name] / power if power else 0.0 for name, power in powers.items()
+            },
         )
 
     def left(self, exact: Collection[str]) -> Left:
@@ -170,10 +174,10 @@ class ModelSample:
     def _gain(self, tensor: str) -> float:
         """How much of the squared error of *tensor* goes away if it is exact, except for its
         rounding."""
-        lost, held = self._rounding.get(tensor), self._held[tensor]
-        if lost is None or not np.isfinite(held).all():
+        lost, values = self._rounding.get(tensor), self._held[tensor]
+        if lost is None or not np.isfinite(values).all():
             return 1.0  # an overflow goes away altogether
-        return max(0.0, 1.0 - (norm(lost) / (norm(held) or 1.0)) ** 2)
+        return max(0.0, 1.0 - (norm(lost) / (norm(values) or 1.0)) ** 2)
 
     def imitation(self) -> Imitation | None:
         """The emulated device, if it reads quantised values; else None."""
@@ -186,9 +190,9 @@ class ModelSample:
         if not reads:
             return None
         beyond = {
-            name: left
+            name: values
             for name, item in self.items.items()
-            if (left := item.beyond() if item.beyond else self._held[name]) is not None
+            if (values := item.beyond() if item.beyond else self._held[name]) is not None
         }
         sizes = {
             name: norm(self._held[name]) / np.sqrt(self._held[name].size or 1) / item.error
@@ -199,8 +203,8 @@ class ModelSample:
         errs = Errs(beyond, self._rounding, reads, sizes)
         return Imitation(self._model, errs, self._golden, self._error, shapes, self._short)
 
-    def _short(self, found: Change) -> Array:
-        return self._shortener.short(flat(found)) / np.float32(self.off or 1.0)
+    def _short(self, change: Change) -> Array:
+        return self._shortener.short(flat(change)) / np.float32(self.off or 1.0)
 
     def _run(self, additions: Mapping[str, Array]) -> Mapping[str, Array]:
         self.runs += 1

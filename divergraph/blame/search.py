@@ -111,12 +111,12 @@ class KeepSearch:
             exact.sort(key=lambda name: size(now.error + effects[name]))
             tries = at_once if len(exact) > closely_to else 1
             rest = {name: _without(exact, name) for name in exact[:tries]}
-            tried = {name: self._left(each) for name, each in rest.items()}
-            for name, left in tried.items():
-                effects[name] = left.error - now.error
-            least = min(tried, key=lambda name: tried[name].share)
-            exact.remove(least)
-            order.append(least)
+            tried = {name: self._left(names) for name, names in rest.items()}
+            for name, effect_left in tried.items():
+                effects[name] = effect_left.error - now.error
+            weakest = min(tried, key=lambda name: tried[name].share)
+            exact.remove(weakest)
+            order.append(weakest)
         return [*order, *exact]
 
     def _exchanged(self, picked: list[str]) -> list[str]:
@@ -153,7 +153,7 @@ class KeepSearch:
 
 
 def _without(names: Sequence[str], name: str) -> list[str]:
-    return [each for each in names if each != name]
+    return [other for other in names if other != name]
 
 
 class Shortener:

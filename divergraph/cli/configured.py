@@ -59,15 +59,15 @@ def settings(config: ConfigFile, name: str, command: click.Command) -> Iterator[
         yield from _settings(config, table, command, (name,))
 
 
-def defaults(settings_iter: Iterator[Setting]) -> dict[str, Any]:
-    """*settings_iter* as Click's ``default_map`` of the commands, by their names."""
-    defaults: dict[str, Any] = {}
-    for setting in settings_iter:
-        table = defaults
+def defaults(all_settings: Iterator[Setting]) -> dict[str, Any]:
+    """*settings* as Click's ``default_map`` of the commands, by their names."""
+    by_command: dict[str, Any] = {}
+    for setting in all_settings:
+        table = by_command
         for name in setting.command:
             table = table.setdefault(name, {})
         table[str(setting.param.name)] = setting.value
-    return defaults
+    return by_command
 
 
 def _settings(

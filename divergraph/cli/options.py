@@ -277,6 +277,6 @@ def say_more(more: int) -> None:
 
 
 def say_rest(count: int, limit: int) -> None:
-    """Say at the end of a list of *count*, if it is so, that only *limit* are shown."""
+    """Say at the end of a list of *count*, if it is so, that no more than *limit* are shown."""
     if count > limit:
         say(f"  and {count - limit} more; --limit shows them")

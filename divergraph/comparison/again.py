@@ -42,5 +42,5 @@ def analysed_again(
             return concluded(data)
     sources = sources_of(data, progress, options.memory)
     data = with_warnings(data, dumps_written_since(data.run, sources.pairs))
-    found = with_fair_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
-    return concluded(with_witness(found, sources, options), sources.pairs)
+    analysed = with_fair_root_cause(data, sources, MethodChoice.ROOT_CAUSE, options, progress)
+    return concluded(with_witness(analysed, sources, options), sources.pairs)

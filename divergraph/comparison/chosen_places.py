@@ -63,8 +63,8 @@ def places_in(
     dumps: Sequence[list[FoundDump]],
 ) -> Iterator[RankStep]:
     """Those of :func:`find_places`, where the *dumps* are known."""
-    by_rank = [dump for dump in dumps if any(found.rank for found in dump)]
-    by_step = [dump for dump in dumps if any(found.step for found in dump)]
+    by_rank = [dump for dump in dumps if any(dump.rank for dump in dump)]
+    by_step = [dump for dump in dumps if any(dump.step for dump in dump)]
     if ranks is None and request.choice.rank is not None:
         ranks = Chosen((request.choice.rank,))
     if steps is None and request.choice.step is not None:
@@ -93,10 +93,10 @@ def _dumps(path: Path, request: CompareRequest) -> list[FoundDump]:
     """The dumps below one of the folders, of the time that will be taken."""
     if not path.exists():
         raise InputError("no such folder", where=str(path))
-    found = list_dumps(path)
-    times = {dump.time for dump in found}
+    dumps = list_dumps(path)
+    times = {dump.time for dump in dumps}
     time = request.choice.time if request.choice.time in times else max(times, default="")
-    return [dump for dump in found if dump.time == time]
+    return [dump for dump in dumps if dump.time == time]
 
 
 def _wanted(
@@ -108,7 +108,7 @@ def _wanted(
         raise InputError(
             f"--{level}s: neither dump has {level}s", hint="divergraph dumps lists what there is"
         )
-    there = sorted({int(value) for found in dumps[0] if (value := getattr(found, level))})
+    there = sorted({int(value) for dump in dumps[0] if (value := getattr(dump, level))})
     if chosen.numbers is None:
         return [*there]
     missing = [number for number in chosen.numbers if number not in there]

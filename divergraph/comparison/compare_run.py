@@ -148,10 +148,10 @@ def compare_all(
         judged_pairs[number] = judged(pairs[number], measured, thresholds)
         tally.add(number, judged_pairs[number])
 
-    found = measure_all(tensors, progress, workers, heard=hear)
+    measurements = measure_all(tensors, progress, workers, heard=hear)
     compared = [judged_pairs[number] for number in range(len(pairs))]
     over = (
-        (number, tensors[number], found[number])
+        (number, tensors[number], measurements[number])
         for number, comparison in enumerate(compared)
         if comparison.over
     )
@@ -161,13 +161,13 @@ def compare_all(
     return [item if isinstance(item, Comparison) else next(done) for item in items]
 
 
-def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison:
-    """What was *found* of *pair*, with its level."""
+def judged(pair: Pair, measurement: Measurement, thresholds: Thresholds) -> Comparison:
+    """The comparison *measurement* gives for *pair*, with its level."""
     judgement = None
-    if found.metrics is not None:
+    if measurement.metrics is not None:
         judgement = thresholds.judge(
-            found.metrics,
-            found.figures,
+            measurement.metrics,
+            measurement.figures,
             device=pair.device.dtype,
             golden=pair.golden.dtype,
             op_type=pair.op.type,
@@ -179,28 +179,32 @@ def judged(pair: Pair, found: Measurement, thresholds: Thresholds) -> Comparison
         pair.port,
         None if pair.outside else pair.match.golden,
         pair.match.rule,
-        metrics=found.metrics,
-        level=None if judgement is None else at_least_a_warning(judgement.level, found.detail),
+        metrics=measurement.metrics,
+        level=None
+        if judgement is None
+        else at_least_a_warning(judgement.level, measurement.detail),
         failed=() if judgement is None else judgement.failed,
-        reason=found.reason,
-        detail=found.detail,
-        shape=found.shape,
+        reason=measurement.reason,
+        detail=measurement.detail,
+        shape=measurement.shape,
         device_dtype=pair.device.dtype,
         golden_dtype=pair.golden.dtype,
         device_path=str(pair.device.path),
         golden_path=str(pair.golden.path),
         address=pair.device.address,
-        overflow=found.overflow,
-        figures=found.figures,
+        overflow=measurement.overflow,
+        figures=measurement.figures,
         limit="" if judgement is None else judgement.limit,
     )
 
 
 def _not_deterministic(data: RunData) -> Iterator[str]:
     """What the findings say of it: of few ops, ``advise`` says it of all."""
-    said = [each.sentence for each in data.findings if each.label == NOT_DETERMINISTIC]
-    yield from said[:_MOST_SAID]
-    if (more := len(said) - _MOST_SAID) > 0:
+    sentences = [
+        finding.sentence for finding in data.findings if finding.label == NOT_DETERMINISTIC
+    ]
+    yield from sentences[:_MOST_SAID]
+    if (more := len(sentences) - _MOST_SAID) > 0:
         yield f"the same is true of {counted(more, 'more op')} (divergraph advise lists them)"
 
 
@@ -242,14 +246,14 @@ class _Comparing:
         order = device_order(self.device.graph, list(arrays.ids))
         items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
         compared = compare_all(items, self.thresholds, progress, self.request.workers)
-        found = {}
+        corrected = {}
         if lineage.recorded:
             compared += self._arriving(lineage, compared, progress)
         else:
-            found = overwritten(lineage, self.device.graph, compared, self.device_dump.index)
-        if found:
-            lineage = replace(lineage, outputs={**lineage.outputs, **found})
-            items, compared = self._again(order, lineage, compared, found, progress)
+            corrected = overwritten(lineage, self.device.graph, compared, self.device_dump.index)
+        if corrected:
+            lineage = replace(lineage, outputs={**lineage.outputs, **corrected})
+            items, compared = self._again(order, lineage, compared, corrected, progress)
         comparisons = with_overflows(compared, self.device_dump.index)
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
@@ -305,12 +309,12 @@ class _Comparing:
         pairs = list(arriving(lineage, self.device.graph, compared))
         if not pairs:
             return []
-        found = compare_all(
+        arrivals = compare_all(
             [pair for pair, _ in pairs], self.thresholds, progress, self.request.workers
         )
         return [
             replace(item, detail=": ".join(filter(None, (words, item.detail))))
-            for item, (_, words) in zip(found, pairs, strict=True)
+            for item, (_, words) in zip(arrivals, pairs, strict=True)
         ]
 
     def _again(
@@ -325,8 +329,8 @@ class _Comparing:
         their counterpart anew, others as they were."""
         items = list(pair_tensors(order, lineage, self.device_dump.index, self.golden_dump.index))
         mixed = [
-            item if _is_one_of(item, changed) else known
-            for item, known in zip(items, compared, strict=True)
+            item if _is_one_of(item, changed) else item_before
+            for item, item_before in zip(items, compared, strict=True)
         ]
         return items, compare_all(mixed, self.thresholds, progress, self.request.workers)
 
@@ -344,10 +348,10 @@ class _Comparing:
         if recorded.verdict is not Verdict.UNDECIDED:
             return self._with_root_cause(with_doubt(data, recorded.doubt), items, progress)
         open_run = replace(data, run=replace(data.run, verdict=Verdict.WITHIN_ROUNDING))
-        found = self._with_root_cause(open_run, items, progress)
-        if found.run.method is Method.THRESHOLDS:
-            found = with_doubt(undecided(found), recorded.doubt)
-        return found
+        analysed = self._with_root_cause(open_run, items, progress)
+        if analysed.run.method is Method.THRESHOLDS:
+            analysed = with_doubt(undecided(analysed), recorded.doubt)
+        return analysed
 
     def _with_root_cause(
         self, data: RunData, items: Sequence[Pair | Comparison], progress: Progress
@@ -360,8 +364,8 @@ class _Comparing:
             [item for item in items if isinstance(item, Pair)],
         )
         request = self.request
-        found = with_fair_root_cause(data, sources, request.method, request.root_cause, progress)
-        return with_witness(found, sources, request.root_cause)
+        analysed = with_fair_root_cause(data, sources, request.method, request.root_cause, progress)
+        return with_witness(analysed, sources, request.root_cause)
 
     def _inputs(self) -> Mapping[str, str]:
         return {

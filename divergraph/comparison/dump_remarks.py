@@ -26,8 +26,8 @@ def with_overflows(comparisons: Iterable[Comparison], device: DumpIndex) -> tupl
 def _marked(item: Comparison, records: Sequence[OverflowRecord]) -> Comparison:
     if not records or item.io is not TensorIO.OUTPUT:
         return item
-    said = "overflow recorded by the device: " + ", ".join(_texts(records))
-    return replace(item, overflow=True, detail=f"{item.detail}; {said}" if item.detail else said)
+    mark = "overflow recorded by the device: " + ", ".join(_texts(records))
+    return replace(item, overflow=True, detail=f"{item.detail}; {mark}" if item.detail else mark)
 
 
 def _texts(records: Iterable[OverflowRecord]) -> list[str]:
@@ -46,7 +46,9 @@ def problem_remarks(side: str, index: DumpIndex) -> Iterator[str]:
         by_detail.setdefault(problem.detail, []).append(problem)
     for detail, problems in by_detail.items():
         if len(problems) > _A_FEW:
-            ops = ", ".join(dict.fromkeys(each.op or each.path.name for each in problems[:_A_FEW]))
+            ops = ", ".join(
+                dict.fromkeys(problem.op or problem.path.name for problem in problems[:_A_FEW])
+            )
             yield f"{side} dump: {len(problems)} files ({ops}, …): {detail}"
             continue
         for problem in problems:
@@ -58,11 +60,11 @@ def problem_remarks(side: str, index: DumpIndex) -> Iterator[str]:
 def overflow_doubt(device: DumpIndex) -> str:
     """What has to be said before a verdict where the device recorded overflows; "" if it did not:
     what follows from an overflow is no error of arithmetic."""
-    said = [f"{_place(each)} ({each.text()})" for each in device.overflows]
-    if not said:
+    places = [f"{_place(record)} ({record.text()})" for record in device.overflows]
+    if not places:
         return ""
-    more = f" and {len(said) - _A_FEW} more" if len(said) > _A_FEW else ""
-    return f"the device recorded an overflow in {', '.join(dict.fromkeys(said[:_A_FEW]))}{more}"
+    more = f" and {len(places) - _A_FEW} more" if len(places) > _A_FEW else ""
+    return f"the device recorded an overflow in {', '.join(dict.fromkeys(places[:_A_FEW]))}{more}"
 
 
 def _place(record: OverflowRecord) -> str:
@@ -76,8 +78,8 @@ def dump_remarks(side: str, index: DumpIndex) -> Iterator[str]:
         count = len(index.unmatched)
         belong = "file belongs" if count == 1 else "files belong"
         strange = count > max(_A_FEW, index.files // 2)  # more than belong to an op
-        asked = f": is --{side} the graph that was run?" if strange else ""
-        yield f"{side} dump: {count} {belong} to no op ({names}){asked}"
+        question = f": is --{side} the graph that was run?" if strange else ""
+        yield f"{side} dump: {count} {belong} to no op ({names}){question}"
     for record in index.overflows[:_LISTED]:
         yield f"{side} dump: overflow in {_place(record)}, {record.text()}"
     if len(index.overflows) > _LISTED:

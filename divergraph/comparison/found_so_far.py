@@ -33,6 +33,8 @@ class Tally:
         self._listener.found(self._phrase())
 
     def _phrase(self) -> str:
-        told = [f"{self._counts[level]} {words}" for level, words in _WORDS if self._counts[level]]
+        counts = [
+            f"{self._counts[level]} {words}" for level, words in _WORDS if self._counts[level]
+        ]
         first = "" if self._first is None else f"; first over a limit: {self._first[1]}"
-        return ", ".join(told) + first
+        return ", ".join(counts) + first

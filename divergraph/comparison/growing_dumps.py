@@ -71,8 +71,8 @@ class GrowingDumps:
                 continue
             files = _files(leaf.path)
             if dump is None or dump.files != files:
-                given = None if dump is None else dump.given
-                self._known[leaf.path] = _Dump(files, now, given)
+                stamp = None if dump is None else dump.given
+                self._known[leaf.path] = _Dump(files, now, stamp)
                 self._changed = now
                 self._delay = _SOONEST
             elif dump.given != files and self._is_whole(leaf, dump, now):
@@ -107,13 +107,13 @@ class GrowingDumps:
 
 def _files(folder: Path) -> _Seen:
     """The files at or below *folder*."""
-    found = []
+    files = []
     for path in folder.rglob("*"):
         with suppress(OSError):  # moved since it was listed
             status = path.stat()
             if S_ISREG(status.st_mode):
-                found.append((str(path), status.st_size, status.st_mtime_ns))
-    return tuple(sorted(found))
+                files.append((str(path), status.st_size, status.st_mtime_ns))
+    return tuple(sorted(files))
 
 
 def _time(folder: Path) -> int:

@@ -20,8 +20,8 @@ _FRESH = re.compile(r"run-(\d+)")
 
 def fresh_name(store: GraphStore) -> str:
     """The next free name of the form ``run-N``."""
-    taken = [run.name for run in store.runs()] + [info.name for info in store.graphs()]
-    numbers = [int(found[1]) for name in taken if (found := _FRESH.fullmatch(name))]
+    names = [run.name for run in store.runs()] + [info.name for info in store.graphs()]
+    numbers = [int(match[1]) for name in names if (match := _FRESH.fullmatch(name))]
     return f"run-{max(numbers, default=0) + 1}"
 
 

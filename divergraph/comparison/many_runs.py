@@ -68,21 +68,29 @@ class ManyRuns:
     @property
     def verdict(self) -> Verdict:
         """The worst of all places."""
-        found = {each.run.verdict for each in self.runs if each.run is not None}
-        return next((verdict for verdict in WORST_FIRST if verdict in found), Verdict.NOT_COMPARED)
+        verdicts = {place_run.run.verdict for place_run in self.runs if place_run.run is not None}
+        return next(
+            (verdict for verdict in WORST_FIRST if verdict in verdicts), Verdict.NOT_COMPARED
+        )
 
     @property
     def first(self) -> RankStep | None:
         """Where something diverged first: the lowest step, then the lowest rank."""
-        runs = [(each.place, each.run) for each in self.runs if each.run is not None]
+        runs = [
+            (place_run.place, place_run.run) for place_run in self.runs if place_run.run is not None
+        ]
         bad = [place for place, run in runs if run.verdict is Verdict.DIVERGED]
         return min(bad, key=lambda place: (place.step or 0, place.rank or 0), default=None)
 
     @property
     def counts(self) -> Counts:
         """The counts of all places added up."""
-        each = [astuple(run.run.counts) for run in self.runs if run.run is not None]
-        return Counts(*map(sum, zip(*each, strict=True))) if each else Counts(0, 0, 0, 0, 0)
+        counts_of_runs = [astuple(run.run.counts) for run in self.runs if run.run is not None]
+        return (
+            Counts(*map(sum, zip(*counts_of_runs, strict=True)))
+            if counts_of_runs
+            else Counts(0, 0, 0, 0, 0)
+        )
 
 
 def compare_many(
@@ -123,14 +131,14 @@ def _only_one(
     """The run of a single place, whose tensors are worth all workers."""
     name = name or fresh_name(store)
     choice = replace(request.choice, rank=place.rank, step=place.step)
-    data, kept = compare_into(
+    data, is_stored = compare_into(
         store,
         replace(request, choice=choice),
         name=f"{name}.{place}",
         replace_it=replace_it,
         progress=progress,
     )
-    return _told(name, [_place_run(place, data, kept=kept)])
+    return _told(name, [_place_run(place, data, is_stored=is_stored)])
 
 
 @dataclass
@@ -149,16 +157,18 @@ class _Places:
     def run(self, name: str | None) -> ManyRuns:
         """All places; those a killed comparison has kept are not compared again."""
         there = {run.name: run for run in self.store.runs()}
-        taken = {info.name for info in self.store.graphs()}
+        names = {info.name for info in self.store.graphs()}
         name = self._kept_before(there, name) or name or fresh_name(self.store)
         for place in self.places:
-            if place not in self.found and (said := self._refusal(f"{name}.{place}", there, taken)):
-                self.found[place] = PlaceRun(place, problem=said)
+            if place not in self.found and (
+                refusal := self._refusal(f"{name}.{place}", there, names)
+            ):
+                self.found[place] = PlaceRun(place, problem=refusal)
         todo = [place for place in self.places if place not in self.found]
-        kept = self._kept()
+        journal = self._kept()
         with ExitStack() as stack:
-            if kept is not None:
-                stack.callback(kept.close)
+            if journal is not None:
+                stack.callback(journal.close)
             executor, request = self._workers(len(todo), stack)
             work, watch = ComparePlace(request, name, self.progress, self.graphs), None
             if not isinstance(executor, SerialExecutor):
@@ -166,8 +176,8 @@ class _Places:
                 self.progress.stage("comparing ranks and steps", len(todo))
             for first in range(0, len(todo), _TOGETHER):
                 some = todo[first : first + _TOGETHER]
-                if kept is not None:
-                    kept.starting(map(self._numbers().__getitem__, some))
+                if journal is not None:
+                    journal.starting(map(self._numbers().__getitem__, some))
                 job = Job(
                     some,
                     work,
@@ -178,29 +188,29 @@ class _Places:
                     alone=True,
                 )
                 self._keep(job, some, name)
-                if kept is not None:
-                    kept.add(self._stamps(some))
+                if journal is not None:
+                    journal.add(self._stamps(some))
                 job.forget()
-        if kept is not None:
-            kept.remove()
+        if journal is not None:
+            journal.remove()
         return _told(name, [self.found[place] for place in self.places])
 
     def _keep(self, job: Job[RankStep, PackedRun], places: Sequence[RankStep], name: str) -> None:
         """Do the job and keep the runs of its *places*."""
-        taken = self.store.save_runs(self._runs(job, places, name), replace=self.replace_it)
+        saved = self.store.save_runs(self._runs(job, places, name), replace=self.replace_it)
         for place in places:
-            if f"{name}.{place}" in taken:
-                said = str(NameTakenError.by("run", f"{name}.{place}", or_replace=True))
-                self.found[place] = PlaceRun(place, problem=said)
+            if f"{name}.{place}" in saved:
+                message = str(NameTakenError.by("run", f"{name}.{place}", or_replace=True))
+                self.found[place] = PlaceRun(place, problem=message)
 
     def _stamps(self, places: Sequence[RankStep]) -> dict[int, str]:
         """The time and name of the kept runs of *places*, by the numbers of these among all."""
         numbers = self._numbers()
         runs = {numbers[place]: self.found[place] for place in places}
         return {
-            number: f"{each.run.created} {each.run.name}"
-            for number, each in runs.items()
-            if each.kept and each.run is not None
+            number: f"{place_run.run.created} {place_run.run.name}"
+            for number, place_run in runs.items()
+            if place_run.kept and place_run.run is not None
         }
 
     def _numbers(self) -> dict[RankStep, int]:
@@ -208,8 +218,8 @@ class _Places:
 
     def _kept_before(self, there: Mapping[str, Run], name: str | None) -> str | None:
         """Find what a killed comparison has kept; its name, if none is given."""
-        kept, journal = self._kept(), self._journal(self.places)
-        stamps = {} if kept is None else kept.done(len(self.places))
+        last_journal, journal = self._kept(), self._journal(self.places)
+        stamps = {} if last_journal is None else last_journal.done(len(self.places))
         for number, stamp in stamps.items():
             place, run = self.places[number], there.get(stamp.partition(" ")[2])
             if run is None or stamp != f"{run.created} {run.name}":
@@ -219,20 +229,20 @@ class _Places:
             if name == before:
                 origins = tuple(origin.op for origin in self.store.origins(run.name))
                 self.found[place] = PlaceRun(place, run, origins, kept=True)
-        known = {} if journal is None else journal.done(len(self.places))
-        for number, packed in known.items():
+        packed_runs = {} if journal is None else journal.done(len(self.places))
+        for number, packed in packed_runs.items():
             place, data = self.places[number], packed.unpacked(self.graphs)
             before = data.run.name.removesuffix(f".{place}")
             name = name or before
             if name == before and there.get(data.run.name) == data.run:
-                self.found[place] = _place_run(place, data, kept=True)
+                self.found[place] = _place_run(place, data, is_stored=True)
         return name
 
-    def _refusal(self, name: str, there: Mapping[str, Run], taken: Collection[str]) -> str:
+    def _refusal(self, name: str, there: Mapping[str, Run], names: Collection[str]) -> str:
         """Why there can be no run of this name; empty if there can."""
         try:
             check_new_name(name)
-            if name in taken:
+            if name in names:
                 raise graph_is_there(name)
             if name in there and not self.replace_it:
                 raise run_is_there(name)
@@ -291,15 +301,15 @@ class _Places:
             data = packed.unpacked(self.graphs)
             if data.run.name != f"{name}.{place}":
                 data = replace(data, run=replace(data.run, name=f"{name}.{place}"))
-            kept = data.run.verdict is not Verdict.NOT_COMPARED
-            self.found[place] = _place_run(place, data, kept=kept)
-            if kept:
+            is_stored = data.run.verdict is not Verdict.NOT_COMPARED
+            self.found[place] = _place_run(place, data, is_stored=is_stored)
+            if is_stored:
                 yield data
 
 
-def _place_run(place: RankStep, data: RunData, *, kept: bool) -> PlaceRun:
+def _place_run(place: RankStep, data: RunData, *, is_stored: bool) -> PlaceRun:
     # Not the data: of a thousand places they would fill the memory.
-    return PlaceRun(place, data.run, tuple(origin.op for origin in data.origins), kept)
+    return PlaceRun(place, data.run, tuple(origin.op for origin in data.origins), is_stored)
 
 
 def _told(name: str, runs: Sequence[PlaceRun]) -> ManyRuns:

@@ -49,8 +49,8 @@ class Undumped:
     @property
     def paths(self) -> dict[str, str]:
         """What was given, as a run keeps its inputs."""
-        given = {"undumped_outputs": self.outputs, "undumped_graph": self.graph}
-        return {name: str(path) for name, path in given.items() if path is not None}
+        paths = {"undumped_outputs": self.outputs, "undumped_graph": self.graph}
+        return {name: str(path) for name, path in paths.items() if path is not None}
 
 
 NOTHING_UNDUMPED = Undumped()
@@ -68,29 +68,29 @@ def observed(
     if undumped == NOTHING_UNDUMPED:
         return data
     outputs = tuple(_outputs(data, pairs, undumped.outputs, thresholds))
-    kept, regrouped = 0, tuple[RegroupedOp, ...]()
+    same_groups, regrouped = 0, tuple[RegroupedOp, ...]()
     if undumped.graph is not None:
-        kept, regrouped = _groups(data, undumped.graph)
-    fine = max((each.moved or 0.0 for each in outputs), default=0.0) <= _least(data)
-    found = ObservedRun(fine if outputs else not regrouped, outputs, kept, regrouped)
-    analysis = replace(data.run.analysis, observed=found)
+        same_groups, regrouped = _groups(data, undumped.graph)
+    fine = max((output.moved or 0.0 for output in outputs), default=0.0) <= _least(data)
+    observed_run = ObservedRun(fine if outputs else not regrouped, outputs, same_groups, regrouped)
+    analysis = replace(data.run.analysis, observed=observed_run)
     data = replace(data, run=replace(data.run, analysis=analysis))
     return _doubted(data, outputs)
 
 
 def _doubted(data: RunData, outputs: Sequence[ObservedOutput]) -> RunData:
-    for each in outputs:
-        if each.fails and not each.fails_dumped:
+    for output in outputs:
+        if output.fails and not output.fails_dumped:
             data = with_doubt(
                 data,
-                f"the failure vanishes when it is observed: output {each.tensor} fails without "
+                f"the failure vanishes when it is observed: output {output.tensor} fails without "
                 "dumping and passes in the dumped run, so the op to blame is not in this dump. "
                 "Dump fewer tensors at a time",
             )
             return data if data.run.verdict is Verdict.DIVERGED else undecided(data)
-        if each.fails_dumped and not each.fails:
-            said = f"output {each.tensor} fails only when it is observed, not without dumping"
-            return with_doubt(data, said)
+        if output.fails_dumped and not output.fails:
+            doubt = f"output {output.tensor} fails only when it is observed, not without dumping"
+            return with_doubt(data, doubt)
     return data
 
 
@@ -109,20 +109,22 @@ def _outputs(
     tensors = find_tensors(path).tensors
     ends = _ends(data, pairs)
     named = _named(data, ends)
-    found = {id(tensor): pair for tensor in tensors if (pair := _pair_of(tensor, named))}
-    if not found:  # of a part of the model, perhaps
+    pair_of_tensor = {id(tensor): pair for tensor in tensors if (pair := _pair_of(tensor, named))}
+    if not pair_of_tensor:  # of a part of the model, perhaps
         named = _named(data, pairs)
-        found = {id(tensor): pair for tensor in tensors if (pair := _pair_of(tensor, named))}
-    if not found and len(tensors) == len(ends) == 1:  # whatever it is called
-        found[id(tensors[0])] = ends[0]
-    taken: set[tuple[str, int]] = set()
+        pair_of_tensor = {
+            id(tensor): pair for tensor in tensors if (pair := _pair_of(tensor, named))
+        }
+    if not pair_of_tensor and len(tensors) == len(ends) == 1:  # whatever it is called
+        pair_of_tensor[id(tensors[0])] = ends[0]
+    used: set[tuple[str, int]] = set()
     for tensor in tensors:
-        pair, ref = found.get(id(tensor)), tensor.ref
-        if pair is None or ref is None or (pair.op.id, pair.port) in taken:
+        pair, ref = pair_of_tensor.get(id(tensor)), tensor.ref
+        if pair is None or ref is None or (pair.op.id, pair.port) in used:
             continue
-        taken.add((pair.op.id, pair.port))
+        used.add((pair.op.id, pair.port))
         yield _output(data, pair, ref, thresholds)
-    if not taken:
+    if not used:
         names = ", ".join(sorted({plain(pair.match.golden.op) for pair in ends})[:3])
         raise InputError(
             "no tensor here is an output of the model",
@@ -135,31 +137,31 @@ def _ends(data: RunData, pairs: Sequence[Pair]) -> list[Pair]:
     """The pairs that are outputs of the golden model; without any, of the device's."""
     outputs = [pair for pair in pairs if pair.io is TensorIO.OUTPUT]
     golden = set(data.golden.outputs)
-    found = {pair.match.golden: pair for pair in outputs if pair.match.golden in golden}
+    pair_of_end = {pair.match.golden: pair for pair in outputs if pair.match.golden in golden}
     device = {(ref.op, ref.port) for ref in data.device.outputs}
-    return list(found.values()) or [one for one in outputs if (one.op.id, one.port) in device]
+    return list(pair_of_end.values()) or [one for one in outputs if (one.op.id, one.port) in device]
 
 
 def _named(data: RunData, pairs: Sequence[Pair]) -> dict[str, Pair]:
     """The pairs by what a file of their tensor may be called; the device's names come first."""
     ops = data.golden.op_index()
     outputs = [pair for pair in pairs if pair.io is TensorIO.OUTPUT]
-    golden = ((ops[each.match.golden.op], each.match.golden.port, each) for each in outputs)
-    device = ((each.op, each.port, each) for each in outputs)
-    found: dict[str, Pair] = {}
+    golden = ((ops[pair.match.golden.op], pair.match.golden.port, pair) for pair in outputs)
+    device = ((pair.op, pair.port, pair) for pair in outputs)
+    pair_of_name: dict[str, Pair] = {}
     for op, port, pair in (*golden, *device):
         if port < len(op.outputs):
-            found[plain(op.outputs[port].name)] = pair
-        found[f"{plain(op.name)}.{port}"] = pair
-    return found
+            pair_of_name[plain(op.outputs[port].name)] = pair
+        pair_of_name[f"{plain(op.name)}.{port}"] = pair
+    return pair_of_name
 
 
 def _pair_of(tensor: BareTensor, named: Mapping[str, Pair]) -> Pair | None:
-    told = tensor.identity
-    if told.io is not TensorIO.OUTPUT:
+    identity = tensor.identity
+    if identity.io is not TensorIO.OUTPUT:
         return None
     last = plain(tensor.name.rpartition("/")[2])
-    keys = (last, f"{told.op}.{told.port}", *((told.op,) if told.port == 0 else ()))
+    keys = (last, f"{identity.op}.{identity.port}", *((identity.op,) if identity.port == 0 else ()))
     return next((named[key] for key in keys if key in named), None)
 
 
@@ -184,22 +186,22 @@ def _output(
     )
 
 
-def _error(found: Measurement) -> float | None:
-    metrics = found.metrics
+def _error(measurement: Measurement) -> float | None:
+    metrics = measurement.metrics
     if metrics is None:
         return None
     error = metrics.relative_euclidean_distance
     return metrics.different / max(metrics.elements, 1) if math.isnan(error) else error
 
 
-def _fails(pair: Pair, found: Measurement, thresholds: Thresholds) -> bool:
-    if found.metrics is None:
+def _fails(pair: Pair, measurement: Measurement, thresholds: Thresholds) -> bool:
+    if measurement.metrics is None:
         return False
     judgement = thresholds.judge(
-        found.metrics,
-        found.figures,
-        device=found.device_dtype,
-        golden=found.golden_dtype,
+        measurement.metrics,
+        measurement.figures,
+        device=measurement.device_dtype,
+        golden=measurement.golden_dtype,
         op_type=pair.op.type,
         name=pair.op.name,
     )
@@ -214,9 +216,9 @@ def _groups(data: RunData, path: Path) -> tuple[int, tuple[RegroupedOp, ...]]:
     for op, originals in dumped.items():
         for name in originals:
             owners.setdefault(name, []).append(op)
-    whole = {originals for originals in dumped.values() if len(originals) > 1}
+    fused_groups = {originals for originals in dumped.values() if len(originals) > 1}
     groups = {op: originals for op, originals in undumped.items() if len(originals) > 1}
-    lost = {op: originals for op, originals in groups.items() if originals not in whole}
+    lost = {op: originals for op, originals in groups.items() if originals not in fused_groups}
     return len(groups) - len(lost), tuple(
         RegroupedOp(
             op,
@@ -229,11 +231,13 @@ def _groups(data: RunData, path: Path) -> tuple[int, tuple[RegroupedOp, ...]]:
 
 def _fused(graph: ModelGraph, golden: ModelGraph) -> dict[str, frozenset[str]]:
     """By op of a device graph the golden ops it stands for."""
-    known = {op.name for op in golden.ops if op.inputs} | {op.id for op in golden.ops if op.inputs}
-    told = {op.id: op.original_names for op in graph.ops if op.original_names is not None}
-    if told:
-        return {op: frozenset(names) & known for op, names in told.items()}
-    found: dict[str, set[str]] = {}
+    golden_names = {op.name for op in golden.ops if op.inputs} | {
+        op.id for op in golden.ops if op.inputs
+    }
+    names_of = {op.id: op.original_names for op in graph.ops if op.original_names is not None}
+    if names_of:
+        return {op: frozenset(names) & golden_names for op, names in names_of.items()}
+    originals: dict[str, set[str]] = {}
     for link in link_graphs(golden, graph).links:
-        found.setdefault(link.device, set()).add(link.original)
-    return {op: frozenset(names) & known for op, names in found.items()}
+        originals.setdefault(link.device, set()).add(link.original)
+    return {op: frozenset(names) & golden_names for op, names in originals.items()}

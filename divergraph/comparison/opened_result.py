@@ -129,7 +129,7 @@ def _refuse_others(path: Path) -> None:
     """
     head = read_head(path)
     if path.is_dir():
-        tables = sorted(each.name for each in path.glob("*.csv"))
+        tables = sorted(entry.name for entry in path.glob("*.csv"))
         hint = f"give one of {', '.join(tables[:3])}" if tables else "give one file"
         raise InputError("this is a folder, not a table of results", where=str(path), hint=hint)
     if kind_of(head) is not None:
@@ -252,8 +252,8 @@ def _bodies(ops: Sequence[Op]) -> tuple[Subgraph, ...]:
 
 def _told(node: ComparedNode) -> dict[str, AttrValue]:
     """What msprobe says of a node beyond its tensors."""
-    told: dict[str, AttrValue] = {} if node.index is None else {"precision_index": node.index}
-    return told | ({"overflow_level": node.overflow} if node.overflow else {})
+    attrs: dict[str, AttrValue] = {} if node.index is None else {"precision_index": node.index}
+    return attrs | ({"overflow_level": node.overflow} if node.overflow else {})
 
 
 def _tensor(op: str, port: int, row: ResultRow | None) -> Tensor:
@@ -273,9 +273,9 @@ def _comparisons(
     """One for each row, and one that says so for each op that no row is about."""
     for row in rows:
         yield _comparison(row, ids[row.op], kind)
-    told = {ids[row.op] for row in rows}
+    listed = {ids[row.op] for row in rows}
     for op in graph.ops:
-        if op.id not in told:
+        if op.id not in listed:
             reason = Reason.UNMATCHED if op.outputs else Reason.NO_OUTPUT
             detail = "the table lists no tensor of it"
             yield Comparison(op.id, TensorIO.OUTPUT, -1, reason=reason, detail=detail)
@@ -285,8 +285,10 @@ def _comparison(row: ResultRow, op: str, kind: ResultKind) -> Comparison:
     metrics, detail = row.metrics, row.failure or row.remark
     if row.statistics is not None and row.originals:
         alike = row.device_dtype == row.golden_dtype
-        metrics, told = told_by_statistics(*row.statistics, alike=alike)
-        detail = told if metrics is None or not detail else f"{detail}; {told}"
+        metrics, detail_of_metrics = told_by_statistics(*row.statistics, alike=alike)
+        detail = (
+            detail_of_metrics if metrics is None or not detail else f"{detail}; {detail_of_metrics}"
+        )
     reason = None
     if metrics is None:
         inserted = kind is ResultKind.MSACCUCMP and not row.originals
@@ -310,11 +312,11 @@ def _comparison(row: ResultRow, op: str, kind: ResultKind) -> Comparison:
 
 def _reason(failure: str) -> Reason:
     """The reason in a sentence of the other tool, as far as it is one of ours."""
-    said = failure.lower()
-    if said.startswith("statistics only") or said.endswith(CHECKSUMS_DIFFER):
+    text = failure.lower()
+    if text.startswith("statistics only") or text.endswith(CHECKSUMS_DIFFER):
         return Reason.STATISTICS_ONLY
-    if "shape" in said:
+    if "shape" in text:
         return Reason.SHAPE_MISMATCH
-    if "no dump file" in said and "my output" in said:
+    if "no dump file" in text and "my output" in text:
         return Reason.NO_DEVICE_DUMP
-    return Reason.NO_GOLDEN_DUMP if "no dump" in said or "no bench" in said else Reason.UNMATCHED
+    return Reason.NO_GOLDEN_DUMP if "no dump" in text or "no bench" in text else Reason.UNMATCHED

@@ -31,8 +31,8 @@ def compare_part(request: CompareRequest, progress: Progress) -> bool:
     part, folder = own_part(), own_folder()
     if part is None or folder is None:
         return False
-    places = [RankStep(*told) for told in part]
-    dumps = [found for side in dumps_of(request) for found in side]
+    places = [RankStep(*values) for values in part]
+    dumps = [dump for side in dumps_of(request) for dump in side]
     # a job of a server is one process of its limit
     alone = replace(request, workers=Workers(jobs=1, resume=False))
     journal = part_journal(request, places, dumps, folder)

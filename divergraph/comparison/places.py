@@ -41,11 +41,11 @@ class RankStep:
             parts.append(f"step{self.step}")
         return ".".join(parts)
 
-    def has(self, found: FoundDump) -> bool:
+    def has(self, dump: FoundDump) -> bool:
         """True if a dump is of this rank and step, or has no such level."""
         return all(
             mine is None or not theirs or int(theirs) == mine
-            for mine, theirs in ((self.rank, found.rank), (self.step, found.step))
+            for mine, theirs in ((self.rank, dump.rank), (self.step, dump.step))
         )
 
 
@@ -151,35 +151,35 @@ def _named_stamps(
     request: CompareRequest, places: Sequence[RankStep], dumps: Iterable[FoundDump]
 ) -> tuple[str, Callable[[int], str]]:
     """What tells this comparison from others, and what the files of each place are."""
-    found = tuple(dumps)
-    asked = [str(Path.cwd())]
-    asked += [repr(getattr(request, one)) for one in _DECIDING]
+    all_dumps = tuple(dumps)
+    settings = [str(Path.cwd())]
+    settings += [repr(getattr(request, one)) for one in _DECIDING]
 
     @cache
     def folder_key(folder: Path) -> str:
         files = [folder] if folder.is_file() else sorted(folder.iterdir())
         files = [path for path in files if path.is_file()]
-        told = file_stamp(files)
-        return text_key(files, told) if told or not files else ""
+        stamps = file_stamp(files)
+        return text_key(files, stamps) if stamps or not files else ""
 
     @cache
     def model_key() -> str:
-        given = [request.thresholds, request.match]
-        files = [path for path in given if path is not None]
+        paths = [request.thresholds, request.match]
+        files = [path for path in paths if path is not None]
         for path in (request.golden, request.device):
             inside = path if path.is_dir() else path.parent
             stem = "" if path.is_dir() else path.name.partition(".")[0]
             files += [one for one in sorted(inside.glob(f"{stem}*")) if one.is_file()]
-        told = file_stamp(files)
-        return told and text_key(files, told, __version__, asked)
+        stamp_text = file_stamp(files)
+        return stamp_text and text_key(files, stamp_text, __version__, settings)
 
     def stamp(number: int) -> str:
         place = places[number]
-        parts = [folder_key(dump.path) for dump in found if place.has(dump)]
-        whole = [model_key(), *parts]
-        return text_key(str(place), whole) if all(whole) else ""
+        parts = [folder_key(dump.path) for dump in all_dumps if place.has(dump)]
+        key_parts = [model_key(), *parts]
+        return text_key(str(place), key_parts) if all(key_parts) else ""
 
-    return str(asked), stamp
+    return str(settings), stamp
 
 
 def _journal(

@@ -141,15 +141,15 @@ class _Seen:
     def _births(self) -> Iterator[Finding]:
         """Where values that are no numbers appear: in an op that made them of numbers."""
         others = False
-        for found in self._first(lambda _op, _port, seen: seen.nonfinite > 0, self._nonfinite):
-            if self._is_told(found.op, math.inf) or self._holds_nonfinite(found.op):
+        for birth in self._first(lambda _op, _port, seen: seen.nonfinite > 0, self._nonfinite):
+            if self._is_told(birth.op, math.inf) or self._holds_nonfinite(birth.op):
                 continue
-            if self._took(found.op, lambda values: values.nonfinite > 0):
+            if self._took(birth.op, lambda values: values.nonfinite > 0):
                 continue
-            if others and self.graph.has_guessed_edges and found.confidence <= _NOTHING_BEFORE:
+            if others and self.graph.has_guessed_edges and birth.confidence <= _NOTHING_BEFORE:
                 continue  # no statistics join tensors without numbers: it may well be behind them
             others = True
-            yield found
+            yield birth
 
     def _took(self, op: str, shows: Callable[[Values], bool]) -> bool:
         """Whether a dumped input of the op *shows* it, whatever made it."""
@@ -174,8 +174,8 @@ class _Seen:
         if not self.graph.has_guessed_edges:
             return False
         inside = f"{op}/"
-        shown = (maker for (maker, _), seen in self.values.items() if seen.nonfinite)
-        return any(maker.startswith(inside) for maker in shown)
+        makers = (maker for (maker, _), seen in self.values.items() if seen.nonfinite)
+        return any(maker.startswith(inside) for maker in makers)
 
     def _is_flat(self, op: Op, port: int, seen: Values) -> bool:
         dtype = op.outputs[port].dtype if port < len(op.outputs) else None
@@ -184,42 +184,50 @@ class _Seen:
     def _first(
         self,
         shows: Callable[[Op, int, Values], bool],
-        said: Callable[[Op, int, Values, int, bool], Finding | None],
+        describe: Callable[[Op, int, Values, int, bool], Finding | None],
     ) -> Iterator[Finding]:
-        """A finding, made by *said*, for each first op with an output that *shows* the problem."""
-        shown: dict[str, int] = {}
+        """What *describe* says of each first op with an output that *shows* the problem."""
+        port_of: dict[str, int] = {}
         for (op, port), seen in self.values.items():
             if shows(self.ops[op], port, seen):
-                shown.setdefault(op, port)
-        for first in first_ops(self.arrays, (op for op, _ in self.values), shown):
-            op, port = first.op, shown[first.op]
-            found = said(self.ops[op], port, self.values[op, port], first.later, first.known)
-            if found is not None:
-                yield found
+                port_of.setdefault(op, port)
+        for first in first_ops(self.arrays, (op for op, _ in self.values), port_of):
+            op, port = first.op, port_of[first.op]
+            described = describe(
+                self.ops[op], port, self.values[op, port], first.later, first.known
+            )
+            if described is not None:
+                yield described
 
     def _inputs_vary(self, op: Op) -> bool:
         """Whether all inputs of *op* were dumped and none is constant."""
         refs = [ref.producer for ref in op.inputs if ref is not None]
         if not refs or None in refs:
             return False
-        known = [self.values.get((ref.op, ref.port)) for ref in refs if ref is not None]
-        return all(seen is not None and not seen.constant for seen in known)
+        values = [self.values.get((ref.op, ref.port)) for ref in refs if ref is not None]
+        return all(seen is not None and not seen.constant for seen in values)
 
-    def _nonfinite(self, op: Op, port: int, seen: Values, after: int, known: bool) -> Finding:
+    def _nonfinite(
+        self, op: Op, port: int, seen: Values, after: int, has_measured_before: bool
+    ) -> Finding:
         label, what = (NAN, "NaN") if seen.nans else (INFINITY, "infinity")
-        before = "the measured ops before it have none" if known else "nothing before it was dumped"
+        before = (
+            "the measured ops before it have none"
+            if has_measured_before
+            else "nothing before it was dumped"
+        )
         many = f"{seen.nonfinite}" if seen.first >= 0 else f"at least {seen.nonfinite}"
         sentence = (
             f"{what} appears first in {op.id} ({op.type}): {many} of {seen.count} values "
             f"of output {port}; {before}"
         )
-        confidence = 0.9 if known else _NOTHING_BEFORE
+        confidence = 0.9 if has_measured_before else _NOTHING_BEFORE
         if not seen.nans and _MASKS.match(op.type):
             confidence, sentence = 0.4, f"{sentence}; possibly intended, as in a mask"
         return _finding(label, sentence, op, port, confidence, seen, after)
 
     def _saturated(
-        self, op: Op, port: int, seen: Values, after: int, _known: bool
+        self, op: Op, port: int, seen: Values, after: int, _has_measured_before: bool
     ) -> Finding | None:
         if self.graph.has_guessed_edges and (
             self._is_told(op.id, FLOAT16_MAX)
@@ -232,8 +240,10 @@ class _Seen:
         )
         return _finding(SATURATED, sentence, op, port, 0.8, seen, after)
 
-    def _flat(self, op: Op, port: int, seen: Values, after: int, known: bool) -> Finding | None:
-        if not known or not self._inputs_vary(op) or _MAKES_CONSTANTS.match(op.type):
+    def _flat(
+        self, op: Op, port: int, seen: Values, after: int, has_measured_before: bool
+    ) -> Finding | None:
+        if not has_measured_before or not self._inputs_vary(op) or _MAKES_CONSTANTS.match(op.type):
             return None
         what = "all zero" if seen.zero else f"all {seen.low:g}"
         sentence = (

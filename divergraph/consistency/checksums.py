@@ -16,10 +16,10 @@ _CERTAIN, _UNSEEN = 0.9, 0.5
 
 def first_unequal(data: RunData, arrays: GraphArrays) -> Iterator[Finding]:
     """The first ops whose output has another checksum although no input has."""
-    told = [item for item in data.comparisons if _says(item) is not None]
-    outputs = [item for item in told if item.io is TensorIO.OUTPUT]
-    inputs = {item.op: True for item in told if item.io is TensorIO.INPUT}
-    inputs |= {item.op: False for item in told if item.io is TensorIO.INPUT and not _says(item)}
+    summed = [item for item in data.comparisons if _says(item) is not None]
+    outputs = [item for item in summed if item.io is TensorIO.OUTPUT]
+    inputs = {item.op: True for item in summed if item.io is TensorIO.INPUT}
+    inputs |= {item.op: False for item in summed if item.io is TensorIO.INPUT and not _says(item)}
     other = {item.op: item for item in reversed(outputs) if not _says(item)}
     types = {op.id: op.type for op in data.device.ops}
     is_first = True

@@ -26,11 +26,11 @@ def first_ops(
     arrays: GraphArrays, measured: Iterable[str], showing: Iterable[str]
 ) -> Iterator[FirstOp]:
     """The first of the ops *showing* a problem, in execution order."""
-    looked_at, shown = _mask(arrays, measured), _mask(arrays, showing)
-    for number in first_diverging(arrays, looked_at, shown).tolist():
-        later = int(shown[descendants(arrays, [number])].sum())
-        known = bool(len(nearest_measured_ancestors(arrays, number, looked_at)))
-        yield FirstOp(arrays.ids[number], later, known)
+    looked_at, is_showing = _mask(arrays, measured), _mask(arrays, showing)
+    for number in first_diverging(arrays, looked_at, is_showing).tolist():
+        later = int(is_showing[descendants(arrays, [number])].sum())
+        has_measured = bool(len(nearest_measured_ancestors(arrays, number, looked_at)))
+        yield FirstOp(arrays.ids[number], later, has_measured)
 
 
 def _mask(arrays: GraphArrays, ops: Iterable[str]) -> Bool:

@@ -66,21 +66,25 @@ def check_inputs(graph: ModelGraph, order: Sequence[str], index: DumpIndex) -> I
     for op, io, port in sorted(index.tensors):
         if io is TensorIO.INPUT:
             ports.setdefault(op, []).append(port)
-    found: list[Finding] = []
-    held = skipped = 0
+    findings: list[Finding] = []
+    compared = skipped = 0
     for op_id in order:
         for port in ports.get(op_id, ()):
-            made = None if graph.has_guessed_edges else _made_by(ops, index, op_id, port)
+            producer = None if graph.has_guessed_edges else _made_by(ops, index, op_id, port)
             dumped = index.tensors[op_id, TensorIO.INPUT, port]
-            apart = None if made is None else difference(dumped, made[1], _layout(ops, made[0]))
-            if made is None or apart is None:
+            unlike = (
+                None
+                if producer is None
+                else difference(dumped, producer[1], _layout(ops, producer[0]))
+            )
+            if producer is None or unlike is None:
                 skipped += 1
                 continue
-            held += 1
-            if apart.different:
-                reason = _harmless(ops[op_id], dumped, made, writers, index)
-                found.append(_finding(op_id, port, dumped, made, apart, reason))
-    return InputChecks(tuple(found), held, skipped)
+            compared += 1
+            if unlike.different:
+                reason = _harmless(ops[op_id], dumped, producer, writers, index)
+                findings.append(_finding(op_id, port, dumped, producer, unlike, reason))
+    return InputChecks(tuple(findings), compared, skipped)
 
 
 def _made_by(
@@ -112,14 +116,14 @@ def _layout(ops: Mapping[str, Op], ref: TensorRef) -> str | None:
 
 def _writers(graph: ModelGraph) -> dict[TensorRef, list[str]]:
     """For each tensor the ops that read it and may overwrite it in place."""
-    found: dict[TensorRef, list[str]] = {}
+    writers: dict[TensorRef, list[str]] = {}
     for op in graph.ops:
         if not _may_write(op):
             continue
         for ref in op.inputs:
             if ref is not None and ref.producer is not None:
-                found.setdefault(ref.producer, []).append(op.id)
-    return found
+                writers.setdefault(ref.producer, []).append(op.id)
+    return writers
 
 
 def _may_write(op: Op) -> bool:
@@ -135,12 +139,12 @@ def _may_write(op: Op) -> bool:
 def _harmless(
     op: Op,
     dumped: DumpTensorRef,
-    made: tuple[TensorRef, DumpTensorRef],
+    producer: tuple[TensorRef, DumpTensorRef],
     writers: Mapping[TensorRef, Sequence[str]],
     index: DumpIndex,
 ) -> str:
     """Why the difference may be harmless; empty without a reason."""
-    source, output = made
+    source, output = producer
     if _may_write(op):
         return f"{op.type} may write its input in place, and dumps are taken after it ran"
     for port in range(len(op.outputs)):
@@ -164,17 +168,17 @@ def _finding(
     op_id: str,
     port: int,
     dumped: DumpTensorRef,
-    made: tuple[TensorRef, DumpTensorRef],
-    apart: Difference,
+    producer: tuple[TensorRef, DumpTensorRef],
+    unlike: Difference,
     harmless: str,
 ) -> Finding:
-    source, output = made
-    where = f"elements {apart.first} to {apart.last}"
-    if not apart.in_one_piece:
-        where = f"between elements {apart.first} and {apart.last}"
+    source, output = producer
+    where = f"elements {unlike.first} to {unlike.last}"
+    if not unlike.in_one_piece:
+        where = f"between elements {unlike.first} and {unlike.last}"
     sentence = (
         f"input {port} of {op_id} is not what {source} put out: "
-        f"{apart.different} of {apart.elements} elements differ, {where}"
+        f"{unlike.different} of {unlike.elements} elements differ, {where}"
     )
     sentence += (
         f" (possibly harmless: {harmless})"
@@ -189,7 +193,7 @@ def _finding(
         {
             "producer": source.op,
             "producer_output": source.port,
-            **difference_evidence(apart),
+            **difference_evidence(unlike),
             "input_file": dumped.path.name,
             "output_file": output.path.name,
             **({"input_address": dumped.address} if dumped.address else {}),
@@ -199,13 +203,13 @@ def _finding(
     )
 
 
-def difference_evidence(apart: Difference) -> dict[str, EvidenceValue]:
+def difference_evidence(unlike: Difference) -> dict[str, EvidenceValue]:
     """The numbers of a difference, as evidence of a finding."""
     return {
-        "elements": apart.elements,
-        "different": apart.different,
-        "first_different": apart.first,
-        "last_different": apart.last,
-        "in_one_piece": apart.in_one_piece,
-        "largest_difference": apart.largest,
+        "elements": unlike.elements,
+        "different": unlike.different,
+        "first_different": unlike.first,
+        "last_different": unlike.last,
+        "in_one_piece": unlike.in_one_piece,
+        "largest_difference": unlike.largest,
     }

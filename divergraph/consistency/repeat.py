@@ -42,46 +42,46 @@ def check_repeat(
     ops = graph.op_index()
     measured: set[str] = set()
     worst: dict[str, tuple[int, Difference]] = {}
-    held = differing = 0
+    compared = differing = 0
     for (op, io, port), ref in sorted(one.tensors.items(), key=lambda item: item[0]):
         again = other.tensors.get((op, io, port))
         if io is not TensorIO.OUTPUT or again is None:
             continue
-        apart = difference(ref, again)
-        if apart is None:
+        unlike = difference(ref, again)
+        if unlike is None:
             continue
-        held += 1
+        compared += 1
         measured.add(op)
-        if apart.different:
+        if unlike.different:
             differing += 1
-            if op not in worst or apart.largest > worst[op][1].largest:
-                worst[op] = port, apart
-    found = tuple(
+            if op not in worst or unlike.largest > worst[op][1].largest:
+                worst[op] = port, unlike
+    findings = tuple(
         _finding(first, ops[first.op].type, *worst[first.op], one, other)
         for first in first_ops(arrays, measured, worst)
     )
-    return RepeatChecks(found, held, differing)
+    return RepeatChecks(findings, compared, differing)
 
 
 def _inputs(op: str, one: DumpIndex, other: DumpIndex) -> list[int]:
     """The dumped inputs of *op* that differ."""
-    found = []
+    inputs = []
     for (owner, io, port), ref in one.tensors.items():
         if owner != op or io is not TensorIO.INPUT:
             continue
         again = other.tensors.get((owner, io, port))
-        apart = None if again is None else difference(ref, again)
-        if apart is not None and apart.different:
-            found.append(port)
-    return sorted(found)
+        unlike = None if again is None else difference(ref, again)
+        if unlike is not None and unlike.different:
+            inputs.append(port)
+    return sorted(inputs)
 
 
 def _finding(
-    first: FirstOp, kind: str, port: int, apart: Difference, one: DumpIndex, other: DumpIndex
+    first: FirstOp, kind: str, port: int, unlike: Difference, one: DumpIndex, other: DumpIndex
 ) -> Finding:
     op, inputs = first.op, _inputs(first.op, one, other)
     amount = (
-        f"{apart.different} of {apart.elements} elements differ, by {apart.largest:.6g} at most"
+        f"{unlike.different} of {unlike.elements} elements differ, by {unlike.largest:.6g} at most"
     )
     label, confidence = NOT_DETERMINISTIC, 0.9
     if inputs:
@@ -108,5 +108,5 @@ def _finding(
         )
     if first.later:
         sentence += f"; {first.later} later ops differ with it"
-    evidence = {**difference_evidence(apart), "later_ops": first.later, "differing_inputs": inputs}
+    evidence = {**difference_evidence(unlike), "later_ops": first.later, "differing_inputs": inputs}
     return finding(label, sentence, (op, TensorIO.OUTPUT, port), confidence, evidence)

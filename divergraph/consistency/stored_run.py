@@ -38,11 +38,11 @@ def run_findings(data: RunData, arrays: GraphArrays | None = None) -> tuple[Find
         (_saturated, _say_saturated),
         (_flat, _say_flat),
     )
-    found: list[Finding] = []
+    findings: list[Finding] = []
     for shows, says in checks:
-        found.extend(_first(data, arrays, types, shows, says))
-    found.extend(first_unequal(data, arrays))
-    return tuple(found)
+        findings.extend(_first(data, arrays, types, shows, says))
+    findings.extend(first_unequal(data, arrays))
+    return tuple(findings)
 
 
 def _first(
@@ -52,15 +52,15 @@ def _first(
     shows: _Shows,
     says: _Says,
 ) -> Iterator[Finding]:
-    shown: dict[str, Comparison] = {}
+    items_by_op: dict[str, Comparison] = {}
     for item in data.comparisons:
         if item.io is TensorIO.OUTPUT and item.compared and shows(item):
-            shown.setdefault(item.op, item)
+            items_by_op.setdefault(item.op, item)
     measured = (
         item.op for item in data.comparisons if item.compared and item.io is TensorIO.OUTPUT
     )
-    for first in first_ops(arrays, measured, shown) if shown else ():
-        item = shown[first.op]
+    for first in first_ops(arrays, measured, items_by_op) if items_by_op else ():
+        item = items_by_op[first.op]
         label, sentence = says(item, f"{first.op} ({types[first.op]})")
         evidence = {**_evidence(item), "later_ops": first.later}
         yield finding(label, sentence, (first.op, item.io, item.port), 0.9, evidence)

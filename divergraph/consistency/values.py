@@ -95,21 +95,21 @@ def _unpadded(
 
 
 def _from_statistics(ref: DumpTensorRef) -> Values | None:
-    told = ref.statistics
-    if told is None or not told.count:
+    statistics = ref.statistics
+    if statistics is None or not statistics.count:
         return None
-    low, high = told.minimum, told.maximum
+    low, high = statistics.minimum, statistics.maximum
     ends = [abs(end) for end in (low, high) if end is not None and math.isfinite(end)]
-    nans, infinities = told.nans or 0, told.infinities or 0
+    nans, infinities = statistics.nans or 0, statistics.infinities or 0
     if not nans and not infinities:
         # Without counts the statistics tell that there is some. Infinities may make the mean NaN,
         # and a sum may overflow by itself.
         infinities = int(any(end is not None and math.isinf(end) for end in (low, high)))
-        tells = (low, high) if infinities else (low, high, told.mean)
+        tells = (low, high) if infinities else (low, high, statistics.mean)
         nans = int(any(end is not None and math.isnan(end) for end in tells))
     saturated = ref.dtype is DType.FLOAT16 and max(ends, default=0.0) >= FLOAT16_MAX
     return Values(
-        told.count,
+        statistics.count,
         math.nan if low is None else low,
         math.nan if high is None else high,
         nans,
@@ -157,26 +157,26 @@ def difference(
     """
     if one.statistics is not None or other.statistics is not None:
         return None
-    left, right = read_stored(one), read_stored(other)
-    if isinstance(left, Unread) or isinstance(right, Unread):
+    array, right = read_stored(one), read_stored(other)
+    if isinstance(array, Unread) or isinstance(right, Unread):
         return None  # not checked, and counted as such
-    if left.dtype.kind not in "biuf" or right.dtype.kind not in "biuf":
+    if array.dtype.kind not in "biuf" or right.dtype.kind not in "biuf":
         return None
-    if (left.dtype.kind == "f") != (right.dtype.kind == "f"):
+    if (array.dtype.kind == "f") != (right.dtype.kind == "f"):
         return None  # a cast cut the fractions off
-    alike = one.dtype is other.dtype and left.size == right.size
+    alike = one.dtype is other.dtype and array.size == right.size
     moved = (one.layout or "ND") != (other.layout or "ND")
     if not alike or moved:
-        left, right = _plain(left, one, origin_layout), _plain(right, other, origin_layout)
-    if left.size != right.size:
+        array, right = _plain(array, one, origin_layout), _plain(right, other, origin_layout)
+    if array.size != right.size:
         return None
     exact = one.dtype is other.dtype
-    apart = _differing(left.reshape(-1), right.reshape(-1), exact=exact)
-    if moved and apart.different:
-        x, y = np.sort(left, axis=None), np.sort(right, axis=None)
+    unlike = _differing(array.reshape(-1), right.reshape(-1), exact=exact)
+    if moved and unlike.different:
+        x, y = np.sort(array, axis=None), np.sort(right, axis=None)
         if not _differing(x, y, exact=exact).different:
             return None  # the same values: the layouts were not understood
-    return apart
+    return unlike
 
 
 def _plain(array: NDArray[Any], ref: DumpTensorRef, origin_layout: str | None) -> NDArray[Any]:
@@ -192,10 +192,10 @@ def _plain(array: NDArray[Any], ref: DumpTensorRef, origin_layout: str | None) -
         return array
 
 
-def _differing(left: NDArray[Any], right: NDArray[Any], *, exact: bool) -> Difference:
+def _differing(array: NDArray[Any], right: NDArray[Any], *, exact: bool) -> Difference:
     different, first, last, largest = 0, -1, -1, 0.0
-    for start in range(0, left.size, _BLOCK):
-        a, b = left[start : start + _BLOCK], right[start : start + _BLOCK]
+    for start in range(0, array.size, _BLOCK):
+        a, b = array[start : start + _BLOCK], right[start : start + _BLOCK]
         unlike = a != b
         if a.dtype.kind == "f" and b.dtype.kind == "f":
             unlike &= ~(np.isnan(a) & np.isnan(b))
@@ -207,12 +207,12 @@ def _differing(left: NDArray[Any], right: NDArray[Any], *, exact: bool) -> Diffe
         error[np.isnan(error)] = np.inf
         places = np.flatnonzero(unlike)
         if not exact:  # a cast in between rounds, to 8 bits of fraction at the coarsest
-            kept = error > 2.0**-7 * np.abs(y)
-            error, places = error[kept], places[kept]
+            is_large = error > 2.0**-7 * np.abs(y)
+            error, places = error[is_large], places[is_large]
             if not places.size:
                 continue
         different += places.size
         first = start + int(places[0]) if first < 0 else first
         last = start + int(places[-1])
         largest = max(largest, float(error.max()))
-    return Difference(left.size, different, first, last, largest)
+    return Difference(array.size, different, first, last, largest)

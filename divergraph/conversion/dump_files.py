@@ -131,7 +131,7 @@ def _in_folder(folder: Path) -> Iterable[Path]:
         return owner.value_files(listing)
     names = [name for name in listing.files if name not in (MAPPING, FAILED_LIST)]
     if not names:
-        inner = [str(found.path) for found in list_dumps(folder)]
+        inner = [str(dump.path) for dump in list_dumps(folder)]
         hint = f"give one of {', '.join(inner[:3])}" if inner else "give the folder they lie in"
         raise InputError("no dump files in this folder", where=str(folder), hint=hint)
     return (folder / name for name in names)

@@ -121,13 +121,13 @@ def _target(out: Path, name: str, form: GraphFormat) -> Path:
     return target
 
 
-def _write(shown: ShownGraph, form: GraphFormat, target: Path) -> GraphConverted:
-    count = len(shown.graph.ops)
+def _write(graph: ShownGraph, form: GraphFormat, target: Path) -> GraphConverted:
+    count = len(graph.graph.ops)
     if form in _OF_GE:
         from divergraph.graph_formats.ge_from_graph import to_ge
         from divergraph.graph_formats.ge_writers import write_json, write_text
 
-        model, notes = to_ge(shown.graph)
+        model, notes = to_ge(graph.graph)
         with _opened(target) as file:
             if form is GraphFormat.JSON:
                 write_json(model, file, offline=False)
@@ -135,15 +135,15 @@ def _write(shown: ShownGraph, form: GraphFormat, target: Path) -> GraphConverted
                 write_text(model, file)
         return GraphConverted((target,), count, tuple(notes))
     if form is GraphFormat.MODEL_EXPLORER:
-        return GraphConverted(tuple(_model_explorer(shown, target)), count)
+        return GraphConverted(tuple(_model_explorer(graph, target)), count)
     if form is GraphFormat.GRAPHML:
         from divergraph.graph_formats.graphml import write_graphml
 
         with whole_file(target) as part:
-            write_graphml(shown, part)
+            write_graphml(graph, part)
     else:
         with _opened(target) as file:
-            _plain_writer(form)(shown, file)
+            _plain_writer(form)(graph, file)
     return GraphConverted((target,), count)
 
 
@@ -154,17 +154,17 @@ def _plain_writer(form: GraphFormat) -> Callable[[ShownGraph, TextIO], None]:
         return write_dot
     from divergraph.graph_formats.onnx_json import onnx_document
 
-    return lambda shown, file: _dump(onnx_document(shown.graph), file)
+    return lambda graph, file: _dump(onnx_document(graph.graph), file)
 
 
-def _model_explorer(shown: ShownGraph, target: Path) -> Iterator[Path]:
+def _model_explorer(graph: ShownGraph, target: Path) -> Iterator[Path]:
     from divergraph.graph_formats.model_explorer import collection, node_data
 
     with _opened(target) as file:
-        _dump(collection(shown), file)
+        _dump(collection(graph), file)
     yield target
     stem = target.name.removesuffix(".json").removesuffix(".model_explorer")
-    for metric, data in node_data(shown).items():
+    for metric, data in node_data(graph).items():
         path = target.with_name(f"{stem}.{metric}{_NODE_DATA}")
         with _opened(path) as file:
             _dump(data, file)

@@ -73,8 +73,8 @@ def relayout(
     if wanted == source:
         return array, wanted
     if wanted not in _MADE:
-        made = _plain(array, source, wanted, shape, groups, exact=exact)
-        return made, ND if source == ND else wanted
+        relaid = _plain(array, source, wanted, shape, groups, exact=exact)
+        return relaid, ND if source == ND else wanted
     plain = source
     if source not in PLAIN and source != ND:
         plain = _between(wanted)
@@ -103,10 +103,10 @@ def _plain(
             if sorted(order) != sorted(wanted):
                 continue
             try:
-                found = _fitting(to_layout(array, source, order, shape, groups=groups), shape)
+                plain = _fitting(to_layout(array, source, order, shape, groups=groups), shape)
             except LayoutError:
                 continue  # the next order may fit; if none does, the first error is told
-            return to_layout(found, order, wanted)
+            return to_layout(plain, order, wanted)
         raise
 
 

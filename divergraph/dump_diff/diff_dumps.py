@@ -150,11 +150,11 @@ def diff_dumps(request: DiffRequest, progress: Progress = NO_PROGRESS) -> DiffRe
     readable = _Readable([pair for pair in pairing.pairs if not _damage(pair)])
     progress.stage("comparing tensors", len(readable))
     work = MeasureWork(request.wanted)
-    found = iter(measure_all(readable, progress, request.workers, work, readable.sizes))
+    measurements = iter(measure_all(readable, progress, request.workers, work, readable.sizes))
     pairs = [
         _damaged(pair, damage)
         if (damage := _damage(pair))
-        else _judged(request, thresholds, pair, next(found))
+        else _judged(request, thresholds, pair, next(measurements))
         for pair in pairing.pairs
     ]
     for number, figures in detailed_metrics(_over(pairs), _CLOSER):
@@ -189,8 +189,13 @@ def _paired(request: DiffRequest, device: BareDump, golden: BareDump) -> NamePai
 
 
 def _fits(tensor: BareTensor, pattern: str) -> bool:
-    told = tensor.identity
-    names = (tensor.name, f"{told.io}.{told.port}", f"{told.op}.{told.io}.{told.port}", told.op)
+    identity = tensor.identity
+    names = (
+        tensor.name,
+        f"{identity.io}.{identity.port}",
+        f"{identity.op}.{identity.io}.{identity.port}",
+        identity.op,
+    )
     return any(fnmatchcase(name, pattern) for name in names)
 
 
@@ -254,25 +259,25 @@ def _over(pairs: Sequence[PairDiff]) -> Iterator[tuple[int, TensorPair, Measurem
 
 
 def _judged(
-    request: DiffRequest, thresholds: Thresholds, named: NamedPair, found: Measurement
+    request: DiffRequest, thresholds: Thresholds, named: NamedPair, measurement: Measurement
 ) -> PairDiff:
-    if found.metrics is None:
-        return PairDiff(named, found)
-    if request.by_elements and found.figures is not None:
-        wanted, bad = request.wanted, found.figures.bad
+    if measurement.metrics is None:
+        return PairDiff(named, measurement)
+    if request.by_elements and measurement.figures is not None:
+        wanted, bad = request.wanted, measurement.figures.bad
         if not bad:
-            return PairDiff(named, found, Level.PASS)
+            return PairDiff(named, measurement, Level.PASS)
         limit = f"{counted(bad, 'element')} beyond {wanted.atol:g} + {wanted.rtol:g} |golden|"
-        return PairDiff(named, found, Level.FAIL, limit=limit)
+        return PairDiff(named, measurement, Level.FAIL, limit=limit)
     judgement = thresholds.judge(
-        found.metrics,
-        found.figures,
-        device=found.device_dtype,
-        golden=found.golden_dtype,
+        measurement.metrics,
+        measurement.figures,
+        device=measurement.device_dtype,
+        golden=measurement.golden_dtype,
         op_type=named.device.op_type or named.golden.op_type,
         name=named.name,
     )
-    return PairDiff(named, found, judgement.level, judgement.failed, judgement.limit)
+    return PairDiff(named, measurement, judgement.level, judgement.failed, judgement.limit)
 
 
 def _damage(pair: NamedPair) -> BareTensor | None:

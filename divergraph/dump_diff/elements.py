@@ -64,10 +64,10 @@ class _Worst:
             return
         places = np.flatnonzero(errors > edge)
         if len(places) > self.most:
-            found = errors[places]
-            edge = np.partition(found, len(found) - self.most)[-self.most]
+            bad_errors = errors[places]
+            edge = np.partition(bad_errors, len(bad_errors) - self.most)[-self.most]
             # Of equal errors as many as fit, however many there are.
-            above, equal = places[found > edge], places[found == edge][: self.most]
+            above, equal = places[bad_errors > edge], places[bad_errors == edge][: self.most]
             places = np.concatenate([above, equal])
         for place in places.tolist():
             self._push((float(errors[place]), -(start + place)))
@@ -129,8 +129,8 @@ class FoundElements:
             return
         ratio, size, defined = _ratio(errors, y)
         if not finite:  # NaN and infinity allow nothing; the same value twice is no error
-            odd = ~np.isfinite(size)
-            ratio[odd], size[odd] = errors[odd], 0.0
+            nonfinite = ~np.isfinite(size)
+            ratio[nonfinite], size[nonfinite] = errors[nonfinite], 0.0
         largest = float(errors.max())
         if largest > self._atol:
             self._add_bad(errors, size, start)
@@ -174,8 +174,8 @@ class FoundElements:
             bad = errors > self._atol + self._rtol * size
         self._bad += int(np.count_nonzero(bad))
         if len(self._bad_places) < self._first:
-            found = np.flatnonzero(bad)[: self._first - len(self._bad_places)]
-            self._bad_places += (found + start).tolist()
+            places_of_bad = np.flatnonzero(bad)[: self._first - len(self._bad_places)]
+            self._bad_places += (places_of_bad + start).tolist()
 
 
 def _element(x: Flat, y: Flat, shape: tuple[int, ...], place: int) -> Element:

@@ -86,7 +86,7 @@ class ErrorPicture:
     @property
     def axes(self) -> list[tuple[int, ...]]:
         """What maps can be made along: single axes, then pairs, the most telling first."""
-        single = [each.axes[0] for each in self.by_axis]
+        single = [picture.axes[0] for picture in self.by_axis]
         pairs = [tuple(sorted(pair)) for pair in combinations(single, 2)]
         return [*((axis,) for axis in single), *pairs]
 
@@ -112,24 +112,24 @@ def error_picture(
     check_elements(device, golden)
     shape = golden.shape
     look = Look(shape, atol, rtol, unit_of(device, golden, types), golden.size // 2)
-    found = FoundElements(atol, rtol, 0, worst)
+    elements = FoundElements(atol, rtol, 0, worst)
     maps = [_Means(shape, (axis,), (CELLS,)) for axis, size in enumerate(shape) if size > 1]
     squares, ends = 0.0, _Ends()
     for start, x, y in blocks(_BLOCK, flat(device), flat(golden)):
         errors, finite = finite_errors(x, y)
         look.add(x, y, start, errors, finite)
-        found.add(x, y, start, errors, finite)
+        elements.add(x, y, start, errors, finite)
         ends.add(x, y)
-        for each in maps:
-            each.add(errors, start)
+        for means in maps:
+            means.add(errors, start)
         squares += float(np.square(errors[np.isfinite(errors)]).sum())
-    made = [each.result() for each in maps]
-    made.sort(key=lambda each: -_contrast(each, golden.size, squares))
+    error_maps = [means.result() for means in maps]
+    error_maps.sort(key=lambda picture: -_contrast(picture, golden.size, squares))
     return ErrorPicture(
         tuple(shape),
-        found.table(device, golden),
+        elements.table(device, golden),
         look.result(layout, 16),
-        tuple(made),
+        tuple(error_maps),
         _scatter(device, golden, ends),
     )
 
@@ -150,7 +150,8 @@ class _Means:
         self._sizes = [shape[axis] for axis in axes]
         self._strides = [prod(shape[axis + 1 :]) for axis in axes]
         self._steps = [
-            max(1, ceil(size / most)) for size, most in zip(self._sizes, cells, strict=True)
+            max(1, ceil(size / cell_count))
+            for size, cell_count in zip(self._sizes, cells, strict=True)
         ]
         self._shape = [
             ceil(size / step) for size, step in zip(self._sizes, self._steps, strict=True)
@@ -174,9 +175,9 @@ class _Means:
         for axis, (size, step, count) in enumerate(
             zip(self._sizes, self._steps, self._shape, strict=True)
         ):
-            held = np.full(count, float(step))
-            held[-1] = size - step * (count - 1)
-            counts *= held.reshape([-1 if at == axis else 1 for at in range(counts.ndim)])
+            lengths = np.full(count, float(step))
+            lengths[-1] = size - step * (count - 1)
+            counts *= lengths.reshape([-1 if at == axis else 1 for at in range(counts.ndim)])
         return ErrorMap(self._axes, tuple(self._steps), self._sums.reshape(self._shape) / counts)
 
 
@@ -194,15 +195,15 @@ class _Ends:
                 self.high = max(self.high, float(finite.max()))
 
 
-def _contrast(made: ErrorMap, elements: int, squares: float) -> float:
+def _contrast(picture: ErrorMap, elements: int, squares: float) -> float:
     """How much more the means of an axis differ than those of errors without a place would: the F
     statistic of an analysis of variance, but for the few degrees of freedom of the rest."""
-    means = made.means
+    means = picture.means
     if not np.isfinite(means).all():
         means = np.isinf(means).astype(np.float64)
         squares = float(np.count_nonzero(means)) * elements / means.size
-    each = elements / means.size
-    between = float(np.square(means - means.mean()).sum()) * each
+    per_mean = elements / means.size
+    between = float(np.square(means - means.mean()).sum()) * per_mean
     rest = max(squares - elements * float(means.mean()) ** 2 - between, 0.0)
     if not between:
         return 0.0
@@ -218,14 +219,17 @@ def _scatter(device: Array, golden: Array, ends: _Ends) -> ValueScatter | None:
     width = (high - low) or 1.0
     counts = np.zeros(_PLOT * _PLOT, np.int64)
     every = max(1, golden.size // SCATTERED)
-    taken = 0
+    elements = 0
     for number, (_, x, y) in enumerate(blocks(_BLOCK, flat(device), flat(golden))):
         if number % every:
             continue
-        taken += len(x)
+        elements += len(x)
         with np.errstate(invalid="ignore", over="ignore"):
             rows, columns = ((side.astype(np.float64) - low) / width * _PLOT for side in (x, y))
-        known = np.isfinite(rows) & np.isfinite(columns)
-        cells = [np.minimum(each[known].astype(np.int64), _PLOT - 1) for each in (rows, columns)]
+        is_finite = np.isfinite(rows) & np.isfinite(columns)
+        cells = [
+            np.minimum(places_of_axis[is_finite].astype(np.int64), _PLOT - 1)
+            for places_of_axis in (rows, columns)
+        ]
         counts += np.bincount(cells[0] * _PLOT + cells[1], minlength=counts.size)
-    return ValueScatter(counts.reshape(_PLOT, _PLOT), low, high, taken)
+    return ValueScatter(counts.reshape(_PLOT, _PLOT), low, high, elements)

@@ -15,9 +15,11 @@ _MOST_ORIGINALS = 100
 
 def fused_notes(pairing: NamePairing, golden: Iterable[str]) -> list[str]:
     """What to say of the unpaired device ops called by several of the ops *golden*."""
-    known = set(golden) - {""}
+    golden_names = set(golden) - {""}
     ops = dict.fromkeys(tensor.identity.op for tensor in pairing.device_only)
-    fused = [f"{op} ({', '.join(parts)})" for op in ops if len(parts := _parts(op, known)) > 1]
+    fused = [
+        f"{op} ({', '.join(parts)})" for op in ops if len(parts := _parts(op, golden_names)) > 1
+    ]
     return told_of(
         fused,
         "device {op holds|ops hold} several originals and {was|were} compared with none "
@@ -25,9 +27,9 @@ def fused_notes(pairing: NamePairing, golden: Iterable[str]) -> list[str]:
     )
 
 
-def _parts(name: str, known: Set[str]) -> tuple[str, ...]:
-    """The *known* names that *name* is made of, longest first tried; empty if of none."""
-    lengths = sorted({len(each) for each in known}, reverse=True)
+def _parts(name: str, golden_names: Set[str]) -> tuple[str, ...]:
+    """Those of *golden_names* that *name* is made of, longest first tried; empty if of none."""
+    lengths = sorted({len(golden_name) for golden_name in golden_names}, reverse=True)
     dead: set[int] = set()
 
     def taken(at: int, depth: int) -> Iterator[tuple[str, ...]]:
@@ -37,7 +39,7 @@ def _parts(name: str, known: Set[str]) -> tuple[str, ...]:
             return
         for length in lengths:
             part = name[at : at + length]
-            if len(part) == length and part in known:
+            if len(part) == length and part in golden_names:
                 for rest in taken(at + length, depth + 1):
                     yield (part, *rest)
         dead.add(at)

@@ -40,18 +40,18 @@ def pair_by_name(device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> 
     """Pair the tensors of two dumps. A tensor dumped as often on both sides is paired
     in order of time, of one dumped more often on one side the last counts. One tensor
     against one is a pair under any names."""
-    left = _Left(device, golden)
-    left.take(attrgetter("name"))
-    left.take_names()
+    unpaired = _Left(device, golden)
+    unpaired.take(attrgetter("name"))
+    unpaired.take_names()
     for key in _IN_ONE_PLACE:
-        left.take(key)
+        unpaired.take(key)
     for key in _ANYWHERE:
-        left.take(key, single=True)
-    found = left.result()
-    if not found.pairs and len(device) == len(golden) == 1:  # whatever they are called
+        unpaired.take(key, single=True)
+    pairing = unpaired.result()
+    if not pairing.pairs and len(device) == len(golden) == 1:  # whatever they are called
         name = f"{device[0].name} | {golden[0].name}"
         return NamePairing((NamedPair(name, device[0], golden[0]),), (), ())
-    return found
+    return pairing
 
 
 def _told(*facts: str) -> _Key:
@@ -89,8 +89,8 @@ class _Left:
             return
         golden = _grouped(self._unnamed(self._golden), key)
         gone: set[int] = set()
-        for found, ours in _grouped(self._unnamed(self._device), key).items():
-            theirs = golden.get(found)
+        for key_value, ours in _grouped(self._unnamed(self._device), key).items():
+            theirs = golden.get(key_value)
             if theirs is None or (single and (len(ours) > 1 or len(theirs) > 1)):
                 continue
             both = (*ours, *theirs)
@@ -145,6 +145,6 @@ def _shown(device: BareTensor, golden: BareTensor) -> str:
     """One name for both: the name itself if they share it, else what the names tell."""
     if device.name == golden.name:
         return device.name
-    told = device.identity if device.identity.type else golden.identity
-    parts = [told.type, told.op, told.io.value, str(told.port), told.part]
+    identity = device.identity if device.identity.type else golden.identity
+    parts = [identity.type, identity.op, identity.io.value, str(identity.port), identity.part]
     return ".".join(filter(None, parts))

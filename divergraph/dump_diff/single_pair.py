@@ -63,9 +63,9 @@ def look_closely(
     check_elements(device, golden)
     types = (pair.found.device_dtype, pair.found.golden_dtype)
     work = LookAtPart(pair.pair, figures.atol, want.rtol, first, top, types)
-    look, found = _seen(work, device, golden, workers)
+    look, elements = _seen(work, device, golden, workers)
     inspection = look.result(pair.pair.layout, pair.pair.c0)
-    return CloseLook(found.table(device, golden), inspection, figures.atol, figures.rtol)
+    return CloseLook(elements.table(device, golden), inspection, figures.atol, figures.rtol)
 
 
 def _seen(work: LookAtPart, device: Array, golden: Array, workers: Workers) -> _Seen:
@@ -85,11 +85,11 @@ def _seen(work: LookAtPart, device: Array, golden: Array, workers: Workers) -> _
     finally:
         if workers.executor is None:
             executor.close()
-    look, found = seen[0]
+    look, elements = seen[0]
     for later_look, later_found in seen[1:]:
         look.join(later_look)
-        found.join(later_found)
-    return look, found
+        elements.join(later_found)
+    return look, elements
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +111,18 @@ class LookAtPart(PartWork):
         at_most = golden.size // 2 if golden.size > _LARGE else None
         unit = unit_of(device, golden, self.types)
         look = Look(golden.shape, self.atol, self.rtol, unit, at_most)
-        found = FoundElements(self.atol, self.rtol, self.first, self.top)
+        elements = FoundElements(self.atol, self.rtol, self.first, self.top)
         x, y = _part(flat(device), start, stop), _part(flat(golden), start, stop)
         for begin, one, other in blocks(_BLOCK, x, y):
             errors, finite = finite_errors(one, other)
             look.add(one, other, start + begin, errors, finite)
-            found.add(one, other, start + begin, errors, finite)
-        return look, found
+            elements.add(one, other, start + begin, errors, finite)
+        return look, elements
 
 
 def _values(pair: TensorPair) -> tuple[Array, Array]:
-    found = or_raise(read_pair(pair))
-    return found.device, found.golden
+    pair_values = or_raise(read_pair(pair))
+    return pair_values.device, pair_values.golden
 
 
 def _part(values: Flat, start: int, stop: int) -> Flat:

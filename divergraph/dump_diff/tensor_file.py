@@ -103,32 +103,32 @@ def look_at_file(
     return TensorFile(path, tuple(tensors), tuple(folder.written if folder else ()), tuple(unread))
 
 
-def _in_folder(found: Sequence[BareTensor], name: str) -> list[BareTensor]:
+def _in_folder(tensors: Sequence[BareTensor], name: str) -> list[BareTensor]:
     """The tensors *name* in a folder: of several steps or devices there may be several."""
     names: dict[str, list[BareTensor]] = {}
-    for tensor in found:
+    for tensor in tensors:
         _, _, own = tensor.name.rpartition("/")
         op, io, port = tensor.identity.key
         short = (op, f"{op}:{port}", tensor.model_name) if io is TensorIO.OUTPUT else ()
-        for each in {tensor.name, own, f"{op}:{io}:{port}", *short} - {""}:
-            names.setdefault(each, []).append(tensor)
-    wanted = next((each for each in (name, _DUMPED.sub("_", name)) if each in names), None)
+        for alias in {tensor.name, own, f"{op}:{io}:{port}", *short} - {""}:
+            names.setdefault(alias, []).append(tensor)
+    wanted = next((alias for alias in (name, _DUMPED.sub("_", name)) if alias in names), None)
     if wanted is None:
-        near = difflib.get_close_matches(name, names)
-        hint = "" if near else "its op's name, OP:PORT, OP:input:PORT, or its file's"
-        raise UnknownNameError("tensor in this folder", name, near=near, hint=hint)
+        matches = difflib.get_close_matches(name, names)
+        hint = "" if matches else "its op's name, OP:PORT, OP:input:PORT, or its file's"
+        raise UnknownNameError("tensor in this folder", name, near=matches, hint=hint)
     return names[wanted]
 
 
-def _called(path: Path, found: Sequence[BareTensor], name: str) -> BareTensor:
+def _called(path: Path, tensors: Sequence[BareTensor], name: str) -> BareTensor:
     """The tensor *name*, as it is printed or as the file has it."""
-    names = {_inside(path, tensor): tensor for tensor in found}
-    names |= {tensor.name: tensor for tensor in found}
+    names = {_inside(path, tensor): tensor for tensor in tensors}
+    names |= {tensor.name: tensor for tensor in tensors}
     if name not in names:
-        near = difflib.get_close_matches(name, names)
-        known = ", ".join([_inside(path, tensor) for tensor in found[:_NAMED]])
-        hint = "" if near else f"it has {known}"
-        raise UnknownNameError("tensor in this file", name, near=near, hint=hint)
+        matches = difflib.get_close_matches(name, names)
+        known = ", ".join([_inside(path, tensor) for tensor in tensors[:_NAMED]])
+        hint = "" if matches else f"it has {known}"
+        raise UnknownNameError("tensor in this file", name, near=matches, hint=hint)
     return names[name]
 
 
@@ -164,15 +164,15 @@ def _described(tensor: BareTensor, array: Array, first: int, top: int) -> FileTe
 def _worst(values: Array, top: int) -> list[TensorElement]:
     """The *top* elements that are not finite, or largest by size, block by block."""
     flat = values.reshape(-1)
-    kept = np.empty(0, np.int64)
+    worst_places = np.empty(0, np.int64)
     for start in range(0, flat.size, _BLOCK):
-        places = np.concatenate([kept, np.arange(start, min(start + _BLOCK, flat.size))])
+        places = np.concatenate([worst_places, np.arange(start, min(start + _BLOCK, flat.size))])
         size = np.abs(flat[places].astype(np.float64))
         size[np.isnan(size)] = np.inf
-        kept = places[np.argsort(-size, kind="stable")[:top]]
+        worst_places = places[np.argsort(-size, kind="stable")[:top]]
     return [
         TensorElement(
             tuple(int(at) for at in np.unravel_index(place, values.shape)), flat[place].item()
         )
-        for place in kept.tolist()
+        for place in worst_places.tolist()
     ]

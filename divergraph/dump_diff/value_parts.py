@@ -50,26 +50,26 @@ def values_at(device: Array, golden: Array, at: str) -> ValueSlice:
     shape = golden.shape
     parts = [part.strip() for part in at.split(",")] if at.strip() else []
     if len(parts) > len(shape):
-        said = f"the tensor has {len(shape)} axes, not {len(parts)}"
-        raise InputError(said, where=at)
+        message = f"the tensor has {len(shape)} axes, not {len(parts)}"
+        raise InputError(message, where=at)
     index = tuple(_part(part, size) for part, size in zip(parts, shape, strict=False))
     device, golden = np.asarray(device[index]), np.asarray(golden[index])
     if golden.size > MOST_VALUES:
-        left = "x".join(map(str, golden.shape))
-        said = f"these are {golden.size} values ({left}), and {MOST_VALUES} are listed at most"
-        raise InputError(said, where=at, hint="give a range for each axis, as 0,3:9,0:100")
+        sizes = "x".join(map(str, golden.shape))
+        message = f"these are {golden.size} values ({sizes}), and {MOST_VALUES} are listed at most"
+        raise InputError(message, where=at, hint="give a range for each axis, as 0,3:9,0:100")
     return ValueSlice(at, real_numbers(device), real_numbers(golden))
 
 
 def _part(text: str, size: int) -> int | slice:
-    found = _PART.fullmatch(text)
-    if found is None or any(len(part or "") > _DIGITS for part in found.groups()):
+    match = _PART.fullmatch(text)
+    if match is None or any(len(part or "") > _DIGITS for part in match.groups()):
         raise InputError(f"{text!r} is no index and no range", hint="as 0,3:9,:")
-    if found[1] is not None:
-        if not -size <= int(found[1]) < size:
-            raise InputError(f"there is no index {found[1]} in an axis of {size}")
-        return int(found[1])
-    start, stop, step = (int(part) if part else None for part in found.groups()[1:])
+    if match[1] is not None:
+        if not -size <= int(match[1]) < size:
+            raise InputError(f"there is no index {match[1]} in an axis of {size}")
+        return int(match[1])
+    start, stop, step = (int(part) if part else None for part in match.groups()[1:])
     if step == 0:
         raise InputError(f"{text!r} takes no step")
     return slice(start, stop, step)
@@ -85,8 +85,11 @@ def distribution(device: Array, golden: Array, bins: int) -> ValueHistogram:
     low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
     # numpy's own rule for what is all the same
     edges = np.histogram_bin_edges(np.array([low, high]), bins)
-    (counts, odd), (golden_counts, golden_odd) = _counts(device, edges), _counts(golden, edges)
-    return ValueHistogram(edges, counts, golden_counts, odd, golden_odd)
+    (counts, nonfinite), (golden_counts, golden_odd) = (
+        _counts(device, edges),
+        _counts(golden, edges),
+    )
+    return ValueHistogram(edges, counts, golden_counts, nonfinite, golden_odd)
 
 
 def _blocks(values: Array) -> list[Array]:

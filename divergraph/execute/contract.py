@@ -304,15 +304,15 @@ class PartialFactory(ExecutorFactory, Protocol):
         ...
 
 
-def chosen_tensors(known: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
-    """The tensors a run is to give: *wanted*, or all *known*.
+def chosen_tensors(tensors: Sequence[str], wanted: Sequence[str] | None) -> tuple[str, ...]:
+    """The tensors a run is to give: *wanted*, or all *tensors*.
 
     Raises:
         InputError: a name that is not among them.
     """
     if wanted is None:
-        return tuple(known)
-    can_be_given = set(known)
+        return tuple(tensors)
+    can_be_given = set(tensors)
     for name in wanted:
         if name not in can_be_given:
             raise InputError(f"the model makes no tensor {name!r} that can be kept")
@@ -325,14 +325,14 @@ def checked_feeds(inputs: Sequence[Tensor], feeds: Mapping[str, Array]) -> dict[
     Raises:
         InputError: one is missing, unknown or does not fit.
     """
-    known = {tensor.name: tensor for tensor in inputs}
-    missing = [name for name in known if name not in feeds]
-    unknown = [name for name in feeds if name not in known]
+    tensors = {tensor.name: tensor for tensor in inputs}
+    missing = [name for name in tensors if name not in feeds]
+    unknown = [name for name in feeds if name not in tensors]
     if missing or unknown:
         what = f"no value for input {missing[0]!r}" if missing else f"no input {unknown[0]!r}"
-        listed = ", ".join(known) or "none"
+        listed = ", ".join(tensors) or "none"
         raise InputError(what, hint=f"the model's inputs: {listed}")
-    return {name: checked_feed(known[name], value) for name, value in feeds.items()}
+    return {name: checked_feed(tensors[name], value) for name, value in feeds.items()}
 
 
 def checked_feed(tensor: Tensor, value: Array) -> Array:
@@ -351,8 +351,10 @@ def checked_feed(tensor: Tensor, value: Array) -> Array:
         value = value.astype(wanted)
     if tensor.shape is not None and not _fits(tensor.shape, value.shape):
         shape = "x".join("?" if size is None else str(size) for size in tensor.shape)
-        given = "x".join(map(str, value.shape)) or "a single value"
-        raise InputError(f"input {tensor.name!r} has shape {shape or 'of one value'}, not {given}")
+        shape_text = "x".join(map(str, value.shape)) or "a single value"
+        raise InputError(
+            f"input {tensor.name!r} has shape {shape or 'of one value'}, not {shape_text}"
+        )
     return value
 
 

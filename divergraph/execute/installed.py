@@ -92,24 +92,24 @@ def factory_for(
     """The factory that runs *graph*: of those that accept it, one that is installed and covers it
     comes first, and of several one that needs no extra. One that has not all *options* comes
     after those that have."""
-    found = [factory for factory in factories() if factory.accepts(graph)]
+    fitting = [factory for factory in factories() if factory.accepts(graph)]
     if engine:
-        found = [factory for factory in found if factory.name == engine]
+        fitting = [factory for factory in fitting if factory.name == engine]
     else:
         preferred = _preferred()
-        found = [factory for factory in found if factory.name == preferred] or found
+        fitting = [factory for factory in fitting if factory.name == preferred] or fitting
 
-    there = [factory for factory in found if _is_installed(factory)]
+    there = [factory for factory in fitting if _is_installed(factory)]
     if len(there) == 1:  # what it covers need not be found out
         return there[0]
 
     def rank(factory: ExecutorFactory) -> tuple[bool, bool, str]:
-        known = factory.options if isinstance(factory, OptionFactory) else {}
-        lacks = not set(options or ()) <= set(known)
+        options_known = factory.options if isinstance(factory, OptionFactory) else {}
+        lacks = not set(options or ()) <= set(options_known)
         partial = isinstance(factory, PartialFactory) and not factory.covers(graph, options)
         return lacks, partial, factory.extra
 
-    return min(there or found, key=rank, default=None)
+    return min(there or fitting, key=rank, default=None)
 
 
 def _is_installed(factory: ExecutorFactory) -> bool:
@@ -141,10 +141,10 @@ def _opened(
 ) -> Executor:
     if options is None or not (options or isinstance(factory, OptionFactory)):
         return factory.open(path, graph)
-    known = factory.options if isinstance(factory, OptionFactory) else {}
-    unknown = [name for name in options if name not in known]
+    options_known = factory.options if isinstance(factory, OptionFactory) else {}
+    unknown = [name for name in options if name not in options_known]
     if unknown or not isinstance(factory, OptionFactory):
-        listed = ", ".join(known) or "none"
+        listed = ", ".join(options_known) or "none"
         raise InputError(
             f"running {graph.framework} models takes no {unknown[0].replace('_', '-')!r}",
             where=str(path),
@@ -156,5 +156,5 @@ def _opened(
 @cache
 def factories() -> tuple[ExecutorFactory, ...]:
     """All factories, by the names of their entry points."""
-    found = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
-    return tuple(entry.load()() for entry in found)
+    entries = sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name)
+    return tuple(entry.load()() for entry in entries)

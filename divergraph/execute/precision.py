@@ -19,10 +19,10 @@ def in_double(options: Mapping[str, str]) -> bool:
     Raises:
         InputError: there is no such precision.
     """
-    said = options.get("precision", _KNOWN[0])
-    if said not in _KNOWN:
-        raise InputError(f"no precision {said!r}", hint=f"there are: {', '.join(_KNOWN)}")
-    return said == _KNOWN[1]
+    precision = options.get("precision", _KNOWN[0])
+    if precision not in _KNOWN:
+        raise InputError(f"no precision {precision!r}", hint=f"there are: {', '.join(_KNOWN)}")
+    return precision == _KNOWN[1]
 
 
 def told(engine: str, *, double: bool) -> str:

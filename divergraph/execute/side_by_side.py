@@ -39,40 +39,40 @@ def run_in_batches(
     memory: int,
     *,
     weights: Callable[[_S], Mapping[str, int]] = lambda _: {},
-    most: int | None = None,
+    limit: int | None = None,
 ) -> Iterator[SubgraphResult]:
-    """The result of each piece, in batches of *memory* bytes of inputs and weights and at *most*
+    """The result of each piece, in batches of *memory* bytes of inputs and weights and at *limit*
     so many pieces; a batch that does not run is halved until it is clear which piece it is.
 
     *weights* gives the bytes of the weights that a slice takes, which those of a batch share.
     """
     batch: list[tuple[_S, Mapping[str, Array]]] = []
     shared: set[str] = set()
-    held = 0
+    batch_bytes = 0
     for piece in pieces:
         try:
             part = cut(piece)
         except ExecutionError as error:
             yield SubgraphResult(piece.key, {}, str(error))
             continue
-        given = values(piece)
+        piece_values = values(piece)
         own = weights(part)
-        fed = sum(value.nbytes for value in given.values())
+        fed = sum(value.nbytes for value in piece_values.values())
         size = fed + sum(count for name, count in own.items() if name not in shared)
-        if batch and (held + size > memory or len(batch) == most):
+        if batch and (batch_bytes + size > memory or len(batch) == limit):
             yield from _side_by_side(batch, run)
-            batch, shared, held = [], set(), 0
+            batch, shared, batch_bytes = [], set(), 0
             size = fed + sum(own.values())
-        batch.append((part, given))
+        batch.append((part, piece_values))
         shared.update(own)
-        held += size
+        batch_bytes += size
     if batch:
         yield from _side_by_side(batch, run)
 
 
 def _side_by_side(batch: _Batch[_S], run: _Run[_S]) -> Iterator[SubgraphResult]:
     try:
-        values = list(run([part for part, _ in batch], [given for _, given in batch]))
+        values = list(run([part for part, _ in batch], [piece_values for _, piece_values in batch]))
     except ExecutionError as error:
         if len(batch) == 1:
             yield SubgraphResult(batch[0][0].piece.key, {}, str(error))
@@ -86,12 +86,12 @@ def _side_by_side(batch: _Batch[_S], run: _Run[_S]) -> Iterator[SubgraphResult]:
         yield _told(part, {name: values.pop() for name in part.made})
 
 
-def _told(part: Slice, made: Mapping[str, Any]) -> SubgraphResult:
-    arrays = {name: value for name, value in made.items() if isinstance(value, np.ndarray)}
-    other = next((name for name in made if name not in arrays), None)
+def _told(part: Slice, outputs: Mapping[str, Any]) -> SubgraphResult:
+    arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
+    other = next((name for name in outputs if name not in arrays), None)
     if other is None:
         return SubgraphResult(part.piece.key, arrays)
-    if isinstance(made[other], ExecutionError):
-        return SubgraphResult(part.piece.key, {}, str(made[other]))
+    if isinstance(outputs[other], ExecutionError):
+        return SubgraphResult(part.piece.key, {}, str(outputs[other]))
     why = f"{other!r} is a sequence, map or optional value"
     return SubgraphResult(part.piece.key, arrays, why)

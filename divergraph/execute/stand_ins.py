@@ -48,8 +48,8 @@ def make_stand_in(model: Path, kind: StandIn, target: Path, feeds: Mapping[str, 
         ExecutionError: the model cannot be converted.
     """
     readable = (model.parent.absolute(), model.resolve().parent)
-    given = (model, kind, target.name, dict(feeds))
-    called_in_child(readable, load_onnxruntime, _make, *given, into=target.parent)
+    arguments = (model, kind, target.name, dict(feeds))
+    called_in_child(readable, load_onnxruntime, _make, *arguments, into=target.parent)
 
 
 def stand_in_outputs(
@@ -60,8 +60,8 @@ def stand_in_outputs(
     Raises:
         ExecutionError: it cannot be converted, or does not run.
     """
-    given = (model, kind, dict(feeds), list(wanted))
-    return dict(called_in_child((model.parent.parent,), load_onnxruntime, _outputs, *given))
+    arguments = (model, kind, dict(feeds), list(wanted))
+    return dict(called_in_child((model.parent.parent,), load_onnxruntime, _outputs, *arguments))
 
 
 def _make(folder: Path, model: Path, kind: StandIn, name: str, feeds: Mapping[str, Array]) -> None:
@@ -87,9 +87,9 @@ def _outputs(
         session = onnxruntime.InferenceSession(
             str(folder / "weaker.onnx"), options, providers=["CPUExecutionProvider"]
         )
-        taken = {each.name for each in session.get_inputs()}
-        made = session.run(wanted, {n: v for n, v in feeds.items() if n in taken})
-    return {name: np.asarray(value) for name, value in zip(wanted, made, strict=True)}
+        names = {model_input.name for model_input in session.get_inputs()}
+        results = session.run(wanted, {n: v for n, v in feeds.items() if n in names})
+    return {name: np.asarray(value) for name, value in zip(wanted, results, strict=True)}
 
 
 def _fp16(model: Path, target: Path) -> None:
@@ -120,7 +120,7 @@ def _int8(model: Path, target: Path, feeds: Mapping[str, Array]) -> None:
             return self._left.pop() if self._left else None
 
     loaded = onnx.load_model(str(model))  # of a path it writes a second model beside the first
-    if any(each.data_type == onnx.TensorProto.FLOAT16 for each in loaded.graph.initializer):
+    if any(tensor.data_type == onnx.TensorProto.FLOAT16 for tensor in loaded.graph.initializer):
         # Its result would not load: float32 scales for values in float16.
         raise ExecutionError(
             f"{model}: ONNX Runtime quantises models whose weights are float32; these are float16",

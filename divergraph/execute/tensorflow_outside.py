@@ -140,11 +140,11 @@ def keep_inside(definition: Any, paths: Collection[str]) -> dict[str, str]:
     stays, and nobody else says what they are. What needs what was taken out is left as it is.
     """
     functions = _Functions(definition)
-    given = _only_fed(definition, paths)
+    fed = _only_fed(definition, paths)
     _quieten(definition.node, functions)
     nodes = {node.name: node for node in definition.node}
     why = {
-        name: said for name, node in nodes.items() if (said := functions.why(node, nodes, given))
+        name: reason for name, node in nodes.items() if (reason := functions.why(node, nodes, fed))
     }
     why |= _unfilled(nodes, why)
     for name in why:
@@ -164,9 +164,10 @@ class _Functions:
     """The functions of a graph, with what was found of each."""
 
     def __init__(self, definition: Any) -> None:
-        self._all = {each.signature.name: each for each in definition.library.function}
+        self._all = {function.signature.name: function for function in definition.library.function}
         self._gradients = {
-            each.function_name: each.gradient_func for each in definition.library.gradient
+            gradient.function_name: gradient.gradient_func
+            for gradient in definition.library.gradient
         }
         self._known = dict.fromkeys(self._all, _Body(""))
         for function in self._all.values():
@@ -183,13 +184,13 @@ class _Functions:
         """The function of that name; None if there is none."""
         return self._all.get(name)
 
-    def why(self, node: Any, nodes: Mapping[str, Any], given: Collection[str]) -> str:
-        """Why *node* of the graph may not run, or empty; *given* are the paths of ours."""
-        said, paths = self._needs(node)
-        if said:
-            return said
+    def why(self, node: Any, nodes: Mapping[str, Any], fed: Collection[str]) -> str:
+        """Why *node* of the graph may not run, or empty; *fed* holds the paths of ours."""
+        reason, paths = self._needs(node)
+        if reason:
+            return reason
         sources = [_source(entry, nodes) for entry in _data(node)]
-        if all(at < len(sources) and sources[at] in given for at in paths):
+        if all(at < len(sources) and sources[at] in fed for at in paths):
             return ""
         return _sentence(node)
 
@@ -222,10 +223,10 @@ class _Functions:
         nodes = {node.name: node for node in function.node_def}
         paths: set[int] = set()
         for node in function.node_def:
-            said, needed = self._needs(node)
+            reason, needed = self._needs(node)
             sources = [_source(entry, nodes) for entry in _data(node)]
-            if said or not all(at < len(sources) and sources[at] in args for at in needed):
-                return _Body(said or _sentence(node))
+            if reason or not all(at < len(sources) and sources[at] in args for at in needed):
+                return _Body(reason or _sentence(node))
             paths |= {args[sources[at]] for at in needed}
         return _Body("", frozenset(paths))
 
@@ -235,7 +236,7 @@ def _sentence(node: Any) -> str:
 
 
 def _data(node: Any) -> list[str]:
-    return [each for each in node.input if not each.startswith("^")]
+    return [entry for entry in node.input if not entry.startswith("^")]
 
 
 def _source(entry: str, nodes: Mapping[str, Any]) -> str:
@@ -251,10 +252,10 @@ def _source(entry: str, nodes: Mapping[str, Any]) -> str:
 def _only_fed(definition: Any, paths: Collection[str]) -> frozenset[str]:
     """Make *paths* placeholders, so that what the model proposes is read by nothing."""
     names = {path.partition(":")[0] for path in paths}
-    found = [node for node in definition.node if node.name in names and node.op in _ASKS_FOR_PATHS]
-    for node in found:
+    nodes = [node for node in definition.node if node.name in names and node.op in _ASKS_FOR_PATHS]
+    for node in nodes:
         _placeholder(node, import_module("tensorflow.core.framework.types_pb2").DT_STRING)
-    return frozenset(node.name for node in found)
+    return frozenset(node.name for node in nodes)
 
 
 def _quieten(nodes: Any, functions: _Functions) -> None:
@@ -265,31 +266,31 @@ def _quieten(nodes: Any, functions: _Functions) -> None:
             continue
         if node.op == "Print" and _data(node):
             entry, kind = _data(node)[0], node.attr["T"].type
-            controls = [each for each in node.input if each.startswith("^")]
+            controls = [entry for entry in node.input if entry.startswith("^")]
             _become(node, "Identity", [entry, *controls])
             node.attr["T"].type = kind
         elif not definition.output_arg and not may_run(node.op) and node.op not in _READS_A_FILE:
-            _become(node, "NoOp", [each for each in node.input if each.startswith("^")])
+            _become(node, "NoOp", [entry for entry in node.input if entry.startswith("^")])
 
 
 def _unfilled(nodes: Mapping[str, Any], why: Mapping[str, str]) -> dict[str, str]:
     """Iterators and tables that nothing fills, as what they should hold is not read, with why."""
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for node in nodes.values():
         data = [entry.partition(":")[0] for entry in _data(node)]
         at = _FILLS.get(node.op, len(data))
         if at < len(data) and data[at] in nodes:
-            said = why.get(node.name) or next(
-                filter(None, (_behind(each, nodes, why) for each in data)), ""
+            reason = why.get(node.name) or next(
+                filter(None, (_behind(entry, nodes, why) for entry in data)), ""
             )
-            if said:
-                found[data[at]] = said
-    return found
+            if reason:
+                reasons[data[at]] = reason
+    return reasons
 
 
 def _behind(start: str, nodes: Mapping[str, Any], why: Mapping[str, str]) -> str:
     def before(name: str) -> Iterator[str]:
-        return (each.partition(":")[0] for each in (_data(nodes[name]) if name in nodes else ()))
+        return (entry.partition(":")[0] for entry in (_data(nodes[name]) if name in nodes else ()))
 
     return next((why[name] for name in reached([start], before) if name in why), "")
 

@@ -89,14 +89,14 @@ class OutputFolder:
         """Write the next *size* bytes of *source*."""
 
         def write(part: Path) -> None:
-            left = size
+            unread = size
             with part.open("wb") as file:
-                while left > 0:
-                    piece = source.read(min(left, _CHUNK))
+                while unread > 0:
+                    piece = source.read(min(unread, _CHUNK))
                     if not piece:
                         raise InputError("the file ends too early", where=name)
                     file.write(piece)
-                    left -= len(piece)
+                    unread -= len(piece)
 
         self._place(name, write)
 
@@ -114,9 +114,9 @@ class OutputFolder:
         path = self._checked(MAPPING)
         lines = {short: f"{short},{full}\n" for short, full in self._long.items()}
         old = path.read_text("utf-8", "replace").splitlines(keepends=True) if path.exists() else []
-        kept = [line for line in old if line.partition(",")[0] not in lines]
+        other_lines = [line for line in old if line.partition(",")[0] not in lines]
         with whole_file(path) as part:
-            _write_text(part, "".join((*kept, *lines.values())))
+            _write_text(part, "".join((*other_lines, *lines.values())))
 
     def forget(self, name: str) -> None:
         """Remove the file *name* of an earlier conversion."""

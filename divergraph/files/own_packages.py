@@ -21,18 +21,18 @@ def strange_packages() -> str:
 
 def strangeness(name: str) -> str:
     """Who hides or overwrote our package *name*, and the cure; empty if nobody did."""
-    told = _hidden(name) or _shared(name)
-    return f"{told}: {_CURE}" if told else ""
+    fault = _hidden(name) or _shared(name)
+    return f"{fault}: {_CURE}" if fault else ""
 
 
 def _hidden(name: str) -> str:
     """What is found under *name* beside other files than ours."""
     spec = importlib.util.find_spec(name)
-    found = Path(spec.origin).parent if spec is not None and spec.origin else None
+    parent = Path(spec.origin).parent if spec is not None and spec.origin else None
     ours = Path(__file__).resolve().parents[2] / name
-    if found is None:
+    if parent is None:
         return f"our package {name} is missing"
-    return "" if found.resolve() == ours else f"{found} is not our package {name}, and hides it"
+    return "" if parent.resolve() == ours else f"{parent} is not our package {name}, and hides it"
 
 
 def _shared(name: str) -> str:

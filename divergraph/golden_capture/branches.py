@@ -106,13 +106,13 @@ class Branches:
         body: Subgraph,
         values: Mapping[str, Path],
     ) -> Iterator[int]:
-        branch = next(each.g for each in node.attribute if each.name == body.role)
+        branch = next(attribute.g for attribute in node.attribute if attribute.name == body.role)
         saved: dict[str, Path] = {}
         count = 0
         try:
             for name, value in self._values(model, around, branch, values):
-                made = self._made.get((body.name, name))
-                path = None if made is None else self.save(*made, value)
+                producer = self._made.get((body.name, name))
+                path = None if producer is None else self.save(*producer, value)
                 if path is not None:
                     saved[name] = path
                     count += 1
@@ -130,16 +130,16 @@ class Branches:
         branch: GraphProto,
         values: Mapping[str, Path],
     ) -> Iterator[tuple[str, Array]]:
-        taken = _taken(branch)
-        feeds = {name: np.load(values[name]) for name in sorted(taken) if name in values}
-        single = _as_model(model, around, branch, feeds, taken - feeds.keys())
+        names = _taken(branch)
+        feeds = {name: np.load(values[name]) for name in sorted(names) if name in values}
+        single = _as_model(model, around, branch, feeds, names - feeds.keys())
         if not single.graph.output:
             return
         if single.ByteSize() > _LARGEST:
             raise ExecutionError("it has more than 2 GiB of weights")
         # beside the model, if possible, so that weights in files of their own are found
-        beside = self.model.resolve().parent
-        place = beside if os.access(beside, os.W_OK) else None
+        folder = self.model.resolve().parent
+        place = folder if os.access(folder, os.W_OK) else None
         with tempfile.NamedTemporaryFile(dir=place, suffix=".onnx") as file:
             file.write(single.SerializeToString())
             file.flush()
@@ -177,9 +177,9 @@ def _as_model(
     graph.initializer.extend(branch.initializer)
     graph.sparse_initializer.extend(branch.sparse_initializer)
     for outer in around:
-        graph.initializer.extend(each for each in outer.initializer if each.name in weights)
+        graph.initializer.extend(tensor for tensor in outer.initializer if tensor.name in weights)
         graph.sparse_initializer.extend(
-            each for each in outer.sparse_initializer if each.values.name in weights
+            tensor for tensor in outer.sparse_initializer if tensor.values.name in weights
         )
     for name, value in feeds.items():
         kind = helper.np_dtype_to_tensor_dtype(value.dtype)

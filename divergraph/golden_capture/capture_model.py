@@ -151,19 +151,21 @@ def _opened(request: CaptureRequest, graph: ModelGraph) -> Executor:
     executor = open_executor(request.model, graph, options)
     if request.device_run is None or graph.framework is not Framework.TENSORFLOW:
         return executor
-    missing = {each.tensor for each in executor.unavailable}
+    missing = {unavailable.tensor for unavailable in executor.unavailable}
     first = [
         op.outputs[0]
         for op in graph.ops
         if op.outputs and op.outputs[0].name in missing and not op.subgraph
         if not any(ref is not None and ref.tensor in missing for ref in op.inputs)
     ]
-    held = held_by_device(first, request.device_run) if first else []
-    if not held:
+    tensors_on_device = held_by_device(first, request.device_run) if first else []
+    if not tensors_on_device:
         return executor
     executor.close()
     fed = [options["feed"]] if "feed" in options else []
-    return open_executor(request.model, graph, {**options, "feed": ",".join([*fed, *held])})
+    return open_executor(
+        request.model, graph, {**options, "feed": ",".join([*fed, *tensors_on_device])}
+    )
 
 
 def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
@@ -182,16 +184,16 @@ def _options(request: CaptureRequest, graph: ModelGraph) -> dict[str, str]:
 def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> _Fed:
     """The values of all inputs."""
     seeds = _seeds(request, inputs)
-    given = {name: file for name, file in request.inputs.items() if seed_of(file) is None}
-    feeds, notes = read_feeds(inputs, given)
+    paths = {name: file for name, file in request.inputs.items() if seed_of(file) is None}
+    feeds, notes = read_feeds(inputs, paths)
     if twice := feeds.keys() & {full_name(name, feeds) for name in seeds}:
         raise InputError(f"two values for input {min(twice)!r}")
     files = set(feeds)
     feeds |= seeded_feeds(inputs, seeds, request.ranges)
     if request.device_run is not None:
         rest = [tensor for tensor in inputs if tensor.name not in feeds]
-        fed, told = fed_to_device(rest, request.device_run)
-        notes += told
+        fed, remarks = fed_to_device(rest, request.device_run)
+        notes += remarks
         feeds |= {tensor.name: checked_feed(tensor, fed[tensor.name]) for tensor in rest}
         files |= set(fed)
     if request.seed is not None:
@@ -202,23 +204,25 @@ def _feeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> _Fed:
         raise InputError("shapes and ranges are for values that are made up", hint="--random SEED")
     check_fed(inputs, feeds)
     guessed = (
-        each.name for each in inputs if each.name not in files and each.shape and None in each.shape
+        tensor.name
+        for tensor in inputs
+        if tensor.name not in files and tensor.shape and None in tensor.shape
     )
     return _Fed(feeds, tuple(guessed), notes)
 
 
 def _seeds(request: CaptureRequest, inputs: Sequence[Tensor]) -> dict[str, int]:
     """The seeds of inputs that have one of their own."""
-    found: dict[str, int] = {}
+    seeds: dict[str, int] = {}
     for name, file in request.inputs.items():
         seed = seed_of(file)
         if seed is not None and not name and len(inputs) != 1:
-            listed = ", ".join(each.name for each in inputs)
+            listed = ", ".join(tensor.name for tensor in inputs)
             hint = f"--inputs NAME={file} with one of: {listed}; --random {seed} makes up all"
             raise InputError(f"{file} is the value of which input?", hint=hint)
         if seed is not None:
-            found[name or inputs[0].name] = seed
-    return found
+            seeds[name or inputs[0].name] = seed
+    return seeds
 
 
 @contextmanager
@@ -247,14 +251,16 @@ def _write_all(
     progress.stage("running", len(files))
     written = 0
     inputs: dict[str, str] = {}
-    made = {
+    producers = {
         tensor.name: (op, port)
         for op in graph.ops
         for port, tensor in enumerate(op.outputs)
         if tensor.name in feeds and not op.subgraph
     }
     for name, value in feeds.items():
-        inputs[name] = names.of_output(*made[name]) if name in made else names.of_input(name)
+        inputs[name] = (
+            names.of_output(*producers[name]) if name in producers else names.of_input(name)
+        )
         written += _save(folder / inputs[name], value)
     tensors = 0
     nonfinite: list[str] = []
@@ -280,7 +286,9 @@ def _write_all(
     return result
 
 
-def _files_of_tensors(graph: ModelGraph, names: DumpFileNames, known: set[str]) -> dict[str, str]:
+def _files_of_tensors(
+    graph: ModelGraph, names: DumpFileNames, captured: set[str]
+) -> dict[str, str]:
     """The file of each tensor that the executor can give.
 
     In ONNX, tensors of bodies may be called as others of the root graph; TensorFlow's are not.
@@ -289,7 +297,7 @@ def _files_of_tensors(graph: ModelGraph, names: DumpFileNames, known: set[str]) 
     inner = graph.framework is Framework.TENSORFLOW
     for op in graph.ops:
         for port, tensor in enumerate(op.outputs):
-            if (inner or not op.subgraph) and tensor.name in known and tensor.name not in files:
+            if (inner or not op.subgraph) and tensor.name in captured and tensor.name not in files:
                 files[tensor.name] = names.of_output(op, port)
     return files
 
@@ -298,9 +306,9 @@ def _inner(graph: ModelGraph, executor: Executor) -> Iterator[Unavailable]:
     """The bodies of whose tensors *executor* says nothing."""
     opened: set[str] = set()
     if graph.framework is Framework.TENSORFLOW:
-        told = {*executor.tensors, *(each.tensor for each in executor.unavailable)}
+        listed = {*executor.tensors, *(unavailable.tensor for unavailable in executor.unavailable)}
         inside = (op for op in graph.ops if op.subgraph)
-        opened = {op.subgraph for op in inside if any(t.name in told for t in op.outputs)}
+        opened = {op.subgraph for op in inside if any(t.name in listed for t in op.outputs)}
     for body in graph.subgraphs:
         if body.name not in opened:
             yield Unavailable(body.name, "what happens inside a body is not given out")
@@ -354,7 +362,10 @@ def _write_manifest(
         "options": dict(request.options),
         "tensors": result.tensors,
         "bytes": result.bytes,
-        "left_out": [{"tensor": each.tensor, "reason": each.reason} for each in result.left_out],
+        "left_out": [
+            {"tensor": unavailable.tensor, "reason": unavailable.reason}
+            for unavailable in result.left_out
+        ],
     }
     text = json.dumps(shape, indent=2, ensure_ascii=False)
     (result.folder / CAPTURED).write_text(f"{text}\n", encoding="utf-8")

@@ -37,7 +37,7 @@ def fed_to_device(
     graph = load_graph(run.graph, None, "device").graph
     source = load_dumps(run.dump, graph, "device")
     index = source.index
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     notes: list[str] = []
     if source.others:
         place = source.path.relative_to(run.dump)
@@ -57,12 +57,12 @@ def fed_to_device(
         value = read_tensor(ref)
         if isinstance(value, Unread):
             raise InputError(f"input {tensor.name!r}: {value.detail}", hint=_HINT)
-        found[tensor.name] = _as_golden(value, tensor)
-        if value.dtype.kind == "f" and value.dtype.itemsize < found[tensor.name].itemsize:
+        values[tensor.name] = _as_golden(value, tensor)
+        if value.dtype.kind == "f" and value.dtype.itemsize < values[tensor.name].itemsize:
             notes.append(
                 f"{tensor.name} is what {ref.op or 'the dump'} has, rounded to {ref.dtype}"
             )
-    return found, tuple(notes)
+    return values, tuple(notes)
 
 
 def held_by_device(tensors: Sequence[Tensor], run: DeviceRun) -> list[str]:
@@ -87,7 +87,7 @@ def _as_golden(value: Array, tensor: Tensor) -> Array:
     if wanted is not None:
         value = value.astype(wanted)
     shape = tensor.shape
-    known = shape is not None and None not in shape
-    if known and value.shape != shape and value.size == np.prod([n or 1 for n in shape or ()]):
+    is_static = shape is not None and None not in shape
+    if is_static and value.shape != shape and value.size == np.prod([n or 1 for n in shape or ()]):
         value = value.reshape([n or 1 for n in shape or ()])
     return np.ascontiguousarray(value)

@@ -42,48 +42,48 @@ def read_feeds(
         InputError: a name that is no input, a file that does not fit it.
         ImportFormatError: a damaged file.
     """
-    known = {tensor.name: tensor for tensor in inputs}
-    found: dict[str, Array] = {}
+    tensors = {tensor.name: tensor for tensor in inputs}
+    values_by_name: dict[str, Array] = {}
     remarks: list[str] = []
-    for called, given in files.items():
-        path, chosen = first_iteration(given)
+    for called, file in files.items():
+        path, chosen = first_iteration(file)
         remarks += chosen
         if called:
-            values, told = _read_one(known, called, path)
+            values, told = _read_one(tensors, called, path)
         elif names_tensors(path):
-            values, told = named_values(path, known)
-        elif len(known) == 1:
-            values, told = _read_one(known, next(iter(known)), path)
+            values, told = named_values(path, tensors)
+        elif len(tensors) == 1:
+            values, told = _read_one(tensors, next(iter(tensors)), path)
         else:
-            listed = ", ".join(known)
+            listed = ", ".join(tensors)
             hint = f"--inputs NAME=FILE with one of: {listed}"
             raise InputError(f"{path} is the value of which input?", hint=hint)
         remarks += told
         for name, value in values.items():
-            if name in found:
+            if name in values_by_name:
                 raise InputError(f"two values for input {name!r}")
             try:
-                found[name] = checked_feed(known[name], value)
+                values_by_name[name] = checked_feed(tensors[name], value)
             except InputError as error:
                 raise InputError(error.what, where=str(path), hint=error.hint) from error
-    return found, tuple(remarks)
+    return values_by_name, tuple(remarks)
 
 
 def _read_one(
-    known: Mapping[str, Tensor], called: str, path: Path
+    tensors: Mapping[str, Tensor], called: str, path: Path
 ) -> tuple[dict[str, Array], tuple[str, ...]]:
     """The value of the input the user *called* so."""
-    name = full_name(called, known)
-    if name not in known:
-        listed = ", ".join(known) or "none"
+    name = full_name(called, tensors)
+    if name not in tensors:
+        listed = ", ".join(tensors) or "none"
         raise InputError(f"the model has no input {called!r}", hint=f"its inputs: {listed}")
     if names_tensors(path):
-        value, told = named_value(path, name)
-        return {name: value}, told
+        value, remarks = named_value(path, name)
+        return {name: value}, remarks
     if path.suffix == ".npy":
         return {name: _read_npy(path)}, ()
     tensor = _read_onnx_tensor(path) if path.suffix == ".pb" else None
-    return {name: _read_raw(path, known[name]) if tensor is None else tensor}, ()
+    return {name: _read_raw(path, tensors[name]) if tensor is None else tensor}, ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +100,28 @@ def shaped(inputs: Sequence[Tensor], shapes: Mapping[str, tuple[int, ...]]) -> t
     Raises:
         InputError: a name that is no input, or sizes that do not fit it.
     """
-    known = {tensor.name: tensor for tensor in inputs}
-    found = {full_name(called, known): sizes for called, sizes in shapes.items()}
-    for name, sizes in found.items():
-        _check_name(name, known)
-        declared = known[name].shape
+    tensors = {tensor.name: tensor for tensor in inputs}
+    sizes_by_name = {full_name(called, tensors): sizes for called, sizes in shapes.items()}
+    for name, sizes in sizes_by_name.items():
+        _check_name(name, tensors)
+        declared = tensors[name].shape
         pairs = () if declared is None else zip(declared, sizes, strict=False)
         if declared is not None and (
             len(declared) != len(sizes) or any(want not in (None, have) for want, have in pairs)
         ):
-            told = "x".join(map(str, sizes))
+            shape = "x".join(map(str, sizes))
             raise InputError(
-                f"the shape {told} does not fit input {name!r} ({_described(known[name])})"
+                f"the shape {shape} does not fit input {name!r} ({_described(tensors[name])})"
             )
     return tuple(
-        replace(tensor, shape=found[tensor.name]) if tensor.name in found else tensor
+        replace(tensor, shape=sizes_by_name[tensor.name])
+        if tensor.name in sizes_by_name
+        else tensor
         for tensor in inputs
     )
 
 
-def random_feeds(inputs: Sequence[Tensor], made: MadeUp) -> dict[str, Array]:
+def random_feeds(inputs: Sequence[Tensor], recipe: MadeUp) -> dict[str, Array]:
     """Values for *inputs* that depend on the seed and the input's name only.
 
     Floats are standard normal, whole numbers 0 or 1 (safe as index, length and mask), both evenly
@@ -128,21 +130,21 @@ def random_feeds(inputs: Sequence[Tensor], made: MadeUp) -> dict[str, Array]:
     Raises:
         InputError: an input of unknown type or rank, or a range for no input.
     """
-    known = {tensor.name for tensor in inputs}
-    ranges = {full_name(name, known) if name else "": ends for name, ends in made.ranges.items()}
+    names = {tensor.name for tensor in inputs}
+    ranges = {full_name(name, names) if name else "": ends for name, ends in recipe.ranges.items()}
     for name in ranges:
         if name:
-            _check_name(name, known)
+            _check_name(name, names)
     return {
-        tensor.name: _random(tensor, made.seed, ranges.get(tensor.name, ranges.get("")))
+        tensor.name: _random(tensor, recipe.seed, ranges.get(tensor.name, ranges.get("")))
         for tensor in inputs
     }
 
 
 def seed_of(file: Path) -> int | None:
     """The seed in ``random:SEED``, given in place of a file; None for a file."""
-    told = _SEED.fullmatch(str(file))
-    return int(told[1]) if told and not file.exists() else None
+    match = _SEED.fullmatch(str(file))
+    return int(match[1]) if match and not file.exists() else None
 
 
 def seeded_feeds(
@@ -153,19 +155,19 @@ def seeded_feeds(
     Raises:
         InputError: a name that is no input, or one of unknown type or rank.
     """
-    known = {tensor.name: tensor for tensor in inputs}
-    ends = {full_name(name, known) if name else "": each for name, each in ranges.items()}
-    found: dict[str, Array] = {}
+    tensors = {tensor.name: tensor for tensor in inputs}
+    ends = {full_name(name, tensors) if name else "": interval for name, interval in ranges.items()}
+    values: dict[str, Array] = {}
     for called, seed in seeds.items():
-        name = full_name(called, known)
-        _check_name(name, known)
-        found[name] = _random(known[name], seed, ends.get(name, ends.get("")))
-    return found
+        name = full_name(called, tensors)
+        _check_name(name, tensors)
+        values[name] = _random(tensors[name], seed, ends.get(name, ends.get("")))
+    return values
 
 
-def _check_name(name: str, known: Collection[str]) -> None:
-    if name not in known:
-        listed = ", ".join(known) or "none"
+def _check_name(name: str, names: Collection[str]) -> None:
+    if name not in names:
+        listed = ", ".join(names) or "none"
         raise InputError(f"the model has no input {name!r} to make up", hint=f"inputs: {listed}")
 
 
@@ -214,9 +216,9 @@ def _random(tensor: Tensor, seed: int, ends: tuple[float, float] | None) -> Arra
 
 def _whole(ends: tuple[float, float], dtype: np.dtype[Any], tensor: Tensor) -> tuple[int, int]:
     """The whole numbers at the *ends* of a range."""
-    most = np.iinfo(dtype)
+    limits = np.iinfo(dtype)
     low, high = math.ceil(ends[0]), math.floor(ends[1])
-    if not most.min <= low <= high <= most.max:
+    if not limits.min <= low <= high <= limits.max:
         raise InputError(
             f"the range {ends[0]:g}..{ends[1]:g} does not fit input {tensor.name!r} "
             f"({_described(tensor)})"

@@ -20,9 +20,9 @@ _SHOWN = 4
 _Found: TypeAlias = Mapping[str, DumpTensorRef | DamagedError]
 
 
-def full_name(name: str, known: Container[str]) -> str:
+def full_name(name: str, names: Container[str]) -> str:
     """The tensor *name* stands for: itself, or ``name:0`` as TensorFlow has it."""
-    return f"{name}:0" if name not in known and f"{name}:0" in known else name
+    return f"{name}:0" if name not in names and f"{name}:0" in names else name
 
 
 def names_tensors(path: Path) -> bool:
@@ -40,7 +40,7 @@ def first_iteration(path: Path) -> tuple[Path, tuple[str, ...]]:
     """
     if not path.is_dir():
         return path, ()
-    files = sorted(each for each in path.iterdir() if iteration_of(each.name) is not None)
+    files = sorted(path for path in path.iterdir() if iteration_of(path.name) is not None)
     if not files:
         hint = "NAME=FILE for each input, or a file that names its tensors"
         raise InputError("this is a folder, not the value of an input", where=str(path), hint=hint)
@@ -55,13 +55,13 @@ def named_value(path: Path, name: str) -> tuple[Array, tuple[str, ...]]:
         InputError: it has no such tensor.
         ImportFormatError: it is damaged.
     """
-    found, remarks = _tensors(path)
-    tensors = {full_name(each, (name,)): each for each in found}
-    chosen = tensors.get(name) or (next(iter(found)) if len(found) == 1 else None)
+    refs, remarks = _tensors(path)
+    tensors = {full_name(own_name, (name,)): own_name for own_name in refs}
+    chosen = tensors.get(name) or (next(iter(refs)) if len(refs) == 1 else None)
     if chosen is None:
         what = f"there is no tensor {name!r} in this file"
-        raise InputError(what, where=str(path), hint=_held(found))
-    return _value(path, found, chosen), remarks
+        raise InputError(what, where=str(path), hint=_held(refs))
+    return _value(path, refs, chosen), remarks
 
 
 def named_values(path: Path, inputs: Collection[str]) -> tuple[dict[str, Array], tuple[str, ...]]:
@@ -72,21 +72,21 @@ def named_values(path: Path, inputs: Collection[str]) -> tuple[dict[str, Array],
         InputError: none is an input.
         ImportFormatError: the file is damaged.
     """
-    found, remarks = _tensors(path)
-    wanted = {full_name(each, inputs): each for each in found}
-    wanted = {name: each for name, each in wanted.items() if name in inputs}
-    if not wanted and len(found) == len(inputs) == 1:
-        wanted = dict(zip(inputs, found, strict=True))
+    refs, remarks = _tensors(path)
+    wanted = {full_name(own_name, inputs): own_name for own_name in refs}
+    wanted = {name: own_name for name, own_name in wanted.items() if name in inputs}
+    if not wanted and len(refs) == len(inputs) == 1:
+        wanted = dict(zip(inputs, refs, strict=True))
     if not wanted:
         listed = ", ".join(inputs) or "none"
-        hint = f"{_held(found)}; inputs: {listed}"
+        hint = f"{_held(refs)}; inputs: {listed}"
         what = "no tensor in this file is an input of the model"
         raise InputError(what, where=str(path), hint=hint)
-    others = [each for each in found if each not in wanted.values()]
+    others = [own_name for own_name in refs if own_name not in wanted.values()]
     if others:
         passed = f"{path.name}: not inputs of the model, passed over: {_few(others)}"
         remarks = (*remarks, passed)
-    values = {name: _value(path, found, each) for name, each in wanted.items()}
+    values = {name: _value(path, refs, own_name) for name, own_name in wanted.items()}
     return values, remarks
 
 
@@ -102,26 +102,26 @@ def _tensors(path: Path) -> tuple[_Found, tuple[str, ...]]:
         raise ImportFormatError(path, damage.detail) from damage
     iterations = list(dict.fromkeys(tensor.iteration for tensor in tensors))
     first = iterations[0] if iterations else ""
-    found: _Found = {
+    refs: _Found = {
         reader.array_name(tensor): tensor.ref or DamagedError(tensor.damage)
         for tensor in tensors
         if tensor.iteration == first
     }
     if len(iterations) < 2:
-        return found, ()
+        return refs, ()
     unpack = f"divergraph convert -d {path.name} -out DIR parts them"
-    return found, (f"{path.name}: {first} is taken, one of {len(iterations)} ({unpack})",)
+    return refs, (f"{path.name}: {first} is taken, one of {len(iterations)} ({unpack})",)
 
 
-def _value(path: Path, found: _Found, name: str) -> Array:
-    tensor = found[name]
+def _value(path: Path, refs: _Found, name: str) -> Array:
+    tensor = refs[name]
     if isinstance(tensor, DamagedError):
         raise ImportFormatError(path, f"tensor {shown(name)}: {tensor.detail}") from tensor
     return or_raise(read_stored(tensor))
 
 
-def _held(found: _Found) -> str:
-    return f"it holds {_few(list(found)) or 'no tensors'}"
+def _held(refs: _Found) -> str:
+    return f"it holds {_few(list(refs)) or 'no tensors'}"
 
 
 def _few(names: list[str]) -> str:

@@ -46,14 +46,14 @@ class TfdbgError(Exception):
 
 def listed_tensors(listing: str) -> list[str]:
     """The tensors of what `lt` wrote, each once, in the order they were computed."""
-    found = (_DUMPED.match(line) for line in listing.splitlines())
-    return list(dict.fromkeys(match.group(1) for match in found if match))
+    matches = (_DUMPED.match(line) for line in listing.splitlines())
+    return list(dict.fromkeys(match.group(1) for match in matches if match))
 
 
 def listed_nodes(listing: str) -> list[str]:
     """The nodes of what `ln` wrote."""
-    found = (_NODE.match(line) for line in listing.splitlines())
-    return list(dict.fromkeys(match.group(1) for match in found if match))
+    matches = (_NODE.match(line) for line in listing.splitlines())
+    return list(dict.fromkeys(match.group(1) for match in matches if match))
 
 
 def completed(cut: str, nodes: list[str]) -> str | None:
@@ -113,7 +113,7 @@ class Debugger:
 
     def wait(self, time_out: float | None = None) -> str:
         """What the script says until the next prompt."""
-        said = ""
+        output = ""
         self._asked = False
         while True:
             limit = self._time_out if time_out is None else time_out
@@ -124,10 +124,10 @@ class Debugger:
             except self._pexpect.EOF as error:
                 last = _last_line(self._child.before or "")
                 raise TfdbgError(f"the script ended before tfdbg asked: {last}") from error
-            said += self._child.before
+            output += self._child.before
             if which == 0:
                 self._asked = True
-                return str(said)
+                return str(output)
             self._child.send(" ")  # something between shows its output in pages
 
     def tell(self, command: str, time_out: float | None = None) -> str:
@@ -190,27 +190,27 @@ def _tensors(debugger: Debugger, scratch: Path, left_out: dict[str, str]) -> lis
     if all(_TENSOR.match(name) for name in listed):
         return listed
     nodes = listed_nodes(_written(debugger, "ln", scratch / "nodes"))
-    found: dict[str, None] = {}
+    tensors: dict[str, None] = {}
     for name in listed:
         node = None if _TENSOR.match(name) else completed(name, nodes)
         if _TENSOR.match(name):
-            found[name] = None
+            tensors[name] = None
         elif node is None:
             left_out[name] = "tfdbg cut its name, and no one node's name begins like this"
         else:
-            found.update(dict.fromkeys(_outputs(debugger, node, scratch / "probe.npy")))
-    return list(found)
+            tensors.update(dict.fromkeys(_outputs(debugger, node, scratch / "probe.npy")))
+    return list(tensors)
 
 
 def _outputs(debugger: Debugger, node: str, probe: Path) -> list[str]:
     """The tensors of *node* that have a value."""
     tensors = (f"{node}:{port}" for port in range(_MOST_OUTPUTS))
-    found: list[str] = []
+    outputs: list[str] = []
     for tensor in tensors:
         if _save(debugger, tensor, probe):
             break
-        found.append(tensor)
-    return found
+        outputs.append(tensor)
+    return outputs
 
 
 def _written(debugger: Debugger, command: str, file: Path) -> str:
@@ -269,17 +269,17 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--log", help="file for all that is said, for looking into trouble")
     parser.add_argument("command", nargs="+", help="-- then what starts the training script")
-    given = parser.parse_args(arguments)
-    folder = Path(given.output)
+    args = parser.parse_args(arguments)
+    folder = Path(args.output)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         _complain(f"{folder}: there is something here already")
         return 2
     folder.mkdir(parents=True, exist_ok=True)
-    log = Path(given.log).open("w", encoding="utf-8") if given.log else None  # noqa: SIM115
+    log = Path(args.log).open("w", encoding="utf-8") if args.log else None  # noqa: SIM115
     debugger = None
     try:
-        debugger = Debugger(given.command, given.time_out, log)
-        left_out = dump(debugger, folder.resolve(), given.step, given.run_time_out)
+        debugger = Debugger(args.command, args.time_out, log)
+        left_out = dump(debugger, folder.resolve(), args.step, args.run_time_out)
     except TfdbgError as error:
         _complain(str(error))
         return 2

@@ -27,13 +27,13 @@ _STYLES = {EdgeKind.CONTROL: "dashed", EdgeKind.CALL: "dotted"}
 _INDENT = "  "
 
 
-def write_dot(shown: ShownGraph, out: TextIO) -> None:
-    """Write *shown* to *out*."""
-    graph = shown.graph
+def write_dot(drawing: ShownGraph, out: TextIO) -> None:
+    """Write *drawing* to *out*."""
+    graph = drawing.graph
     nodes = {op.id: f"n{number}" for number, op in enumerate(graph.ops)}
-    out.write(f"digraph {quoted(shown.label)} {{\n")
+    out.write(f"digraph {quoted(drawing.label)} {{\n")
     out.write('  node [shape=box, style="filled", fillcolor="#f7f7f7"];\n')
-    out.writelines(_clusters(shown, nodes))
+    out.writelines(_clusters(drawing, nodes))
     tensors = {op.id: op.outputs for op in graph.ops}
     for edge in graph.edges():
         if edge.source in nodes and edge.target in nodes:
@@ -43,19 +43,19 @@ def write_dot(shown: ShownGraph, out: TextIO) -> None:
 
 def quoted(text: str) -> str:
     """*text* as a DOT string that shows it as it is; what cannot be printed is escaped."""
-    shown = "".join(
+    escaped = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
         for char in text
     )
     # Inside of labels a backslash is itself an escape: two show one.
-    return '"' + shown.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return '"' + escaped.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _clusters(shown: ShownGraph, nodes: dict[str, str]) -> Iterator[str]:
-    paths = body_paths(shown.graph)
+def _clusters(drawing: ShownGraph, nodes: dict[str, str]) -> Iterator[str]:
+    paths = body_paths(drawing.graph)
     members: dict[str, list[Op]] = {}
     inner: dict[str, list[str]] = {}
-    for op in shown.graph.ops:
+    for op in drawing.graph.ops:
         members.setdefault(op.subgraph, []).append(op)
     for body, path in paths.items():
         if body:
@@ -73,14 +73,16 @@ def _clusters(shown: ShownGraph, nodes: dict[str, str]) -> Iterator[str]:
             yield f"{pad}{_INDENT}label={quoted(body)};\n"
             waiting.append((body, depth, False))
         for op in members.get(body, ()):
-            yield f"{pad}{_INDENT}{nodes[op.id]} [{_node(op, shown)}];\n"
-        waiting.extend((each, depth + 1, True) for each in reversed(inner.get(body, [])))
+            yield f"{pad}{_INDENT}{nodes[op.id]} [{_node(op, drawing)}];\n"
+        waiting.extend(
+            (inner_body, depth + 1, True) for inner_body in reversed(inner.get(body, []))
+        )
 
 
-def _node(op: Op, shown: ShownGraph) -> str:
+def _node(op: Op, drawing: ShownGraph) -> str:
     label = quoted(op.name)[:-1] + "\\n" + quoted(op.type)[1:]
     parts = [f"label={label}", f"tooltip={quoted(op.id)}"]
-    row = shown.rows.get(op.id)
+    row = drawing.rows.get(op.id)
     if row is not None and row.state is not None:
         parts.append(f"fillcolor={quoted(_COLOURS[row.state])}")
     return ", ".join(parts)

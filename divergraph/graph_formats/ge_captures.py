@@ -47,11 +47,11 @@ class Captures:
 
     def way(self, body: str, tensor: TensorRef) -> str | None:
         """How *tensor* is called as an input in *body*; None if no way leads there."""
-        known = (body, tensor)
-        if known not in self._ways:
-            self._ways[known] = None  # for bodies that own each other
-            self._ways[known] = self._found(body, tensor)
-        return self._ways[known]
+        key = (body, tensor)
+        if key not in self._ways:
+            self._ways[key] = None  # for bodies that own each other
+            self._ways[key] = self._found(body, tensor)
+        return self._ways[key]
 
     def _found(self, body: str, tensor: TensorRef) -> str | None:
         source = self._ops.get(tensor.op)

@@ -67,7 +67,7 @@ class _Writing:
         captured = [
             f"{data.tensor} in {body}" for body, ds in self._captures.data.items() for data in ds
         ]
-        told = [
+        remarks = [
             (self._outside, "input", "from inside of another body, written by name only"),
             (captured, "tensor", "led into a body through a Data op added to it"),
             (self._untold, "element type", "without a name in GE, left out"),
@@ -75,7 +75,7 @@ class _Writing:
         ]
         return [
             f"{counted(len(names), noun)} {what}: {some(names)}"
-            for names, noun, what in told
+            for names, noun, what in remarks
             if names
         ]
 
@@ -151,9 +151,9 @@ class _Writing:
 
     def _reference(self, op: Op, ref: InputRef) -> str:
         if ref.producer is not None:
-            way = self._captures.way(op.subgraph, ref.producer)
-            if way is not None:
-                return way
+            reference = self._captures.way(op.subgraph, ref.producer)
+            if reference is not None:
+                return reference
             self._outside.append(f"{ref.tensor} of {op.id}")
         # Named only: it must not be taken for the output of an op that has this name.
         name = ref.tensor
@@ -204,15 +204,15 @@ class _Writing:
 
     def _feeds(self, written: Any, inputs: Iterable[InputRef | None], body: Subgraph) -> None:
         """Say for each input of a NetOutput which output of the body's owner it feeds."""
-        left = list(body.outputs)
+        unfed = list(body.outputs)
         connected = [ref for ref in inputs if ref is not None]
         for ref, desc in zip(connected, written.input_desc, strict=True):
             if not desc.dtype and layout_named(desc.layout.decode("utf-8", "replace")) is None:
                 desc.layout = b"ND"  # without both it would stand for an input in no use
-            found = next((each for each in left if each[1] == ref.producer), None)
-            if found is not None:
-                left.remove(found)
-                _attrs(desc.attr, {_PARENT: found[0]})
+            output = next((pair for pair in unfed if pair[1] == ref.producer), None)
+            if output is not None:
+                unfed.remove(output)
+                _attrs(desc.attr, {_PARENT: output[0]})
 
     def _net_output(self, written: Any, body: Subgraph) -> None:
         inner = [

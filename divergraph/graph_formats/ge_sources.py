@@ -167,18 +167,18 @@ def _fill_json(target: Any, content: Any) -> None:
     """Set the fields of *target* that the JSON object *content* names."""
     if not isinstance(content, dict):
         raise ValueError(f"{str(content)[:40]!r} where an object belongs")  # noqa: TRY004 - the file is wrong
-    known = target.DESCRIPTOR.fields_by_name
+    fields = target.DESCRIPTOR.fields_by_name
     for name, value in content.items():
-        field = known.get(name)
+        field = fields.get(name)
         if field is None or value is None:
             continue
         if field.is_repeated:
-            held = getattr(target, name)
-            for each in _elements(name, value):
+            message_field = getattr(target, name)
+            for element in _elements(name, value):
                 if field.message_type is not None:
-                    _fill_json(held.add(), each)
+                    _fill_json(message_field.add(), element)
                 else:
-                    held.append(_json_scalar(field, each))
+                    message_field.append(_json_scalar(field, element))
         elif field.message_type is not None:
             getattr(target, name).SetInParent()
             _fill_json(getattr(target, name), value)
@@ -191,7 +191,7 @@ def _elements(name: str, value: Any) -> list[Any]:
         return value
     if name == "attr" and isinstance(value, dict) and "key" not in value:
         # Protobuf's own printer writes maps as objects.
-        return [{"key": key, "value": each} for key, each in value.items()]
+        return [{"key": key, "value": element} for key, element in value.items()]
     return [value]
 
 

@@ -50,7 +50,7 @@ def write_json(model: Any, out: TextIO, *, offline: bool) -> None:
 
 def _graph(graph: Any, left_out: frozenset[str]) -> Iterator[tuple[str, Any]]:
     """The members of a graph, its ops one by one as they are asked for."""
-    fields = sorted(graph.ListFields(), key=lambda each: str(each[0].name))
+    fields = sorted(graph.ListFields(), key=lambda entry: str(entry[0].name))
     for field, value in fields:
         if field.name == "op":
             yield "op", (_message(op, left_out) for op in value)
@@ -103,7 +103,7 @@ def _field(field: Any, value: Any, left_out: frozenset[str]) -> Any:
             {"key": _text(entry.key), "value": _message(entry.value, left_out) or None}
             for entry in value
         ]
-    return [_single(field, each, left_out) for each in value]
+    return [_single(field, element, left_out) for element in value]
 
 
 def _single(field: Any, value: Any, left_out: frozenset[str]) -> Any:

@@ -30,8 +30,8 @@ _TYPES = ((bool, "boolean"), (int, "long"), (float, "double"))
 _INDENT = "    "
 
 
-def as_networkx(shown: ShownGraph) -> networkx.MultiDiGraph[str]:
-    """*shown* as a networkx MultiDiGraph.
+def as_networkx(drawing: ShownGraph) -> networkx.MultiDiGraph[str]:
+    """*drawing* as a networkx MultiDiGraph.
 
     Nodes are op ids with name, type, subgraph, dtype and shape of the first output, originals;
     of a store also topo and fused, and in a run state, level, the metrics of the worst output,
@@ -40,49 +40,49 @@ def as_networkx(shown: ShownGraph) -> networkx.MultiDiGraph[str]:
     """
     import networkx as nx
 
-    graph: networkx.MultiDiGraph[str] = nx.MultiDiGraph(name=shown.label)
-    for op in shown.graph.ops:
-        graph.add_node(op.id, **_attributes(op, shown))
-    for edge in shown.graph.edges():
+    graph: networkx.MultiDiGraph[str] = nx.MultiDiGraph(name=drawing.label)
+    for op in drawing.graph.ops:
+        graph.add_node(op.id, **_attributes(op, drawing))
+    for edge in drawing.graph.edges():
         if edge.source in graph and edge.target in graph:
             graph.add_edge(edge.source, edge.target, **_of_edge(edge))
     return graph
 
 
-def write_graphml(shown: ShownGraph, path: Path) -> None:
-    """Write :func:`as_networkx` of *shown* as GraphML: tuples become text with commas, and
+def write_graphml(drawing: ShownGraph, path: Path) -> None:
+    """Write :func:`as_networkx` of *drawing* as GraphML: tuples become text with commas, and
     what XML cannot hold a replacement character."""
     # Not networkx's writer: it holds the document as a tree, 4 GiB for a million edges.
     keys = _Keys()
-    name = keys.data("graph", {"name": shown.label}, _INDENT)
-    for op in shown.graph.ops:
-        keys.data("node", _attributes(op, shown), _INDENT)
-    for attributes in map(_of_edge, islice(shown.graph.edges(), 1)):
+    name = keys.data("graph", {"name": drawing.label}, _INDENT)
+    for op in drawing.graph.ops:
+        keys.data("node", _attributes(op, drawing), _INDENT)
+    for attributes in map(_of_edge, islice(drawing.graph.edges(), 1)):
         keys.data("edge", attributes, _INDENT)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         file.write(f"<?xml version='1.0' encoding='utf-8'?>\n<graphml {_NAMESPACES}>\n")
         file.writelines(keys.declared())
         file.write('  <graph edgedefault="directed">\n')
-        file.writelines(_elements(shown, keys))
+        file.writelines(_elements(drawing, keys))
         file.write(f"{name}  </graph>\n</graphml>\n")
 
 
-def _elements(shown: ShownGraph, keys: _Keys) -> Iterator[str]:
+def _elements(drawing: ShownGraph, keys: _Keys) -> Iterator[str]:
     """The nodes and edges as XML, one at a time."""
     ids: dict[str, str] = {}
-    taken: set[str] = set()
-    for op in shown.graph.ops:
-        unique = _unique(_text(op.id), taken)
-        taken.add(unique)
+    used: set[str] = set()
+    for op in drawing.graph.ops:
+        unique = _unique(_text(op.id), used)
+        used.add(unique)
         ids[op.id] = quoteattr(unique)
-        data = keys.data("node", _attributes(op, shown), _INDENT + "  ")
+        data = keys.data("node", _attributes(op, drawing), _INDENT + "  ")
         yield f"{_INDENT}<node id={ids[op.id]}>\n{data}{_INDENT}</node>\n"
     parallel: Counter[tuple[str, str]] = Counter()
     target = ""
-    for edge in shown.graph.edges():
+    for edge in drawing.graph.edges():
         if edge.source not in ids or edge.target not in ids:
             continue
-        if edge.target != target and not shown.graph.subgraphs:
+        if edge.target != target and not drawing.graph.subgraphs:
             parallel.clear()  # without bodies all edges into an op come at once
         target, ends = edge.target, (edge.source, edge.target)
         opened = f'<edge source={ids[ends[0]]} target={ids[ends[1]]} id="{parallel[ends]}">'
@@ -113,8 +113,8 @@ class _Keys:
             yield f'  <key id="{key}" for="{scope}" attr.name="{name}" attr.type="{of_type}" />\n'
 
 
-def _attributes(op: Op, shown: ShownGraph) -> dict[str, Any]:
-    row = shown.rows.get(op.id)
+def _attributes(op: Op, drawing: ShownGraph) -> dict[str, Any]:
+    row = drawing.rows.get(op.id)
     return _declared(op) | ({} if row is None else _measured(row))
 
 
@@ -165,10 +165,10 @@ def _text(value: Any) -> Any:
     return _NOT_XML.sub("\ufffd", value) if isinstance(value, str) else value
 
 
-def _unique(name: str, taken: Container[str]) -> str:
+def _unique(name: str, used: Container[str]) -> str:
     number = 2
-    found = name
-    while found in taken:
-        found = f"{name}#{number}"
+    unique = name
+    while unique in used:
+        unique = f"{name}#{number}"
         number += 1
-    return found
+    return unique

@@ -18,37 +18,37 @@ _MAX_VALUE = 2000
 _COLOURS = {"pass": "#c7e9c0", "warn": "#fee8c8", "fail": "#fc8d59"}
 
 
-def collection(shown: ShownGraph) -> dict[str, Any]:
+def collection(drawing: ShownGraph) -> dict[str, Any]:
     """The graph collection: one graph, bodies as name spaces beside those of the names."""
-    return {"label": shown.label, "graphs": [_graph(shown)], "graphSorting": "name_asc"}
+    return {"label": drawing.label, "graphs": [_graph(drawing)], "graphSorting": "name_asc"}
 
 
-def node_data(shown: ShownGraph) -> dict[str, dict[str, Any]]:
+def node_data(drawing: ShownGraph) -> dict[str, dict[str, Any]]:
     """Metrics of a run as node data by name, each to be kept in a file of its own; values
     of the op's worst output, coloured by level. Empty without a run."""
     sets: dict[str, dict[str, Any]] = {}
     for metric in Metric:
         results: dict[str, Any] = {}
-        for op, row in shown.rows.items():
+        for op, row in drawing.rows.items():
             value = None if row.metrics is None else row.metrics.value(metric)
             if isinstance(value, float | int) and math.isfinite(value):
                 results[op] = {"value": float(value)}
                 if row.level is not None and metric in row.failed:
                     results[op]["bgColor"] = _COLOURS[row.level.value]
         if results:
-            sets[metric.value] = {shown.graph.name: {"name": metric.value, "results": results}}
+            sets[metric.value] = {drawing.graph.name: {"name": metric.value, "results": results}}
     return sets
 
 
-def _graph(shown: ShownGraph) -> dict[str, Any]:
-    graph = shown.graph
+def _graph(drawing: ShownGraph) -> dict[str, Any]:
+    graph = drawing.graph
     paths = body_paths(graph)
     incoming: dict[str, list[Edge]] = {}
-    known = graph.op_index()
+    ops = graph.op_index()
     for edge in graph.edges():
-        if edge.source in known and edge.target in known:
+        if edge.source in ops and edge.target in ops:
             incoming.setdefault(edge.target, []).append(edge)
-    nodes = [_node(op, shown, paths, incoming.get(op.id, []), known) for op in graph.ops]
+    nodes = [_node(op, drawing, paths, incoming.get(op.id, []), ops) for op in graph.ops]
     about = {"framework": graph.framework.value, "format": graph.format, "kind": graph.kind.value}
     attributes = about | {key: _text(value) for key, value in graph.attrs.items()}
     return {"id": graph.name, "nodes": nodes, "groupNodeAttributes": {"": attributes}}
@@ -56,20 +56,20 @@ def _graph(shown: ShownGraph) -> dict[str, Any]:
 
 def _node(
     op: Op,
-    shown: ShownGraph,
+    drawing: ShownGraph,
     paths: Mapping[str, tuple[str, ...]],
     incoming: list[Edge],
-    known: Mapping[str, Op],
+    ops: Mapping[str, Op],
 ) -> dict[str, Any]:
     name = op.name.strip("/")
     scope = name.rpartition("/")[0]
-    around = (each.replace("/", "_") for each in paths[op.subgraph])
+    around = (part.replace("/", "_") for part in paths[op.subgraph])
     return {
         "id": op.id,
         "label": op.type or name,
         "namespace": "/".join((*around, *(part for part in scope.split("/") if part))),
         "subgraphIds": [],
-        "attrs": _attrs(op, shown),
+        "attrs": _attrs(op, drawing),
         "incomingEdges": [
             {
                 "sourceNodeId": edge.source,
@@ -82,47 +82,47 @@ def _node(
             }
             for edge in incoming
         ],
-        "inputsMetadata": _inputs(op, known),
+        "inputsMetadata": _inputs(op, ops),
         "outputsMetadata": [
             {"id": str(port), "attrs": _tensor(tensor)} for port, tensor in enumerate(op.outputs)
         ],
     }
 
 
-def _inputs(op: Op, known: Mapping[str, Op]) -> list[dict[str, Any]]:
-    found = []
+def _inputs(op: Op, ops: Mapping[str, Op]) -> list[dict[str, Any]]:
+    inputs = []
     for position, ref in enumerate(op.inputs):
         if ref is not None:
             attrs = [{"key": "__tensor_tag", "value": ref.tensor}]
-            if ref.producer is not None and ref.producer.op not in known:
+            if ref.producer is not None and ref.producer.op not in ops:
                 attrs.append({"key": "producer", "value": str(ref.producer)})
-            found.append({"id": str(position), "attrs": attrs})
-    return found
+            inputs.append({"id": str(position), "attrs": attrs})
+    return inputs
 
 
-def _attrs(op: Op, shown: ShownGraph) -> list[dict[str, str]]:
-    row = shown.rows.get(op.id)
-    told: dict[str, str] = {"name": op.name}
+def _attrs(op: Op, drawing: ShownGraph) -> list[dict[str, str]]:
+    row = drawing.rows.get(op.id)
+    texts: dict[str, str] = {"name": op.name}
     if op.original_names is not None:
-        told["originals"] = ", ".join(op.original_names) or "none: the compiler added it"
+        texts["originals"] = ", ".join(op.original_names) or "none: the compiler added it"
     if row is not None and row.state is not None:
-        told["state"] = row.state.value
+        texts["state"] = row.state.value
         if row.detail:
-            told["detail"] = row.detail
-    told |= {key: _text(value) for key, value in op.attrs.items() if key not in told}
-    return [{"key": key, "value": value} for key, value in told.items()]
+            texts["detail"] = row.detail
+    texts |= {key: _text(value) for key, value in op.attrs.items() if key not in texts}
+    return [{"key": key, "value": value} for key, value in texts.items()]
 
 
 def _tensor(tensor: Tensor) -> list[dict[str, str]]:
     dims = "[]" if tensor.shape == () else f"[{shape_text(tensor.shape)}]"
-    told = {
+    texts = {
         "tensor_name": tensor.name,
         "__tensor_tag": tensor.name,
         "shape": f"{tensor.dtype.value if tensor.dtype else '?'}{dims}",
         "layout": tensor.layout or "",
         "original": f"{tensor.origin.op}:{tensor.origin.port}" if tensor.origin else "",
     }
-    return [{"key": key, "value": value} for key, value in told.items() if value]
+    return [{"key": key, "value": value} for key, value in texts.items() if value]
 
 
 def _text(value: AttrValue) -> str:

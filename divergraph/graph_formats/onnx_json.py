@@ -50,19 +50,19 @@ class _Graphs:
         self._ops = graph.op_index()
         self._bodies = {body.name: body for body in graph.subgraphs}
         self._members: dict[str, list[Op]] = {}
-        for each in topo_order(graph):  # as ONNX asks for; a GraphDef may have any order
-            op = self._ops[each]
+        for op_id in topo_order(graph):  # as ONNX asks for; a GraphDef may have any order
+            op = self._ops[op_id]
             self._members.setdefault(op.subgraph, []).append(op)
 
     def root(self) -> dict[str, Any]:
         graph = self._graph
-        made = {op.outputs[0].name for op in graph.ops if op.outputs}
+        produced = {op.outputs[0].name for op in graph.ops if op.outputs}
         ends = [self._tensor(ref.op, ref.port) for ref in graph.outputs]
         content: dict[str, Any] = {
             "name": graph.name,
             "node": [self._node(op) for op in self._members.get("", ())],
-            "input": [_value_info(each) for each in graph.inputs if each.name not in made]
-            + [_value_info(each.tensor) for each in graph.constants],
+            "input": [_value_info(tensor) for tensor in graph.inputs if tensor.name not in produced]
+            + [_value_info(constant.tensor) for constant in graph.constants],
             "output": [_value_info(end) for end in ends if end is not None],
             "valueInfo": [
                 _value_info(tensor) for op in self._members.get("", ()) for tensor in op.outputs
@@ -87,24 +87,24 @@ class _Graphs:
         }
 
     def _tensor(self, op: str, port: int) -> Tensor | None:
-        found = self._ops.get(op)
-        if found is None or not 0 <= port < len(found.outputs):
+        producer = self._ops.get(op)
+        if producer is None or not 0 <= port < len(producer.outputs):
             return None
-        return found.outputs[port]
+        return producer.outputs[port]
 
     def _node(self, op: Op) -> dict[str, Any]:
         inputs = ["" if ref is None else ref.tensor for ref in op.inputs]
-        names = [self._ops[each].name for each in op.control_inputs if each in self._ops]
+        names = [self._ops[source].name for source in op.control_inputs if source in self._ops]
         attributes = [_attribute(name, value) for name, value in op.attrs.items() if name]
         if op.original_names is not None and _ORIGINALS not in op.attrs:
             attributes.append(_attribute(_ORIGINALS, op.original_names))
-        known = {each["name"] for each in attributes}
+        keys = {attribute["name"] for attribute in attributes}
         for number, name in enumerate(op.owns):
             if name in self._bodies and self._bodies[name].owner == op.id:
                 key = self._bodies[name].role or f"body_{number}"
-                while key in known:
+                while key in keys:
                     key += "_"
-                known.add(key)
+                keys.add(key)
                 attributes.append({"name": key, "g": self._body(name), "type": "GRAPH"})
         is_ascend = self._graph.framework is Framework.ASCEND
         node: dict[str, Any] = {

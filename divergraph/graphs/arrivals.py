@@ -36,8 +36,8 @@ def rank_folders(graph: ModelGraph) -> dict[int, Path]:
     folder = Path(graph.source).parent
     if _rank_of(folder) is None or not folder.parent.is_dir():
         return {}
-    found = ((_rank_of(each), each) for each in sorted(folder.parent.iterdir()))
-    return {rank: each for rank, each in found if rank is not None}
+    ranked_folders = ((_rank_of(folder), folder) for folder in sorted(folder.parent.iterdir()))
+    return {rank: folder for rank, folder in ranked_folders if rank is not None}
 
 
 def _rank_of(folder: Path) -> int | None:
@@ -71,11 +71,11 @@ def arriving(
                 continue
             assert twin is not None
             pairs = zip(_read(ours[rank], op), _read(theirs[rank], twin), strict=False)
-            for number, (left, right) in enumerate(pairs):
+            for number, (ref, right) in enumerate(pairs):
                 match = TensorMatch(
                     TensorRef(op.id, port), TensorRef(twin.id, 0), LineageRule.SAME_NAME
                 )
-                here = replace(left, op=op.id, port=port)
+                here = replace(ref, op=op.id, port=port)
                 pair = Pair(op, TensorIO.INPUT, port, match, here, right, None, None, outside=True)
                 yield pair, f"input {number} of rank {rank}"
                 port += 1

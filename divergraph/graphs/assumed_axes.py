@@ -58,12 +58,12 @@ def _assumed(index: DumpIndex) -> Iterator[tuple[_Place, DumpTensorRef]]:
 
 def _counterparts(lineage: Lineage, device: DumpIndex) -> dict[_Place, _Place]:
     """By device tensor the golden one it stands for, as the graphs tell by themselves."""
-    found: dict[_Place, _Place] = {name: name for name in device.graph_inputs}
+    counterparts: dict[_Place, _Place] = {name: name for name in device.graph_inputs}
     for ref, match in lineage.outputs.items():
         if isinstance(match, TensorMatch):
             there = (match.golden.op, TensorIO.OUTPUT, match.golden.port)
-            found[ref.op, TensorIO.OUTPUT, ref.port] = there
-    return found
+            counterparts[ref.op, TensorIO.OUTPUT, ref.port] = there
+    return counterparts
 
 
 def _settled(index: DumpIndex, other: DumpIndex, counterparts: dict[_Place, _Place]) -> DumpIndex:
@@ -73,8 +73,8 @@ def _settled(index: DumpIndex, other: DumpIndex, counterparts: dict[_Place, _Pla
     undecided: list[tuple[_Place, DumpTensorRef]] = []
     by_rank: Counter[tuple[int, bool]] = Counter()
     for place, ref in _assumed(index):
-        known = counterparts.get(place)
-        there = _at(other, known) if known is not None else None
+        counterpart = counterparts.get(place)
+        there = _at(other, counterpart) if counterpart is not None else None
         order = None if there is None else _nearer(ref, there)
         if order is None:
             undecided.append((place, ref))
@@ -104,7 +104,7 @@ def _nearer(ref: DumpTensorRef, there: DumpTensorRef) -> tuple[int, ...] | None:
     """The order of axes in which *ref* is nearer to *there*; None if it is far in both, or either
     cannot be read."""
     golden = read_tensor(there)
-    as_assumed, as_it_lies = (read_stored(each) for each in (ref, replace(ref, axes=())))
+    as_assumed, as_it_lies = (read_stored(side) for side in (ref, replace(ref, axes=())))
     if isinstance(golden, Unread) or isinstance(as_assumed, Unread):
         return None
     if isinstance(as_it_lies, Unread) or golden.shape != as_assumed.shape:

@@ -70,22 +70,22 @@ def linked_graphs(
 
 
 def _notes(lineage: Lineage) -> Iterator[str]:
-    matches = [each for each in lineage.outputs.values() if isinstance(each, TensorMatch)]
+    matches = [match for match in lineage.outputs.values() if isinstance(match, TensorMatch)]
     by_rule = Counter(match.rule for match in matches)
     moved = sum(match.reorder is not None and match.rule in _NAMED for match in matches)
-    told = [f"{moved} by name, with their axes in another order"] if moved else []
-    told += [
+    notes = [f"{moved} by name, with their axes in another order"] if moved else []
+    notes += [
         f"{by_rule[rule]} {words}"
         + (f" (confidence from {_least(matches, rule):.2f})" if _least(matches, rule) < 1 else "")
         for rule, words in _FOUND.items()
         if by_rule[rule]
     ]
-    if told:
-        yield f"tensors matched otherwise than by name alone: {', '.join(told)}"
+    if notes:
+        yield f"tensors matched otherwise than by name alone: {', '.join(notes)}"
     unsure = [
-        each
-        for each in lineage.outputs.values()
-        if isinstance(each, Unmatched) and each.reason is Reason.LOW_CONFIDENCE
+        unmatched
+        for unmatched in lineage.outputs.values()
+        if isinstance(unmatched, Unmatched) and unmatched.reason is Reason.LOW_CONFIDENCE
     ]
     if unsure:
         yield (

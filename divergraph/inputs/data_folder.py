@@ -81,10 +81,13 @@ def data_folder(root: Path) -> DataFolder | None:
     devices = tuple(_devices(root))
     golden_dump = _golden_dump(root)
     overflow = _first(_filled(root / name) for name in (OVERFLOW, "dump/overflow"))
-    told = overflow is not None or (golden_dump is not None and _is_laid_out(root))
-    if not told and (not devices or _has_graphs_alone(root, devices)):
+    has_data = overflow is not None or (golden_dump is not None and _is_laid_out(root))
+    if not has_data and (not devices or _has_graphs_alone(root, devices)):
         return None
-    fusion = (root / FUSION / FILE_NAME, *(each / FILE_NAME for each in _graph_folders(devices)))
+    fusion = (
+        root / FUSION / FILE_NAME,
+        *(folder / FILE_NAME for folder in _graph_folders(devices)),
+    )
     return DataFolder(
         root,
         devices,
@@ -109,9 +112,9 @@ def _devices(root: Path) -> Iterator[DeviceFiles]:
     npu = root / "npu"
     for name in sorted(name for name in _folders(npu) if _DEBUG.fullmatch(name)):
         graph, dump = npu / name / "graph", npu / name / "dump"
-        found = DeviceFiles(name, _graph_folder(graph), _newest_time(_filled(dump)))
-        if found.graph is not None or found.dump is not None:
-            yield found
+        files = DeviceFiles(name, _graph_folder(graph), _newest_time(_filled(dump)))
+        if files.graph is not None or files.dump is not None:
+            yield files
     old = (_first(map(_graph_folder, (root / "graph" / "all", root / "graph"))), root / "dump/npu")
     dump_there = _newest_time(_filled(old[1]))
     if old[0] is not None or dump_there is not None:
@@ -120,9 +123,9 @@ def _devices(root: Path) -> Iterator[DeviceFiles]:
 
 def _graph_folders(devices: Iterable[DeviceFiles]) -> Iterator[Path]:
     return (
-        each.graph if each.graph.is_dir() else each.graph.parent
-        for each in devices
-        if each.graph is not None
+        device.graph if device.graph.is_dir() else device.graph.parent
+        for device in devices
+        if device.graph is not None
     )
 
 
@@ -142,10 +145,10 @@ def _graph_folder(folder: Path) -> Path | None:
 
 def _golden_dump(root: Path) -> Path | None:
     for name in (GOLDEN_DUMP, "dump/cpu", "tf"):
-        if any(each.endswith(".npy") for each in _names(root / name)):
+        if any(name.endswith(".npy") for name in _names(root / name)):
             return root / name
     debugger = root / DEBUGGER
-    if any(each.startswith(_SESSION) for each in _names(debugger)):
+    if any(name.startswith(_SESSION) for name in _names(debugger)):
         return debugger
     sessions = sorted(_folders(debugger))
     return debugger / sessions[-1] if sessions else None
@@ -155,8 +158,8 @@ def _golden_graph(root: Path) -> Path | None:
     for name in _GOLDEN_GRAPHS:
         folder = root / name
         for ending in _GRAPH_ENDINGS:
-            if found := [each for each in _names(folder) if each.endswith(ending)]:
-                return max((folder / each for each in found), key=lambda path: path.stat().st_mtime)
+            if names := [name for name in _names(folder) if name.endswith(ending)]:
+                return max((folder / name for name in names), key=lambda path: path.stat().st_mtime)
     return None
 
 
@@ -174,8 +177,8 @@ def _results(folder: Path) -> Iterator[Path]:
         yield from (folder / time / name for name in sorted(names))
 
 
-def _first(found: Iterable[Path | None]) -> Path | None:
-    return next((path for path in found if path is not None), None)
+def _first(paths: Iterable[Path | None]) -> Path | None:
+    return next((path for path in paths if path is not None), None)
 
 
 def _filled(folder: Path) -> Path | None:
@@ -193,7 +196,7 @@ def _folders(folder: Path) -> list[str]:
 def _entries(folder: Path, *, folders_only: bool) -> list[str]:
     try:
         with os.scandir(folder) as entries:
-            listed = (each for each, _ in zip(entries, range(_MOST), strict=False))
-            return [each.name for each in listed if not folders_only or each.is_dir()]
+            listed = (entry for entry, _ in zip(entries, range(_MOST), strict=False))
+            return [entry.name for entry in listed if not folders_only or entry.is_dir()]
     except OSError:
         return []  # what cannot be listed is not there for us

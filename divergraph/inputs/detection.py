@@ -84,10 +84,10 @@ def find_out(path: Path) -> Findings:
 
 def _graphs(path: Path) -> Iterator[FoundGraph]:
     try:
-        found = detect(path)
+        detections = detect(path)
     except DivergraphError:
         return  # one unreadable file of a folder says nothing about the others
-    for importer, detection in found:
+    for importer, detection in detections:
         yield FoundGraph(
             path, importer.name, importer.reads, detection.confidence, detection.reason
         )
@@ -96,5 +96,7 @@ def _graphs(path: Path) -> Iterator[FoundGraph]:
 def _files(folder: Path) -> list[Path]:
     """The regular files of a folder that are not named as dumps are, by name."""
     with os.scandir(folder) as entries:
-        names = [each.name for each in entries if each.is_file() and not is_dump_name(each.name)]
+        names = [
+            entry.name for entry in entries if entry.is_file() and not is_dump_name(entry.name)
+        ]
     return [folder / name for name in sorted(names)]

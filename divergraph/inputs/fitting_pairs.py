@@ -87,13 +87,13 @@ class _Search:
             for others in (device, golden)
             for pair in sorted(
                 _best(_pairs(golden, others)),
-                key=lambda each: (*_fitting(each), counted(str(each.device.dump))),
+                key=lambda pair: (*_fitting(pair), counted(str(pair.device.dump))),
             )
         ]
         if len(pairs) > _PAIRS:
             self._cut = self._cut or f"{len(pairs) - _PAIRS} more fit"
-        told = tuple(pairs[:_PAIRS])
-        return FittingPairs(self._folder, told, tuple(graphs), tuple(dumps), self._cut)
+        best_pairs = tuple(pairs[:_PAIRS])
+        return FittingPairs(self._folder, best_pairs, tuple(graphs), tuple(dumps), self._cut)
 
     def _late(self) -> bool:
         if time.monotonic() < self._end:
@@ -107,7 +107,7 @@ class _Search:
         A folder of a graph (a SavedModel, phases of one graph, a run of msprobe) is taken whole;
         of several in each other, as an importer also looks into folders, the innermost.
         """
-        whole: dict[Path, set[str]] = {}
+        graph_folders: dict[Path, set[str]] = {}
         single: dict[Path, set[str]] = {}
         dumps: list[Path] = []
         for folder, files in self._folders():
@@ -118,22 +118,28 @@ class _Search:
                 if detect_dumps(folder):
                     dumps.append(folder)
             if formats := self._formats(folder):
-                whole[folder] = formats
-            found = {each: formats for each in files if (formats := self._formats(each))}
-            nets = any(each.suffix == ".prototxt" for each in found)
+                graph_folders[folder] = formats
+            formats_of = {file: formats for file in files if (formats := self._formats(file))}
+            nets = any(file.suffix == ".prototxt" for file in formats_of)
             # a .caffemodel beside a net holds its weights: its own layers are those of training
             single |= {
-                each: formats
-                for each, formats in found.items()
-                if not (nets and each.suffix == ".caffemodel")
+                file: formats
+                for file, formats in formats_of.items()
+                if not (nets and file.suffix == ".caffemodel")
             }
-        inner = [each for each in whole if not any(each in other.parents for other in whole)]
+        inner = [
+            folder
+            for folder in graph_folders
+            if not any(folder in other.parents for other in graph_folders)
+        ]
         for folder in inner:
             # The original model may lie beside the device's graphs.
-            parts = whole[folder] | ({"ge_onnx"} if "ge_proto_text" in whole[folder] else set())
-            for each in [each for each in single if each.parent == folder]:
-                if single[each] & parts:
-                    del single[each]
+            parts = graph_folders[folder] | (
+                {"ge_onnx"} if "ge_proto_text" in graph_folders[folder] else set()
+            )
+            for file in [file for file in single if file.parent == folder]:
+                if single[file] & parts:
+                    del single[file]
         return [*inner, *single], dumps
 
     def _folders(self) -> Iterator[tuple[Path, list[Path]]]:
@@ -144,7 +150,7 @@ class _Search:
             files: list[Path] = []
             try:
                 with os.scandir(folder) as entries:
-                    for entry in sorted(entries, key=lambda each: each.name):
+                    for entry in sorted(entries, key=lambda entry: entry.name):
                         seen += 1
                         if entry.name.startswith("."):
                             continue
@@ -157,7 +163,7 @@ class _Search:
             if seen > _ENTRIES:
                 self._cut = self._cut or f"only {_ENTRIES} files and folders were looked at"
                 return
-            waiting = [each for each in waiting if each[1] <= _DEPTH]
+            waiting = [entry for entry in waiting if entry[1] <= _DEPTH]
             yield folder, files
 
     def _formats(self, path: Path) -> set[str]:
@@ -183,8 +189,8 @@ class _Search:
 
     def _sides(self, path: Path, graph: ModelGraph, dumps: Iterable[Path]) -> list[FittingSide]:
         """*graph* with the dumps that fit it; of those that fit as well, the nearest."""
-        found: list[tuple[tuple[int, int], FittingSide]] = []
-        for dump in sorted(dumps, key=lambda each: -_common(path, each))[:_DUMPS]:
+        ranked: list[tuple[tuple[int, int], FittingSide]] = []
+        for dump in sorted(dumps, key=lambda folder: -_common(path, folder))[:_DUMPS]:
             if self._late():
                 break
             try:
@@ -194,9 +200,9 @@ class _Search:
             share, tensors = _fit(source)
             if share >= _FITS and source.path == dump:
                 rank = round(10 * share), _common(path, dump)
-                found.append((rank, FittingSide(path, dump, tensors)))
-        best = max((rank for rank, _ in found), default=None)
-        return [side for rank, side in found if rank == best]
+                ranked.append((rank, FittingSide(path, dump, tensors)))
+        best = max((rank for rank, _ in ranked), default=None)
+        return [side for rank, side in ranked if rank == best]
 
 
 def _pairs(
@@ -240,11 +246,11 @@ def _rank(side: FittingSide) -> tuple[bool, str, str]:
 
 
 def _shared(golden: ModelGraph, device: ModelGraph) -> tuple[int, int]:
-    known = golden.op_index()
+    ops = golden.op_index()
     shared = 0
     for op in device.ops:
         names = (op.id,) if op.original_names is None else op.original_names
-        shared += any(name in known for name in names)
+        shared += any(name in ops for name in names)
     return shared, len(device.ops)
 
 

@@ -51,11 +51,11 @@ def import_into(
         is_wanted = known.name == wanted or (name is None and _is_numbered(known.name, wanted))
         if is_wanted and known.id == source.graph.id and _is_there(store, known, source.graph):
             return Imported(known, source, unchanged=True)
-    taken = {*graphs, *(run.name for run in store.runs())}
+    names = {*graphs, *(run.name for run in store.runs())}
     if name is None:
-        info = store.save_graph(source.graph, _unique(wanted, taken))
+        info = store.save_graph(source.graph, _unique(wanted, names))
         return Imported(info, source, unchanged=False)
-    if wanted in taken and not (replace_it and wanted in graphs):
+    if wanted in names and not (replace_it and wanted in graphs):
         raise InputError(
             f"the name {wanted!r} is taken", hint="choose another --name, or --replace a graph"
         )
@@ -63,18 +63,18 @@ def import_into(
     return Imported(info, source, unchanged=info == graphs.get(wanted))
 
 
-def _is_there(store: GraphStore, known: GraphInfo, graph: ModelGraph) -> bool:
-    """True if the stored graph *known* is *graph*, read perhaps from another place."""
-    graph = replace(graph, source=known.source)
+def _is_there(store: GraphStore, info: GraphInfo, graph: ModelGraph) -> bool:
+    """True if the stored graph *info* is *graph*, read perhaps from another place."""
+    graph = replace(graph, source=info.source)
     try:
-        return store.save_graph(graph, known.name) == known
+        return store.save_graph(graph, info.name) == info
     except NameTakenError:
         return False
 
 
 def _safe(name: str) -> str:
-    kept = "".join(char if char.isalnum() or char in "._-+@" else "_" for char in name)
-    return kept.strip(".") or "graph"
+    allowed = "".join(char if char.isalnum() or char in "._-+@" else "_" for char in name)
+    return allowed.strip(".") or "graph"
 
 
 def _is_numbered(name: str, base: str) -> bool:
@@ -82,10 +82,10 @@ def _is_numbered(name: str, base: str) -> bool:
     return re.fullmatch(rf"{re.escape(base)}-\d+", name) is not None
 
 
-def _unique(name: str, taken: set[str]) -> str:
-    if name not in taken:
+def _unique(name: str, names: set[str]) -> str:
+    if name not in names:
         return name
     number = 2
-    while f"{name}-{number}" in taken:
+    while f"{name}-{number}" in names:
         number += 1
     return f"{name}-{number}"

@@ -32,18 +32,18 @@ def kept_path(run: Run, what: str) -> Path:
     Raises:
         InputError: the run does not say, or nothing lies there any more.
     """
-    given = run.inputs.get(what, "")
-    if not given:
+    recorded = run.inputs.get(what, "")
+    if not recorded:
         hint = ""
         if table := run.inputs.get(RESULT):
             hint = f"it was opened from {table}: compare the dumps themselves for that"
         raise InputError(f"run {run.name!r} does not say where its {what} was", hint=hint)
-    then = Path(run.inputs.get(_FOLDER, ""), given)
-    found = next((path for path in (then, Path(given)) if path.exists()), None)
-    if found is None:
+    then = Path(run.inputs.get(_FOLDER, ""), recorded)
+    path = next((path for path in (then, Path(recorded)) if path.exists()), None)
+    if path is None:
         raise InputError(
             f"this was the {what.replace('_', ' ')} of run {run.name!r}, and is not there any more",
             where=str(then),
             hint="put it back, or compare again",
         )
-    return found
+    return path

@@ -51,17 +51,17 @@ def loaded_dumps(
         InputError: the graphs, the dumps or both are exchanged, or a dump cannot be used.
     """
     crossed = (golden.graph.kind, device.graph.kind) == (GraphKind.DEVICE, GraphKind.ORIGINAL)
-    given = _loaded(load, "golden", golden), _loaded(load, "device", device)
-    said = _exchanged(golden, device, given, load)
-    if crossed and not any(isinstance(each, InputError) for each in given):
-        raise _both_sides() if said is None else _graphs_only()
-    if said is not None:
-        raise _graphs_only() if crossed else said
-    found = [each for each in given if not isinstance(each, InputError)]
-    for each in given:
-        if isinstance(each, InputError):
-            raise each
-    return found[0], found[1]
+    loaded = _loaded(load, "golden", golden), _loaded(load, "device", device)
+    error = _exchanged(golden, device, loaded, load)
+    if crossed and not any(isinstance(dump, InputError) for dump in loaded):
+        raise _both_sides() if error is None else _graphs_only()
+    if error is not None:
+        raise _graphs_only() if crossed else error
+    sources = [dump for dump in loaded if not isinstance(dump, InputError)]
+    for dump in loaded:
+        if isinstance(dump, InputError):
+            raise dump
+    return sources[0], sources[1]
 
 
 def _loaded(load: Loading, side: str, source: GraphSource) -> DumpSource | InputError:
@@ -84,7 +84,7 @@ def same_dump(golden: DumpSource, device: DumpSource) -> str:
 def _exchanged(
     golden: GraphSource,
     device: GraphSource,
-    given: tuple[DumpSource | InputError, DumpSource | InputError],
+    loaded: tuple[DumpSource | InputError, DumpSource | InputError],
     load: Loading,
 ) -> InputError | None:
     """The error about dumps that fit the other side's graph better; None where they do not.
@@ -94,26 +94,26 @@ def _exchanged(
     """
     before = [
         None if isinstance(dump, InputError) else _fit(dump, source.graph)
-        for dump, source in zip(given, (golden, device), strict=True)
+        for dump, source in zip(loaded, (golden, device), strict=True)
     ]
-    evidence = list(_of_kind(golden, device, given))
+    evidence = list(_of_kind(golden, device, loaded))
     if len(evidence) < _CERTAIN and before[0] and not before[0].misfits:
         return None
     other = _loaded(load, "golden", device), _loaded(load, "device", golden)
     if isinstance(other[0], InputError) or isinstance(other[1], InputError):
         return None
     after = _fit(other[0], device.graph), _fit(other[1], golden.graph)
-    if not all(each.tensors > _FEWER * each.misfits for each in after):
+    if not all(fit.tensors > _FEWER * fit.misfits for fit in after):
         return None
-    told = [each for each in before if each is not None]
-    if len(told) == len(before) and len(evidence) < _CERTAIN:
-        better = sum(e.misfits for e in after) * _FEWER <= sum(e.misfits for e in told)
-        if not better or sum(e.tensors for e in after) < sum(e.tensors for e in told):
+    fits = [fit for fit in before if fit is not None]
+    if len(fits) == len(before) and len(evidence) < _CERTAIN:
+        better = sum(e.misfits for e in after) * _FEWER <= sum(e.misfits for e in fits)
+        if not better or sum(e.tensors for e in after) < sum(e.tensors for e in fits):
             return None
     evidence += _of_fit(before)
-    said = f" ({'; '.join(evidence[:_SAID])})" if evidence else ""
+    reasons = f" ({'; '.join(evidence[:_SAID])})" if evidence else ""
     return InputError(
-        f"the dumps are exchanged: each fits the graph of the other side{said}",
+        f"the dumps are exchanged: each fits the graph of the other side{reasons}",
         where=str(other[0].path),
         hint="exchange --golden-dump and --device-dump",
     )
@@ -131,16 +131,16 @@ def _fit(source: DumpSource, graph: ModelGraph) -> _Fit:
 
 
 def _of_kind(
-    golden: GraphSource, device: GraphSource, given: Sequence[DumpSource | InputError]
+    golden: GraphSource, device: GraphSource, loaded: Sequence[DumpSource | InputError]
 ) -> Iterator[str]:
-    """What files and folders say against the dumps as they were *given*."""
-    if isinstance(given[0], InputError) or isinstance(given[1], InputError):
+    """What files and folders say against the dumps as *loaded*."""
+    if isinstance(loaded[0], InputError) or isinstance(loaded[1], InputError):
         return
     sides = golden.graph.kind, device.graph.kind
-    of_device = _from_device(given[0].index), _from_device(given[1].index)
+    of_device = _from_device(loaded[0].index), _from_device(loaded[1].index)
     if sides == (GraphKind.ORIGINAL, GraphKind.DEVICE) and of_device == (True, False):
         yield "--golden-dump holds files as devices write them, --device-dump does not"
-    names = model_names(given[0].path) if given[0].path.is_dir() else []
+    names = model_names(loaded[0].path) if loaded[0].path.is_dir() else []
     if names == [device.graph.name] != [golden.graph.name]:
         yield f"the folder of --golden-dump is named after the device's graph, {names[0]}"
 

@@ -123,9 +123,9 @@ def _one_run(
 ) -> GraphSource:
     """The graph of one of the msprobe runs below *path*: the one whose dump is taken."""
     inside = dump_dir is not None and dump_dir.resolve().is_relative_to(path.resolve())
-    found = find_dump_folder(dump_dir if inside and dump_dir else path, None, choice, files.walk)
-    note = f"{side} graph {_below(path, found.path)}: {found.reason}"
-    return GraphSource(files.read(found.path), found.path, (note,))
+    folder = find_dump_folder(dump_dir if inside and dump_dir else path, None, choice, files.walk)
+    note = f"{side} graph {_below(path, folder.path)}: {folder.reason}"
+    return GraphSource(files.read(folder.path), folder.path, (note,))
 
 
 def _below(root: Path, path: Path) -> str:
@@ -153,18 +153,18 @@ def load_dumps(
         if index.tensors or path.is_file() or not _has_dumps_below(path):
             source = DumpSource(index, path, _said(side, index), _decided(choice, dumps))
             return _checked(source, graph, side)
-    found = find_dump_folder(path, graph.name if is_device else None, choice, files.walk)
-    rest = replace(choice, **dict.fromkeys(found.decided))
-    index = files.scan(found.path, graph, rest)
+    folder = find_dump_folder(path, graph.name if is_device else None, choice, files.walk)
+    rest = replace(choice, **dict.fromkeys(folder.decided))
+    index = files.scan(folder.path, graph, rest)
     if is_device:
         index = with_model_inputs(index, graph)
-    said = _said(side, index)
-    if found.path != path:
-        said = (f"{side} dump {_below(path, found.path)}: {found.reason}", *said)
-    decided = found.decided
+    remarks = _said(side, index)
+    if folder.path != path:
+        remarks = (f"{side} dump {_below(path, folder.path)}: {folder.reason}", *remarks)
+    decided = folder.decided
     if (rest.rank, rest.step) != (None, None):
-        decided |= _decided(rest, detect_dumps(found.path))
-    source = DumpSource(index, found.path, said, decided, len(found.others))
+        decided |= _decided(rest, detect_dumps(folder.path))
+    source = DumpSource(index, folder.path, remarks, decided, len(folder.others))
     return _checked(source, graph, side)
 
 
@@ -173,7 +173,7 @@ def _said(side: str, index: DumpIndex) -> tuple[str, ...]:
 
 
 def _has_dumps_below(path: Path) -> bool:
-    return any(found.path != path for found in list_dumps(path))
+    return any(dump.path != path for dump in list_dumps(path))
 
 
 def _checked(source: DumpSource, graph: ModelGraph, side: str) -> DumpSource:

@@ -54,21 +54,21 @@ def environment(job: ScriptJob) -> dict[str, str]:
     """
     action = _ACTIONS[job.action]
     data = job.data.absolute()
-    found = {
+    variables = {
         tf_config.ACTION: action,
         tf_config.DATA: str(data),
         tf_config.STEPS: checked_steps(job.steps),
         "PYTHONHASHSEED": str(tf_config.SEED),
     }
     if job.action is not JobAction.TF_DUMP:
-        found |= tf_config.GRAPH_FLAGS
-        found[tf_config.GRAPH_PATH] = str(data / "npu" / "debug_0" / "graph")
-        found[tf_config.PRECISION_TOOL_FLAGS[action]] = "True"
+        variables |= tf_config.GRAPH_FLAGS
+        variables[tf_config.GRAPH_PATH] = str(data / "npu" / "debug_0" / "graph")
+        variables[tf_config.PRECISION_TOOL_FLAGS[action]] = "True"
     if job.switch is not None:
         if not job.switch.is_file():
             raise InputError("no such fusion switch file", where=str(job.switch))
-        found[tf_config.SWITCH_FILE] = str(job.switch.absolute())
-    return found
+        variables[tf_config.SWITCH_FILE] = str(job.switch.absolute())
+    return variables
 
 
 def start(job: ScriptJob, *, says_on: int | None = None) -> int:

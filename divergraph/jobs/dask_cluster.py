@@ -146,8 +146,8 @@ class DaskExecutor:
                     batch = todo.next()
                     if batch is None:
                         break
-                    given = [items[number] for number in batch]
-                    future = self._client.submit(run_batch, work, given, pure=False)
+                    batch_items = [items[number] for number in batch]
+                    future = self._client.submit(run_batch, work, batch_items, pure=False)
                     running[future] = batch
                 if not running:
                     return
@@ -165,12 +165,12 @@ class DaskExecutor:
                 for future in done:
                     batch = running.pop(future)
                     try:
-                        found = future.result()
+                        batch_results = future.result()
                     except distributed.KilledWorker:
                         if not todo.again(batch):
                             yield batch, [work.lost(items[batch[0]], DIED)]
                         continue
-                    yield batch, found
+                    yield batch, batch_results
         finally:
             if self._client.status == "running":
                 self._client.cancel(list(running))

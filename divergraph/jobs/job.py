@@ -75,9 +75,9 @@ class Job(Generic[T, R]):
         Raises:
             JobCancelledError: :meth:`cancel` was called.
         """
-        found = dict(self.results())
+        results = dict(self.results())
         self.forget()
-        return [found[number] for number in range(len(self._items))]
+        return [results[number] for number in range(len(self._items))]
 
     def results(self) -> Iterator[tuple[int, R]]:
         """The number and result of each item as it gets done; none is held here.
@@ -88,8 +88,10 @@ class Job(Generic[T, R]):
             JobCancelledError: :meth:`cancel` was called.
         """
         self._started = time.monotonic()
-        known: dict[int, R] = {} if self._journal is None else self._journal.done(len(self._items))
-        count, weight = len(known), sum(self._sizes[number] for number in known)
+        results: dict[int, R] = (
+            {} if self._journal is None else self._journal.done(len(self._items))
+        )
+        count, weight = len(results), sum(self._sizes[number] for number in results)
         self._advance(
             state=JobState.RUNNING,
             done=count,
@@ -97,12 +99,12 @@ class Job(Generic[T, R]):
             bytes_done=weight,
             bytes_resumed=weight,
         )
-        todo = [number for number in range(len(self._items)) if number not in known]
+        todo = [number for number in range(len(self._items)) if number not in results]
         try:
-            if known and self._watch is not None:
-                self._watch(self._progress, len(known))
-            while known:
-                yield known.popitem()
+            if results and self._watch is not None:
+                self._watch(self._progress, len(results))
+            while results:
+                yield results.popitem()
             yield from self._work_off(todo)
         except BaseException:
             if self._journal is not None:
@@ -124,8 +126,8 @@ class Job(Generic[T, R]):
         announced = map(self._announced, batches)
         done = self._executor.results(self._work, self._items, announced, self._cancelled.is_set)
         with closing(done):
-            for batch, found in done:
-                fresh = dict(zip(batch, found, strict=True))
+            for batch, batch_results in done:
+                fresh = dict(zip(batch, batch_results, strict=True))
                 if self._journal is not None:
                     self._journal.add(fresh)
                 weight = sum(self._sizes[number] for number in batch)

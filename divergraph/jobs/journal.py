@@ -65,40 +65,40 @@ class Journal(Generic[R]):
 
     def done(self, total: int) -> dict[int, R]:
         """Results an earlier job left, by the number of the item, of *total* items."""
-        found: dict[int, R] = {}
+        results: dict[int, R] = {}
         if not any(self._folder.glob("*" + _ENDING)):
-            return found
+            return results
         with suppress(OSError, UnicodeDecodeError), self.path.open(encoding="utf-8") as file:
             number_of = self._numbers(total)
             for line in file:
-                found |= self._decoded(line, number_of)
-        return found
+                results |= self._decoded(line, number_of)
+        return results
 
     def grown(self, total: int) -> dict[int, R]:
         """As :meth:`done` of what was added since this was asked last, by another process."""
-        found: dict[int, R] = {}
+        results: dict[int, R] = {}
         with suppress(OSError), self.path.open("rb") as file:
             file.seek(self._seen)
             new = file.read()
-            whole = new[: new.rfind(b"\n") + 1]  # a line may be half written
-            if whole:
+            lines = new[: new.rfind(b"\n") + 1]  # a line may be half written
+            if lines:
                 number_of = self._numbers(total)
-            for line in whole.splitlines():
-                found |= self._decoded(line, number_of)
-            self._seen += len(whole)
-        return found
+            for line in lines.splitlines():
+                results |= self._decoded(line, number_of)
+            self._seen += len(lines)
+        return results
 
     def _numbers(self, total: int) -> dict[str, int]:
         return {self._keyed(number, self._stamped(number)): number for number in range(total)}
 
     def _decoded(self, line: str | bytes, number_of: Mapping[str, int]) -> dict[int, R]:
         """The results in a line, of items that there are."""
-        found: dict[int, R] = {}
+        results: dict[int, R] = {}
         for key, value in _entries(line):
             if key and (number := number_of.get(key)) is not None:
                 with suppress(ValueError, KeyError, TypeError, AttributeError):
-                    found[number] = self._decode(value)
-        return found
+                    results[number] = self._decode(value)
+        return results
 
     def starting(self, numbers: Iterable[int]) -> None:
         """Hear which items are about to be done, before their files are read."""
@@ -154,8 +154,8 @@ class Journal(Generic[R]):
         """The file of the journal."""
         import hashlib
 
-        told = self._name().encode("utf-8", "surrogatepass")
-        return self._folder / (hashlib.sha256(told).hexdigest()[:32] + _ENDING)
+        name = self._name().encode("utf-8", "surrogatepass")
+        return self._folder / (hashlib.sha256(name).hexdigest()[:32] + _ENDING)
 
     def _opened(self) -> IO[str]:
         if self._file is None:
@@ -171,9 +171,9 @@ class Journal(Generic[R]):
 
 def journal_folder() -> Path:
     """Where journals are kept: ``$DIVERGRAPH_CACHE/jobs``, else the user's cache folder."""
-    given = os.environ.get(_VARIABLE)
-    if given:
-        return Path(given) / "jobs"
+    folder = os.environ.get(_VARIABLE)
+    if folder:
+        return Path(folder) / "jobs"
     from platformdirs import user_cache_path
 
     return user_cache_path("divergraph") / "jobs"
@@ -183,20 +183,20 @@ def text_key(*parts: object) -> str:
     """A key from everything a result depends on but what is in files."""
     import hashlib
 
-    whole = "\0".join(map(repr, parts)).encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+    text = "\0".join(map(repr, parts)).encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(text, digest_size=16).hexdigest()
 
 
 def file_stamp(paths: Iterable[str | Path]) -> str:
     """Sizes and times of change of the files at *paths*; empty if one is missing."""
-    told = []
+    stamps = []
     for path in paths:
         try:
             status = os.stat(path)  # noqa: PTH116 - for each tensor
         except OSError:
             return ""
-        told.append(f"{status.st_size}:{status.st_mtime_ns}")
-    return " ".join(told)
+        stamps.append(f"{status.st_size}:{status.st_mtime_ns}")
+    return " ".join(stamps)
 
 
 def _entries(line: str | bytes) -> list[tuple[str, Any]]:

@@ -112,11 +112,11 @@ class _Worker:
     def give(self, batch: Batch) -> None:
         """Send *batch*: the numbers alone to a copy of this process, which has the items."""
         self.batch = batch
-        told: object = batch
+        message: object = batch
         if not self._has_items:
-            told = self._work, [self._items[number] for number in batch]
+            message = self._work, [self._items[number] for number in batch]
         with suppress(BrokenPipeError, ConnectionResetError):  # told by its answer
-            self.connection.send(told)
+            self.connection.send(message)
 
     def answer(self) -> Any:
         try:
@@ -146,10 +146,10 @@ class _Crew:
     def busy(self) -> list[_Worker]:
         return [worker for worker in self._workers if worker.batch is not None]
 
-    def hand_out(self, todo: OpenBatches, most: int) -> None:
-        """Give every idle worker a batch, hiring up to *most* while there is one."""
+    def hand_out(self, todo: OpenBatches, limit: int) -> None:
+        """Give every idle worker a batch, hiring up to *limit* while there is one."""
         idle = [worker for worker in self._workers if worker.batch is None]
-        while idle or len(self._workers) < most:
+        while idle or len(self._workers) < limit:
             batch = todo.next()
             if batch is None:
                 return

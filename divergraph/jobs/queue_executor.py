@@ -148,16 +148,16 @@ class QueueExecutor:
         """New children for the items of these numbers."""
         size = max(1, min(_MOST_ITEMS, -(-len(todo) // (self.workers * _PARTS_EACH))))
         parts = [todo[first : first + size] for first in range(0, len(todo), size)]
-        told = [[self._form.told(items[number]) for number in part] for part in parts]
+        parts_of_items = [[self._form.told(items[number]) for number in part] for part in parts]
         own = self._table.job(self._queue.name)
-        for job, part in zip(self._table.add_children(own, told), parts, strict=True):
+        for job, part in zip(self._table.add_children(own, parts_of_items), parts, strict=True):
             yield self._child(job, items, numbers, part)
 
     def _child(
         self, job: QueuedJob, items: Sequence[Any], numbers: _Numbers, todo: Collection[int]
     ) -> _Child:
         """*job*, which is to do those *items* of its part whose numbers are in *todo*."""
-        own = [numbers[told] for told in job.part if told in numbers]
+        own = [numbers[key] for key in job.part if key in numbers]
         missing = {place: number for place, number in enumerate(own) if number in todo}
         folder = self._queue.folder.parent / job.id
         journal = self._form.journal([items[number] for number in own], folder)

@@ -92,13 +92,13 @@ def in_batches(
     most_items: int = BATCH_ITEMS,
 ) -> Iterator[Batch]:
     """Items of these *numbers* in order, closed at *most_bytes* or *most_items*."""
-    taken: list[int] = []
+    batch: list[int] = []
     weight = 0
     for number in numbers:
-        if taken and (weight + sizes[number] > most_bytes or len(taken) >= most_items):
-            yield tuple(taken)
-            taken, weight = [], 0
-        taken.append(number)
+        if batch and (weight + sizes[number] > most_bytes or len(batch) >= most_items):
+            yield tuple(batch)
+            batch, weight = [], 0
+        batch.append(number)
         weight += sizes[number]
-    if taken:
-        yield tuple(taken)
+    if batch:
+        yield tuple(batch)

@@ -23,12 +23,12 @@ def serve(
     """
     try:
         while True:
-            told = connection.recv()
+            request = connection.recv()
             try:
                 if work is None:
-                    answer: object = run_batch(*told)
+                    answer: object = run_batch(*request)
                 else:
-                    answer = run_batch(work, [items[number] for number in told])
+                    answer = run_batch(work, [items[number] for number in request])
             except Exception as error:  # noqa: BLE001 - raised again where it is asked for
                 answer = error
             connection.send(answer)

@@ -139,22 +139,24 @@ class Places:
         if self._bad == 1:
             return f"the element at {_index(self._ends[0], self._shape)} only"
         names = _axis_names(layout, len(self._shape))
-        found = self._confined()
+        indices = self._confined()
         run = self._range()
-        if not found or (run and self._bad < _FULL * self._box(found)):
+        if not indices or (run and self._bad < _FULL * self._box(indices)):
             return run
-        if max(self._shape) == elements and not _is_plain(found):
+        if max(self._shape) == elements and not _is_plain(indices):
             return ""  # of one axis, elements always fill the indices they have
-        told = [_told(names[axis], axis, index, self._shape, c0) for axis, index in found.items()]
-        return ("mostly " if self._has_strays(found) else "") + ", ".join(told)
+        axis_texts = [
+            _told(names[axis], axis, index, self._shape, c0) for axis, index in indices.items()
+        ]
+        return ("mostly " if self._has_strays(indices) else "") + ", ".join(axis_texts)
 
     def _confined(self) -> dict[int, Counts]:
         """The indices with bad elements by axis, for the axes where they are a pattern."""
         some = {}
         for axis, counts in self._axes():
             index = np.flatnonzero(counts > _STRAY * counts.max())
-            kept = int(counts[index].sum())
-            if len(index) <= _MOST * len(counts) and kept >= (1.0 - _STRAY) * self._bad:
+            bad_inside = int(counts[index].sum())
+            if len(index) <= _MOST * len(counts) and bad_inside >= (1.0 - _STRAY) * self._bad:
                 some[axis] = index
         box = self._box(some)
         if self._bad >= _DENSE * box:
@@ -163,16 +165,16 @@ class Places:
             axis: index for axis, index in some.items() if self._bad >= _MANY * self._shape[axis]
         }
 
-    def _box(self, found: dict[int, Counts]) -> int:
+    def _box(self, indices: dict[int, Counts]) -> int:
         """How many elements are at the indices found."""
         sizes = enumerate(self._shape)
-        return prod(len(found[axis]) if axis in found else size for axis, size in sizes)
+        return prod(len(indices[axis]) if axis in indices else size for axis, size in sizes)
 
-    def _has_strays(self, found: dict[int, Counts]) -> bool:
+    def _has_strays(self, indices: dict[int, Counts]) -> bool:
         return any(
-            int(counts[found[axis]].sum()) < self._bad
+            int(counts[indices[axis]].sum()) < self._bad
             for axis, counts in self._axes()
-            if axis in found
+            if axis in indices
         )
 
     def _range(self) -> str:
@@ -213,10 +215,10 @@ def _set(index: Counts, size: int) -> str:
     return f"{index[0]}-{index[-1]} ({len(index)} of {size})"
 
 
-def _is_plain(found: dict[int, Counts]) -> bool:
+def _is_plain(indices: dict[int, Counts]) -> bool:
     """True if the indices are few, or in steps."""
     return all(
-        len(index) <= _LISTED or len(np.unique(np.diff(index))) == 1 for index in found.values()
+        len(index) <= _LISTED or len(np.unique(np.diff(index))) == 1 for index in indices.values()
     )
 
 

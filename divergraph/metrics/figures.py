@@ -105,8 +105,8 @@ def _own_ratios(own: OwnSums, golden: SideFigures, count: int) -> tuple[float, f
 def _norm(square: Scaled) -> tuple[float, int]:
     fraction, exponent = math.frexp(square.value)
     exponent += square.exponent
-    odd = exponent % 2
-    return math.sqrt(fraction * (1 + odd)), (exponent - odd) // 2
+    remainder = exponent % 2
+    return math.sqrt(fraction * (1 + remainder)), (exponent - remainder) // 2
 
 
 def _to(square: Scaled, exponent: int) -> float:

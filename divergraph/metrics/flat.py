@@ -75,7 +75,7 @@ def flat_float32(array: Array) -> Flat:
 
 def blocks(size: int, x: Flat, y: Flat) -> Iterator[tuple[int, Array, Array]]:
     """Blocks of *size* elements of two flat arrays of one length, and where each begins."""
-    mappings = [found for found in map(_mapping, (x, y)) if found is not None]
+    mappings = [mapping for mapping in map(_mapping, (x, y)) if mapping is not None]
     often = max(1, _KEPT_BYTES // (size * max(x.dtype.itemsize, y.dtype.itemsize)))
     for number, begin in enumerate(range(0, len(x), size), 1):
         yield begin, x[begin : begin + size], y[begin : begin + size]

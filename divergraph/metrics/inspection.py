@@ -106,7 +106,7 @@ def finite_errors(x: Array, y: Array) -> tuple[Float64, bool]:
 def unit_of(device: Array, golden: Array, types: tuple[DType | None, DType | None]) -> DType | None:
     """The type whose last place is the unit of distances; None if a side is not a float."""
     sides = ((device, types[0]), (golden, types[1]))
-    return common_unit(*(told or _type_of(array) for array, told in sides))
+    return common_unit(*(dtype or _type_of(array) for array, dtype in sides))
 
 
 def _type_of(array: Array) -> DType | None:
@@ -169,20 +169,20 @@ class Look:
 
     def _count(self, x: Array, y: Array, errors: Float64, finite: bool) -> None:
         if not finite:
-            known = np.isfinite(x) & np.isfinite(y)
-            self._nonfinite += int(np.count_nonzero((errors > 0.0) & ~known))
-            self._equal += int(np.count_nonzero(~known & (errors == 0.0)))
+            both_finite = np.isfinite(x) & np.isfinite(y)
+            self._nonfinite += int(np.count_nonzero((errors > 0.0) & ~both_finite))
+            self._equal += int(np.count_nonzero(~both_finite & (errors == 0.0)))
             # The difference of two finite values may be too large for a float.
-            errors = np.minimum(errors[known], np.finfo(np.float64).max)
-        left = int(np.count_nonzero(errors > 0.0))
-        self._equal += len(errors) - left
-        if left:
-            _count_decades(errors, left, self._decades)
+            errors = np.minimum(errors[both_finite], np.finfo(np.float64).max)
+        differing = int(np.count_nonzero(errors > 0.0))
+        self._equal += len(errors) - differing
+        if differing:
+            _count_decades(errors, differing, self._decades)
 
     def _measure_ulps(self, x: Array, y: Array, unit: DType, finite: bool) -> None:
         if not finite:
-            known = np.isfinite(x) & np.isfinite(y)
-            x, y = x[known], y[known]
+            both_finite = np.isfinite(x) & np.isfinite(y)
+            x, y = x[both_finite], y[both_finite]
         distances = ulp_distances(x, y, unit)
         self._counted += len(distances)
         if len(distances):
@@ -190,20 +190,25 @@ class Look:
             self._ulp_sums.append(float(distances.sum()))
 
 
-def _count_decades(errors: Float64, left: int, counts: Counter[int]) -> None:
-    """Count the errors *left* (above 0) by decade, from the largest down: comparing all of them is
+def _count_decades(errors: Float64, remaining: int, counts: Counter[int]) -> None:
+    """Count the *remaining* errors (above 0) by decade, from the largest down: comparing all is
     much faster than a logarithm of each."""
     decade = int(_decades(errors.max(keepdims=True))[0])
     counted = 0
-    while left > len(errors) // _FEW and decade > _LEAST_DECADE:
+    while remaining > len(errors) // _FEW and decade > _LEAST_DECADE:
         more = int(np.count_nonzero(errors >= _ENDS[decade - _LEAST_DECADE])) - counted
         if more:
             counts[decade] += more
-        counted, left, decade = counted + more, left - more, decade - 1
-    if left:
+        counted, remaining, decade = counted + more, remaining - more, decade - 1
+    if remaining:
         small = errors[(errors > 0.0) & (errors < _ENDS[decade + 1 - _LEAST_DECADE])]
-        found = np.bincount(_decades(small) - _LEAST_DECADE)
-        counts.update({int(at) + _LEAST_DECADE: int(found[at]) for at in np.flatnonzero(found)})
+        decade_counts = np.bincount(_decades(small) - _LEAST_DECADE)
+        counts.update(
+            {
+                int(at) + _LEAST_DECADE: int(decade_counts[at])
+                for at in np.flatnonzero(decade_counts)
+            }
+        )
 
 
 def _decades(sizes: Float64) -> Int64:

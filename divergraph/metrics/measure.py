@@ -75,8 +75,8 @@ def measure(
     """
     check_sides(device, golden)
     if device.size == 0:
-        said = dict.fromkeys(Metric, notes.EMPTY)
-        equal = every_metric(0.0, cosine_similarity=1.0, notes=said)
+        metric_notes = dict.fromkeys(Metric, notes.EMPTY)
+        equal = every_metric(0.0, cosine_similarity=1.0, notes=metric_notes)
         return PairMeasurement(equal, figures_of_empty(want.atol or 0.0, want.rtol))
     x, y = flat_float32(device), flat_float32(golden)
     sweeper = sweeper or Sweeper()

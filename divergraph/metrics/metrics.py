@@ -100,8 +100,8 @@ _BY_FIELD = tuple((metric.value, kernel) for metric, kernel in KERNELS.items())
 
 def ten_metrics(sums: Sums, divergence: float, both_bool: bool) -> MetricSet:
     """The metrics that follow from the sums of a sweep and the divergence."""
-    said: dict[Metric, str] = {}
-    count, summed = sums.elements, Summed(sums, divergence, said)
+    metric_notes: dict[Metric, str] = {}
+    count, summed = sums.elements, Summed(sums, divergence, metric_notes)
     numbers: dict[str, Any] = {name: kernel(summed) for name, kernel in _BY_FIELD}
     result = MetricSet(
         **numbers,
@@ -114,28 +114,28 @@ def ten_metrics(sums: Sums, divergence: float, both_bool: bool) -> MetricSet:
         elements=count,
         device_nonfinite=sums.device.nonfinite,
         golden_nonfinite=sums.golden.nonfinite,
-        notes=said,
+        notes=metric_notes,
     )
     if not sums.finite:
         text = notes.nonfinite(count, sums.device, sums.golden, sums.unlike)
-        said.update({metric: text for metric in Metric if not _is_finite(result, metric)})
+        metric_notes.update({metric: text for metric in Metric if not _is_finite(result, metric)})
     return _of_booleans(result, sums) if both_bool else result
 
 
-def _cosine(sums: Sums, said: dict[Metric, str]) -> float:
+def _cosine(sums: Sums, metric_notes: dict[Metric, str]) -> float:
     if sums.elements == 1:
-        said[Metric.COSINE_SIMILARITY] = notes.SCALAR
+        metric_notes[Metric.COSINE_SIMILARITY] = notes.SCALAR
         return 1.0
     x, y = sums.device.norm, sums.golden.norm
     if x <= EPSILON and y < EPSILON:
-        said[Metric.COSINE_SIMILARITY] = notes.BOTH_ZERO
+        metric_notes[Metric.COSINE_SIMILARITY] = notes.BOTH_ZERO
         return 1.0
     # The reference comparator takes the root twice here, so only norms below 4.9e-32 are zero.
     if math.sqrt(x) <= EPSILON:
-        said[Metric.COSINE_SIMILARITY] = notes.DEVICE_ZERO
+        metric_notes[Metric.COSINE_SIMILARITY] = notes.DEVICE_ZERO
         return math.nan
     if math.sqrt(y) <= EPSILON:
-        said[Metric.COSINE_SIMILARITY] = notes.GOLDEN_ZERO
+        metric_notes[Metric.COSINE_SIMILARITY] = notes.GOLDEN_ZERO
         return math.nan
     if sums.square_error == 0.0:
         return 1.0
@@ -143,10 +143,12 @@ def _cosine(sums: Sums, said: dict[Metric, str]) -> float:
     return cosine if math.isnan(cosine) else max(-1.0, min(cosine, 1.0))
 
 
-def _relative_euclidean(sums: Sums, said: dict[Metric, str]) -> float:
+def _relative_euclidean(sums: Sums, metric_notes: dict[Metric, str]) -> float:
     if sums.golden.norm <= EPSILON:
         zero = sums.device.norm <= EPSILON
-        said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
+        metric_notes[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = (
+            notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
+        )
         return 0.0
     return _root(sums.square_error / sums.golden.square)
 

@@ -49,22 +49,24 @@ def own_block(device: Array, golden: Array, start: int) -> OwnBlock:
     """The sums of one flat block that begins at place *start* of its tensor."""
     x, y = _values(device), _values(golden)
     known_x, known_y = np.isfinite(x.values), np.isfinite(y.values)
-    known = known_x & known_y
+    both_finite = known_x & known_y
     side_x, side_y = _side(x.values, known_x), _side(y.values, known_y)
     peak = max(_peak(side_x), _peak(side_y))
     down = _DOWN if peak > _NEAR_OVERFLOW else 0
     error = _differences(x, y, down)
     np.abs(error, out=error)
-    all_known = bool(known.all())
+    all_known = bool(both_finite.all())
     # Scaled down, the difference of subnormal numbers is 0, too.
     alike = x.values == y.values if down else error == 0.0
     if all_known:
         same = alike
         products = _products(x.values, y.values)
     else:
-        error[~known] = 0.0
-        same = _same(x.values, y.values) | (known & alike)
-        products = _products(np.where(known, x.values, 0.0), np.where(known, y.values, 0.0))
+        error[~both_finite] = 0.0
+        same = _same(x.values, y.values) | (both_finite & alike)
+        products = _products(
+            np.where(both_finite, x.values, 0.0), np.where(both_finite, y.values, 0.0)
+        )
     noise = _products(error, error)[0]
     equal = int(np.count_nonzero(same))
     return OwnBlock(
@@ -72,7 +74,7 @@ def own_block(device: Array, golden: Array, start: int) -> OwnBlock:
         equal,
         int(np.count_nonzero(x.values == 0.0)),
         int(np.count_nonzero(y.values == 0.0)),
-        None if equal == len(same) else _worst(x, y, error, same | known, start, down),
+        None if equal == len(same) else _worst(x, y, error, same | both_finite, start, down),
     )
 
 
@@ -85,9 +87,9 @@ def errors_and_finiteness(device: Array, golden: Array) -> tuple[Float64, bool]:
     # The same infinity twice, or NaN, leaves NaN here.
     if math.isfinite(float(np.maximum.reduce(error))):
         return error, True
-    odd = ~np.isfinite(error)
+    nonfinite = ~np.isfinite(error)
     infinite = np.where(_same(x.values, y.values), 0.0, math.inf)
-    error[odd] = infinite[odd]
+    error[nonfinite] = infinite[nonfinite]
     return error, False
 
 
@@ -128,13 +130,13 @@ def _worst(x: _Values, y: _Values, error: Float64, fine: Bool, start: int, down:
     return Worst(size, start + place, float(x.values[place]), float(y.values[place]))
 
 
-def _side(values: Float64, known: Bool) -> OwnSide:
-    count = int(np.count_nonzero(known))
+def _side(values: Float64, is_finite: Bool) -> OwnSide:
+    count = int(np.count_nonzero(is_finite))
     nans = infinities = 0
     if count < len(values):
         nans = int(np.count_nonzero(np.isnan(values)))
         infinities = len(values) - count - nans
-        values = values[known]
+        values = values[is_finite]
     if not count:
         return NO_VALUES._replace(nans=nans, infinities=infinities)
     low, high = float(values.min()), float(values.max())

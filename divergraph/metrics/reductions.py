@@ -20,15 +20,15 @@ _ONES = np.ones(ROW)
 _ONES.flags.writeable = False
 
 
-def dot(left: Float64, right: Float64) -> float:
+def dot(first: Float64, right: Float64) -> float:
     """Sum of products of two contiguous arrays of one length."""
-    count = len(left)
+    count = len(first)
     if count <= ROW:
-        return float(left.dot(right))
-    whole = count - count % ROW
-    rows = row_products(left[:whole].reshape(-1, ROW), right[:whole].reshape(-1, ROW))
+        return float(first.dot(right))
+    even = count - count % ROW
+    rows = row_products(first[:even].reshape(-1, ROW), right[:even].reshape(-1, ROW))
     result = float(np.add.reduce(rows))
-    return result + float(left[whole:].dot(right[whole:])) if whole < count else result
+    return result + float(first[even:].dot(right[even:])) if even < count else result
 
 
 def summed(values: Float64) -> float:
@@ -39,9 +39,9 @@ def summed(values: Float64) -> float:
     return float(np.add.reduce(values))
 
 
-def _loop(left: Float64, right: Float64) -> Float64:
+def _loop(firsts: Float64, right: Float64) -> Float64:
     """``numpy.vecdot`` for numpy before 2.0."""
-    return np.array([row.dot(other) for row, other in zip(left, right, strict=True)])
+    return np.array([row.dot(other) for row, other in zip(firsts, right, strict=True)])
 
 
 row_products: Callable[[Float64, Float64], Float64] = getattr(np, "vecdot", _loop)

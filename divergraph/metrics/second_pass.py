@@ -56,18 +56,18 @@ def distribute(values: Float64, scale: DistributionScale, low: float, mean: floa
     return summed(values)
 
 
-def count_bad(device: Array, golden: Array, asked: Second, start: int) -> tuple[int, int]:
+def count_bad(device: Array, golden: Array, second: Second, start: int) -> tuple[int, int]:
     """How many elements of a flat block are bad, and the place of the first (-1 without one)."""
     count, first = 0, -1
     for begin in range(0, len(device), PIECE):
         end = begin + PIECE
-        flags = bad_elements(device[begin:end], golden[begin:end], asked.atol, asked.rtol)
+        flags = bad_elements(device[begin:end], golden[begin:end], second.atol, second.rtol)
         some = int(np.count_nonzero(flags))
         if some and not count:
             first = start + begin + int(flags.argmax())
         count += some
-        if some and asked.places is not None:
-            asked.places.add(np.flatnonzero(flags) + (start + begin))
+        if some and second.places is not None:
+            second.places.add(np.flatnonzero(flags) + (start + begin))
     return count, first
 
 

@@ -67,13 +67,13 @@ def statistics_of(values: Array) -> TensorStatistics:
             total += float(good.sum())
             square += float(np.square(good).sum())
             low, high = min(low, float(good.min())), max(high, float(good.max()))
-    known = finite > 0
+    has_finite = finite > 0
     return TensorStatistics(
         count=flat.size,
-        maximum=high if known else None,
-        minimum=low if known else None,
-        mean=total / finite if known else None,
-        norm=math.sqrt(square) if known else None,
+        maximum=high if has_finite else None,
+        minimum=low if has_finite else None,
+        mean=total / finite if has_finite else None,
+        norm=math.sqrt(square) if has_finite else None,
         nans=nans,
         infinities=infinities,
     )
@@ -190,7 +190,7 @@ class _Side:
     def of(cls, side: TensorStatistics) -> _Side:
         maximum, minimum = _finite(side.maximum), _finite(side.minimum)
         mean, norm = _finite(side.mean), _finite(side.norm)
-        told = (side.nans or 0) + (side.infinities or 0)
+        nonfinite = (side.nans or 0) + (side.infinities or 0)
         # Counts may not be recorded; then a NaN among the statistics themselves tells. A sum may
         # overflow by itself: between finite extremes an infinite norm or mean is not known.
         summed = [value for value in (side.mean, side.norm) if value is not None]
@@ -206,20 +206,20 @@ class _Side:
             _deviation(mean, norm, side.count),
             # NaN unless both are known: one end alone bounds nothing.
             math.nan if math.isnan(maximum + minimum) else max(abs(maximum), abs(minimum)),
-            told or int(seen),
+            nonfinite or int(seen),
         )
 
 
 def _same_nonfinite(device: TensorStatistics, golden: TensorStatistics) -> bool:
     """Whether what is no number is the same on both sides, as after the -inf of a mask: how the
     numbers beside it differ is then not known from these statistics, so they show no difference."""
-    told = [
+    figures_of_sides = [
         (side.maximum, side.minimum, side.mean, side.norm, side.nans, side.infinities)
         for side in (device, golden)
     ]
     return all(
         one == other or (_is_nan(one) and _is_nan(other))
-        for one, other in zip(*told, strict=True)
+        for one, other in zip(*figures_of_sides, strict=True)
         if not (_is_number(one) and _is_number(other))
     )
 
@@ -275,12 +275,14 @@ def _relative(root: float, y: _Side, count: int | None) -> float:
 
 
 def _metrics(x: _Side, y: _Side, bounds: _Bounds, count: int) -> MetricSet:
-    said = dict.fromkeys(Metric, NOT_KNOWN) | dict.fromkeys(_BOUNDS, _BOUND)
+    metric_notes = dict.fromkeys(Metric, NOT_KNOWN) | dict.fromkeys(_BOUNDS, _BOUND)
     if not math.isnan(bounds.relative) and _most(y.norm, y.largest) <= EPSILON:
         zero = bounds.largest <= EPSILON
-        said[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
+        metric_notes[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = (
+            notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
+        )
     if not math.isnan(x.mean + y.mean):
-        said.pop(Metric.STANDARD_DEVIATION)
+        metric_notes.pop(Metric.STANDARD_DEVIATION)
     return every_metric(
         math.nan,
         max_absolute_error=bounds.largest,
@@ -291,7 +293,7 @@ def _metrics(x: _Side, y: _Side, bounds: _Bounds, count: int) -> MetricSet:
         elements=count,
         device_nonfinite=x.nonfinite,
         golden_nonfinite=y.nonfinite,
-        notes=said,
+        notes=metric_notes,
     )
 
 
@@ -304,5 +306,5 @@ def _known(value: float) -> float:
 
 
 def _most(*values: float) -> float:
-    known = [value for value in values if not math.isnan(value)]
-    return max(known, default=math.nan)
+    finite = [value for value in values if not math.isnan(value)]
+    return max(finite, default=math.nan)

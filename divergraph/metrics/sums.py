@@ -25,8 +25,8 @@ class Scaled(NamedTuple):
     @classmethod
     def total(cls, parts: Sequence[Scaled]) -> Scaled:
         """The sum, rounded once."""
-        known = [part.exponent for part in parts if part.value]
-        exponent = max(known, default=0)
+        exponents = [part.exponent for part in parts if part.value]
+        exponent = max(exponents, default=0)
         return cls(math.fsum(_at(part, exponent) for part in parts), exponent)
 
     def over(self, other: Scaled) -> float:
@@ -90,8 +90,8 @@ class OwnSide(NamedTuple):
         if not some:
             return NO_VALUES._replace(nans=nans, infinities=infinities)
         count = sum(part.elements for part in some)
-        whole = Scaled.total([part.total for part in some])
-        less_mean = whole.part(-count)
+        sum_of_parts = Scaled.total([part.total for part in some])
+        less_mean = sum_of_parts.part(-count)
         shifts = []
         for part in some:
             shift = Scaled.total([part.total.part(part.elements), less_mean])
@@ -100,7 +100,7 @@ class OwnSide(NamedTuple):
             shifts.append(Scaled(part.elements * fraction**2, 2 * (shift.exponent + more)))
         return cls(
             elements=count,
-            total=whole,
+            total=sum_of_parts,
             square=Scaled.total([part.square for part in some]),
             spread=Scaled.total([*(part.spread for part in some), *shifts]),
             low=min(part.low for part in some),
@@ -255,15 +255,15 @@ def combine(parts: Sequence[Sums]) -> Sums:
 
 
 def _combined_side(counts: Sequence[int], sides: Sequence[SideSums]) -> SideSums:
-    whole = total(side.total for side in sides)
-    mean = whole / sum(counts)
+    sum_of_all = total(side.total for side in sides)
+    mean = sum_of_all / sum(counts)
     # Chan's rule: what each part's mean is away from the common one adds to the spread.
     spreads = (
         side.spread + count * (side.total / count - mean) ** 2
         for count, side in zip(counts, sides, strict=True)
     )
     return SideSums(
-        total=whole,
+        total=sum_of_all,
         square=total(side.square for side in sides),
         spread=total(spreads),
         low=_extreme(min, [side.low for side in sides]),

@@ -49,10 +49,10 @@ class Sweeper:
         seen: list[Seen] = []
         with np.errstate(all="ignore"):
             sums = self._first(device, golden, seen)
-            asked = ask(sums)
-            if asked is None:
+            second = ask(sums)
+            if second is None:
                 return sums, NO_SECOND
-            return sums, self._second(device, golden, asked, seen)
+            return sums, self._second(device, golden, second, seen)
 
     def first_blocks(self, device: Flat, golden: Flat, start: int = 0) -> Iterator[Sums]:
         """The sums of one sweep block by block: those of parts whose places are multiples
@@ -64,13 +64,13 @@ class Sweeper:
             yield result
 
     def second_blocks(
-        self, device: Flat, golden: Flat, asked: Second, seen: Sequence[Seen], start: int = 0
+        self, device: Flat, golden: Flat, second: Second, seen: Sequence[Seen], start: int = 0
     ) -> Iterator[SecondSums]:
         """The sums of the second sweep block by block, of which the first saw *seen*."""
         self._reserve(len(device))
         for number, (begin, x, y) in enumerate(blocks(self._block, device, golden)):
             with np.errstate(all="ignore"):
-                result = self._second_block(x, y, asked, start + begin, seen[number], False)
+                result = self._second_block(x, y, second, start + begin, seen[number], False)
             yield result
 
     def _first(self, device: Flat, golden: Flat, seen: list[Seen]) -> Sums:
@@ -81,12 +81,12 @@ class Sweeper:
             return result
         return folded(self.first_blocks(device, golden), seen)
 
-    def _second(self, device: Flat, golden: Flat, asked: Second, seen: list[Seen]) -> SecondSums:
+    def _second(self, device: Flat, golden: Flat, second: Second, seen: list[Seen]) -> SecondSums:
         if len(device) <= self._block:
             # The buffers still hold the only block, unless it was equal.
             loaded = seen[0][0] > 0.0
-            return self._second_block(device[:], golden[:], asked, 0, seen[0], loaded)
-        return folded_second(self.second_blocks(device, golden, asked, seen))
+            return self._second_block(device[:], golden[:], second, 0, seen[0], loaded)
+        return folded_second(self.second_blocks(device, golden, second, seen))
 
     def _reserve(self, length: int) -> None:
         room = min(length, self._block)
@@ -143,8 +143,8 @@ class Sweeper:
         place = int(error.argmax())
         size = error.item(place)
         ratio = np.abs(y, out=self._ratio[:count])
-        least = ratio.item(ratio.argmin())
-        if least <= EPSILON:
+        smallest = ratio.item(ratio.argmin())
+        if smallest <= EPSILON:
             # A golden value that counts as zero divides as infinity.
             ratio[ratio <= EPSILON] = math.inf
         np.divide(error, ratio, out=ratio)
@@ -164,7 +164,7 @@ class Sweeper:
             0,
             equal,
             self._zeros(x32, low, high),
-            0 if least > 0.0 else self._zeros(y32, side_y.low, side_y.high),
+            0 if smallest > 0.0 else self._zeros(y32, side_y.low, side_y.high),
             Worst(size, start + place, x.item(place), y.item(place)),
         )
 
@@ -214,20 +214,20 @@ class Sweeper:
         return _with_own(result, device, golden, start)
 
     def _second_block(
-        self, device: Array, golden: Array, asked: Second, start: int, seen: Seen, loaded: bool
+        self, device: Array, golden: Array, second: Second, start: int, seen: Seen, loaded: bool
     ) -> SecondSums:
         bad, first_bad = 0, -1
-        if seen[0] > asked.atol:
-            bad, first_bad = count_bad(device, golden, asked, start)
-        if asked.scales is None:
+        if seen[0] > second.atol:
+            bad, first_bad = count_bad(device, golden, second, start)
+        if second.scales is None:
             return SecondSums(math.nan, math.nan, math.nan, bad, first_bad)
         count = len(device)
         p, q = self._x[:count], self._y[:count]
         if not loaded:
             np.copyto(p, _float32(device))
             np.copyto(q, _float32(golden))
-        device_sum = distribute(p, asked.scales[0], seen[1], seen[2])
-        golden_sum = distribute(q, asked.scales[1], seen[3], seen[4])
+        device_sum = distribute(p, second.scales[0], seen[1], seen[2])
+        golden_sum = distribute(q, second.scales[1], seen[3], seen[4])
         ratio = np.divide(p, q, out=q)
         np.log(ratio, out=ratio)
         return SecondSums(device_sum, golden_sum, dot(p, ratio), bad, first_bad)

@@ -72,7 +72,7 @@ def with_result(data: RunData, values: Values, rounded: Rounded) -> RunData:
     ]
     if damages and not data.origins and data.run.verdict in _FINE:
         damages = list(_against_rounding(damages, rounded))
-    records = [each.record for each in damages]
+    records = [damage.record for damage in damages]
     records += [
         DamagedOutput(_name(item, names), item.op, item.port, "", f"shapes differ: {item.detail}")
         for item in tensors.misshapen
@@ -101,26 +101,26 @@ def _damages(item: Comparison, name: str, pair: tuple[Array, Array] | None) -> l
 def _against_rounding(damages: Sequence[_OutputDamage], rounded: Rounded) -> list[_OutputDamage]:
     """*damages* with what rounding in every op gives in their places. Where that is not known,
     parts that are merely far off are left out: rounding may well do that to a small part."""
-    wanted = list(dict.fromkeys(each.output for each in damages if each.pair is not None))
-    made = rounded(wanted)
-    if isinstance(made, str):
-        return [each for each in damages if each.damage.axis is None or each.damage.lost]
-    return [_explained(each, made.get(each.output)) for each in damages]
+    wanted = list(dict.fromkeys(damage.output for damage in damages if damage.pair is not None))
+    rounded_values = rounded(wanted)
+    if isinstance(rounded_values, str):
+        return [damage for damage in damages if damage.damage.axis is None or damage.damage.lost]
+    return [_explained(damage, rounded_values.get(damage.output)) for damage in damages]
 
 
-def _explained(found: _OutputDamage, rounded: Array | None) -> _OutputDamage:
-    record = found.record
-    if rounded is None or found.pair is None:
-        return found
-    by_rounding = found.damage.error(rounded, found.pair[1])
+def _explained(damage: _OutputDamage, rounded: Array | None) -> _OutputDamage:
+    record = damage.record
+    if rounded is None or damage.pair is None:
+        return damage
+    by_rounding = damage.damage.error(rounded, damage.pair[1])
     inherent: bool | None = None
-    if found.damage.lost:
+    if damage.damage.lost:
         inherent = False
     elif by_rounding is not None and record.error is not None:
         inherent = record.error <= SEVERAL * by_rounding
     elif by_rounding is None and record.error is None:
         inherent = True  # neither is finite
-    return replace(found, record=replace(record, rounding=by_rounding, inherent=inherent))
+    return replace(damage, record=replace(record, rounding=by_rounding, inherent=inherent))
 
 
 def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
@@ -129,7 +129,7 @@ def _result(outputs: int, damaged: Sequence[DamagedOutput]) -> RunResult:
     if not damaged:
         words = "the output and its parts are" if outputs == 1 else f"all {outputs} outputs are"
         return RunResult(ResultState.RIGHT, f"{words} within their limits")
-    worst_first = sorted(damaged, key=lambda each: -(each.error or math.inf))
+    worst_first = sorted(damaged, key=lambda output: -(output.error or math.inf))
     more = f"; and {len(damaged) - 1} more" if len(damaged) > 1 else ""
     return RunResult(ResultState.DAMAGED, damage_text(worst_first[0]) + more, tuple(worst_first))
 
@@ -140,7 +140,7 @@ def with_inherent_damage(data: RunData) -> RunData:
     result = data.run.result
     if not result.damaged:
         return data
-    records = [replace(each, inherent=True) for each in result.damaged]
+    records = [replace(output, inherent=True) for output in result.damaged]
     return replace(data, run=replace(data.run, result=_result(len(records), records)))
 
 
@@ -169,8 +169,8 @@ def concluded(data: RunData, pairs: Sequence[Pair] = ()) -> RunData:
     undecided then.
     """
     if data.run.verdict is Verdict.LAYOUTS_DIFFER:
-        said = "parts of a job cannot be held against those of a job that is split otherwise"
-        data = replace(data, run=replace(data.run, result=RunResult(because=said)))
+        reason = "parts of a job cannot be held against those of a job that is split otherwise"
+        data = replace(data, run=replace(data.run, result=RunResult(because=reason)))
     if not data.run.result.because:
         by_output = {TensorRef(p.op.id, p.port): p for p in pairs if p.io is TensorIO.OUTPUT}
         data = with_result(
@@ -184,12 +184,12 @@ def concluded(data: RunData, pairs: Sequence[Pair] = ()) -> RunData:
 def _is_excused(data: RunData) -> bool:
     """Whether it is said of all damage why nobody is to blame: rounding explains it or, where
     limits alone decide, a note says why what is over a limit is no origin (ties)."""
-    left = [each for each in data.run.result.damaged if not each.inherent]
-    if not left or data.run.method is not Method.THRESHOLDS:
-        return not left
-    outputs = [each for each in data.comparisons if each.io is TensorIO.OUTPUT]
-    over = {(each.op, each.port) for each in outputs if each.over}
-    return all(not each.part and (each.op, each.port) in over for each in left)
+    damaged = [output for output in data.run.result.damaged if not output.inherent]
+    if not damaged or data.run.method is not Method.THRESHOLDS:
+        return not damaged
+    outputs = [item for item in data.comparisons if item.io is TensorIO.OUTPUT]
+    over = {(item.op, item.port) for item in outputs if item.over}
+    return all(not output.part and (output.op, output.port) in over for output in damaged)
 
 
 def _read(pair: Pair | None) -> tuple[Array, Array] | None:
@@ -205,8 +205,8 @@ def _blame(data: RunData) -> RunBlame:
         first = data.origins[0]
         more = len(data.origins) - 1
         words = f"{first.op}: {first.cause}" if first.cause else first.op
-        said = words + (f"; and {counted(more, 'more op')}" if more else "")
-        return RunBlame(Blamed.OPS, said, tuple(origin.op for origin in data.origins))
+        sentence = words + (f"; and {counted(more, 'more op')}" if more else "")
+        return RunBlame(Blamed.OPS, sentence, tuple(origin.op for origin in data.origins))
     doubt = run.analysis.doubt
     if run.verdict is Verdict.INPUTS_DIFFER:
         return RunBlame(Blamed.INPUTS, unlike_inputs_text(run.analysis.mismatches))
@@ -215,7 +215,7 @@ def _blame(data: RunData) -> RunBlame:
     if run.verdict in _FINE:
         if run.method is Method.ROOT_CAUSE:
             return RunBlame(Blamed.NOBODY, "no op makes more error than rounding explains")
-        excuses = [each for each in run.warnings if each.startswith("no origin: ")]
+        excuses = [warning for warning in run.warnings if warning.startswith("no origin: ")]
         return RunBlame(Blamed.NOBODY, "; ".join(excuses[:_NAMED]) or "no error starts at an op")
     if run.blame.on is not Blamed.NOT_KNOWN:
         return run.blame  # whoever found nothing to decide knows why

@@ -57,7 +57,7 @@ class Damage:
         if golden.dtype.kind in "biu":
             return float(np.mean(value != golden))
         if self.axis is not None:
-            value, golden = (np.take(each, self.places, self.axis) for each in (value, golden))
+            value, golden = (np.take(array, self.places, self.axis) for array in (value, golden))
         there = golden.astype(np.float64)
         with np.errstate(all="ignore"):
             size, off = float(np.linalg.norm(there)), float(np.linalg.norm(value - there))
@@ -73,12 +73,12 @@ def damage_of(item: Comparison, device: Array | None, golden: Array | None) -> I
 
     *device* and *golden* are its values in golden's shape; without them only the whole is judged.
     """
-    whole = _whole(item, device, golden)
-    if whole:
-        yield Damage(whole)  # its parts say no more, unless one is lost
+    whole_damage = _whole(item, device, golden)
+    if whole_damage:
+        yield Damage(whole_damage)  # its parts say no more, unless one is lost
     if device is None or golden is None or device.shape != golden.shape:
         return
-    yield from (each for each in damaged_parts(device, golden) if each.lost or not whole)
+    yield from (part for part in damaged_parts(device, golden) if part.lost or not whole_damage)
 
 
 def damaged_parts(device: Array, golden: Array) -> Iterator[Damage]:
@@ -111,7 +111,7 @@ def _whole(item: Comparison, device: Array | None, golden: Array | None) -> str:
             return f"{different} of {counted(golden.size, 'element')} differ" if different else ""
     if not item.over:
         return ""
-    shown = [
+    texts = [
         f"{name} {value:.3g}"
         for metric, name in (
             (Metric.COSINE_SIMILARITY, "cosine"),
@@ -119,7 +119,7 @@ def _whole(item: Comparison, device: Array | None, golden: Array | None) -> str:
         )
         if np.isfinite(value := float(getattr(metrics, metric.value)))
     ]
-    return ", ".join([*shown, "over a limit"])
+    return ", ".join([*texts, "over a limit"])
 
 
 def damaged_slices(device: Array, golden: Array, axis: int) -> Iterator[Damage]:
@@ -150,14 +150,16 @@ def damaged_slices(device: Array, golden: Array, axis: int) -> Iterator[Damage]:
         yield Damage(words, axis, tuple(np.flatnonzero(wrong).tolist()))
 
 
-def one_valued_slices(device: Array, expected: Array, axis: int, least: float = VISIBLE) -> Array:
+def one_valued_slices(
+    device: Array, expected: Array, axis: int, smallest: float = VISIBLE
+) -> Array:
     """Which slices along *axis* hold one value each on the device, where the expected ones vary by
-    more than *least* of their size: an array of bools."""
-    others = tuple(each for each in range(expected.ndim) if each != axis)
+    more than *smallest* of their size: an array of bools."""
+    others = tuple(other for other in range(expected.ndim) if other != axis)
     spread = np.std(expected, axis=others, dtype=np.float64)
     size = np.sqrt(np.mean(np.square(expected, dtype=np.float64), axis=others))
-    found: Array = (np.ptp(device, axis=others) == 0.0) & (spread > least * size)
-    return found
+    one_valued: Array = (np.ptp(device, axis=others) == 0.0) & (spread > smallest * size)
+    return one_valued
 
 
 def _numbers(places: tuple[int, ...]) -> str:

@@ -34,8 +34,8 @@ def result_tensors(data: RunData) -> ResultTensors:
     misshapen = [
         item for ref in ends if (item := by_golden.get(ref)) is not None and item.misshapen
     ]
-    shown = {ref for ref, item in by_golden.items() if item.compared and not item.misshapen}
-    settled = {item.golden for item in misshapen} | shown
+    refs = {ref for ref, item in by_golden.items() if item.compared and not item.misshapen}
+    settled = {item.golden for item in misshapen} | refs
 
     def before(ref: TensorRef) -> list[TensorRef]:
         return [] if ref in settled or ref.op not in ops else list(ops[ref.op].takes)
@@ -44,6 +44,6 @@ def result_tensors(data: RunData) -> ResultTensors:
     met = [
         ref
         for ref in reached(ends, before)
-        if ref in shown and (ref in ends or (ref.op in ops and ops[ref.op].takes))
+        if ref in refs and (ref in ends or (ref.op in ops and ops[ref.op].takes))
     ]
     return ResultTensors(tuple(by_golden[ref] for ref in met), tuple(misshapen))

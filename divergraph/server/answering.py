@@ -183,11 +183,11 @@ class Answering:
         place = f"{request.url.path} {tag}"
         answer = self._kept.get(place) if keep else None
         if answer is None:
-            encoded = self._encoded(request, question, stamp, cancellation)
-            if isinstance(encoded, WrittenFile):
-                encoded.headers["ETag"] = tag
-                return encoded
-            answer = encoded
+            body = self._encoded(request, question, stamp, cancellation)
+            if isinstance(body, WrittenFile):
+                body.headers["ETag"] = tag
+                return body
+            answer = body
             if keep:
                 self._kept.keep(place, answer)
         if answer.link:

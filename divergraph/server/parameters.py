@@ -62,7 +62,7 @@ def type_schema(kind: click.ParamType[Any]) -> dict[str, Any]:
 def values_of(
     kind: type, pairs: Iterable[tuple[str, str]], path_values: Mapping[str, str]
 ) -> dict[str, Any]:
-    """The values of a question's fields: those *pairs* in the URL's query, and those *path_values*.
+    """The values of a question's fields: *pairs* of the URL's query, and *path_values*.
 
     Raises:
         InputError: one is unknown, given twice, missing, or not what its command takes.
@@ -86,7 +86,7 @@ def values_of(
 def plain_values(
     pairs: Iterable[tuple[str, str]], needed: tuple[str, ...], others: tuple[str, ...]
 ) -> dict[str, str]:
-    """The texts *pairs* in a URL's query where no command has such options; "" for one of the
+    """The texts of *pairs* in a URL's query where no command has such options; "" for one of the
     *others* that is not.
 
     Raises:

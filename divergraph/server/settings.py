@@ -76,8 +76,10 @@ def limits_of(texts: Iterable[str]) -> Limits:
     Raises:
         InputError: there is no such limit, or it cannot be this.
     """
-    limit_fields = {f"{_SENT}{field.name}": field for field in fields(UploadLimits)}
-    limit_fields |= {field.name: field for field in fields(Limits) if field.name != "uploads"}
+    limit_fields = {f"{_SENT}{declared.name}": declared for declared in fields(UploadLimits)}
+    limit_fields |= {
+        declared.name: declared for declared in fields(Limits) if declared.name != "uploads"
+    }
     numbers: dict[str, int | float] = {}
     for text in texts:
         name, _, number = text.partition("=")

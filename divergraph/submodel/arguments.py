@@ -16,15 +16,15 @@ def argument_values(graph: ModelGraph) -> dict[str, TensorRef]:
     if graph.framework is not Framework.TENSORFLOW or not graph.subgraphs:
         return {}
     ops = graph.op_index()
-    told = _entries(graph, ops)
-    found: dict[str, TensorRef] = {}
+    entries = _entries(graph, ops)
+    values: dict[str, TensorRef] = {}
     for body in graph.subgraphs:  # outer ones come first
-        for name, entry in told[body.name].items():
+        for name, entry in entries[body.name].items():
             ref = _given(ops, body.owner, entry)
-            value = None if ref is None else ref.producer or found.get(ref.tensor)
+            value = None if ref is None else ref.producer or values.get(ref.tensor)
             if value is not None:
-                found[name] = value
-    return found
+                values[name] = value
+    return values
 
 
 def _entries(graph: ModelGraph, ops: Mapping[str, Op]) -> dict[str, dict[str, int]]:
@@ -34,12 +34,12 @@ def _entries(graph: ModelGraph, ops: Mapping[str, Op]) -> dict[str, dict[str, in
         names = {ref.tensor for ref in op.inputs if ref is not None and ref.producer is None}
         if names and op.subgraph in readers:
             readers[op.subgraph].append((op.id, names))
-    told: dict[str, dict[str, int]] = {}
+    entries_of: dict[str, dict[str, int]] = {}
     for body in reversed(graph.subgraphs):
         entries: dict[str, set[int]] = {}
         for entry, reader in body.inputs:
             entries.setdefault(reader, set()).add(entry)
-        own = told[body.name] = _told_apart(readers[body.name], entries)
+        own = entries_of[body.name] = _told_apart(readers[body.name], entries)
         around = ops[body.owner].subgraph if body.owner in ops else ""
         if around not in readers:
             continue
@@ -48,7 +48,7 @@ def _entries(graph: ModelGraph, ops: Mapping[str, Op]) -> dict[str, dict[str, in
             outer = {ref.tensor for ref in handed if ref is not None and ref.producer is None}
             if len(outer) == len(names):
                 readers[around].append((reader, outer))
-    return told
+    return entries_of
 
 
 def _given(ops: Mapping[str, Op], owner: str, entry: int) -> InputRef | None:
@@ -64,13 +64,13 @@ def _told_apart(
     for op, names in readers:
         for name in names:
             possible[name] = possible.get(name, entries.get(op, set())) & entries.get(op, set())
-    told: dict[str, int] = {}
+    entry_of: dict[str, int] = {}
     while True:
-        single = [name for name, left in possible.items() if len(left) == 1]
+        single = [name for name, entries_left in possible.items() if len(entries_left) == 1]
         if not single:
-            return told
+            return entry_of
         name = single[0]
         (entry,) = possible.pop(name)
-        told[name] = entry
-        for left in possible.values():
-            left.discard(entry)
+        entry_of[name] = entry
+        for entries_left in possible.values():
+            entries_left.discard(entry)

@@ -77,9 +77,9 @@ class Boundaries:
         else:
             arrays, inside = self._arrays, self._graph.mask(chosen)
             read = arrays.predecessor_ops[np.repeat(inside, np.diff(arrays.predecessor_start))]
-            beside = np.zeros_like(inside)
-            beside[read] = True
-            first = set(self._graph.ids(beside & ~inside)) & self.constants
+            is_read = np.zeros_like(inside)
+            is_read[read] = True
+            first = set(self._graph.ids(is_read & ~inside)) & self.constants
         return reached(first, lambda op: self.parents(op) & self.constants).keys() - chosen
 
     def going_in(
@@ -102,17 +102,17 @@ class Boundaries:
         """Those of *inside* that may take a tensor of no op of it, in execution order, read."""
         if self._graph.bodies:
             return self.in_order(inside)  # what their bodies read counts, too
-        given, number = self._graph.is_given, self._arrays.number
+        has_given, number = self._graph.is_given, self._arrays.number
         if len(inside) < _FEW:
-            found = self.in_order(
-                op for op in inside if given[number[op]] or not self.parents(op) <= inside
+            taking = self.in_order(
+                op for op in inside if has_given[number[op]] or not self.parents(op) <= inside
             )
         else:
             mask = self._graph.mask(inside)
             fed = any_in(self._arrays.predecessor_start, ~mask[self._arrays.predecessor_ops])
-            found = self._graph.ids(mask & (fed | given))
-        self._graph.fetch(found)
-        return found
+            taking = self._graph.ids(mask & (fed | has_given))
+        self._graph.fetch(taking)
+        return taking
 
     def _at_boundary(self, key: TensorRef | str, users: Iterable[str]) -> BoundaryTensor:
         tensor, facts = self._tensor(key), self._facts(key)
@@ -123,9 +123,12 @@ class Boundaries:
 
     def _taken(self, op: Op) -> Iterator[tuple[TensorRef | None, str]]:
         """The inputs of an op, including what its bodies read from outside."""
-        for taken in op.inputs if op.type != READS else ():  # its value is a constant's
-            if taken is not None:
-                yield taken.producer or self._graph.arguments.get(taken.tensor), taken.tensor
+        for op_input in op.inputs if op.type != READS else ():  # its value is a constant's
+            if op_input is not None:
+                yield (
+                    op_input.producer or self._graph.arguments.get(op_input.tensor),
+                    op_input.tensor,
+                )
         for body in op.owns:
             for inner in self._graph.bodies.get(body, ()):
                 for ref, name in self._taken(inner):
@@ -161,7 +164,7 @@ class Boundaries:
     def _makers(self, op: str) -> Iterable[str]:
         """The ops that make inputs of an op; with bodies, calls are other edges."""
         if self._graph.bodies:
-            return [made.op for made in self._ops[op].takes]
+            return [ref.op for ref in self._ops[op].takes]
         return self.parents(op)
 
     def coming_out(
@@ -172,12 +175,12 @@ class Boundaries:
         users = self._users_outside(makers, chosen)
         self._graph.fetch(makers)
         for op in self.in_order(makers):
-            made = self._ops[op].makes
-            taken = [ref in users or ref in self._outputs for ref in made]
-            for ref, used in zip(made, taken, strict=True):
+            makes = self._ops[op].makes
+            is_used = [ref in users or ref in self._outputs for ref in makes]
+            for ref, used in zip(makes, is_used, strict=True):
                 if not (op in ends or (all_of_them and used)):
                     continue
-                if op in ends and not used and any(taken):
+                if op in ends and not used and any(is_used):
                     continue  # a second output nobody takes
                 yield self._at_boundary(ref, users.get(ref, ()))
 
@@ -203,10 +206,10 @@ class Boundaries:
         if not self._initializers:
             return ()
         if self._graph.bodies:
-            taken = (name for op in ops for _, name in self._taken(self._ops[op]))
+            names = (name for op in ops for _, name in self._taken(self._ops[op]))
         else:
-            taken = (name for op in ops for name in self._graph.given(op))
-        return tuple(sorted({name for name in taken if name in self._initializers}))
+            names = (name for op in ops for name in self._graph.given(op))
+        return tuple(sorted({name for name in names if name in self._initializers}))
 
     def without_form(
         self,
@@ -218,8 +221,8 @@ class Boundaries:
         for tensor in (*inputs, *outputs):
             missing = [
                 word
-                for word, known in (("shape", tensor.shape), ("type", tensor.dtype))
-                if known is None
+                for word, fact in (("shape", tensor.shape), ("type", tensor.dtype))
+                if fact is None
             ]
             if not missing and self._is_tensor(tensor.ref):
                 continue
@@ -262,7 +265,7 @@ class Boundaries:
         """The nearest ops upwards all of whose inputs are *good*."""
         if tensor.ref is None:
             return ()
-        waiting, seen, found = [tensor.ref.op], {tensor.ref.op}, []
+        waiting, seen, nearest = [tensor.ref.op], {tensor.ref.op}, []
         while waiting:
             level, waiting = waiting, []
             self._graph.fetch(level)
@@ -275,14 +278,14 @@ class Boundaries:
                     and not good(ref or name)
                 ]
                 if not open_inputs:
-                    found.append(op)
+                    nearest.append(op)
                 for ref in open_inputs:
                     if ref is None:
                         return ()
                     if ref.op not in seen:
                         seen.add(ref.op)
                         waiting.append(ref.op)
-        return self.in_order(found)
+        return self.in_order(nearest)
 
     def notes(self, inputs: Sequence[BoundaryTensor], added: set[str]) -> Iterable[str]:
         """Sentences on the decisions about the boundary."""

@@ -121,13 +121,13 @@ def _write_device_graph(parts: RunParts, part: Selection, folder: Path) -> Selec
     a run. None if the device's graph is not GE's."""
     if parts.device.framework is not Framework.ASCEND:
         return None
-    found = standing_for(parts, part)
-    if found is not None:
+    selection = standing_for(parts, part)
+    if selection is not None:
         target = folder / "device"
         target.mkdir()
         source = PartSource(parts.device, parts.sources.device_path)
-        write_ge_part(source, found, target, whole=False)
-    return found
+        write_ge_part(source, selection, target, with_whole=False)
+    return selection
 
 
 def _read_again(written: WrittenPart) -> ModelGraph:
@@ -156,28 +156,28 @@ def appearing(output: Path, name: str) -> Iterator[Appearing]:
     Raises:
         InputError: *output* cannot be written to.
     """
-    made: list[Path] = []
+    paths: list[Path] = []
     hidden = output / f".{name}.{secrets.token_hex(4)}.part"
     folder = Appearing(hidden, output / name)
     try:
         with os_errors_told("the bundle cannot be written", output):
-            _make(hidden, output, made)
+            _make(hidden, output, paths)
             yield folder
             folder.target = _moved(hidden, output / name)
     finally:
         shutil.rmtree(hidden, ignore_errors=True)
-        for place in reversed(made):
+        for place in reversed(paths):
             with suppress(OSError):  # something else is in it
                 place.rmdir()
 
 
-def _make(hidden: Path, output: Path, made: list[Path]) -> None:
-    """Make *hidden* and what it lies in; *made* gets the folders that were not there."""
+def _make(hidden: Path, output: Path, paths: list[Path]) -> None:
+    """Make *hidden* and what it lies in; *paths* gets the folders that were not there."""
     with os_errors_told("the folder cannot be written", output):
         for place in reversed([hidden, *hidden.parents]):
             if not place.is_dir():
                 place.mkdir()
-                made.append(place)
+                paths.append(place)
 
 
 def _moved(hidden: Path, target: Path) -> Path:
@@ -248,8 +248,8 @@ def _device_notes(
 def _golden_tolerance(parts: RunParts, part: Selection, wanted: PartFormat) -> float:
     if wanted is PartFormat.ONNX:
         run = parts.data.run
-        known = bool(run.inputs.get("golden_dump"))
-        ours = known and (kept_path(run, "golden_dump") / CAPTURED).is_file()
+        has_dump = bool(run.inputs.get("golden_dump"))
+        ours = has_dump and (kept_path(run, "golden_dump") / CAPTURED).is_file()
         return max(half_tolerance(parts, part), 0.0 if ours else _OTHER_ENGINE)
     return TOLERANCE.get(wanted, 0.0)
 
@@ -337,7 +337,7 @@ def _line(tensor: Mapping[str, Any]) -> str:
 
 
 def _below(folder: Path) -> list[str]:
-    return sorted(str(each.relative_to(folder)) for each in folder.rglob("*") if each.is_file())
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
 def _digest(path: Path) -> str:

@@ -76,17 +76,17 @@ class PartData:
         yield f"Export Layer:{','.join(self.part.ops)}"
 
     def _write_ends(self, kind: str, place: int, tensor: BoundaryTensor) -> None:
-        found: dict[str, str | None] = {"golden": None, "device": None}
+        files: dict[str, str | None] = {"golden": None, "device": None}
         for side, value in self._values(tensor):
             if value is None:
                 continue
             stem = numbered_name(place, tensor.name)
             name = f"{kind}/{stem}.{side}.npy"
             write_npy(self.folder / name, value)
-            found[side] = name
+            files[side] = name
             if kind == "inputs":
                 self._write_raw(f"{kind}/{stem}.{side}", value)
-        self._files[tensor.name] = found
+        self._files[tensor.name] = files
 
     def device_ops(self) -> tuple[str, ...]:
         """The device ops of the part, in execution order."""
@@ -130,13 +130,13 @@ class PartData:
     def _keys_by_name(self) -> dict[str, TensorRef | str]:
         """The golden tensors of the part by their names in the written part."""
         ops = self.parts.selector.ops
-        found: dict[str, TensorRef | str] = {
+        keys: dict[str, TensorRef | str] = {
             tensor.name: TensorRef(op, port)
             for op in self.part.ops
             for port, tensor in enumerate(ops[op].outputs)
         }
-        found |= {tensor.name: tensor.key for tensor in self.part.inputs}
-        return {self.written.names.get(name, name): key for name, key in found.items()}
+        keys |= {tensor.name: tensor.key for tensor in self.part.inputs}
+        return {self.written.names.get(name, name): key for name, key in keys.items()}
 
     def _is_dumped(self, key: TensorRef | str | None) -> bool:
         return key is not None and self.parts.has_golden(key)
@@ -158,15 +158,15 @@ class PartData:
             originals = self.parts.originals.get(op) or (op,)
             self._log.append(f"Dump Layer:[{', '.join(originals)}]")
             outputs = {copied[r.path] for r in self._dumped(op) if r.path in copied}
-            taken = {copied[r.path] for b in self._makers(op) for r in self._dumped(b)
+            input_files = {copied[r.path] for b in self._makers(op) for r in self._dumped(b)
                      if r.path in copied}  # fmt: skip
             self._log.append(f"Output File:{', '.join(sorted(outputs)) or 'none'}")
-            self._log.append(f"Input File:{', '.join(sorted(taken)) or 'none'}")
+            self._log.append(f"Input File:{', '.join(sorted(input_files)) or 'none'}")
 
     def _feeding(self, chosen: tuple[str, ...]) -> list[str]:
-        known = set(chosen)
+        chosen_ops = set(chosen)
         return [op for op in dict.fromkeys(m for o in chosen for m in self._makers(o))
-                if op not in known]  # fmt: skip
+                if op not in chosen_ops]  # fmt: skip
 
     def _makers(self, op: str) -> Iterator[str]:
         return (ref.op for ref in self.parts.device_selector.ops[op].takes)
@@ -177,9 +177,9 @@ class PartData:
             outputs = self.parts.device_selector.ops[op]
             ports = len(outputs.outputs) if io is TensorIO.OUTPUT else len(outputs.inputs)
             for port in range(ports):
-                found = tensors.get((op, io, port))
-                if found is not None:
-                    yield found
+                ref = tensors.get((op, io, port))
+                if ref is not None:
+                    yield ref
 
     def _copy(self, ref: DumpTensorRef, folder: Path, copied: dict[Path, str]) -> None:
         """A dump file as it is; files that hold a whole run (JSON, archives) are not taken."""
@@ -206,9 +206,9 @@ class DevicePartData(PartData):
 
     def golden_ops(self) -> tuple[str, ...]:
         """The golden ops the part stands for, in execution order."""
-        found = {one for op in self.part.chosen for one in self.parts.originals.get(op, ())}
+        ops = {one for op in self.part.chosen for one in self.parts.originals.get(op, ())}
         number = self.parts.selector.arrays.number
-        return tuple(sorted(found & number.keys(), key=number.__getitem__))
+        return tuple(sorted(ops & number.keys(), key=number.__getitem__))
 
     def device_tolerance(self) -> float:
         """Nothing runs the part here."""
@@ -220,12 +220,12 @@ class DevicePartData(PartData):
 
     def _values(self, tensor: BoundaryTensor) -> Iterator[tuple[str, Array | None]]:
         if tensor.ref is None:
-            found = self.parts.sources.device_dump.graph_inputs.get(tensor.name)
+            ref = self.parts.sources.device_dump.graph_inputs.get(tensor.name)
         else:
             key = (tensor.ref.op, TensorIO.OUTPUT, tensor.ref.port)
-            found = self.parts.sources.device_dump.tensors.get(key)
+            ref = self.parts.sources.device_dump.tensors.get(key)
         # The device's part works on the layout the device has.
-        yield "device", None if found is None else or_raise(read_stored(found))
+        yield "device", None if ref is None else or_raise(read_stored(ref))
 
     def _write_golden(self) -> None:
         """The dumps of the originals, named by the golden model."""

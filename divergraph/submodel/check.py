@@ -47,9 +47,9 @@ def check_bundle(folder: Path, *, device: bool = False) -> PartCheck:
     """
     place = folder.resolve()
     runner = _checked_manifest(folder, place)
-    given = (place, "device" if device else "golden")
+    call_args = (place, "device" if device else "golden")
     try:
-        code, lines = called_in_child((place,), _LOADS.get(runner, _nothing), _replayed, *given)
+        code, lines = called_in_child((place,), _LOADS.get(runner, _nothing), _replayed, *call_args)
     except ModelEndedError as error:
         return PartCheck(None, (str(error),))
     passed = {0: True, 1: False}.get(code)
@@ -59,7 +59,7 @@ def check_bundle(folder: Path, *, device: bool = False) -> PartCheck:
 def _checked_manifest(folder: Path, place: Path) -> str:
     """What runs the part in *folder*, of which *place* is the real path."""
     refuse_archive(folder, "the folder of a bundle")
-    inside = sorted(each.parent.name for each in place.glob(f"*/{MANIFEST}"))
+    inside = sorted(path.parent.name for path in place.glob(f"*/{MANIFEST}"))
     if inside and not (place / MANIFEST).exists():
         what = f"this folder holds {counted(len(inside), 'bundle')} and is none itself"
         raise InputError(what, where=str(folder), hint=f"replay {folder / inside[-1]}")
@@ -127,10 +127,10 @@ def _run_as_onnx(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
     wanted = [tensor["called"] for tensor in manifest["outputs"]]
     executor = _as_onnx().open_with(path, read_graph(path), {})
     try:
-        made = dict(executor.run(feeds, wanted))
+        values = dict(executor.run(feeds, wanted))
     finally:
         executor.close()
-    return [made[name] for name in wanted]
+    return [values[name] for name in wanted]
 
 
 def _replayed(_: Path, bundle: Path, side: str) -> list[Any]:
@@ -146,8 +146,8 @@ def _replayed(_: Path, bundle: Path, side: str) -> list[Any]:
     except (DivergraphError, MemoryError, EOFError):
         raise
     except Exception as error:  # noqa: BLE001 - whatever a stranger's files lead to
-        said = " ".join(str(error).split())[:400]
-        return [2, [f"it cannot be run here: {type(error).__name__}: {said}"]]
+        message = " ".join(str(error).split())[:400]
+        return [2, [f"it cannot be run here: {type(error).__name__}: {message}"]]
 
 
 def _refused(folder: Path) -> str:
@@ -156,12 +156,12 @@ def _refused(folder: Path) -> str:
     if manifest["runner"] != "tf":
         return ""
     try:
-        whole = tensorflow().compat.v1.GraphDef
+        graph_def = tensorflow().compat.v1.GraphDef
     except ImportError:
         return ""
-    definition = whole.FromString((folder / manifest["files"][0]).read_bytes())
-    inside = whole.FromString(definition.SerializeToString())
-    said = keep_inside(inside, ())
-    if said:
-        return next(iter(said.values()))
+    definition = graph_def.FromString((folder / manifest["files"][0]).read_bytes())
+    inside = graph_def.FromString(definition.SerializeToString())
+    refusals = keep_inside(inside, ())
+    if refusals:
+        return next(iter(refusals.values()))
     return "" if inside == definition else "an op of it prints or writes: it is not run"

@@ -89,7 +89,7 @@ def values_of_the_run(
 ) -> dict[str, Array]:
     """By tensor name the values of *chosen* ops that are in no model file: variables, reads of
     them, random numbers. *value* gives the dumped value of a tensor."""
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     for op in map(ops.__getitem__, chosen):
         first = op.source()
         maker = None if first is None else ops.get(first.op)
@@ -98,9 +98,9 @@ def values_of_the_run(
         if not (reads or op.type in VARIABLES or is_another_each_run(op.type)):
             continue
         for ref, tensor in zip(op.makes, op.outputs, strict=True):
-            made = value(ref)
-            if made is not None:
-                found[tensor.name] = made
+            array = value(ref)
+            if array is not None:
+                values[tensor.name] = array
                 if reads and maker is not None and maker.outputs:
-                    found.setdefault(maker.outputs[0].name, made)
-    return found
+                    values.setdefault(maker.outputs[0].name, array)
+    return values

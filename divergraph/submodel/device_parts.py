@@ -28,8 +28,8 @@ def select_device(
     first = [op for name in starts for op in _device_ops(graphs, name, last=False)]
     last = [op for name in ends for op in _device_ops(graphs, name, last=True)]
     alone = SelectionRequest({}, wish.whole, wish.all_outputs, wish.data)
-    found = selector.between(first, last, alone)
-    return _with_inserted(selector, found, alone) if found.chosen else found
+    selection = selector.between(first, last, alone)
+    return _with_inserted(selector, selection, alone) if selection.chosen else selection
 
 
 def standing_for(graphs: LinkedGraphs, part: Selection) -> Selection | None:
@@ -49,8 +49,8 @@ def standing_for(graphs: LinkedGraphs, part: Selection) -> Selection | None:
 
 def is_in_bodies(graphs: LinkedGraphs, part: Selection) -> bool:
     """Whether the device has the ops of a golden *part* in several bodies."""
-    known = graphs.device_selector.ops
-    return len({known[op].subgraph for op in graphs.device_ops(part.chosen)}) > 1
+    ops = graphs.device_selector.ops
+    return len({ops[op].subgraph for op in graphs.device_ops(part.chosen)}) > 1
 
 
 def _device_ops(graphs: LinkedGraphs, name: str, *, last: bool) -> tuple[str, ...]:
@@ -76,14 +76,14 @@ def _with_inserted(selector: Selector, part: Selection, wish: SelectionRequest) 
     while waiting:
         number = arrays.number[waiting.pop()]
         before = [arrays.ids[at] for at in arrays.predecessors(number).tolist()]
-        behind = [
+        followers = [
             arrays.ids[at]
             for at in arrays.successors(number).tolist()
             if all(arrays.ids[one] in chosen for one in arrays.predecessors(at).tolist())
         ]
-        for op in (*before, *behind):
-            known = selector.ops[op]
-            if op not in chosen and is_inserted(known) and known.subgraph == body:
+        for op in (*before, *followers):
+            follower = selector.ops[op]
+            if op not in chosen and is_inserted(follower) and follower.subgraph == body:
                 chosen.add(op)
                 waiting.append(op)
     if chosen == set(part.chosen):

@@ -129,8 +129,8 @@ class WholeGraph(PartGraph):
 
     def makers(self, tensor: str) -> list[str]:
         """The ids of the ops with an output of this name."""
-        made = ((op.id, output.name) for op in self.header.ops for output in op.outputs)
-        return list(dict.fromkeys(op for op, name in made if name == tensor))
+        outputs = ((op.id, output.name) for op in self.header.ops for output in op.outputs)
+        return list(dict.fromkeys(op for op, name in outputs if name == tensor))
 
     def frames(self) -> Iterable[frozenset[str]]:
         """The ops of each outermost loop of TensorFlow's old kind."""
@@ -176,8 +176,8 @@ class StoredPartGraph(PartGraph):
     @cached_property
     def is_given(self) -> Bool:
         """The ops with an input that no op makes."""
-        given: Bool = np.diff(self._columns.given.start) > 0
-        return given
+        has_given: Bool = np.diff(self._columns.given.start) > 0
+        return has_given
 
     def named(self, name: str) -> list[str]:
         """The ids of the ops called *name*."""
@@ -200,21 +200,21 @@ class StoredPartGraph(PartGraph):
         fed = {tensor.name for tensor in self.header.inputs}
         varies |= ~reads & self._columns.given.where(fed.__contains__)
         inputs = np.flatnonzero(~varies & self.kinds.where(may_be_fed))
-        asked = [arrays.ids[number] for number in inputs.tolist()]
-        self.fetch(asked)
-        varies[inputs] = [stands_for_an_input(self.ops[op]) for op in asked]
+        ids = [arrays.ids[number] for number in inputs.tolist()]
+        self.fetch(ids)
+        varies[inputs] = [stands_for_an_input(self.ops[op]) for op in ids]
         waiting = np.where(reads, 0, np.diff(arrays.predecessor_start))
         ready = np.flatnonzero(~varies & (waiting == 0)).tolist()
-        left, kept_out = waiting.tolist(), (varies | reads).tolist()
-        found = []
+        count_left, kept_out = waiting.tolist(), (varies | reads).tolist()
+        constants = []
         while ready:
             number = ready.pop()
-            found.append(arrays.ids[number])
+            constants.append(arrays.ids[number])
             for user in arrays.successors(number).tolist():
-                left[user] -= 1
-                if left[user] == 0 and not kept_out[user]:
+                count_left[user] -= 1
+                if count_left[user] == 0 and not kept_out[user]:
                     ready.append(user)
-        return frozenset(found)
+        return frozenset(constants)
 
 
 def is_plain(columns: GraphColumns) -> bool:

@@ -75,9 +75,9 @@ class LinkedGraphs:
         """The first golden op that a device op stands for, in execution order, but for constants;
         empty if it stands for none."""
         number, constants = self.selector.arrays.number, self.selector.constants
-        known = [op for op in self.originals.get(device, ()) if op in number]
-        computed = [op for op in known if op not in constants]
-        return min(computed or known, key=number.__getitem__, default="")
+        ops = [op for op in self.originals.get(device, ()) if op in number]
+        computed = [op for op in ops if op not in constants]
+        return min(computed or ops, key=number.__getitem__, default="")
 
     def select(
         self,
@@ -93,10 +93,10 @@ class LinkedGraphs:
             InputError: an op neither graph has, or one that stands for no original.
         """
         groups = dict(wish.groups) or self.fused
-        known = SelectionRequest(groups, wish.whole, wish.all_outputs, wish.data)
+        request = SelectionRequest(groups, wish.whole, wish.all_outputs, wish.data)
         first = [op for name in starts for op in self.golden_ops(name, last=False, side=side)]
         last = [op for name in ends for op in self.golden_ops(name, last=True, side=side)]
-        return self.selector.between(first, last, known)
+        return self.selector.between(first, last, request)
 
     def golden_ops(self, name: str, *, last: bool, side: Side | None = None) -> tuple[str, ...]:
         """The golden op *name*, or of the device op of that name the originals at its
@@ -117,9 +117,9 @@ class LinkedGraphs:
 
     def device_ops(self, golden: Sequence[str]) -> tuple[str, ...]:
         """The device ops that stand for any of the ops *golden*, in execution order."""
-        found = {op for one in golden for op in self.stands_for.get(one, ())}
+        ops = {op for one in golden for op in self.stands_for.get(one, ())}
         number = self.device_selector.arrays.number
-        return tuple(sorted(found & number.keys(), key=number.__getitem__))
+        return tuple(sorted(ops & number.keys(), key=number.__getitem__))
 
 
 def no_device(golden: ModelGraph) -> ModelGraph:
@@ -128,8 +128,8 @@ def no_device(golden: ModelGraph) -> ModelGraph:
 
 
 def _joined(links: Sequence[LineageLink], *, device_first: bool) -> dict[str, tuple[str, ...]]:
-    found: dict[str, dict[str, None]] = {}
+    pairs: dict[str, dict[str, None]] = {}
     for link in links:
         pair = (link.device, link.original) if device_first else (link.original, link.device)
-        found.setdefault(pair[0], {})[pair[1]] = None
-    return {op: tuple(group) for op, group in found.items()}
+        pairs.setdefault(pair[0], {})[pair[1]] = None
+    return {op: tuple(group) for op, group in pairs.items()}

@@ -81,8 +81,8 @@ class RunParts(LinkedGraphs):
 
     def has_golden(self, key: TensorRef | str) -> bool:
         """Whether the golden value of an output, or of an input of the model, was dumped."""
-        known = _ref_of(self.sources.golden_dump, key) is not None
-        return known or self._texts.shape(key) is not None
+        is_dumped = _ref_of(self.sources.golden_dump, key) is not None
+        return is_dumped or self._texts.shape(key) is not None
 
     def golden_value(self, key: TensorRef | str) -> Array:
         """The golden value of an output, or of an input of the model.
@@ -140,12 +140,12 @@ def _facts_of(
     """The facts a dump has of tensors; with *as_stored*, shapes are those of the stored layout."""
 
     def facts(key: TensorRef | str) -> TensorFacts:
-        found = _ref_of(dump, key)
-        if found is None:
+        ref = _ref_of(dump, key)
+        if ref is None:
             shape = None if texts is None else texts.shape(key)
             return TensorFacts() if shape is None else TensorFacts(DType.STRING, shape, dumped=True)
-        original = None if as_stored else found.original_shape
-        return TensorFacts(found.dtype, original or found.shape, dumped=True)
+        original = None if as_stored else ref.original_shape
+        return TensorFacts(ref.dtype, original or ref.shape, dumped=True)
 
     return facts
 
@@ -199,9 +199,9 @@ class TextValues:
                     yield TensorRef(problem.op, problem.port), path
                 continue
             names = names or GoldenNames(self._graph)
-            given = names.find_input(path.name.removesuffix(_ENDING))
-            if given is not None:
-                yield given[0].name, path
+            graph_input = names.find_input(path.name.removesuffix(_ENDING))
+            if graph_input is not None:
+                yield graph_input[0].name, path
 
 
 def _is_text(path: Path) -> bool:

@@ -208,8 +208,8 @@ class Selector:
             raise InputError(
                 f"{len(named)} ops are called {name!r}", hint=f"say which: {', '.join(named[:3])}"
             )
-        near = difflib.get_close_matches(name, list(self.ops), 3, 0.5)
-        hint = f"did you mean {', '.join(near)}?" if near else "`divergraph ops` lists them"
+        matches = difflib.get_close_matches(name, list(self.ops), 3, 0.5)
+        hint = f"did you mean {', '.join(matches)}?" if matches else "`divergraph ops` lists them"
         raise InputError(f"the graph has no op {name!r}", hint=hint)
 
     def _in_one_body(self, starts: Sequence[str], ends: Sequence[str]) -> list[Refusal]:
@@ -280,8 +280,8 @@ class Selector:
         """Ops of one body on paths from starts to ends; the bodies they own go with them."""
         body = self._graph.subgraph(starts[0])
         numbers = self._down(starts) & self._up(ends)
-        found = {self.arrays.ids[number] for number in numbers}
-        return {op for op in found if self._graph.subgraph(op) == body}
+        ids = {self.arrays.ids[number] for number in numbers}
+        return {op for op in ids if self._graph.subgraph(op) == body}
 
     # what must stay together
 
@@ -291,9 +291,9 @@ class Selector:
         for name, group in dict(wish.groups).items():
             # Constants of a fused op go along with whatever takes them.
             constants = self._boundaries.constants
-            known = frozenset(op for op in group if op in self.ops and op not in constants)
-            if len(known) > 1:
-                yield RefusalRule.FUSED_CUT, known, name
+            ops = frozenset(op for op in group if op in self.ops and op not in constants)
+            if len(ops) > 1:
+                yield RefusalRule.FUSED_CUT, ops, name
 
     def _all_loops(self) -> tuple[frozenset[str], ...]:
         if self._loops is None:
@@ -328,6 +328,6 @@ class Selector:
                 continue
             listed = ", ".join(missing[:_MAX_NAMED]) + (" ..." if missing[_MAX_NAMED:] else "")
             what = f"the loop at {name}" if rule is RefusalRule.LOOP_CUT else f"the fused op {name}"
-            whole = self._lying_between((*starts, *group), (*ends, *group))
+            between = self._lying_between((*starts, *group), (*ends, *group))
             sentence = f"it cuts {what}: {listed} would stay outside"
-            yield Refusal(rule, sentence, *self._edges_of(whole))
+            yield Refusal(rule, sentence, *self._edges_of(between))

@@ -107,7 +107,7 @@ class Selection:
     @property
     def lacks_only_forms(self) -> bool:
         """Whether it is refused, if at all, for shapes and types alone, which a dump tells."""
-        return all(each.rule is RefusalRule.NO_FORM for each in self.refused)
+        return all(refusal.rule is RefusalRule.NO_FORM for refusal in self.refused)
 
 
 @dataclass(frozen=True, slots=True)

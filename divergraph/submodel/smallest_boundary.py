@@ -46,16 +46,16 @@ def smallest_boundary(
 
 def _bytes_in(part: Selection) -> int | None:
     sizes = [tensor.nbytes for tensor in part.inputs if not tensor.frozen]
-    known = [size for size in sizes if size is not None]
-    return sum(known) if len(known) == len(sizes) else None
+    sizes_known = [size for size in sizes if size is not None]
+    return sum(sizes_known) if len(sizes_known) == len(sizes) else None
 
 
 def _grown(selector: Selector, part: Selection) -> set[str]:
     """Ops upstream that lie on the part's side of the cheapest cut."""
     import networkx as nx
 
-    near = _upstream(selector, part)
-    selector.fetch(near)
+    upstream = _upstream(selector, part)
+    selector.fetch(upstream)
     flow: nx.DiGraph[Any] = nx.DiGraph()
     flow.add_nodes_from((_SOURCE, _SINK))
     chosen = set(part.chosen)
@@ -63,7 +63,7 @@ def _grown(selector: Selector, part: Selection) -> set[str]:
     def end(op: str) -> tuple[str, str] | str:
         return _SINK if op in chosen else ("op", op)
 
-    for op in (*near, *chosen):
+    for op in (*upstream, *chosen):
         for tensor in selector.taken(op):
             if tensor.ref is not None and tensor.ref.op in chosen:
                 continue
@@ -71,7 +71,7 @@ def _grown(selector: Selector, part: Selection) -> set[str]:
             size = _UNKNOWN if tensor.nbytes is None else tensor.nbytes
             flow.add_edge(into, out, capacity=size)
             flow.add_edge(out, end(op))
-            if tensor.ref is not None and tensor.ref.op in near:
+            if tensor.ref is not None and tensor.ref.op in upstream:
                 flow.add_edge(end(tensor.ref.op), into)
                 if op not in chosen:
                     # an op above the cut has what feeds it above the cut, too
@@ -79,11 +79,11 @@ def _grown(selector: Selector, part: Selection) -> set[str]:
             else:
                 flow.add_edge(_SOURCE, into)
     _, (_, below) = nx.minimum_cut(flow, _SOURCE, _SINK)
-    return {op for op in near if ("op", op) in below}
+    return {op for op in upstream if ("op", op) in below}
 
 
 def _upstream(selector: Selector, part: Selection) -> set[str]:
-    found: set[str] = set()
+    upstream: set[str] = set()
     front = set(part.chosen)
     for _ in range(LEVELS):
         selector.fetch(front)
@@ -92,6 +92,6 @@ def _upstream(selector: Selector, part: Selection) -> set[str]:
             for op in front
             for tensor in selector.taken(op)
             if tensor.ref is not None and tensor.ref.op not in part.chosen
-        } - found
-        found |= front
-    return found
+        } - upstream
+        upstream |= front
+    return upstream

@@ -96,15 +96,15 @@ class StoredGraphs(LinkedGraphs):
         if len(golden) < _FEW:
             return super().device_ops(golden)
         links, number = self._links, self._golden.arrays.number
-        asked = np.zeros(len(self._golden.arrays.ids), dtype=np.bool_)
-        asked[[number[op] for op in golden if op in number]] = True
-        found = np.zeros(len(self._device.arrays.ids), dtype=np.bool_)
-        found[links.devices[asked[links.originals]]] = True
+        is_asked = np.zeros(len(self._golden.arrays.ids), dtype=np.bool_)
+        is_asked[[number[op] for op in golden if op in number]] = True
+        on_device = np.zeros(len(self._device.arrays.ids), dtype=np.bool_)
+        on_device[links.devices[is_asked[links.originals]]] = True
         if links.loose:
-            wanted, known = set(golden), self._device.arrays.number
+            wanted, numbers = set(golden), self._device.arrays.number
             loose = (link.device for _, link in links.loose if link.original in wanted)
-            found[[known[op] for op in loose if op in known]] = True
-        return self._device.ids(found)
+            on_device[[numbers[op] for op in loose if op in numbers]] = True
+        return self._device.ids(on_device)
 
     def last_standing(self) -> Int32:
         """For each golden op the number of the last device op that stands for it, -1 for none."""
@@ -165,8 +165,8 @@ class _Partners(Mapping[str, tuple[str, ...]]):
         loose = (self._ends(link)[0] for _, link in self._links.loose)
         linked = self._links.linked(self._side).tolist()
         ids = self._links.ids[self._side]
-        known = (op for op, is_in in zip(ids, linked, strict=True) if is_in)
-        return iter(dict.fromkeys((*known, *loose)))
+        ops = (op for op, is_in in zip(ids, linked, strict=True) if is_in)
+        return iter(dict.fromkeys((*ops, *loose)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

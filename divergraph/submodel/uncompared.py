@@ -49,8 +49,8 @@ def parts_with_device_values(
     """The parts of *model*, of whose tensors the *device* alone has values: its *dump*."""
     lineage = link_graphs(model.graph, device.graph)
     paths = {"golden": model.path, "device": device.path, "device_dump": dump.path}
-    said = {name: str(path) for name, path in paths.items()}
-    data = _uncompared(model, device.graph, said, lineage.links)
+    paths_text = {name: str(path) for name, path in paths.items()}
+    data = _uncompared(model, device.graph, paths_text, lineage.links)
     sources = RunSources(model.path, device.path, DumpIndex(), dump.index, ())
     return DeviceValueParts(data, sources, lineage)
 
@@ -69,22 +69,22 @@ class DeviceValueParts(RunParts):
 
     def device_value(self, key: TensorRef | str) -> Array | None:
         """The device's value of the golden tensor *key*, or of the model's input."""
-        found = self._found(key)
-        value = None if found is None else read_tensor(found)
+        ref = self._found(key)
+        value = None if ref is None else read_tensor(ref)
         if value is None or isinstance(value, Unread):
             return None
         shape = self._shape(key)
         return value.reshape(shape) if shape and prod(shape) == value.size else value
 
     def _facts(self, key: TensorRef | str) -> TensorFacts:
-        found = self._found(key)
-        if found is None:
+        ref = self._found(key)
+        if ref is None:
             return TensorFacts()
-        made = found.original_shape or found.shape
-        known = self._shape(key)
-        if known and (made is None or prod(known) == prod(made)):
-            made = known
-        return TensorFacts(found.dtype, made, dumped=True)
+        shape = ref.original_shape or ref.shape
+        graph_shape = self._shape(key)
+        if graph_shape and (shape is None or prod(graph_shape) == prod(shape)):
+            shape = graph_shape
+        return TensorFacts(ref.dtype, shape, dumped=True)
 
     def _found(self, key: TensorRef | str) -> DumpTensorRef | None:
         if isinstance(key, str):
@@ -94,21 +94,21 @@ class DeviceValueParts(RunParts):
     def _shape(self, key: TensorRef | str) -> tuple[int, ...] | None:
         """The shape that the golden graph gives a tensor, if it gives all of it."""
         if isinstance(key, str):
-            given = next((each for each in self.golden.inputs if each.name == key), None)
+            tensor = next((tensor for tensor in self.golden.inputs if tensor.name == key), None)
         else:
             outputs = self.golden.op_index()[key.op].outputs
-            given = outputs[key.port] if key.port < len(outputs) else None
-        if given is None or given.shape is None:
+            tensor = outputs[key.port] if key.port < len(outputs) else None
+        if tensor is None or tensor.shape is None:
             return None
-        sizes = tuple(size for size in given.shape if size is not None)
-        return sizes if len(sizes) == len(given.shape) else None
+        sizes = tuple(size for size in tensor.shape if size is not None)
+        return sizes if len(sizes) == len(tensor.shape) else None
 
 
 def _dumped_for(
     device: ModelGraph, lineage: Lineage, dump: DumpIndex
 ) -> list[tuple[TensorRef, DumpTensorRef]]:
     """The dump of each golden tensor; an op's output goes before what another one read of it."""
-    read, made = [], []
+    read, outputs = [], []
     for op in device.ops:
         for at in range(len(op.inputs)):
             match = lineage.input_match(op, at)
@@ -119,8 +119,8 @@ def _dumped_for(
             match = lineage.outputs.get(ref)
             found = dump.tensors.get((op.id, TensorIO.OUTPUT, ref.port))
             if isinstance(match, TensorMatch) and match.reorder is None and found is not None:
-                made.append((match.golden, found))
-    return [*read, *made]
+                outputs.append((match.golden, found))
+    return [*read, *outputs]
 
 
 def _uncompared(

@@ -14,8 +14,8 @@ from graphstore.model import Metric
 
 def known_figures(ops: OpColumns, metric: Metric) -> OptionalNumbers:
     """*metric* of each op; not known without metrics, or if nothing gives it."""
-    told = ~ops.metrics.noted(metric, NOT_KNOWN)
-    return OptionalNumbers(ops.figure(metric.value), ops.of_measured(told, fill=False))
+    has_figure = ~ops.metrics.noted(metric, NOT_KNOWN)
+    return OptionalNumbers(ops.figure(metric.value), ops.of_measured(has_figure, fill=False))
 
 
 def undefined_figures(ops: OpColumns, metric: Metric) -> Bool:

@@ -28,5 +28,5 @@ def small_number(value: float) -> str:
 
 def deviation_text(values: tuple[float, float, float, float]) -> str:
     """``(mean;std),(mean;std)`` of device and golden with 3 decimals, tiny values as 0."""
-    shown = [short(0.0 if abs(value) < _LEAST_SHOWN else value, ".3f") for value in values]
-    return f"({shown[0]};{shown[1]}),({shown[2]};{shown[3]})"
+    texts = [short(0.0 if abs(value) < _LEAST_SHOWN else value, ".3f") for value in values]
+    return f"({texts[0]};{texts[1]}),({texts[2]};{texts[3]})"

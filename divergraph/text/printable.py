@@ -41,8 +41,8 @@ def printable_json(text: str, *, ascii_only: bool) -> str:
     if text.isascii() and "\x7f" not in text:  # JSON has escaped what comes before the space
         return text
 
-    def shown(found: re.Match[str]) -> str:
-        char = found[0]
+    def shown(match: re.Match[str]) -> str:
+        char = match[0]
         return char if char.isprintable() and not ascii_only else _json_escape(char)
 
     return _NOT_ASCII_TEXT.sub(shown, text)

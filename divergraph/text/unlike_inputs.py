@@ -14,19 +14,23 @@ def unlike_input_text(mismatch: InputMismatch) -> str:
     far apart both are."""
     name = mismatch.tensor or mismatch.op
     if mismatch.relation:
-        said = f"the device was fed golden's {name} {mismatch.relation}"
+        sentence = f"the device was fed golden's {name} {mismatch.relation}"
     else:
-        said = f"the device was fed other values of {name} than golden"
+        sentence = f"the device was fed other values of {name} than golden"
     if mismatch.seen_at:
         more = ", ..." if len(mismatch.seen_at) > _SHOWN else ""
         return (
-            f"{said}, as the outputs of {', '.join(mismatch.seen_at[:_SHOWN])}{more} show; a dump "
-            f"of {name} would prove it"
+            f"{sentence}, as the outputs of {', '.join(mismatch.seen_at[:_SHOWN])}{more} show; "
+            f"a dump of {name} would prove it"
         )
-    return said if mismatch.error is None else f"{said} (relative error {mismatch.error:.2g})"
+    return (
+        sentence if mismatch.error is None else f"{sentence} (relative error {mismatch.error:.2g})"
+    )
 
 
 def unlike_inputs_text(mismatches: Iterable[InputMismatch]) -> str:
     """The same of all inputs; of one that is seen at several ops once."""
-    seen = {(each.tensor or each.op).removesuffix(":0"): each for each in mismatches}
+    seen = {
+        (mismatch.tensor or mismatch.op).removesuffix(":0"): mismatch for mismatch in mismatches
+    }
     return "; ".join(map(unlike_input_text, seen.values()))

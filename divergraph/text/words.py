@@ -125,8 +125,8 @@ def answers_text(run: Run) -> Mapping[str, str]:
         return {}
     result = f"{_RESULTS[run.result.state]}: {run.result.because}"
     # The reason of a verdict is not told twice.
-    told = run.verdict is Verdict.INPUTS_DIFFER or run.blame.because == run.analysis.doubt
-    reason = "" if told else run.blame.because
+    is_covered = run.verdict is Verdict.INPUTS_DIFFER or run.blame.because == run.analysis.doubt
+    reason = "" if is_covered else run.blame.because
     blame = ": ".join(filter(None, (_BLAMED[run.blame.on], reason)))
     return {"result": result, "blame": blame}
 
@@ -140,31 +140,31 @@ def excuse_text(item: Comparison) -> str:
         return f"not judged: {split.failure}"
     if split.introduced is None or split.floor is None:
         return ""
-    said = f"its op adds {split.introduced:.2g}, rounding explains {split.floor:.2g}"
-    return f"suspect: {said}" if split.guilt is Guilt.SUSPECT else f"no fault of its op: {said}"
+    reason = f"its op adds {split.introduced:.2g}, rounding explains {split.floor:.2g}"
+    return f"suspect: {reason}" if split.guilt is Guilt.SUSPECT else f"no fault of its op: {reason}"
 
 
 def observed_text(run: Run) -> str:
     """What dumping changed in the device's run: ``same``, or by how much it differs and which fused
     ops are no longer there. Empty where nothing is known."""
-    found = run.analysis.observed
-    if found is None:
+    observed = run.analysis.observed
+    if observed is None:
         return ""
-    moved = [each for each in found.outputs if each.moved is not None]
-    most = max(moved, key=lambda each: each.moved or 0.0, default=None)
-    said = "same"
-    if not found.same:
-        said = "differs"
-        if most is not None and most.moved:
-            said += f" by {100 * most.moved:.2g} % in output {most.tensor}"
-    groups = found.kept + len(found.regrouped)
+    moved = [output for output in observed.outputs if output.moved is not None]
+    farthest = max(moved, key=lambda output: output.moved or 0.0, default=None)
+    text = "same"
+    if not observed.same:
+        text = "differs"
+        if farthest is not None and farthest.moved:
+            text += f" by {100 * farthest.moved:.2g} % in output {farthest.tensor}"
+    groups = observed.kept + len(observed.regrouped)
     if groups:
-        said += f"; {found.kept} of {counted(groups, 'fused op')} stay"
-    if found.regrouped:
-        shown = ", ".join(each.op for each in found.regrouped[:3])
-        more = len(found.regrouped) - 3
-        said += f", grouped otherwise: {shown}" + (f" and {more} more" if more > 0 else "")
-    return said
+        text += f"; {observed.kept} of {counted(groups, 'fused op')} stay"
+    if observed.regrouped:
+        ops = ", ".join(op.op for op in observed.regrouped[:3])
+        more = len(observed.regrouped) - 3
+        text += f", grouped otherwise: {ops}" + (f" and {more} more" if more > 0 else "")
+    return text
 
 
 def reserve_text(run: Run) -> str:
@@ -180,8 +180,8 @@ def reserve_text(run: Run) -> str:
 
 def not_compared_text(run: Run) -> str:
     """How many tensors were not compared, and how many of these were judged all the same."""
-    said, inside = f"{run.counts.not_compared} not compared", run.analysis.inside
-    return f"{said} ({inside} judged as parts of others)" if inside else said
+    text, inside = f"{run.counts.not_compared} not compared", run.analysis.inside
+    return f"{text} ({inside} judged as parts of others)" if inside else text
 
 
 def counted(number: int, noun: str) -> str:

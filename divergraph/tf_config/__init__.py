@@ -112,8 +112,10 @@ def session_dump_config(session_config: Any = None, action: str | None = None) -
     if not isinstance(session_config, config_pb2.ConfigProto):
         session_config = config_pb2.ConfigProto()
     options = session_config.graph_options.rewrite_options
-    found = [each for each in options.custom_optimizers if each.name == "NpuOptimizer"]
-    custom_op = found[0] if found else options.custom_optimizers.add()
+    optimizers = [
+        optimizer for optimizer in options.custom_optimizers if optimizer.name == "NpuOptimizer"
+    ]
+    custom_op = optimizers[0] if optimizers else options.custom_optimizers.add()
     custom_op.name = "NpuOptimizer"
     custom_op.parameter_map["use_off_line"].b = True
     update_custom_op(custom_op, action)
@@ -138,19 +140,19 @@ def update_custom_op(custom_op: Any, action: str | None = None) -> Any:
 
 def session_settings(action: str | None = None) -> dict[str, Any]:
     """The options of ``NpuOptimizer`` for *action*, by name."""
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if _is("overflow", action):
         path = data_path("overflow", "dump")
-        found = {"enable_dump_debug": True, "dump_debug_mode": "all", "dump_path": path}
-        found["op_debug_level"] = OP_DEBUG_LEVEL
+        settings = {"enable_dump_debug": True, "dump_debug_mode": "all", "dump_path": path}
+        settings["op_debug_level"] = OP_DEBUG_LEVEL
     elif _is("dump", action):
         path = data_path("npu", "debug_0", "dump")
-        found = {"enable_dump": True, "dump_mode": "all", "dump_path": path}
-        found["op_debug_level"] = OP_DEBUG_LEVEL
-        found["dump_step"] = dump_step()
+        settings = {"enable_dump": True, "dump_mode": "all", "dump_path": path}
+        settings["op_debug_level"] = OP_DEBUG_LEVEL
+        settings["dump_step"] = dump_step()
     if switch := switch_file(action):
-        found["fusion_switch_file"] = switch
-    return found
+        settings["fusion_switch_file"] = switch
+    return settings
 
 
 def estimator_dump_config(action: str | None = None) -> Any:
@@ -204,10 +206,10 @@ def switch_file(action: str | None = None) -> str:
 
 def _is(wanted: str, action: str | None) -> bool:
     """Whether *action*, or else the environment, asks for *wanted*."""
-    asked = action if action is not None else os.environ.get(ACTION, "")
+    actions = action if action is not None else os.environ.get(ACTION, "")
     if wanted == "dump":
-        asked = asked.replace("tf_dump", "")
-    return wanted in asked
+        actions = actions.replace("tf_dump", "")
+    return wanted in actions
 
 
 def _begin(action: str | None) -> None:

@@ -14,11 +14,11 @@ from graphstore.model import Comparison, Guilt, OpState, Origin, Verdict
 def with_doubt(data: RunData, doubt: str, *, first: bool = False) -> RunData:
     """*data* with *doubt* said before its verdict, *first* of all doubts or last; as it is if
     *doubt* is ""."""
-    known = data.run.analysis.doubt
-    if not doubt or doubt in known:
+    doubt_before = data.run.analysis.doubt
+    if not doubt or doubt in doubt_before:
         return data
-    said = "; ".join(filter(None, (doubt, known) if first else (known, doubt)))
-    return replace(data, run=replace(data.run, analysis=replace(data.run.analysis, doubt=said)))
+    doubts = "; ".join(filter(None, (doubt, doubt_before) if first else (doubt_before, doubt)))
+    return replace(data, run=replace(data.run, analysis=replace(data.run.analysis, doubt=doubts)))
 
 
 def undecided(data: RunData) -> RunData:
@@ -50,11 +50,11 @@ def not_accused(data: RunData, ops: Collection[str]) -> RunData:
     freed = [origin for origin in data.origins if origin.op in ops]
     if not freed:
         return data
-    kept = [origin for origin in data.origins if origin.op not in ops]
+    origins = [origin for origin in data.origins if origin.op not in ops]
     return replace(
         data,
-        run=data.run if kept else replace(data.run, verdict=Verdict.UNDECIDED),
-        origins=_ranked(kept),
+        run=data.run if origins else replace(data.run, verdict=Verdict.UNDECIDED),
+        origins=_ranked(origins),
         suspects=_ranked([*freed, *data.suspects]),
         comparisons=tuple([_not_guilty(item, ops) for item in data.comparisons]),
         states={
@@ -65,7 +65,7 @@ def not_accused(data: RunData, ops: Collection[str]) -> RunData:
 
 
 def _ranked(origins: Sequence[Origin]) -> tuple[Origin, ...]:
-    return tuple([replace(each, rank=rank) for rank, each in enumerate(origins, 1)])
+    return tuple([replace(origin, rank=rank) for rank, origin in enumerate(origins, 1)])
 
 
 def _not_guilty(item: Comparison, ops: Collection[str]) -> Comparison:

@@ -27,21 +27,21 @@ def judged_again(data: RunData, thresholds: Thresholds) -> RunData:
     arrays = graph_arrays(data.device)
     outputs = outputs_by_op(comparisons)
     starts = starts_by_limits(arrays, data.device, comparisons, outputs, data.golden, data.links)
-    said = starts.recorded.verdict
+    run_verdict = starts.recorded.verdict
     if data.run.verdict is Verdict.LAYOUTS_DIFFER:
-        said = data.run.verdict  # no limit changes that, and the other ranks may not be here
+        run_verdict = data.run.verdict  # no limit changes that, and the other ranks may not be here
     origins = describe_origins(starts.origins, ops, comparisons, data.links, starts.recorded.causes)
     counts = count(data.run.counts.ops, comparisons)
     run = replace(
         data.run,
-        verdict=said or verdict(counts, origins, comparisons),
+        verdict=run_verdict or verdict(counts, origins, comparisons),
         method=Method.THRESHOLDS,
         counts=counts,
         thresholds=thresholds.as_mapping(),
         result=RunResult(),
         blame=RunBlame(),
     )
-    found = replace(
+    judged = replace(
         data,
         run=run,
         comparisons=comparisons,
@@ -49,13 +49,13 @@ def judged_again(data: RunData, thresholds: Thresholds) -> RunData:
         origins=origins,
         suspects=(),
     )
-    return with_doubt(found, starts.recorded.doubt)
+    return with_doubt(judged, starts.recorded.doubt)
 
 
 def _level(item: Comparison, op: Op | None, thresholds: Thresholds) -> Comparison:
     if item.metrics is None:
         return item
-    found = thresholds.judge(
+    judgement = thresholds.judge(
         item.metrics,
         item.figures,
         device=item.device_dtype,
@@ -63,5 +63,5 @@ def _level(item: Comparison, op: Op | None, thresholds: Thresholds) -> Compariso
         op_type=op.type if op else "",
         name=op.name if op else item.op,
     )
-    level = at_least_a_warning(found.level, item.detail)
-    return replace(item, level=level, failed=found.failed, limit=found.limit)
+    level = at_least_a_warning(judgement.level, item.detail)
+    return replace(item, level=level, failed=judgement.failed, limit=judgement.limit)

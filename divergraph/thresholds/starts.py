@@ -77,13 +77,17 @@ def starts_by_limits(
             choices[op] = why
         else:
             origins.add(op)
-    grown = {found for op in choices if (found := _grown(arrays, ops, outputs, op)) is not None}
-    kept: set[str] = set()
+    grown = {
+        inherited_from
+        for op in choices
+        if (inherited_from := _grown(arrays, ops, outputs, op)) is not None
+    }
+    starting: set[str] = set()
     for op in sorted(grown - origins, key=arrays.number.__getitem__):
-        if not _follows(arrays, op, origins | kept):
-            kept.add(op)
-    in_order = sorted(origins | kept, key=arrays.number.__getitem__)
-    return Starts(tuple(in_order), choices, frozenset(kept))
+        if not _follows(arrays, op, origins | starting):
+            starting.add(op)
+    in_order = sorted(origins | starting, key=arrays.number.__getitem__)
+    return Starts(tuple(in_order), choices, frozenset(starting))
 
 
 def calls_by_limits(pairs: CallPairs) -> Starts:
@@ -95,32 +99,32 @@ def calls_by_limits(pairs: CallPairs) -> Starts:
             choices[op] = why
         return why
 
-    found = judge_calls(pairs, excuse)
-    return Starts(tuple(found.causes), choices, recorded=found, is_recorded=True)
+    judgement = judge_calls(pairs, excuse)
+    return Starts(tuple(judgement.causes), choices, recorded=judgement, is_recorded=True)
 
 
 def _inputs_over(comparisons: Sequence[Comparison]) -> dict[str, bool]:
     """Whether a dumped input of an op is over a limit; without the ops that have none. Where edges
     are guessed from values they break just where values differ: the inputs say what edges cannot.
     """
-    found: dict[str, bool] = {}
+    inputs_over: dict[str, bool] = {}
     for item in comparisons:
         if item.io is TensorIO.INPUT and item.compared:
-            found[item.op] = found.get(item.op, False) or item.over
-    return found
+            inputs_over[item.op] = inputs_over.get(item.op, False) or item.over
+    return inputs_over
 
 
 def _why(op_type: str, outputs: Sequence[Comparison]) -> str:
     """Why no output over a limit is a fault, or None. A limit set by the user always counts."""
-    said = ""
+    reason = ""
     for item in outputs:
         if item.over:
             built_in = item.limit.startswith(_BUILT_IN)
-            said = chose_otherwise(op_type, item, outputs) if built_in else ""
-            said = said or (_cancelled(op_type, item, outputs) if built_in else "")
-            if not said:
+            reason = chose_otherwise(op_type, item, outputs) if built_in else ""
+            reason = reason or (_cancelled(op_type, item, outputs) if built_in else "")
+            if not reason:
                 return ""
-    return said
+    return reason
 
 
 def _grown(
@@ -242,8 +246,8 @@ def _golden_size(item: Comparison) -> float:
 
 
 def _all_at_two_ends(side: SideFigures) -> bool:
-    most = (side.high - side.mean) * (side.mean - side.low)
-    return most > 0.0 and side.std * side.std >= _TWO_ENDS * most
+    largest_variance = (side.high - side.mean) * (side.mean - side.low)
+    return largest_variance > 0.0 and side.std * side.std >= _TWO_ENDS * largest_variance
 
 
 def _values_hold(outputs: Sequence[Comparison]) -> bool:

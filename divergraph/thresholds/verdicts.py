@@ -28,11 +28,11 @@ from graphstore.model import (
 
 def outputs_by_op(comparisons: Iterable[Comparison]) -> dict[str, list[Comparison]]:
     """The output comparisons of each op, by op id, in port order as given."""
-    found: dict[str, list[Comparison]] = {}
+    outputs: dict[str, list[Comparison]] = {}
     for comparison in comparisons:
         if comparison.io is TensorIO.OUTPUT:
-            found.setdefault(comparison.op, []).append(comparison)
-    return found
+            outputs.setdefault(comparison.op, []).append(comparison)
+    return outputs
 
 
 def badness(metrics: MetricSet) -> tuple[int, float, float]:
@@ -115,10 +115,10 @@ def describe_origins(
     for link in links:
         if link.device in wanted:
             originals.setdefault(link.device, []).append(link.original)
-    found: list[Origin] = []
+    described: list[Origin] = []
     for rank, op_id in enumerate(origin_ids, start=1):
-        made = [one for one in tensors[op_id] if one.io is TensorIO.OUTPUT]
-        item = worst(made or tensors[op_id])
+        outputs = [one for one in tensors[op_id] if one.io is TensorIO.OUTPUT]
+        item = worst(outputs or tensors[op_id])
         assert item is not None
         assert item.metrics is not None
         golden = [item.golden] if item.golden is not None else []
@@ -126,7 +126,7 @@ def describe_origins(
         golden += [
             TensorRef(name, -1) for name in originals.get(op_id, ()) if name not in held_against
         ]
-        found.append(
+        described.append(
             Origin(
                 rank,
                 op_id,
@@ -138,7 +138,7 @@ def describe_origins(
                 cause=causes.get(op_id) or None,
             )
         )
-    return tuple(found)
+    return tuple(described)
 
 
 def count(ops: int, comparisons: Sequence[Comparison]) -> Counts:

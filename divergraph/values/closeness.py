@@ -40,23 +40,23 @@ def distance(device: Array, golden: Array) -> float:
     if is_8_bit(golden) and is_8_bit(device):
         device = with_zero_of(device, golden)
         centre = float(golden.mean()) if golden.size else 0.0
-    left, right = device.reshape(-1), golden.reshape(-1)
-    apart = scale = 0.0
-    for start in range(0, left.size, _BLOCK):
-        known = right[start : start + _BLOCK].astype(np.float64)
-        other = left[start : start + _BLOCK].astype(np.float64)
-        finite = np.isfinite(known)
+    device_flat, right = device.reshape(-1), golden.reshape(-1)
+    error_squares = scale = 0.0
+    for start in range(0, device_flat.size, _BLOCK):
+        golden_part = right[start : start + _BLOCK].astype(np.float64)
+        other = device_flat[start : start + _BLOCK].astype(np.float64)
+        finite = np.isfinite(golden_part)
         if not np.array_equal(finite, np.isfinite(other)):
             return FAR
         if not finite.all():
-            known, other = known[finite], other[finite]
-        np.subtract(known, other, out=other)
-        known -= centre
-        scale += float(np.vdot(known, known))
-        apart += float(np.vdot(other, other))
+            golden_part, other = golden_part[finite], other[finite]
+        np.subtract(golden_part, other, out=other)
+        golden_part -= centre
+        scale += float(np.vdot(golden_part, golden_part))
+        error_squares += float(np.vdot(other, other))
     if scale == 0.0:
-        return 0.0 if apart == 0.0 else FAR
-    return math.sqrt(apart) / math.sqrt(scale)
+        return 0.0 if error_squares == 0.0 else FAR
+    return math.sqrt(error_squares) / math.sqrt(scale)
 
 
 def is_near(device: Array, golden: Array, reorder: Reorder | None = None) -> bool:
@@ -65,11 +65,13 @@ def is_near(device: Array, golden: Array, reorder: Reorder | None = None) -> boo
     places = _places(golden.size)
     there = golden.reshape(-1)[places]
     here = with_zero_of(_picked(device, reorder, golden.shape, places), there)
-    right, left = there.astype(np.float64), here.astype(np.float64)
-    finite = np.isfinite(right) & np.isfinite(left)
-    right, left = right[finite], left[finite]
+    right, device_part = there.astype(np.float64), here.astype(np.float64)
+    finite = np.isfinite(right) & np.isfinite(device_part)
+    right, device_part = right[finite], device_part[finite]
     scale = float(np.vdot(right, right))
-    return float(np.vdot(left - right, left - right)) <= _TOO_FAR * scale or scale == 0.0
+    return (
+        float(np.vdot(device_part - right, device_part - right)) <= _TOO_FAR * scale or scale == 0.0
+    )
 
 
 @lru_cache(64)
@@ -95,17 +97,17 @@ def _picked(
 def best_reorder(device: Array, golden: Array) -> tuple[Reorder, float] | None:
     """The order of axes in which *device* is closest to *golden*, and their distance; None if it is
     far from golden in all of them."""
-    found: tuple[Reorder, float] | None = None
+    best: tuple[Reorder, float] | None = None
     for reorder in _orders(device, golden):
         if not is_near(device, golden, reorder):
             continue
         value = reordered(device, reorder, golden.shape)
         if value is None:
             continue
-        apart = distance(value, golden)
-        if found is None or apart < found[1]:
-            found = (reorder, apart)
-    return found
+        distance_of_form = distance(value, golden)
+        if best is None or distance_of_form < best[1]:
+            best = (reorder, distance_of_form)
+    return best
 
 
 def only_order(device: tuple[int, ...], golden: tuple[int, ...]) -> Reorder | None:

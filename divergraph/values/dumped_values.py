@@ -48,9 +48,9 @@ class DumpedValues:
     def _found(self, ref: TensorRef) -> DumpTensorRef | None:
         return self._dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
 
-    def _read(self, key: TensorRef | str, found: DumpTensorRef | None) -> Array | None:
-        if found is None:
+    def _read(self, key: TensorRef | str, ref: DumpTensorRef | None) -> Array | None:
+        if ref is None:
             return None
         # The comparison itself says what is wrong with a file.
-        value = self._kept.get(key, lambda: read_tensor(found))
+        value = self._kept.get(key, lambda: read_tensor(ref))
         return None if isinstance(value, Unread) else value

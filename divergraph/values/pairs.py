@@ -35,8 +35,8 @@ class Unaligned(NamedTuple):
 
 def read_pair(pair: TensorPair) -> PairValues | Unread:
     """The values of both sides in golden's shape and order."""
-    found = read_sides(pair)
-    return found.why if isinstance(found, Unaligned) else found
+    sides = read_sides(pair)
+    return sides.why if isinstance(sides, Unaligned) else sides
 
 
 def read_sides(pair: TensorPair) -> PairValues | Unaligned | Unread:
@@ -77,8 +77,8 @@ def read_device(
     kind = None if pair.golden.dtype is None else pair.golden.dtype.numpy
     if kind is None or not may_move(device.dtype, kind):
         return device
-    known = golden()
-    return device if isinstance(known, Unread) else with_zero_of(device, known)
+    golden_value = golden()
+    return device if isinstance(golden_value, Unread) else with_zero_of(device, golden_value)
 
 
 def _golden(pair: TensorPair) -> tuple[Array, DType | None]:

@@ -41,9 +41,9 @@ class RunValues:
 
     def as_dumped(self, outputs: Collection[TensorRef]) -> RunValues:
         """The same values, those of the device's *outputs* in the shape they were dumped in."""
-        found = copy(self)
-        found.shapes = {ref: each for ref, each in self.shapes.items() if ref not in outputs}
-        return found
+        values = copy(self)
+        values.shapes = {ref: shape for ref, shape in self.shapes.items() if ref not in outputs}
+        return values
 
     def device(self, output: TensorRef) -> Array | None:
         """The device's output in golden's shape, order and numbers, or as it is if it has another
@@ -90,20 +90,20 @@ class RunValues:
     def device_input(self, name: str) -> Array | None:
         """The model's input as the device was fed it; None if it was not dumped or has another
         shape than golden's."""
-        found = self.device_dump.graph_inputs.get(name)
-        if found is None:
+        ref = self.device_dump.graph_inputs.get(name)
+        if ref is None:
             return None
         golden = self.golden_dump.graph_inputs.get(name)
-        known = self.golden_input(name)
-        if golden is None or known is None:
-            key = ("device in", name, _written(found))
-            return self._known(key, lambda: read_tensor(found))
-        if known.size != prod(found.original_shape or found.shape or ()):
+        golden_value = self.golden_input(name)
+        if golden is None or golden_value is None:
+            key = ("device in", name, _written(ref))
+            return self._known(key, lambda: read_tensor(ref))
+        if golden_value.size != prod(ref.original_shape or ref.shape or ()):
             return None
-        pair = TensorPair(found, golden)
+        pair = TensorPair(ref, golden)
         return self._known(
-            ("device in", name, _written(found, golden)),
-            lambda: read_device(pair, known.shape, lambda: known),
+            ("device in", name, _written(ref, golden)),
+            lambda: read_device(pair, golden_value.shape, lambda: golden_value),
         )
 
     def _known(self, key: Hashable, read: Callable[[], Array | Unread]) -> Array | None:
@@ -115,15 +115,15 @@ def _written(*tensors: DumpTensorRef) -> tuple[tuple[int, int] | None, ...]:
 
     A part is cut out, or a terminal is open, long after the comparison: dumps change meanwhile.
     """
-    found: list[tuple[int, int] | None] = []
-    for each in tensors:
+    written: list[tuple[int, int] | None] = []
+    for tensor in tensors:
         try:
-            facts = each.path.stat()
+            facts = tensor.path.stat()
         except OSError:
-            found.append(None)  # reading it says what is wrong
+            written.append(None)  # reading it says what is wrong
         else:
-            found.append((facts.st_mtime_ns, facts.st_size))
-    return tuple(found)
+            written.append((facts.st_mtime_ns, facts.st_size))
+    return tuple(written)
 
 
 def _or_none(value: Array | Unread | None) -> Array | None:

@@ -36,12 +36,12 @@ def unread(path: Path, error: ImportFormatError | LayoutError) -> Unread:
     return Unread(reason, str(error), ImportFormatError(path, str(error)))
 
 
-def or_raise(found: _T | Unread) -> _T:
-    """What was *found*.
+def or_raise(value: _T | Unread) -> _T:
+    """*value*, if it could be read.
 
     Raises:
         ImportFormatError: it could not be read, or its layout not undone.
     """
-    if isinstance(found, Unread):
-        raise found.error
-    return found
+    if isinstance(value, Unread):
+        raise value.error
+    return value

@@ -48,13 +48,13 @@ def with_zero_of(value: Array, golden: Array) -> Array:
     if not may_move(value.dtype, golden.dtype) or value.size != golden.size:
         return value
     here, there = value.reshape(-1), golden.reshape(-1)
-    apart = [0] * len(FORMS)
+    distances = [0] * len(FORMS)
     for start in range(0, value.size, max(_BLOCK, value.size // _BLOCKS)):
         block = here[start : start + _BLOCK]
-        known = there[start : start + _BLOCK].astype(np.int16)
+        golden_part = there[start : start + _BLOCK].astype(np.int16)
         for number, form in enumerate(FORMS):
-            apart[number] += int(np.abs(form(block) - known).sum(dtype=np.int64))
-    return FORMS[apart.index(min(apart))](value)
+            distances[number] += int(np.abs(form(block) - golden_part).sum(dtype=np.int64))
+    return FORMS[distances.index(min(distances))](value)
 
 
 def _other(dtype: np.dtype) -> np.dtype:

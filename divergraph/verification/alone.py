@@ -59,9 +59,9 @@ class LoneOps:
             if self.only is not None and op.id not in self.only:
                 continue
             outputs = {
-                port: found
+                port: operand
                 for port in range(len(op.outputs))
-                if (found := self.operands.output(op, port)) is not None
+                if (operand := self.operands.output(op, port)) is not None
             }
             if not outputs:
                 continue
@@ -72,12 +72,12 @@ class LoneOps:
 
     def _add_calls(self) -> None:
         """The calls of a recorded run, which stand alone as they are."""
-        found = calls_alone(self.operands.graph)
-        for op in found.graph.ops:
+        calls = calls_alone(self.operands.graph)
+        for op in calls.graph.ops:
             outputs = {
-                port: each
+                port: operand
                 for port in range(len(op.outputs))
-                if (each := self.operands.output(op, port)) is not None
+                if (operand := self.operands.output(op, port)) is not None
             }
             if not outputs or (self.only is not None and op.id not in self.only):
                 continue
@@ -85,9 +85,9 @@ class LoneOps:
                 self.left_out[op.id] = "the dump does not say how a module is set"
                 continue
             names = [ref.tensor for ref in op.inputs if ref is not None]
-            refs = {name: self.operands.dump.tensors.get(found.sources[name]) for name in names}
+            refs = {name: self.operands.dump.tensors.get(calls.sources[name]) for name in names}
             read = {name: None if ref is None else dumped(ref, None) for name, ref in refs.items()}
-            inputs = {name: each for name, each in read.items() if each is not None}
+            inputs = {name: operand for name, operand in read.items() if operand is not None}
             self.unread[op.id] = tuple(name for name in names if name not in inputs)
             self.ops[op.id] = LoneOp(op, inputs, outputs, OpReadings(({},)))
 
@@ -98,18 +98,18 @@ class LoneOps:
         shapes: list[tuple[int, ...] | None] = []
         unread: list[str] = []
         for at, ref in enumerate(op.inputs):
-            found = None if ref is None else self.operands.input(op, at)
-            if found is not None and _overwritten(op, at, found, outputs):
+            operand = None if ref is None else self.operands.input(op, at)
+            if operand is not None and _overwritten(op, at, operand, outputs):
                 raise NotTranslatedError(f"its dumped input {at} is what it wrote there")
-            unread.append("" if ref is None or found is not None else ref.tensor)
+            unread.append("" if ref is None or operand is not None else ref.tensor)
             name = f"{op.id} < {at}"
-            refs.append(None if found is None else InputRef(name))
-            layouts.append("" if found is None else found.layout)
-            shapes.append(None if found is None else found.shape)
-            if found is not None:
-                inputs[name] = found
+            refs.append(None if operand is None else InputRef(name))
+            layouts.append("" if operand is None else operand.layout)
+            shapes.append(None if operand is None else operand.shape)
+            if operand is not None:
+                inputs[name] = operand
         self.unread[op.id] = tuple(filter(None, unread))
-        made = tuple(
+        tensors = tuple(
             replace(
                 tensor,
                 name=f"{op.id} > {port}",
@@ -130,7 +130,7 @@ class LoneOps:
             type=computing_type(op, ELEMENTWISE),
             inputs=tuple(refs[at] for at in order),
             control_inputs=(),
-            outputs=made,
+            outputs=tensors,
             attrs=attrs,
             subgraph="",
             owns=(),
@@ -146,12 +146,12 @@ def _origin_shape(tensor: Tensor) -> tuple[int | None, ...] | None:
     return tensor.origin.shape if tensor.origin is not None else tensor.shape
 
 
-def _overwritten(op: Op, at: int, found: Operand, outputs: Mapping[int, Operand]) -> bool:
+def _overwritten(op: Op, at: int, operand: Operand, outputs: Mapping[int, Operand]) -> bool:
     """Whether a dumped input of an optimiser is what it wrote: dumps are taken after the op ran."""
-    made = outputs.get(at)
-    if made is None or not op.type.startswith(_WRITES_IN_PLACE) or made.shape != found.shape:
+    output = outputs.get(at)
+    if output is None or not op.type.startswith(_WRITES_IN_PLACE) or output.shape != operand.shape:
         return False
-    one, other = found.read(), made.read()
+    one, other = operand.read(), output.read()
     if isinstance(one, Unread) or isinstance(other, Unread):
         return False
     return np.array_equal(one, other, equal_nan=True)
@@ -175,9 +175,9 @@ def graph_of(source: ModelGraph, ops: Iterable[Op], inputs: Iterable[Tensor]) ->
 def inputs_of(ops: Iterable[LoneOp]) -> list[Tensor]:
     """The inputs of ops as a graph declares them."""
     return [
-        Tensor(name, each.dtype, each.shape, each.layout)
+        Tensor(name, operand.dtype, operand.shape, operand.layout)
         for op in ops
-        for name, each in op.inputs.items()
+        for name, operand in op.inputs.items()
     ]
 
 
@@ -198,13 +198,15 @@ class ChosenOps:
 
 def chosen_readings(source: ModelGraph, lone: Mapping[str, LoneOp], memory: int) -> ChosenOps:
     """*lone* ops, each read in the way that gives its dumped outputs best."""
-    several = {op: each for op, each in lone.items() if len(each.ways.attrs) > 1}
+    several = {op: lone_op for op, lone_op in lone.items() if len(lone_op.ways.attrs) > 1}
     best = _best(source, several, memory) if several else {}
-    found = {
-        op: replace(each, op=read_as(each.op, each.ways.attrs[best.get(op, 0)]))
-        for op, each in lone.items()
+    lone_ops = {
+        op: replace(lone_op, op=read_as(lone_op.op, lone_op.ways.attrs[best.get(op, 0)]))
+        for op, lone_op in lone.items()
     }
-    return ChosenOps(found, frozenset(op for op, each in lone.items() if each.ways.is_open))
+    return ChosenOps(
+        lone_ops, frozenset(op for op, lone_op in lone.items() if lone_op.ways.is_open)
+    )
 
 
 def _best(source: ModelGraph, several: Mapping[str, LoneOp], memory: int) -> dict[str, int]:
@@ -215,8 +217,8 @@ def _best(source: ModelGraph, several: Mapping[str, LoneOp], memory: int) -> dic
         for number, attrs in enumerate(lone.ways.attrs):
             name = f"{op_id} ~ {number}"
             variants[name] = (op_id, number)
-            made = tuple(replace(t, name=f"{name} > {p}") for p, t in enumerate(lone.op.outputs))
-            ops.append(replace(read_as(lone.op, attrs), id=name, outputs=made))
+            tensors = tuple(replace(t, name=f"{name} > {p}") for p, t in enumerate(lone.op.outputs))
+            ops.append(replace(read_as(lone.op, attrs), id=name, outputs=tensors))
     graph = graph_of(source, ops, inputs_of(several.values()))
     pieces = [
         RunnableSubgraph(
@@ -226,7 +228,7 @@ def _best(source: ModelGraph, several: Mapping[str, LoneOp], memory: int) -> dic
         )
         for op in ops
     ]
-    found: dict[str, tuple[float, int]] = {}
+    closest: dict[str, tuple[float, int]] = {}
     executor = opened(graph)
     try:
         for result in executor.run_subgraphs(
@@ -237,30 +239,30 @@ def _best(source: ModelGraph, several: Mapping[str, LoneOp], memory: int) -> dic
             values = list(result.values.values())
             if len(values) != len(lone.outputs):
                 continue
-            apart = max(map(_apart, values, lone.outputs.values()))
-            if op_id not in found or apart < found[op_id][0]:
-                found[op_id] = (apart, number)
+            distance = max(map(_apart, values, lone.outputs.values()))
+            if op_id not in closest or distance < closest[op_id][0]:
+                closest[op_id] = (distance, number)
     finally:
         executor.close()
-    return {op: number for op, (_, number) in found.items()}
+    return {op: number for op, (_, number) in closest.items()}
 
 
 def fed(lone: LoneOp) -> dict[str, Array]:
     """The values of an op's inputs; those that cannot be read are missing."""
-    values = {name: each.read() for name, each in lone.inputs.items()}
-    return {name: each for name, each in values.items() if not isinstance(each, Unread)}
+    values = {name: operand.read() for name, operand in lone.inputs.items()}
+    return {name: value for name, value in values.items() if not isinstance(value, Unread)}
 
 
-def _apart(made: Array, dumped: Operand) -> float:
+def _apart(computed: Array, dumped: Operand) -> float:
     device = dumped.read()
     if isinstance(device, Unread):
         return float("inf")
-    fitting = same_shape(device, made.shape)
-    if fitting is None or not (is_numeric(fitting) and is_numeric(made)):
+    fitting = same_shape(device, computed.shape)
+    if fitting is None or not (is_numeric(fitting) and is_numeric(computed)):
         return float("inf")
-    return relative(fitting, made)
+    return relative(fitting, computed)
 
 
 def outputs_of(ops: Mapping[str, LoneOp]) -> Sequence[TensorRef]:
     """The outputs that were dumped."""
-    return [TensorRef(op, port) for op, each in ops.items() for port in each.outputs]
+    return [TensorRef(op, port) for op, lone_op in ops.items() for port in lone_op.outputs]

@@ -29,9 +29,9 @@ def told(graph: ModelGraph, gaps: Mapping[str, tuple[str, ...]]) -> str:
     if not gaps:
         return ""
     makers = {tensor.name: op for op in graph.ops for tensor in op.outputs}
-    sizes = {each.name: _size(each) for op in graph.ops for each in op.outputs}
-    found = dict.fromkeys(chain.from_iterable(gaps.values()))
-    missing = sorted(found, key=lambda name: -sizes.get(name, 0))  # weights say more than axes
+    sizes = {tensor.name: _size(tensor) for op in graph.ops for tensor in op.outputs}
+    reasons = dict.fromkeys(chain.from_iterable(gaps.values()))
+    missing = sorted(reasons, key=lambda name: -sizes.get(name, 0))  # weights say more than axes
     fixed = [name for name in missing if name in makers and makers[name].type.startswith(_FIXED)]
     names = ", ".join(missing[:_NAMED]) + (", …" if len(missing) > _NAMED else "")
     hints = []

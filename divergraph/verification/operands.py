@@ -57,9 +57,9 @@ def dumped(ref: DumpTensorRef, tensor: Tensor | None) -> Operand | None:
     layout = None if origin is None else origin.layout
     shape = ref.shape
     if is_blocked(ref):
-        known = _known(None if origin is None else origin.shape)
-        if not ref.original_shape and known is not None:
-            ref = replace(ref, original_shape=known)
+        origin_shape = _known(None if origin is None else origin.shape)
+        if not ref.original_shape and origin_shape is not None:
+            ref = replace(ref, original_shape=origin_shape)
         shape = ref.original_shape or shape
     elif ref.layout in _PLAIN and len(ref.layout) == len(ref.shape or ()):
         layout = ref.layout
@@ -94,8 +94,8 @@ class DumpedOperands:
 
     def output(self, op: Op, port: int) -> Operand | None:
         """An output of *op*; None if it was not dumped."""
-        found = self.dump.tensors.get((op.id, TensorIO.OUTPUT, port))
-        return None if found is None else dumped(found, op.outputs[port])
+        ref = self.dump.tensors.get((op.id, TensorIO.OUTPUT, port))
+        return None if ref is None else dumped(ref, op.outputs[port])
 
     def input(self, op: Op, at: int) -> Operand | None:
         """An input of *op* as it read it; None if its values are nowhere."""

@@ -53,7 +53,7 @@ class OwnValues(RunValues):
         dump: DumpIndex,
         memory: int,
     ) -> None:
-        shapes = {ref: each.shape for ref, each in outputs.items()}
+        shapes = {ref: operand.shape for ref, operand in outputs.items()}
         super().__init__(pairs, shapes, dump, dump, memory)
         self._outputs, self._inputs = outputs, inputs
         self._arrays = KeptArrays(memory)
@@ -78,10 +78,10 @@ class OwnValues(RunValues):
         """As :meth:`device_input`."""
         return self.device_input(name)
 
-    def _read(self, key: TensorRef | str, found: Operand | None) -> Array | None:
-        if found is None:
+    def _read(self, key: TensorRef | str, operand: Operand | None) -> Array | None:
+        if operand is None:
             return None
-        value = self._arrays.get(key, found.read)
+        value = self._arrays.get(key, operand.read)
         return None if isinstance(value, Unread) else value
 
 
@@ -96,17 +96,19 @@ def prepared(
     """The run of *ops*, whose graph is *alone*, on the values of *dump*; *device* is their own
     graph."""
     graph = OpGraph(alone)
-    outputs = {TensorRef(op, p): each for op, own in ops.items() for p, each in own.outputs.items()}
-    inputs = {name: each for own in ops.values() for name, each in own.inputs.items()}
+    outputs = {
+        TensorRef(op, p): operand for op, own in ops.items() for p, operand in own.outputs.items()
+    }
+    inputs = {name: operand for own in ops.values() for name, operand in own.inputs.items()}
     compared = {
         ref: Comparison(
             *(ref.op, TensorIO.OUTPUT, ref.port, ref, LineageRule.SAME_NAME),
             metrics=_EQUAL,
-            shape=each.shape,
-            device_dtype=each.dtype,
-            golden_dtype=each.dtype,
+            shape=operand.shape,
+            device_dtype=operand.dtype,
+            golden_dtype=operand.dtype,
         )
-        for ref, each in outputs.items()
+        for ref, operand in outputs.items()
     }
     pairs = [
         Pair(
@@ -114,13 +116,13 @@ def prepared(
             TensorIO.OUTPUT,
             ref.port,
             TensorMatch(ref, ref, LineageRule.SAME_NAME),
-            each.ref,
-            each.ref,
-            each.layout,
-            each.layout,
+            operand.ref,
+            operand.ref,
+            operand.layout,
+            operand.layout,
         )
-        for ref, each in outputs.items()
-        if each.ref is not None
+        for ref, operand in outputs.items()
+        if operand.ref is not None
     ]
     tensors = {TensorRef(pair.op.id, pair.port): pair.tensors for pair in pairs}
     values = OwnValues(tensors, outputs, inputs, dump, options.memory // 4)

@@ -31,23 +31,26 @@ def on_either_side(
 ) -> frozenset[TensorRef]:
     """Those of *outputs* of rounding *ops* whose every value is one of the integers its value
     before the rounding may become."""
-    asked = {ref.op: ops[ref.op] for ref in outputs if ops[ref.op].op.type in ROUNDING}
-    if not asked:
+    rounding_ops = {ref.op: ops[ref.op] for ref in outputs if ops[ref.op].op.type in ROUNDING}
+    if not rounding_ops:
         return frozenset()
     variants = [
-        replace(each.op, attrs={**each.op.attrs, UNROUNDED: True}) for each in asked.values()
+        replace(lone_op.op, attrs={**lone_op.op.attrs, UNROUNDED: True})
+        for lone_op in rounding_ops.values()
     ]
     pieces = [
-        RunnableSubgraph(op.id, tuple(asked[op.id].inputs), (op.outputs[0].name,))
+        RunnableSubgraph(op.id, tuple(rounding_ops[op.id].inputs), (op.outputs[0].name,))
         for op in variants
     ]
-    graph = graph_of(source, variants, inputs_of(asked.values()))
+    graph = graph_of(source, variants, inputs_of(rounding_ops.values()))
     with closing(opened(graph)) as executor:
-        results = executor.run_subgraphs(pieces, lambda piece: fed(asked[piece.key]), memory=memory)
+        results = executor.run_subgraphs(
+            pieces, lambda piece: fed(rounding_ops[piece.key]), memory=memory
+        )
         return frozenset(
             TensorRef(result.key, 0)
             for result in results
-            if any(_allowed(asked[result.key], value) for value in result.values.values())
+            if any(_allowed(rounding_ops[result.key], value) for value in result.values.values())
         )
 
 

@@ -105,19 +105,19 @@ def verify(
     progress.stage("reading the ops' inputs")
     lone = LoneOps(operands, only)
     left_out = dict(lone.left_out)
-    found = Splits({}, {}, DeviceArithmetic(), "", ())
+    results = Splits({}, {}, DeviceArithmetic(), "", ())
     with np.errstate(all="ignore"):  # dumps may hold any bits
         chosen = chosen_readings(device, lone.ops, options.memory // 4)
         if chosen.ops:
             alone = graph_of(
                 device,
-                (each.op for each in chosen.ops.values()),
+                (lone_op.op for lone_op in chosen.ops.values()),
                 inputs_of(chosen.ops.values()),
             )
             with closing(opened(alone)) as executor:
                 run = prepared(device, alone, chosen.ops, dump, executor, options)
-                found = split_prepared(run, progress)
-        splits = _told(chosen, found, left_out)
+                results = split_prepared(run, progress)
+        splits = _told(chosen, results, left_out)
         doubted = [ref for ref, split in splits.items() if split.guilt is not Guilt.NONE]
         for ref in on_either_side(device, chosen.ops, doubted, options.memory // 4):
             splits[ref] = replace(splits[ref], guilt=Guilt.NONE, role=Role.CLEAN)
@@ -125,26 +125,26 @@ def verify(
     checks = check_inputs(device, list(arrays.ids), dump) if only is None else _NOT_CHECKED
     dumped = len(lone.ops) + len(lone.left_out)
     gaps = unjudged(device, left_out, lone.unread)
-    return _report(operands, splits, found, left_out, checks, dumped, gaps)
+    return _report(operands, splits, results, left_out, checks, dumped, gaps)
 
 
 def _told(
-    chosen: ChosenOps, found: Splits, left_out: dict[str, str]
+    chosen: ChosenOps, results: Splits, left_out: dict[str, str]
 ) -> dict[TensorRef, ErrorSplit]:
     """The splits that say something; why the others do not is added to *left_out*."""
-    told: dict[TensorRef, ErrorSplit] = {}
+    splits: dict[TensorRef, ErrorSplit] = {}
     for ref in outputs_of(chosen.ops):
-        split = found.by_output.get(ref)
+        split = results.by_output.get(ref)
         if split is None or split.failure:
             why = "it was not run" if split is None else split.failure
             left_out.setdefault(ref.op, _short(why))
         elif ref.op in chosen.open and split.guilt is not Guilt.NONE:
             left_out.setdefault(ref.op, _OPEN)
         else:
-            told[ref] = split
-    for op in {ref.op for ref in told}:
+            splits[ref] = split
+    for op in {ref.op for ref in splits}:
         left_out.pop(op, None)
-    return told
+    return splits
 
 
 def _named(sentence: str, op: Op) -> str:
@@ -162,7 +162,7 @@ def _short(why: str) -> str:
 def _report(
     operands: DumpedOperands,
     splits: Mapping[TensorRef, ErrorSplit],
-    found: Splits,
+    results: Splits,
     left_out: Mapping[str, str],
     checks: InputChecks,
     dumped: int,
@@ -170,9 +170,9 @@ def _report(
 ) -> Verification:
     ops = operands.graph.op_index()
     causes = {
-        (each.op, each.port): _named(each.sentence, ops[each.op])
-        for each in found.findings
-        if each.label != UNCLASSIFIED
+        (finding.op, finding.port): _named(finding.sentence, ops[finding.op])
+        for finding in results.findings
+        if finding.label != UNCLASSIFIED
     }
 
     def over(guilt: Guilt) -> tuple[WrongOutput, ...]:
@@ -181,11 +181,11 @@ def _report(
             for ref, split in splits.items()
             if split.guilt is guilt
         ]
-        return tuple(sorted(wrong, key=lambda each: -each.suspicion))
+        return tuple(sorted(wrong, key=lambda output: -output.suspicion))
 
     wrong = over(Guilt.GUILTY)
-    doubt = everywhere(found, splits)
-    surely = tuple(each for each in checks.findings if each.confidence >= _SURE)
+    doubt = everywhere(results, splits)
+    surely = tuple(finding for finding in checks.findings if finding.confidence >= _SURE)
     verdict = Verdict.DIVERGED if wrong or surely else Verdict.CLEAN
     if not splits:
         verdict = Verdict.NOT_COMPARED
@@ -201,11 +201,11 @@ def _report(
         left_out,
         dict(Counter(ops[op].type for op in left_out).most_common()),
         checks.held,
-        found.arithmetic,
-        found.executor,
+        results.arithmetic,
+        results.executor,
         doubt,
         gaps,
         told(operands.graph, gaps),
-        (*found.remarks, *unusable(operands.dump)),
+        (*results.remarks, *unusable(operands.dump)),
         splits,
     )

@@ -40,8 +40,8 @@ _MOST_OPS = 50
 def with_witness(data: RunData, sources: RunSources, options: RootCauseOptions) -> RunData:
     """*data* with the word of the guilty ops' own definitions among the evidence of their causes,
     where the device is Ascend's and they have one."""
-    causes = [each for each in data.findings if each.kind is FindingKind.CAUSE]
-    guilty = {origin.op for origin in data.origins[:_MOST_OPS]} & {each.op for each in causes}
+    causes = [finding for finding in data.findings if finding.kind is FindingKind.CAUSE]
+    guilty = {origin.op for origin in data.origins[:_MOST_OPS]} & {cause.op for cause in causes}
     if data.device.framework is not Framework.ASCEND or not guilty:
         return data
     operands = DumpedOperands(
@@ -51,17 +51,17 @@ def with_witness(data: RunData, sources: RunSources, options: RootCauseOptions) 
         given=_given(data, sources, guilty),
     )
     try:
-        found = verify(operands, options, only=frozenset(guilty))
+        verification = verify(operands, options, only=frozenset(guilty))
     except ExecutionError:
         return data  # nothing here runs ops by themselves: one witness has to do
-    return replace(data, findings=tuple(_heard(each, found) for each in data.findings))
+    return replace(data, findings=tuple(_heard(finding, verification) for finding in data.findings))
 
 
-def _heard(finding: Finding, found: Verification) -> Finding:
+def _heard(finding: Finding, verification: Verification) -> Finding:
     if finding.kind is not FindingKind.CAUSE:
         return finding
-    split = found.splits.get(TensorRef(finding.op, max(finding.port, 0)))
-    if split is None or found.doubt or split.guilt is Guilt.SUSPECT:
+    split = verification.splits.get(TensorRef(finding.op, max(finding.port, 0)))
+    if split is None or verification.doubt or split.guilt is Guilt.SUSPECT:
         return finding
     fault = FaultOf.KERNEL if split.guilt is Guilt.GUILTY else FaultOf.COMPILER
     return replace(finding, evidence={**finding.evidence, FAULT_OF: fault.value})
@@ -79,14 +79,14 @@ def _offline(path: Path) -> OfflineWeights | None:
 def _given(data: RunData, sources: RunSources, guilty: Iterable[str]) -> Mapping[str, Array]:
     """Variables and constants the device did not dump, by op, as the golden side had them."""
     ops = data.device.op_index()
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     for name in {ref.op for op in guilty for ref in ops[op].takes}:
         if (name, TensorIO.OUTPUT, 0) in sources.device_dump.tensors or name not in ops:
             continue
         value = _of_golden(ops[name], sources)
         if value is not None:
-            found[name] = value
-    return found
+            values[name] = value
+    return values
 
 
 def _of_golden(op: Op, sources: RunSources) -> Array | None:

@@ -106,7 +106,7 @@ def _record(kind: type[_T], text: str) -> _T:
 
 
 def check_memory(record: Note | Baseline) -> None:
-    """Return if what is *record* can be kept; in a backup may stand anything.
+    """Return if *record* can be kept; in a backup may stand anything.
 
     Raises:
         InputError: it cannot.

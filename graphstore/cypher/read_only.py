@@ -67,48 +67,48 @@ def check_read_only(cypher: str, dialect: Dialect) -> None:
                 raise QueryError(error.what, position=at, hint=error.hint) from None
 
 
-def _check(tokens: list[Token], dialect: Dialect) -> None:
-    if not tokens:
+def _check(parts: list[Token], dialect: Dialect) -> None:
+    if not parts:
         raise QueryError("the query is empty")
-    first = tokens[min(_after_prefix(tokens, dialect), len(tokens) - 1)]
+    first = parts[min(_after_prefix(parts, dialect), len(parts) - 1)]
     if first.word not in _STARTS:
         raise QueryError(
             f"a query does not start with {first.text!r}",
             position=first.start,
             hint="only reading is allowed here: MATCH ... RETURN ...",
         )
-    for place, token in enumerate(tokens):
-        if token.text == ";" and place < len(tokens) - 1:
+    for place, token in enumerate(parts):
+        if token.text == ";" and place < len(parts) - 1:
             raise QueryError("one statement at a time", position=token.start)
-        if token.word and not _is_name(tokens, place):
-            _check_word(tokens, place, dialect)
+        if token.word and not _is_name(parts, place):
+            _check_word(parts, place, dialect)
         if token.text == "}":
-            _check_transactions(tokens, place)
+            _check_transactions(parts, place)
         if token.text == "(":
-            _check_function(tokens, place, dialect)
+            _check_function(parts, place, dialect)
 
 
-def _after_prefix(tokens: list[Token], dialect: Dialect) -> int:
+def _after_prefix(parts: list[Token], dialect: Dialect) -> int:
     """The place after EXPLAIN or PROFILE and, for Neo4j, ``CYPHER 5 runtime=slotted``."""
     place = 0
-    while place < len(tokens):
-        if tokens[place].word in _PREFIXES:
+    while place < len(parts):
+        if parts[place].word in _PREFIXES:
             place += 1
-        elif tokens[place].word == "CYPHER" and dialect is Dialect.NEO4J:
+        elif parts[place].word == "CYPHER" and dialect is Dialect.NEO4J:
             place += 1
-            while place < len(tokens) and tokens[place].kind == "number":
+            while place < len(parts) and parts[place].kind == "number":
                 place += 1
-            while [token.text for token in tokens[place + 1 : place + 2]] == ["="]:
+            while [token.text for token in parts[place + 1 : place + 2]] == ["="]:
                 place += 3
         else:
             break
     return place
 
 
-def _check_word(tokens: list[Token], place: int, dialect: Dialect) -> None:
-    token = tokens[place]
+def _check_word(parts: list[Token], place: int, dialect: Dialect) -> None:
+    token = parts[place]
     if token.word == "CALL":
-        _check_call(tokens, place, dialect)
+        _check_call(parts, place, dialect)
     elif token.word in _WRITES:
         raise QueryError(
             f"{token.word} is not allowed: queries only read",
@@ -125,8 +125,8 @@ def _check_word(tokens: list[Token], place: int, dialect: Dialect) -> None:
         )
 
 
-def _check_call(tokens: list[Token], place: int, dialect: Dialect) -> None:
-    following = tokens[place + 1 :]
+def _check_call(parts: list[Token], place: int, dialect: Dialect) -> None:
+    following = parts[place + 1 :]
     head = following[0].text if following else ""
     if dialect is Dialect.NEO4J and head in ("{", "("):
         return
@@ -146,14 +146,14 @@ def _check_call(tokens: list[Token], place: int, dialect: Dialect) -> None:
     if not called:
         raise QueryError(
             f"CALL {name or head} is not allowed",
-            position=tokens[place].start,
+            position=parts[place].start,
             hint="allowed: " + ", ".join(sorted(allowed)),
         )
 
 
-def _check_transactions(tokens: list[Token], place: int) -> None:
+def _check_transactions(parts: list[Token], place: int) -> None:
     """Refuse ``{...} IN [n CONCURRENT] TRANSACTIONS``."""
-    following = [token.word for token in tokens[place + 1 :]]
+    following = [token.word for token in parts[place + 1 :]]
     if following[:1] != ["IN"]:
         return
     for word in following:
@@ -162,45 +162,45 @@ def _check_transactions(tokens: list[Token], place: int) -> None:
         if word in ("TRANSACTION", "TRANSACTIONS"):
             raise QueryError(
                 "CALL IN TRANSACTIONS is not allowed: queries only read",
-                position=tokens[place].start,
+                position=parts[place].start,
             )
 
 
-def _check_function(tokens: list[Token], place: int, dialect: Dialect) -> None:
+def _check_function(parts: list[Token], place: int, dialect: Dialect) -> None:
     """Refuse calls of functions with a dot in their name, but for Neo4j's own."""
     first = place
-    while first > 1 and tokens[first - 1].name and tokens[first - 2].text == ".":
+    while first > 1 and parts[first - 1].name and parts[first - 2].text == ".":
         first -= 2
-    if first == place or not tokens[first - 1].name:
+    if first == place or not parts[first - 1].name:
         return
-    root = tokens[first - 1]
-    if first > 1 and tokens[first - 2].word == "CALL":
+    root = parts[first - 1]
+    if first > 1 and parts[first - 2].word == "CALL":
         return  # checked there
     if dialect is Dialect.NEO4J and root.name.lower() in _NAMESPACES:
         return
-    name = "".join(token.name or "." for token in tokens[first - 1 : place])
+    name = "".join(token.name or "." for token in parts[first - 1 : place])
     raise QueryError(f"the function {name} is not allowed", position=root.start)
 
 
-def _is_name(tokens: list[Token], place: int) -> bool:
+def _is_name(parts: list[Token], place: int) -> bool:
     """True for a variable, label, type, property, parameter, alias or map key.
 
     What stands beside a clause word tells. Where a variable is named like the start of a
     clause (``DELETE return``), a write may pass: the engine, opened for reading, refuses it.
     """
-    before = tokens[place - 1] if place else None
-    after = tokens[place + 1] if place + 1 < len(tokens) else None
+    before = parts[place - 1] if place else None
+    after = parts[place + 1] if place + 1 < len(parts) else None
     if before is None:
         return False
     if before.kind == "mark" and before.text in _BEFORE_A_NAME:
         return True
-    if before.text == "!" and place > 1 and tokens[place - 2].text in _BEFORE_A_LABEL:
+    if before.text == "!" and place > 1 and parts[place - 2].text in _BEFORE_A_LABEL:
         return True
-    if before.text == "$" and _is_parameter(tokens, place):
+    if before.text == "$" and _is_parameter(parts, place):
         return True
     if after is None or (after.kind == "mark" and after.text in _AFTER_A_NAME):
         return True
-    word, following = tokens[place].word, tokens[place + 2 : place + 3]
+    word, following = parts[place].word, parts[place + 2 : place + 3]
     if after.word == "ORDER":
         return [token.word for token in following] == ["BY"]
     if after.word in ("LIMIT", "SKIP"):
@@ -212,11 +212,11 @@ def _is_name(tokens: list[Token], place: int) -> bool:
     return after.word in _GO_ON
 
 
-def _is_parameter(tokens: list[Token], place: int) -> bool:
+def _is_parameter(parts: list[Token], place: int) -> bool:
     """True for a word after a ``$``, but for one that ends a name: ``WITH x$ LOAD ...``."""
-    sign = tokens[place - 1].start
-    if tokens[place].start == sign + 1 or place < 2:
+    sign = parts[place - 1].start
+    if parts[place].start == sign + 1 or place < 2:
         return True
-    earlier = tokens[place - 2]
+    earlier = parts[place - 2]
     is_part = earlier.name or earlier.text == "$"
     return not (is_part and earlier.start + len(earlier.text) == sign)

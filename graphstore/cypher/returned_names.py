@@ -24,10 +24,10 @@ def returned_names(cypher: str, columns: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _returned(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+def _returned(parts: Sequence[Token]) -> Iterator[list[Token]]:
     """The items of the first RETURN that is in no subquery; that of a UNION gives the names."""
     depth, item, begun = 0, list[Token](), False
-    for before, token in zip([None, *tokens], tokens, strict=False):
+    for before, token in zip([None, *parts], parts, strict=False):
         depth += _step(token)
         is_word = depth == 0 and not _is_name(before)
         if not begun:

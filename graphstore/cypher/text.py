@@ -85,48 +85,48 @@ def _all_tokens(cypher: str) -> tuple[Token, ...]:
         raise QueryError(
             f"the query has half of a character, U+{ord(half[0]):04X}", position=half.start()
         )
-    tokens = tuple(islice(_tokens(cypher), _MOST + 1))
-    if len(tokens) > _MOST:
+    parts = tuple(islice(_tokens(cypher), _MOST + 1))
+    if len(parts) > _MOST:
         raise QueryError(
             f"the query has more than {_MOST} words and signs",
             hint="give long lists as parameters",
         )
-    _check_depth(tokens)
-    return tokens
+    _check_depth(parts)
+    return parts
 
 
-def _check_depth(tokens: Iterable[Token]) -> None:
+def _check_depth(parts: Iterable[Token]) -> None:
     depth = 0
-    for token in tokens:
+    for token in parts:
         if token.kind == "mark":
             depth += (token.text in "([{") - (token.text in ")]}")
         if depth > _DEEPEST:
             raise QueryError(f"brackets nested deeper than {_DEEPEST}", position=token.start)
 
 
-def parameters(tokens: list[Token]) -> dict[str, int]:
+def parameters(parts: list[Token]) -> dict[str, int]:
     """The names of the parameters a text uses, each with its first position."""
     names: dict[str, int] = {}
-    for before, token in pairwise(tokens):
+    for before, token in pairwise(parts):
         if before.text == "$" and token.name:
             names.setdefault(token.name, before.start)
     return names
 
 
-def hop_bounds(tokens: list[Token]) -> list[HopBound]:
+def hop_bounds(parts: list[Token]) -> list[HopBound]:
     """The ways of any length in a text, as the embedded engine writes them."""
     bounds = []
     brackets: list[bool] = []  # the open ones, True for those of a relationship
-    for place, token in enumerate(tokens):
+    for place, token in enumerate(parts):
         if token.kind != "mark":
             continue
         if token.text in "([{":
-            before = tokens[place - 1].text if place else ""
+            before = parts[place - 1].text if place else ""
             brackets.append(token.text == "[" and before == "-")
         elif token.text in ")]}" and brackets:
             brackets.pop()
         elif token.text == "*" and brackets and brackets[-1]:
-            bounds.append(HopBound(_most(tokens[place + 1 : place + 12]), token.start))
+            bounds.append(HopBound(_most(parts[place + 1 : place + 12]), token.start))
     return bounds
 
 

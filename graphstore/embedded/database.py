@@ -239,7 +239,7 @@ def too_long(timeout: float | None) -> QueryError:
 def query_error(
     cypher: str, message: str, timeout: float | None, before: int = 0
 ) -> DivergraphError:
-    """The error behind the engine's message *message*.
+    """The error behind the engine's *message*.
 
     The engine was given *cypher* after so many other characters of one line as *before* says.
     """

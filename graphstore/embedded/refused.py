@@ -55,11 +55,11 @@ def _is_aggregate(item: list[Token], at: int) -> bool:
     return item[at].word in _AGGREGATES and item[at + 1].text == "(" and before != "."
 
 
-def _items(tokens: list[Token], place: int) -> Iterator[list[Token]]:
+def _items(parts: list[Token], place: int) -> Iterator[list[Token]]:
     """What stands between the commas of a WITH or RETURN."""
     item: list[Token] = []
     depth = 0
-    for token in tokens[place:]:
+    for token in parts[place:]:
         if token.kind == "mark":
             depth += (token.text in _OPEN) - (token.text in _CLOSE)
         if depth < 0 or (depth == 0 and (token.word in _ENDS or token.text == ";")):

@@ -137,7 +137,7 @@ def near_misses(word: str) -> tuple[str, ...]:
 def close_words(
     word: str, words: dict[str, FilterField] | tuple[str, ...], limit: int = 3
 ) -> tuple[str, ...]:
-    """Which of the *words* words look like *word*, the nearest first."""
+    """Which of *words* look like *word*, the nearest first."""
     return tuple(difflib.get_close_matches(normalised(word), words, limit, 0.6))
 
 

@@ -10,11 +10,11 @@ T = TypeVar("T", bound=Hashable)
 
 def reached(starts: Iterable[T], following: Callable[[T], Iterable[T]]) -> dict[T, None]:
     """*starts* and everything reachable from them, each once, in the order found."""
-    reached = dict.fromkeys(starts)
-    waiting = list(reached)
+    passed = dict.fromkeys(starts)
+    waiting = list(passed)
     for current in waiting:  # it grows meanwhile
         for other in following(current):
-            if other not in reached:
-                reached[other] = None
+            if other not in passed:
+                passed[other] = None
                 waiting.append(other)
-    return reached
+    return passed

@@ -84,14 +84,14 @@ def _layer(buffer: Buffer, place: FieldSpan) -> Layer:
 
 def _first(buffer: Buffer, place: FieldSpan, blobs: list[Blob]) -> list[tuple[bytes, Value]]:
     """The settings of a layer of the first format; its weights go to *blobs*."""
-    found: list[tuple[bytes, Value]] = []
+    fields: list[tuple[bytes, Value]] = []
     for span in spans(buffer, place.start, place.end):
         if span.number == V0_BLOBS and span.wire_type == BLOCK:
             blobs.append(_blob(buffer, span))
         elif span.number in BINARY:
             name, kind = BINARY[span.number]
-            found.append((name, _scalar(buffer, span, kind)))
-    return found
+            fields.append((name, _scalar(buffer, span, kind)))
+    return fields
 
 
 def _scalar(buffer: Buffer, span: FieldSpan, kind: str) -> Value:
@@ -142,7 +142,7 @@ def _value(field: Any, value: Any) -> Value:
     if isinstance(value, Message):
         return _fields(value)
     if field.enum_type is not None:
-        known = field.enum_type.values_by_number.get(value)
-        return known.name if known else int(value)
+        enum_value = field.enum_type.values_by_number.get(value)
+        return enum_value.name if enum_value else int(value)
     # protobuf passes on bytes that are not UTF-8
     return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value

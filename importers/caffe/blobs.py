@@ -85,7 +85,7 @@ def _text(buffer: Buffer, path: Path) -> Iterator[tuple[str, list[np.ndarray]]]:
 
 
 def _text_blob(fields: Fields) -> np.ndarray:
-    found = (value for name, value in fields if name in BLOB_VALUES)
-    values = [real(value) for value in found if isinstance(value, bytes)]
+    parts = (value for name, value in fields if name in BLOB_VALUES)
+    values = [real(value) for value in parts if isinstance(value, bytes)]
     is_double = any(name == b"double_data" for name, _ in fields)
     return np.array(values, np.float64 if is_double else np.float32)

@@ -88,7 +88,7 @@ _NUMBERS = """
 """.split()
 BINARY: Mapping[int, tuple[bytes, str]] = {
     int(number): (name.encode(), kind or "whole")
-    for number, _, rest in (each.partition(":") for each in _NUMBERS)
+    for number, _, rest in (entry.partition(":") for entry in _NUMBERS)
     for name, _, kind in (rest.partition(":"),)
 }
 """The fields of a binary V0 layer by number: their names, and what kind of scalar they hold."""
@@ -105,15 +105,15 @@ def upgraded(fields: Fields) -> Fields:
     Raises:
         ValueError: a field is of a wrong kind.
     """
-    found: list[tuple[bytes, Value]] = []
+    new_fields: list[tuple[bytes, Value]] = []
     for name, value in fields:
         if name != b"layer":
-            found.append((name, value))
+            new_fields.append((name, value))
             continue
         inner = message(value)
-        kind = next((_said(each) for field, each in inner if field == b"type"), "")
-        found += [_placed(field, each, kind) for field, each in inner]
-    return found
+        kind = next((_said(content) for field, content in inner if field == b"type"), "")
+        new_fields += [_placed(field, content, kind) for field, content in inner]
+    return new_fields
 
 
 def _said(value: Value) -> str:
@@ -137,15 +137,17 @@ def without_padding(layers: Sequence[Layer]) -> list[Layer]:
         ValueError: another layer than a convolution or a pooling reads one.
     """
     padded: dict[str, Layer] = {}
-    kept: list[Layer] = []
+    merged: list[Layer] = []
     for layer in layers:
         if layer.type == PADDING:
             padded |= dict.fromkeys(layer.tops, layer)
             continue
         sources = [padded[bottom] for bottom in layer.bottoms if bottom in padded]
-        kept.append(_padding(layer, sources[0]) if sources else layer)
-        padded = {top: each for top, each in padded.items() if top not in layer.tops}
-    return kept
+        merged.append(_padding(layer, sources[0]) if sources else layer)
+        padded = {
+            top: padding_layer for top, padding_layer in padded.items() if top not in layer.tops
+        }
+    return merged
 
 
 def _padding(layer: Layer, source: Layer) -> Layer:

@@ -93,18 +93,18 @@ class NetGraph:
 
     def _read(self, bottom: str, op: str) -> InputRef:
         self._unread.pop(bottom, None)
-        found = self._blobs.get(bottom)
-        if found is None:
+        blob = self._blobs.get(bottom)
+        if blob is None:
             self._missing.append(f"{bottom} of {op}")
             return InputRef(bottom)
-        return found
+        return blob
 
     def _write(self, top: str, op: str, port: int, shape: Shape | None) -> Tensor:
         self._left[top] -= 1
         name = f"{top}@{op}" if self._left[top] else top
-        made = TensorRef(op, port)
-        self._blobs[top] = InputRef(name, made)
-        self._unread[top] = made
+        ref = TensorRef(op, port)
+        self._blobs[top] = InputRef(name, ref)
+        self._unread[top] = ref
         self._shapes[top] = shape
         return Tensor(name, DType.FLOAT32, shape)
 
@@ -126,25 +126,25 @@ def is_constant(layer: Layer) -> bool:
 
 def with_weights(net: Net, trained: Net) -> tuple[Net, list[str]]:
     """*net* with the weights of the layers of the same names in *trained*, and warnings."""
-    found: Mapping[str, tuple[Blob, ...]] = {
+    blobs: Mapping[str, tuple[Blob, ...]] = {
         layer.name: layer.blobs for layer in trained.layers if layer.blobs
     }
-    layers = tuple(replace(each, blobs=found.get(each.name, ())) for each in net.layers)
-    bare = [each.name for each in layers if each.type in WEIGHTED and not each.blobs]
-    unused = sorted(found.keys() - {each.name for each in layers})
-    told = [
+    layers = tuple(replace(layer, blobs=blobs.get(layer.name, ())) for layer in net.layers)
+    bare = [layer.name for layer in layers if layer.type in WEIGHTED and not layer.blobs]
+    unused = sorted(blobs.keys() - {layer.name for layer in layers})
+    warnings = [
         *told_of(bare, "{layer has|layers have} no weights in the caffemodel"),
         *told_of(
             unused, "{layer of the caffemodel is|layers of the caffemodel are} not in the net"
         ),
     ]
-    return replace(net, layers=layers), told
+    return replace(net, layers=layers), warnings
 
 
 def model_graph(net: Net, *, path: Path, weights: Path, sha256: str, told: list[str]) -> ModelGraph:
     """The model graph of *net*, read from *path*, with its weights in the file *weights*."""
-    beside = weights.parent == path.parent
-    graph = NetGraph(net, weights.name if beside else str(weights.absolute()))
+    is_sibling = weights.parent == path.parent
+    graph = NetGraph(net, weights.name if is_sibling else str(weights.absolute()))
     attrs: dict[str, AttrValue] = {"phase": net.state.phase}
     return ModelGraph(
         name=net.name or path.stem,

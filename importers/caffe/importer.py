@@ -70,18 +70,18 @@ class CaffeImporter:
         stages = [stage for stage in options.get("stage", "").split(",") if stage]
         net = net.in_phase(phase or net.state.phase or _trained_in(net) or "TEST", stages)
         weights = Path(options["weights"]) if options.get("weights") else _beside(path, net)
-        told: list[str] = []
+        warnings: list[str] = []
         if weights is not None:
             with mapped(weights) as buffer:
-                net, told = with_weights(net, _net(buffer, weights))
-        return model_graph(net, path=path, weights=weights or path, sha256=digest, told=told)
+                net, warnings = with_weights(net, _net(buffer, weights))
+        return model_graph(net, path=path, weights=weights or path, sha256=digest, told=warnings)
 
 
 def _beside(path: Path, net: Net) -> Path | None:
     """The weights called as the net, if they lie beside it."""
-    found = path.with_suffix(".caffemodel")
+    sibling = path.with_suffix(".caffemodel")
     has_none = not any(layer.blobs for layer in net.layers)
-    return found if path.suffix == ".prototxt" and has_none and found.is_file() else None
+    return sibling if path.suffix == ".prototxt" and has_none and sibling.is_file() else None
 
 
 def _net(buffer: Buffer, path: Path) -> Net:
@@ -105,12 +105,12 @@ def _binary(head: bytes) -> Detection:
     # the type is a number, its name the fourth field.
     for field in fields:
         inner = outer_fields(field.content)
-        kinds = {each.kind for each in inner}
+        kinds = {field.kind for field in inner}
         named = {(1, BLOCK), (2, BLOCK)} if field.number == 100 else {(4, BLOCK), (5, VARINT)}
         if field.number == 100:
-            sound = all(each.wire_type == BLOCK for each in inner if each.number <= 4)
+            sound = all(field.wire_type == BLOCK for field in inner if field.number <= 4)
         else:
-            sound = all(each.wire_type in (BLOCK, VARINT, FIXED32) for each in inner)
+            sound = all(field.wire_type in (BLOCK, VARINT, FIXED32) for field in inner)
         first = field.number == 2 and _is_first(inner)
         if field.number in (2, 100) and (named <= kinds or first) and sound:
             return Detection(Confidence.SURE, "a binary message with Caffe's layers")
@@ -122,6 +122,6 @@ def _is_first(fields: list[WireField]) -> bool:
     those of the first node of a TensorFlow graph, but no such type."""
     from importers.caffe.first_format import TYPES
 
-    inside = next((outer_fields(each.content) for each in fields if each.kind == (1, BLOCK)), [])
-    types = [bytes(each.content) for each in inside if each.kind == (2, BLOCK)]
+    inside = next((outer_fields(field.content) for field in fields if field.kind == (1, BLOCK)), [])
+    types = [bytes(field.content) for field in inside if field.kind == (2, BLOCK)]
     return bool(types) and types[0].decode("utf-8", "replace") in TYPES

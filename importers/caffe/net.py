@@ -108,13 +108,13 @@ class Net:
     def in_phase(self, phase: str, stages: Sequence[str] = ()) -> Net:
         """The net of *phase* (and *stages*, if given): without the layers not for it."""
         state = replace(self.state, phase=phase, stages=tuple(stages) or self.state.stages)
-        kept = tuple(
+        layers = tuple(
             layer
             for layer in self.layers
             if any(map(state.meets, layer.include))
             or not (layer.include or any(map(state.meets, layer.exclude)))
         )
-        return replace(self, layers=kept, state=state)
+        return replace(self, layers=layers, state=state)
 
 
 def input_shapes(

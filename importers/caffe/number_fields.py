@@ -53,9 +53,9 @@ def check_number(path: str, written: str, read: float) -> None:
         raise NoNumberError(path, written, "number of a float's range")
     if kind is None or kind not in _WHOLE:
         return
-    least, most = _WHOLE[kind]
-    if type(read) is not int or not least <= read <= most:
-        wanted = f"whole number from {least} to {most}"
+    low, high = _WHOLE[kind]
+    if type(read) is not int or not low <= read <= high:
+        wanted = f"whole number from {low} to {high}"
         raise NoNumberError(path, written, wanted)
 
 
@@ -63,7 +63,7 @@ def check_number(path: str, written: str, read: float) -> None:
 def _kind(path: str) -> int | None:
     """What numbers, texts or words the setting *path* takes; None for one of a fork."""
     kinds = (pb.LayerParameter.DESCRIPTOR, pb.V1LayerParameter.DESCRIPTOR)
-    return next((found for kind in kinds if (found := _found(kind, path)) is not None), None)
+    return next((cpp_type for kind in kinds if (cpp_type := _found(kind, path)) is not None), None)
 
 
 def _found(layer: Descriptor, path: str) -> int | None:

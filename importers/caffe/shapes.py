@@ -41,10 +41,10 @@ def top_shapes(layer: Layer, bottoms: Sequence[Shape | None]) -> list[Shape | No
     if layer.type == "Slice":
         return _slices(layer, first)
     rule = _RULES.get(layer.type)
-    made = None if rule is None else rule(layer, first)
-    if made is not None and any(d is not None and not 0 <= d <= MAX_DIM for d in made):
-        made = None
-    return [made, *unknown[1:]]
+    dims = None if rule is None else rule(layer, first)
+    if dims is not None and any(d is not None and not 0 <= d <= MAX_DIM for d in dims):
+        dims = None
+    return [dims, *unknown[1:]]
 
 
 def spatial(layer: Layer, both: str, one: str, rank: int, default: int) -> list[int] | None:
@@ -56,10 +56,10 @@ def spatial(layer: Layer, both: str, one: str, rank: int, default: int) -> list[
         listed = ()
     if len(listed) not in (0, 1, rank):
         return None
-    found = list(listed) if len(listed) == rank else [listed[0] if listed else default] * rank
+    sizes = list(listed) if len(listed) == rank else [listed[0] if listed else default] * rank
     for at, side in enumerate(sides):
-        found[at] = side[0] if side else found[at]
-    return found
+        sizes[at] = side[0] if side else sizes[at]
+    return sizes
 
 
 def _axis(value: int, rank: int) -> int | None:
@@ -68,8 +68,8 @@ def _axis(value: int, rank: int) -> int | None:
 
 
 def _number(layer: Layer, *names: str, default: int) -> int:
-    found = (layer.numbers(name) for name in names)
-    return next((numbers[0] for numbers in found if numbers), default)
+    numbers = (layer.numbers(name) for name in names)
+    return next((numbers[0] for numbers in numbers if numbers), default)
 
 
 def _window(layer: Layer, rank: int) -> list[tuple[int, int, int]] | None:
@@ -126,10 +126,10 @@ def _pooling(layer: Layer, bottom: Shape) -> Shape | None:
             sizes.append(None)
             continue
         steps = size + 2 * pad - kernel
-        made = (steps // stride if down else -(-steps // stride)) + 1
-        if pad and (made - 1) * stride >= size + pad:
-            made -= 1  # the last window may not begin in the padding
-        sizes.append(made)
+        windows = (steps // stride if down else -(-steps // stride)) + 1
+        if pad and (windows - 1) * stride >= size + pad:
+            windows -= 1  # the last window may not begin in the padding
+        sizes.append(windows)
     return (*bottom[:2], *sizes)
 
 
@@ -187,12 +187,12 @@ def _reshape(layer: Layer, bottom: Shape) -> Shape | None:
     wanted = layer.shapes[0]
     if wanted.count(-1) > 1 or any(dim == 0 and at >= len(bottom) for at, dim in enumerate(wanted)):
         return None
-    made = [bottom[at] if dim == 0 else dim for at, dim in enumerate(wanted)]
-    if -1 in made:
-        total, rest = _product(bottom), _product([dim for dim in made if dim != -1])
-        at = made.index(-1)
-        made[at] = None if not rest or total is None or total % rest else total // rest
-    return tuple(made)
+    dims = [bottom[at] if dim == 0 else dim for at, dim in enumerate(wanted)]
+    if -1 in dims:
+        total, rest = _product(bottom), _product([dim for dim in dims if dim != -1])
+        at = dims.index(-1)
+        dims[at] = None if not rest or total is None or total % rest else total // rest
+    return tuple(dims)
 
 
 def _reduction(layer: Layer, bottom: Shape) -> Shape | None:
@@ -218,8 +218,8 @@ def _permute(layer: Layer, bottom: Shape) -> Shape | None:
 
 
 def _product(dims: Sequence[int | None]) -> int | None:
-    known = [dim for dim in dims if dim is not None]
-    return math.prod(known) if len(known) == len(dims) else None
+    sizes = [dim for dim in dims if dim is not None]
+    return math.prod(sizes) if len(sizes) == len(dims) else None
 
 
 _RULES: Mapping[str, Callable[[Layer, Shape], Shape | None]] = {

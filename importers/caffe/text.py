@@ -70,8 +70,8 @@ def read_text(buffer: Buffer, path: Path) -> Net:
 def _place(buffer: Buffer, start: int, error: NoNumberError) -> int:
     """The byte where the field stands, behind that where its block starts."""
     field, written = (re.escape(word.encode()) for word in (error.field, error.written))
-    found = re.compile(rb"\b%s\s*:[^{}:]*?%s" % (field, written)).search(buffer, start)
-    return start if found is None else found.start()
+    match = re.compile(rb"\b%s\s*:[^{}:]*?%s" % (field, written)).search(buffer, start)
+    return start if match is None else match.start()
 
 
 def net_of(fields: Fields, layers: list[Layer]) -> Net:
@@ -147,10 +147,10 @@ def _shapes(fields: Fields) -> Iterator[tuple[int, ...]]:
 
 
 def _attrs(fields: Fields) -> dict[str, AttrValue]:
-    found: dict[str, list[AttrValue]] = {}
+    values_by_path: dict[str, list[AttrValue]] = {}
     for path, value in _scalars([field for field in fields if field[0] not in _OWN], ""):
-        found.setdefault(path, []).append(_scalar(path, value))
-    return {path: v[0] if len(v) == 1 else kept_list(v) for path, v in found.items()}
+        values_by_path.setdefault(path, []).append(_scalar(path, value))
+    return {path: v[0] if len(v) == 1 else kept_list(v) for path, v in values_by_path.items()}
 
 
 def _scalars(fields: Fields, around: str) -> Iterator[tuple[str, Value]]:
@@ -174,19 +174,19 @@ def _scalar(path: str, value: Value) -> AttrValue:
         return kept_text(string(value))
     for read in (integer, real, boolean):
         try:
-            found = read(value)
+            number = read(value)
         except ValueError:
             continue
-        check_number(path, word(value), found)
-        if type(found) is not int or -MAX_DIM - 1 <= found <= MAX_DIM:
-            return found
+        check_number(path, word(value), number)
+        if type(number) is not int or -MAX_DIM - 1 <= number <= MAX_DIM:
+            return number
     check_name(path, word(value))
     return kept_text(word(value))
 
 
 def _blob(fields: Fields) -> Blob:
     """A weight written in text: its shape, and how many bytes its values are."""
-    counts = [sum(name == each for name, _ in fields) for each in BLOB_VALUES]
+    counts = [sum(name == value_name for name, _ in fields) for value_name in BLOB_VALUES]
     dtype = DType.FLOAT64 if counts[1] else DType.FLOAT32
     shapes = [_dims(message) for message in _all(fields, b"shape", message)]
     sides = [_all(fields, name, whole) for name in (b"num", b"channels", b"height", b"width")]

@@ -66,8 +66,8 @@ class TensorNames:
             op, port = hits[0].op, hits[0].port
             declared = op.outputs[port] if port < len(op.outputs) else None
             return (op.id, TensorIO.OUTPUT, port), declared
-        given = self._lossy.find_input(name)
-        return None, None if given is None else given[0]
+        graph_input = self._lossy.find_input(name)
+        return None, None if graph_input is None else graph_input[0]
 
     def _of_op(self, name: str, io: TensorIO, port: int) -> tuple[TensorKey | None, Tensor | None]:
         op = self._ops.get(name)
@@ -124,16 +124,18 @@ def _at(
     tensors: list[BareTensor], level: str, wanted: int | None, where: Path
 ) -> tuple[list[BareTensor], list[str]]:
     """Those of one rank or step, and a remark where there was a choice."""
-    told = sorted({n for tensor in tensors if (n := getattr(tensor, level)) is not None})
-    if not told:
+    values = sorted({n for tensor in tensors if (n := getattr(tensor, level)) is not None})
+    if not values:
         return tensors, []
-    if wanted is not None and wanted not in told:
-        listed = ", ".join(map(str, told[:8]))
+    if wanted is not None and wanted not in values:
+        listed = ", ".join(map(str, values[:8]))
         hint = f"--{level} is one of {listed}"
         raise InputError(f"no {level} {wanted} in this dump", where=str(where), hint=hint)
-    taken = told[0] if wanted is None else wanted
-    note = [f"{level} {taken} is taken, one of {len(told)} (--{level})"] if len(told) > 1 else []
-    return [each for each in tensors if getattr(each, level) in (None, taken)], note
+    chosen = values[0] if wanted is None else wanted
+    note = (
+        [f"{level} {chosen} is taken, one of {len(values)} (--{level})"] if len(values) > 1 else []
+    )
+    return [tensor for tensor in tensors if getattr(tensor, level) in (None, chosen)], note
 
 
 def index_of(

@@ -170,11 +170,11 @@ class DumpReader:
         reason, confidence = "", Confidence.MAYBE
         for name in names[:_TRIED]:
             try:
-                said = self.proof(listing.folder / name)
+                proof = self.proof(listing.folder / name)
             except DamagedError as damage:
                 reason = f"{name}: {damage.detail}"
             else:
-                reason, confidence = f"{name} {said}", Confidence.SURE
+                reason, confidence = f"{name} {proof}", Confidence.SURE
                 break
         yield FoundDump(listing.folder, self.name, confidence, reason, len(names))
 
@@ -291,9 +291,9 @@ def named_tensor(
     levels = [f"{word}{n}" for word, n in (("step", step), ("rank", rank)) if n is not None]
     scope = "/".join(filter(None, (place.scope, *levels)))
     identity = Identity(scope, "", plain(name), io, port or 0)
-    shown = name if port is None else f"{name}:{port}"
-    inside = "/".join((*levels, shown))
-    full = place.below(inside if levels else place.stem if alone else f"{place.stem}/{shown}")
+    label = name if port is None else f"{name}:{port}"
+    inside = "/".join((*levels, label))
+    full = place.below(inside if levels else place.stem if alone else f"{place.stem}/{label}")
     ref: DumpTensorRef | DamagedError = damage or DumpTensorRef(
         *(place.path, format, name, io, port or 0, dtype),
         *(None if shape is None else tuple(shape), offset, nbytes, layout),

@@ -45,8 +45,8 @@ def decode(raw: Bytes, dtype: DType, elements: int) -> NDArray[np.generic]:
     raw = raw[: stored_bytes(dtype, elements)]
     if dtype is DType.BOOL:
         return raw.view(np.bool_) if not raw.size or raw.max() <= 1 else raw != 0
-    if (known := dtype.numpy) is not None:
-        return raw.view(known)
+    if (numpy_type := dtype.numpy) is not None:
+        return raw.view(numpy_type)
     decoder = _DECODERS.get(dtype)
     if decoder is None:
         raise ValueError(f"elements of {dtype} cannot be decoded")
@@ -88,8 +88,8 @@ def _table(name: str, kind: type[np.generic] = np.float32) -> Values:
         import ml_dtypes  # plain dumps need not load it
 
         codes = np.arange(256, dtype=np.uint8)
-        found: NDArray[np.generic] = codes.view(getattr(ml_dtypes, name)).astype(kind)
-        return found
+        decoded: NDArray[np.generic] = codes.view(getattr(ml_dtypes, name)).astype(kind)
+        return decoded
 
     return values
 

@@ -27,12 +27,12 @@ def detect_dumps(path: Path) -> tuple[FoundDump, ...]:
     """
     if path.is_file():
         reader = reader_of(path)
-        whole = reader is not None and reader.whole_file and not reader.diff_only
-        found = list(reader.detect(_alone(path))) if reader is not None and whole else []
-        return tuple(replace(dump, path=path) for dump in found)
+        is_file_reader = reader is not None and reader.whole_file and not reader.diff_only
+        dumps = list(reader.detect(_alone(path))) if reader is not None and is_file_reader else []
+        return tuple(replace(dump, path=path) for dump in dumps)
     listing = list_folder(path)
-    found = [dump for reader in readers_in(listing) for dump in reader.detect(listing)]
-    return tuple(sorted(found, key=lambda dump: (-dump.confidence, -dump.files)))
+    dumps = [dump for reader in readers_in(listing) for dump in reader.detect(listing)]
+    return tuple(sorted(dumps, key=lambda dump: (-dump.confidence, -dump.files)))
 
 
 def _alone(path: Path) -> FolderListing:
@@ -90,10 +90,10 @@ def detect_tensor_file(path: Path) -> FoundDump | None:
     if reader is None:
         return None
     try:
-        said = reader.proof(path)
+        proof = reader.proof(path)
     except DamagedError:
         return None
-    return FoundDump(path, reader.name, Confidence.SURE, f"{path.name} {said}", 1)
+    return FoundDump(path, reader.name, Confidence.SURE, f"{path.name} {proof}", 1)
 
 
 def detect_bare_files(folder: Path) -> tuple[FoundDump, ...]:
@@ -103,8 +103,8 @@ def detect_bare_files(folder: Path) -> tuple[FoundDump, ...]:
         InputError: the folder is missing or may not be read.
     """
     listing = list_folder(folder)
-    taken = {name for reader in readers_in(listing) for name in reader.files_in(listing)}
-    rest = replace(listing, files=tuple(name for name in listing.files if name not in taken))
+    names = {name for reader in readers_in(listing) for name in reader.files_in(listing)}
+    rest = replace(listing, files=tuple(name for name in listing.files if name not in names))
     readers = [reader for reader in installed() if reader.diff_only]
     return tuple(dump for reader in readers for dump in reader.detect(rest))
 

@@ -54,8 +54,8 @@ def dump_leaves(root: Path) -> list[Leaf]:
         InputError: *root* cannot be read.
     """
     walk = _Walk(os.path.realpath(root))
-    found = list(walk.folders(root, 0))
-    return [leaf_of(root, path) for path in found or walk.recorded]
+    folders = list(walk.folders(root, 0))
+    return [leaf_of(root, path) for path in folders or walk.recorded]
 
 
 class _Walk:
@@ -84,15 +84,15 @@ class _Walk:
         if level.dumps or (level.mapping and read_mapping(folder)):
             yield folder
             return
-        found = False
+        has_dump = False
         if depth < _LEVELS:
             for name in sorted(level.folders, key=counted):
                 for leaf in self.folders(folder / name, depth + 1):
-                    found = True
+                    has_dump = True
                     yield leaf
-        if not found and any(reader.is_dump(folder / name) for name, reader in level.possible):
+        if not has_dump and any(reader.is_dump(folder / name) for name, reader in level.possible):
             yield folder
-        elif not found and level.records:
+        elif not has_dump and level.records:
             self.recorded.append(folder)
 
     def _look(self, entries: Iterable[os.DirEntry[str]], folder: str) -> _Content:
@@ -162,9 +162,9 @@ def leaf_of(root: Path, path: Path) -> Leaf:
         if _TIME.fullmatch(name):
             device, model, model_id, step = (*chain[index + 1 :], "", "", "", "")[:4]
             return Leaf(path, name, device, model, model_id, step)
-    told = _told(path, chain)
-    if told is not None:
-        return told
+    leaf = _told(path, chain)
+    if leaf is not None:
+        return leaf
     named = [index for index, name in enumerate(below) if not name.isdecimal()]
     if not named:
         model_id, step = ("", "", *below)[-2:]
@@ -177,8 +177,8 @@ def leaf_of(root: Path, path: Path) -> Leaf:
 def _told(path: Path, chain: tuple[str, ...]) -> Leaf | None:
     """The levels of a folder below one that says ``step0`` or ``rank0`` itself."""
     step_of = _step_folders()
-    steps = [found[found.lastindex or 0] for name in chain if (found := step_of(name))]
-    ranks = [found[1] for name in chain if (found := _RANK.fullmatch(name))]
+    steps = [match[match.lastindex or 0] for name in chain if (match := step_of(name))]
+    ranks = [match[1] for name in chain if (match := _RANK.fullmatch(name))]
     if not steps and not ranks:
         return None
     place = max(index for index, name in enumerate(chain) if step_of(name) or _RANK.fullmatch(name))
@@ -247,12 +247,12 @@ def find_dump_folder(
     else:
         fitting, reason = _of_graph(leaves, graph_name, root)
         why = [reason]
-    chosen, said, decided = _choose(fitting, choice, root)
+    chosen, notes, decided = _choose(fitting, choice, root)
     others = tuple(leaf.path for leaf in leaves if leaf is not chosen)
     only = "the only folder with dump files"
     if len(leaves) > 1:
         only = f"the only one that fits of {len(leaves)} folders with dump files"
-    reason = "; ".join([*why, *said]) or only
+    reason = "; ".join([*why, *notes]) or only
     return DumpFolder(chosen.path, reason, others, decided)
 
 
@@ -284,8 +284,8 @@ def _of_graph(leaves: list[Leaf], graph_name: str, root: Path) -> tuple[list[Lea
     models = sorted({leaf.model for leaf in leaves if leaf.model})
     if not models:
         above = _model_above(root)
-        said = (text.format(above) for text, fits in _RULES if fits(above, graph_name))
-        return leaves, next(said, _NO_MODEL)
+        rules = (text.format(above) for text, fits in _RULES if fits(above, graph_name))
+        return leaves, next(rules, _NO_MODEL)
     for text, fits in _RULES:
         fitting = [leaf for leaf in leaves if leaf.model and fits(leaf.model, graph_name)]
         if fitting:
@@ -326,7 +326,7 @@ def _choose(
 ) -> tuple[Leaf, list[str], frozenset[str]]:
     """The one to take, a phrase for each level there was a choice on, and the parts of
     the user's choice that could be followed."""
-    said: list[str] = []
+    notes: list[str] = []
     decided: set[str] = set()
     for level in _LEVELS_TO_CHOOSE:
         values = {level.value(leaf) for leaf in leaves}
@@ -337,9 +337,9 @@ def _choose(
         else:
             chosen = level.best(values, key=_numeric)
             if len(values) > 1:
-                said.append(_said(level, chosen, values))
+                notes.append(_said(level, chosen, values))
         leaves = [leaf for leaf in leaves if level.value(leaf) == chosen]
-    return leaves[0], said, frozenset(decided)
+    return leaves[0], notes, frozenset(decided)
 
 
 def _wanted(level: _Level, wanted: str, values: set[str], root: Path) -> str:

@@ -186,18 +186,20 @@ class Gathering:
         if (ref := self.usable(path, key, make)) is not None:
             self.tensors[key] = ref
 
-    def latest(self, found: list[_AnyDated]) -> _AnyDated:
+    def latest(self, files: list[_AnyDated]) -> _AnyDated:
         """The latest of the files of one tensor; the others are superseded."""
-        found.sort(key=lambda file: (file.timestamp, file.path.name))
-        last = found[-1]
-        self.superseded += [file.path for file in found[:-1] if file.path != last.path]
+        files.sort(key=lambda file: (file.timestamp, file.path.name))
+        last = files[-1]
+        self.superseded += [file.path for file in files[:-1] if file.path != last.path]
         return last
 
     def index(self, **more: Any) -> DumpIndex:
         """All of it, in order, and *more* fields of the index."""
         return DumpIndex(
             tensors=self.tensors,
-            problems=tuple(sorted(self.problems, key=lambda found: (found.path, found.op or ""))),
+            problems=tuple(
+                sorted(self.problems, key=lambda problem: (problem.path, problem.op or ""))
+            ),
             unmatched=tuple(sorted(self.unmatched)),
             files=self.files,
             graph_inputs=self.graph_inputs,
@@ -309,26 +311,26 @@ def merged(indexes: Iterable[DumpIndex]) -> DumpIndex:
     """Several indexes of one folder as one. A tensor found twice counts by its later
     time, values before statistics."""
     tensors: dict[TensorKey, DumpTensorRef] = {}
-    given: dict[str, DumpTensorRef] = {}
+    graph_inputs: dict[str, DumpTensorRef] = {}
     parts = list(indexes)
     for part in parts:
-        given |= part.graph_inputs
+        graph_inputs |= part.graph_inputs
         for key, ref in part.tensors.items():
             other = tensors.get(key)
             if other is None or _rank(ref) >= _rank(other):
                 tensors[key] = ref
     gathered = Gathering()
-    gathered.tensors, gathered.graph_inputs = tensors, given
+    gathered.tensors, gathered.graph_inputs = tensors, graph_inputs
     gathered.files = sum(part.files for part in parts)
     for part in parts:
         gathered.problems += part.problems
         gathered.unmatched += part.unmatched
         gathered.superseded += part.superseded
-    overflows = [each for part in parts for each in part.overflows]
+    overflows = [overflow for part in parts for overflow in part.overflows]
     return gathered.index(
         debug_files=tuple(path for part in parts for path in part.debug_files),
         overflows=tuple(sorted(overflows, key=attrgetter("timestamp"))),
-        exceptions=tuple(found for part in parts for found in part.exceptions),
+        exceptions=tuple(failed for part in parts for failed in part.exceptions),
         notes=tuple(note for part in parts for note in part.notes),
     )
 

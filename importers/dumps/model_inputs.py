@@ -26,21 +26,28 @@ def with_model_inputs(index: DumpIndex, graph: ModelGraph) -> DumpIndex:
     preprocesses (AIPP) what that makes of it is taken: that is what the original model is fed.
     """
     readers = graph.readers()
-    found = dict(index.graph_inputs)
+    graph_inputs = dict(index.graph_inputs)
     for op in graph.ops:
         if op.subgraph or op.takes or not op.outputs or _GIVEN.match(op.type):
             continue
-        names = {op.name, *(op.original_names or ())} - found.keys()
+        names = {op.name, *(op.original_names or ())} - graph_inputs.keys()
         ref = _dumped(_fed(op, readers), index, readers) if names else None
         if ref is not None:
-            found |= dict.fromkeys(names, ref)
-    return replace(index, graph_inputs=found)
+            graph_inputs |= dict.fromkeys(names, ref)
+    return replace(index, graph_inputs=graph_inputs)
 
 
 def _fed(op: Op, readers: Mapping[TensorRef, list[Op]]) -> Op:
     """The op that puts out what the network itself reads of the input *op*."""
-    behind = readers.get(TensorRef(op.id, 0), ())
-    return next((each for each in behind if each.type == _PREPROCESSES and each.outputs), op)
+    reader_ops = readers.get(TensorRef(op.id, 0), ())
+    return next(
+        (
+            op_reader
+            for op_reader in reader_ops
+            if op_reader.type == _PREPROCESSES and op_reader.outputs
+        ),
+        op,
+    )
 
 
 def _dumped(
@@ -48,14 +55,14 @@ def _dumped(
 ) -> DumpTensorRef | None:
     """Where the dump holds the first output of *op*; in device blocks only where it must be."""
     places = list(_places(op, index, readers))
-    plain = (each for each in places if each.original_shape in (None, each.shape))
-    found = next(plain, places[0] if places else None)
+    plain = (ref for ref in places if ref.original_shape in (None, ref.shape))
+    ref = next(plain, places[0] if places else None)
     origin = op.outputs[0].origin
-    if found is not None and found.original_shape is None and origin is not None and origin.shape:
+    if ref is not None and ref.original_shape is None and origin is not None and origin.shape:
         sizes = tuple(size for size in origin.shape if size is not None)
         if len(sizes) == len(origin.shape):
-            return replace(found, original_shape=sizes)
-    return found
+            return replace(ref, original_shape=sizes)
+    return ref
 
 
 def _places(
@@ -74,10 +81,10 @@ def _places(
         if own is not None:
             yield own
         for reader in readers.get(at, ()):
-            for position, given in enumerate(reader.inputs):
-                if given is not None and given.producer == at:
-                    taken = index.tensors.get((reader.id, TensorIO.INPUT, position))
-                    if taken is not None:
-                        yield taken
+            for position, op_input in enumerate(reader.inputs):
+                if op_input is not None and op_input.producer == at:
+                    ref = index.tensors.get((reader.id, TensorIO.INPUT, position))
+                    if ref is not None:
+                        yield ref
             if reader.type in _MOVES:
                 waiting.append(reader)

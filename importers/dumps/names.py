@@ -95,8 +95,8 @@ def parse_dump_name(name: str) -> DumpName | None:
     suffix = tail[stamp_at + 1 :]
     ids = suffix[-3:-1] if len(suffix) > 2 else (NO_ID, NO_ID)
     context, thread = (None if number == NO_ID else number for number in ids)
-    found = _SLICE.search(op_name)
-    l1_slice = int(found.group(1)) if found else None
+    match = _SLICE.search(op_name)
+    l1_slice = int(match.group(1)) if match else None
     marks = (("thread", thread), ("slice", l1_slice))
     return DumpName(
         op_type,
@@ -151,10 +151,12 @@ class OpNames:
         the file's name. The op type breaks ties only. Dumps of one unclear name get one tuple:
         thousands of files may fit thousands of ops each.
         """
-        asked = ("", "", exact_name) if name is None else (name.op_type, name.op_name, exact_name)
-        known = self._unclear.get(asked)
-        if known is not None:
-            return known
+        question = (
+            ("", "", exact_name) if name is None else (name.op_type, name.op_name, exact_name)
+        )
+        ops = self._unclear.get(question)
+        if ops is not None:
+            return ops
         found: Iterable[Op] = self._exact.get(exact_name, ()) if exact_name else ()
         if not found and name is not None:
             found = self._by_written(name.op_name)
@@ -163,7 +165,7 @@ class OpNames:
             same_type = tuple(op for op in candidates if written(op.type) == name.op_type)
             candidates = same_type or candidates
         if len(candidates) > 1:
-            self._unclear[asked] = candidates
+            self._unclear[question] = candidates
         return candidates
 
     def by_id(self, op_id: str) -> Op:
@@ -174,18 +176,18 @@ class OpNames:
         bare = _SLICE.sub("", op_name)
         for form in (op_name, bare, _GROUP_PREFIX.sub("", bare)):
             # Names from mapping.csv may not be written the file's way yet.
-            if found := self._written.get(form) or self._written.get(written(form)):
-                return found
+            if ops := self._written.get(form) or self._written.get(written(form)):
+                return ops
         return self._unscoped.get(bare, [])
 
 
 def _unscoped(graph: ModelGraph) -> dict[str, list[Op]]:
     """MindSpore's ops without their scope: its kernels on Ascend are dumped so."""
-    found: dict[str, list[Op]] = {}
+    ops: dict[str, list[Op]] = {}
     if graph.framework is Framework.MINDSPORE:
         for op in graph.ops:
-            found.setdefault(written(op.name.rpartition("/")[2]), []).append(op)
-    return found
+            ops.setdefault(written(op.name.rpartition("/")[2]), []).append(op)
+    return ops
 
 
 def read_mapping(folder: Path) -> dict[str, str]:
@@ -215,7 +217,7 @@ def captured_names(folder: Path) -> dict[str, str]:
     """
     try:
         with open_dump(folder / CAPTURED) as (fd, size):
-            said = json.loads(read_at(fd, min(size, _MAX_CAPTURED), 0))
-        return {str(file): str(tensor) for tensor, file in said["files"].items()}
+            manifest = json.loads(read_at(fd, min(size, _MAX_CAPTURED), 0))
+        return {str(file): str(tensor) for tensor, file in manifest["files"].items()}
     except (DamagedError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

@@ -35,8 +35,8 @@ class QnnReader(DumpReader):
     def claims(self, name: str, folder: str) -> Confidence:
         """Files are called so everywhere, folders are not."""
         stem = name.removesuffix(".raw")
-        found = stem != name and not stem.endswith(_NATIVE) and _RESULT.fullmatch(folder)
-        return Confidence.SURE if found else Confidence.NO
+        is_result = stem != name and not stem.endswith(_NATIVE) and _RESULT.fullmatch(folder)
+        return Confidence.SURE if is_result else Confidence.NO
 
     def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
         """The one tensor, of float32 unless the user says otherwise; without a graph of one

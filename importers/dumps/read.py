@@ -113,8 +113,8 @@ def _told_damage(path: Path, what: str, offset: int | None = None) -> Iterator[N
     except ValueError as error:  # more dimensions, or larger ones, than numpy can have
         raise ImportFormatError(path, f"{what} cannot be read: {error}", offset=offset) from error
     except MemoryError as error:
-        told = f"{what} does not fit into the memory"
-        raise ImportFormatError(path, told, offset=offset) from error
+        detail = f"{what} does not fit into the memory"
+        raise ImportFormatError(path, detail, offset=offset) from error
 
 
 def _values(ref: DumpTensorRef, dtype: DType, shape: tuple[int, ...]) -> NDArray[np.generic]:
@@ -152,10 +152,8 @@ def _npy_header(fd: int, size: int, ref: DumpTensorRef) -> tuple[NpyHeader | Non
     if ref.format is DumpFormat.NPZ:
         from importers.dumps.arrays.npz import member_data
 
-        header, found = member_data(fd, ref)
-        return header, (
-            _part(fd, ref.path, found, header.nbytes) if isinstance(found, int) else found
-        )
+        header, part = member_data(fd, ref)
+        return header, (_part(fd, ref.path, part, header.nbytes) if isinstance(part, int) else part)
     if ref.format is not DumpFormat.NPY:
         return None, None
     header = read_npy_header(fd, size)
@@ -206,17 +204,17 @@ def read_npy(
 
 def _joined(ref: DumpTensorRef) -> NDArray[np.generic]:
     """The values of all slices in one array of the whole's shape."""
-    whole: NDArray[np.generic] | None = None
+    joined_array: NDArray[np.generic] | None = None
     for part in ref.parts:
         values = read_array(part.tensor)
-        if whole is None:
-            whole = np.empty(ref.shape or (), values.dtype)
+        if joined_array is None:
+            joined_array = np.empty(ref.shape or (), values.dtype)
         place = tuple(
             slice(start, start + size) for start, size in zip(part.start, values.shape, strict=True)
         )
-        whole[place] = values
-    assert whole is not None
-    return whole
+        joined_array[place] = values
+    assert joined_array is not None
+    return joined_array
 
 
 def _part(fd: int, path: Path, offset: int, nbytes: int) -> Bytes:
@@ -233,8 +231,8 @@ def _mapped(fd: int, offset: int, nbytes: int) -> Bytes:
     start = offset - offset % mmap.ALLOCATIONGRANULARITY
     length = offset - start + nbytes
     # Older Pythons keep a file descriptor with each mapping, closed with the array.
-    kept = {"trackfd": False} if sys.version_info >= (3, 13) else {}
-    view = mmap.mmap(fd, length, access=mmap.ACCESS_READ, offset=start, **kept)
+    options = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+    view = mmap.mmap(fd, length, access=mmap.ACCESS_READ, offset=start, **options)
     advise(view, "SEQUENTIAL")
     return np.frombuffer(view, np.uint8, nbytes, offset - start)
 

@@ -44,10 +44,10 @@ class RknnReader(DumpReader):
 
     def claims(self, name: str, folder: str) -> Confidence:
         """Text and ``.npy`` files in folders called as those of a snapshot."""
-        found = (folder in _RUNS and name.endswith(_TEXT)) or (
+        is_result = (folder in _RUNS and name.endswith(_TEXT)) or (
             folder == _ARRAYS and name.endswith(NPY)
         )
-        return Confidence.MAYBE if found else Confidence.NO
+        return Confidence.MAYBE if is_result else Confidence.NO
 
     def is_dump(self, path: Path) -> bool:
         """Whether the table lies where it should."""

@@ -142,8 +142,13 @@ def _hull(parts: Sequence[TensorPart]) -> tuple[int, ...]:
     return tuple(map(max, zip(*ends, strict=True))) if ends[0] else ()
 
 
-def _both(content: Mapping[str, Any], given: str, made: str) -> dict[TensorIO, Sequence[Any]]:
-    return {TensorIO.INPUT: _list(content.get(given)), TensorIO.OUTPUT: _list(content.get(made))}
+def _both(
+    content: Mapping[str, Any], inputs_key: str, outputs_key: str
+) -> dict[TensorIO, Sequence[Any]]:
+    return {
+        TensorIO.INPUT: _list(content.get(inputs_key)),
+        TensorIO.OUTPUT: _list(content.get(outputs_key)),
+    }
 
 
 def _list(value: object) -> Sequence[Any]:

@@ -228,11 +228,11 @@ def fields(value: Json) -> list[tuple[bytes, Value]]:
     """The fields of a JSON object, in the form all of GE's files share."""
     if not isinstance(value, dict):
         raise ValueError(f"{str(value)[:40]!r} where an object belongs")  # noqa: TRY004 - the file is wrong
-    found: list[tuple[bytes, Value]] = []
+    pairs: list[tuple[bytes, Value]] = []
     for key, content in value.items():
         name = key.encode("utf-8", "replace")
-        found.extend((name, each) for each in _values(key, content))
-    return found
+        pairs.extend((name, single) for single in _values(key, content))
+    return pairs
 
 
 def _values(key: str, content: Json) -> list[Value]:
@@ -243,7 +243,7 @@ def _values(key: str, content: Json) -> list[Value]:
         # Protobuf's own printer writes maps as objects.
         content = [{"key": name, "value": value} for name, value in content.items()]
     listed = content if isinstance(content, list) else [content]
-    return [_value(each) for each in listed if each is not None]
+    return [_value(element) for element in listed if element is not None]
 
 
 def _value(content: Json) -> Value:

@@ -147,9 +147,9 @@ def _kept(value: AttrValue) -> AttrValue:
     return value
 
 
-def _count(told: AttrValue | None, side: str, descs: Mapping[tuple[str, int], _Desc]) -> int:
+def _count(stated: AttrValue | None, side: str, descs: Mapping[tuple[str, int], _Desc]) -> int:
     seen = max((port + 1 for which, port in descs if which == side), default=0)
-    count = max(told, seen) if isinstance(told, int) else seen
+    count = max(stated, seen) if isinstance(stated, int) else seen
     if count > MAX_PORT:
         raise ValueError(f"an op with {count} {side}s")
     return count
@@ -237,9 +237,9 @@ class GeOnnxImporter:
                 hint = 'a ge_onnx file has `graph { node { op_type: "ge:..." } }`'
                 raise ImportFormatError(path, "no op in its graph", line=1, hint=hint)
             graphs = [root, *bodies]
-            told = [*_name_owners(graphs), *_missing_lineage(graphs)]
+            warnings = [*_name_owners(graphs), *_missing_lineage(graphs)]
             digest = sha256(buffer)
-            return assemble(graphs, model, path, digest, form="ge_onnx", warnings=told)
+            return assemble(graphs, model, path, digest, form="ge_onnx", warnings=warnings)
 
 
 def _note(name: bytes, value: Value, attrs: dict[str, AttrValue]) -> None:
@@ -262,7 +262,7 @@ def _take(fields: Fields, graph: RawGraph) -> list[RawGraph]:
         elif name == b"name":
             graph.name = text(value)
         elif name == b"input":
-            graph.inputs.extend(f"{each}:0" for each in _names(message(value)))
+            graph.inputs.extend(f"{name}:0" for name in _names(message(value)))
         elif name == b"output":
             graph.outputs.extend(_names(message(value)))
     return bodies
@@ -297,17 +297,17 @@ def _name_owners(graphs: list[RawGraph]) -> list[str]:
     after their op. ``graphs[0]`` is the root.
     """
     callers = [node for graph in graphs for node in graph.nodes if _is_caller(node)]
-    given: list[str] = []
+    added: list[str] = []
     for body in graphs[1:]:
         owner = _owner(body.name, callers)
         if owner is not None:
             owner.subgraphs.append(body.name)
-            given.append(body.name)
+            added.append(body.name)
     what = (
         "{sub-graph was given to an op by its name|sub-graphs were given to ops by their names}, "
         "as the file does not say whose {it is|they are}"
     )
-    return told_of(given, what)
+    return told_of(added, what)
 
 
 def _is_caller(node: Node) -> bool:

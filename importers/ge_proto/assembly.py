@@ -93,8 +93,8 @@ def assemble(
     passes in a ``fusion_result.json`` beside *path* are read along.
     """
     joined = _Assembly(graphs).joined(model.attrs, path, sha256)
-    told = replace(joined, format=form, warnings=(*warnings, *joined.warnings))
-    return with_fusion_result(told, path)
+    model_read = replace(joined, format=form, warnings=(*warnings, *joined.warnings))
+    return with_fusion_result(model_read, path)
 
 
 class _Assembly:
@@ -226,9 +226,9 @@ class _Assembly:
 
     def _graph_outputs(self) -> tuple[TensorRef, ...]:
         refs = [self._reference(entry) for entry in self._root.outputs]
-        found = [ref for ref in refs if ref is not None and ref.port >= 0]
-        if found:
-            return tuple(found)
+        refs_fed = [ref for ref in refs if ref is not None and ref.port >= 0]
+        if refs_fed:
+            return tuple(refs_fed)
         return tuple(
             ref.producer
             for linked in self._linked
@@ -290,9 +290,9 @@ def _fed_outputs(net_output: _Linked) -> Iterator[tuple[int, TensorRef]]:
     else:
         described = dict(zip(connected, feeds, strict=False))
     ports = {position: fed.port for position, fed in described.items()}
-    said = any(port is not None for port in ports.values())
+    has_ports = any(port is not None for port in ports.values())
     for position in connected:
         ref = net_output.inputs[position]
-        port = ports.get(position) if said else position
+        port = ports.get(position) if has_ports else position
         if ref is not None and ref.producer is not None and port is not None:
             yield port, ref.producer

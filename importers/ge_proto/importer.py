@@ -71,7 +71,7 @@ def candidates(folder: Path) -> tuple[Path, ...]:
 
     Links to folders are not followed: they may lead anywhere, and in circles.
     """
-    return tuple(found.path for found in _found(folder))
+    return tuple(file.path for file in _found(folder))
 
 
 def choose_graph(folder: Path, dump_dirs: Sequence[str]) -> GraphChoice:
@@ -84,29 +84,29 @@ def choose_graph(folder: Path, dump_dirs: Sequence[str]) -> GraphChoice:
     Raises:
         ImportFormatError: there is no ``ge_proto_*.txt`` file.
     """
-    found = _found(Path(folder))
-    if not found:
+    files = _found(Path(folder))
+    if not files:
         hint = "dump graphs with DUMP_GE_GRAPH=2, or give the graph file itself"
         raise ImportFormatError(folder, "no ge_proto_*.txt file in this folder", hint=hint)
-    if len(found) == 1:
-        only = found[0]
+    if len(files) == 1:
+        only = files[0]
         return GraphChoice(only.path, f"{only.path.name} is the only graph in {folder}")
-    chosen, reason = _chosen(found, tuple(dump_dirs))
-    others = tuple(each.path for each in found if each is not chosen)
-    return GraphChoice(chosen.path, f"{chosen.path.name} of {len(found)} graphs: {reason}", others)
+    chosen, reason = _chosen(files, tuple(dump_dirs))
+    others = tuple(file.path for file in files if file is not chosen)
+    return GraphChoice(chosen.path, f"{chosen.path.name} of {len(files)} graphs: {reason}", others)
 
 
 def _found(folder: Path) -> list[_Candidate]:
-    found: list[_Candidate] = []
+    files: list[_Candidate] = []
     level = [folder]
     for _ in range(_MAX_DEPTH):
         children = [child for parent in level for child in _children(parent)]
         for child in children:
             match = _FILE.fullmatch(child.stem) if child.suffix == ".txt" else None
             if match is not None and _is(stat.S_ISREG, child):
-                found.append(_Candidate(child, int(match["counter"]), match["phase"]))
+                files.append(_Candidate(child, int(match["counter"]), match["phase"]))
         level = [child for child in children if _is(stat.S_ISDIR, child) and not child.is_symlink()]
-    return sorted(found, key=lambda each: each.path)
+    return sorted(files, key=lambda file: file.path)
 
 
 def _is(kind: Callable[[int], bool], path: Path) -> bool:
@@ -123,23 +123,23 @@ def _children(folder: Path) -> list[Path]:
         return []  # a locked folder beside the graphs is none of our business
 
 
-def _chosen(found: list[_Candidate], dump_dirs: tuple[str, ...]) -> tuple[_Candidate, str]:
-    best = max(each.rank for each in found)
-    left = [each for each in found if each.rank == best]
-    if left[0].is_build:
+def _chosen(files: list[_Candidate], dump_dirs: tuple[str, ...]) -> tuple[_Candidate, str]:
+    best = max(file.rank for file in files)
+    remaining = [file for file in files if file.rank == best]
+    if remaining[0].is_build:
         reason = "it is the one of phase Build, which is what ran"
     elif best < 0:
         reason = "no phase is known, so the newest; none of them is a Build graph"
-        return max(left, key=attrgetter("counter", "path")), reason
+        return max(remaining, key=attrgetter("counter", "path")), reason
     else:
-        reason = f"there is no Build graph, so the latest phase, {left[0].phase}"
+        reason = f"there is no Build graph, so the latest phase, {remaining[0].phase}"
     rules: tuple[tuple[Callable[[list[_Candidate]], list[_Candidate]], str], ...] = (
         (
             lambda all_: _named_like(all_, dump_dirs),
             "its graph is named like the dump",
         ),
         (
-            lambda all_: [each for each in all_ if any(_matches(each.path, _ITERATOR))],
+            lambda all_: [file for file in all_ if any(_matches(file.path, _ITERATOR))],
             "it is the one that reads data (Iterator or GetNext)",
         ),
         (_largest, "it has the most ops"),
@@ -149,22 +149,22 @@ def _chosen(found: list[_Candidate], dump_dirs: tuple[str, ...]) -> tuple[_Candi
         ),
     )
     for narrow, why in rules:
-        if len(left) == 1:
+        if len(remaining) == 1:
             break
-        kept = narrow(left)
-        if kept and len(kept) < len(left):
-            left, reason = kept, why
-    return left[0], reason
+        narrowed = narrow(remaining)
+        if narrowed and len(narrowed) < len(remaining):
+            remaining, reason = narrowed, why
+    return remaining[0], reason
 
 
-def _named_like(found: list[_Candidate], dump_dirs: tuple[str, ...]) -> list[_Candidate]:
-    names = {each.path: graph_name(each.path) for each in found}
+def _named_like(files: list[_Candidate], dump_dirs: tuple[str, ...]) -> list[_Candidate]:
+    names = {file.path: graph_name(file.path) for file in files}
     for fits in (_same, _same_number):
-        kept = [
-            each for each in found if any(fits(names[each.path], folder) for folder in dump_dirs)
+        fitting = [
+            file for file in files if any(fits(names[file.path], folder) for folder in dump_dirs)
         ]
-        if kept:
-            return kept
+        if fitting:
+            return fitting
     return []
 
 
@@ -196,10 +196,10 @@ def graph_name(path: Path) -> str:
     return ""
 
 
-def _largest(found: list[_Candidate]) -> list[_Candidate]:
-    sizes = {each.path: sum(1 for _ in _matches(each.path, _OP)) for each in found}
-    most = max(sizes.values())
-    return [each for each in found if sizes[each.path] == most]
+def _largest(files: list[_Candidate]) -> list[_Candidate]:
+    sizes = {file.path: sum(1 for _ in _matches(file.path, _OP)) for file in files}
+    largest = max(sizes.values())
+    return [file for file in files if sizes[file.path] == largest]
 
 
 def _matches(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
@@ -220,9 +220,9 @@ class GeProtoImporter:
     def detect(self, path: Path, head: bytes) -> Detection:
         """By the outline ``graph { op {``; in a folder by the file names."""
         if not head:
-            found = candidates(path)
-            reason = f"{len(found)} ge_proto_*.txt in the folder"
-            return Detection(Confidence.SURE if found else Confidence.NO, reason)
+            paths = candidates(path)
+            reason = f"{len(paths)} ge_proto_*.txt in the folder"
+            return Detection(Confidence.SURE if paths else Confidence.NO, reason)
         names = outline(head)
         if names & _ONNX_ONLY:
             return Detection(Confidence.NO, "it is ONNX text")

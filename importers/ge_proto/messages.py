@@ -91,15 +91,15 @@ def read_attr(
     """Add one ``attr`` map entry to *attrs*, if it has a value and its key is in *only*."""
     if type(entry) is tuple:
         short = len(entry[2] or entry[3] or b"") < 200
-        key, found = _known(entry) if short else _converted(entry)
-        if found is not None and (only is None or key in only):
-            attrs[key] = found
+        key, attr = _known(entry) if short else _converted(entry)
+        if attr is not None and (only is None or key in only):
+            attrs[key] = attr
         return
     key, value = _map_entry(entry)
     if only is None or key in only:
-        found = _attr_value(value)
-        if found is not None:
-            attrs[key] = found
+        attr = _attr_value(value)
+        if attr is not None:
+            attrs[key] = attr
 
 
 def read_desc(fields: Fields) -> Tensor:
@@ -165,7 +165,7 @@ _PARENT_INDEX = "_parent_node_index"
 def _output(name: str, port: int, desc: Fields) -> Tensor:
     dtype: DType | None = None
     shape: Shape | None = None
-    said = False
+    is_scalar = False
     layout = None
     attrs: dict[str, AttrValue] = {}
     for key, value in desc:
@@ -174,13 +174,13 @@ def _output(name: str, port: int, desc: Fields) -> Tensor:
         elif key == b"dtype":
             dtype = dtype_named(word(value))
         elif key == b"shape":
-            said = True
+            is_scalar = True
             shape = shape_of(tuple(whole(d) for n, d in message(value) if n == b"dim"))
         elif key == b"layout":
             layout = layout_named(text(value))
     origin = _origin(attrs, port)
     # Without a shape a descriptor is a scalar's or was never filled; its origin tells which.
-    if shape is None and not said and origin is not None and origin.shape == ():
+    if shape is None and not is_scalar and origin is not None and origin.shape == ():
         shape = ()
     return Tensor(name, dtype, shape, layout, origin)
 
@@ -203,13 +203,13 @@ def _origin(attrs: dict[str, AttrValue], port: int) -> TensorOrigin | None:
     index = attrs.get("_datadump_origin_output_index", port)
     dtype = attrs.get("_datadump_origin_data_type") or attrs.get("origin_data_type")
     dims = attrs.get("origin_shape")
-    known = dims or attrs.get("origin_shape_initialized", True)
+    has_shape = dims or attrs.get("origin_shape_initialized", True)
     return TensorOrigin(
         op=str(attrs.get("_datadump_origin_name", "")),
         port=index if isinstance(index, int) else port,
         layout=named_layout(attrs.get("_datadump_origin_format") or attrs.get("origin_format")),
         dtype=dtype_named(dtype) if isinstance(dtype, str) else None,
-        shape=shape_of(dims) if known else None,
+        shape=shape_of(dims) if has_shape else None,
     )
 
 
@@ -251,7 +251,7 @@ def _nested_list_attr(value: Value) -> AttrValue:
     for name, row in message(value):
         if name in readers:
             wanted, read = readers[name]
-            rows.append(kept_list([read(item) for each, item in message(row) if each == wanted]))
+            rows.append(kept_list([read(item) for kind, item in message(row) if kind == wanted]))
     return kept_list(rows)
 
 

@@ -47,17 +47,17 @@ def align_to_golden(
     larger: Array | None = None
     for attempt in _attempts(stored, origin_layout, original_shape, golden_shape):
         try:
-            found = to_layout(array, stored, *attempt, groups=max(groups, 1))
+            aligned = to_layout(array, stored, *attempt, groups=max(groups, 1))
         except UnsupportedLayoutError:
             raise
         except LayoutError:
             continue  # another target may fit; if none does, both shapes are said below
-        if found.shape == golden_shape:
-            return found
-        if same_size is None and found.size == prod(golden_shape):
-            same_size = found
+        if aligned.shape == golden_shape:
+            return aligned
+        if same_size is None and aligned.size == prod(golden_shape):
+            same_size = aligned
         if larger is None and stored_layout is not None:
-            larger = _sliced(found, golden_shape)
+            larger = _sliced(aligned, golden_shape)
     result = same_size if same_size is not None else larger
     if result is not None:
         return result.reshape(golden_shape)
@@ -90,9 +90,9 @@ def _targets(stored: str, origin: str | None) -> list[str]:
     if stored == ND:
         return [ND]
     if stored in PLAIN:
-        given = [origin] if origin in PLAIN else []
+        layouts = [origin] if origin in PLAIN else []
         swapped = [SWAPPED[stored]] if stored in SWAPPED else []
-        return [*given, stored, *swapped]
+        return [*layouts, stored, *swapped]
     if stored in ("NDC1HWC0", "FRACTAL_Z_3D"):
         usual = ["NCDHW", "NDHWC", "DHWCN"]
     elif stored.startswith("FRACTAL_Z") or stored == "C1HWNCoC0":

@@ -147,8 +147,8 @@ def _reduced(array: Array, wanted: str, shape: Dims | None, block: int) -> Array
     if fewer < 0:
         return _cut(array, shape)
     for left_out in combinations(range(len(axes)), fewer):
-        kept = iter(shape)
-        full = tuple(1 if index in left_out else next(kept) for index in range(len(axes)))
+        dims = iter(shape)
+        full = tuple(1 if index in left_out else next(dims) for index in range(len(axes)))
         if _holds(array.shape, full, axes, block):
             return _cut(array, full).reshape(shape)
     raise LayoutError(f"it unfolds to {show(array.shape)}")
@@ -166,8 +166,8 @@ def _sizes(axes: str, shape: Dims | None) -> dict[str, int]:
     if shape is None:
         raise LayoutError("the original shape is not known")
     if len(shape) == 2:
-        kept = [axis for axis in axes if axis in "CN"]
-        return dict.fromkeys(axes, 1) | dict(zip(kept, shape, strict=True))
+        axes_of_shape = [axis for axis in axes if axis in "CN"]
+        return dict.fromkeys(axes, 1) | dict(zip(axes_of_shape, shape, strict=True))
     if len(shape) != len(axes):
         raise LayoutError(f"a shape of {len(axes)} axes is needed")
     return dict(zip(axes, shape, strict=True))
@@ -232,8 +232,8 @@ def _from_grouped(array: Array, axes: str, sizes: dict[str, int], groups: int) -
     packs = array.reshape(packed)
     for group in range(groups):
         pack, c_rows, n_rows, rows = pack_slices(packing, group)
-        whole = _joined(packs[pack], BLOCKED["FRACTAL_Z"], "NCHW")
-        nchw[rows] = whole[n_rows, c_rows]
+        unpacked = _joined(packs[pack], BLOCKED["FRACTAL_Z"], "NCHW")
+        nchw[rows] = unpacked[n_rows, c_rows]
     return nchw.transpose(["NCHW".index(axis) for axis in axes])
 
 
@@ -295,13 +295,13 @@ def _make(array: Array, source: str, stored: str, block: int, groups: int) -> Ar
         raise UnsupportedLayoutError("this layout is not supported")
     if groups > 1 and stored == "FRACTAL_Z":
         return _grouped(_blocked(array, axes, tuple("NCHW"), block), block, groups)
-    made = _blocked(array, axes, BLOCKED[stored], block)
-    return _folded(made) if stored.startswith("FRACTAL_Z") else made
+    blocked = _blocked(array, axes, BLOCKED[stored], block)
+    return _folded(blocked) if stored.startswith("FRACTAL_Z") else blocked
 
 
-def _folded(made: Array) -> Array:
+def _folded(blocked: Array) -> Array:
     """All axes before the last three as one: how FRACTAL_Z is stored."""
-    return made.reshape(prod(made.shape[:-3]), *made.shape[-3:])
+    return blocked.reshape(prod(blocked.shape[:-3]), *blocked.shape[-3:])
 
 
 def _blocked(array: Array, axes: str, labels: Sequence[str], block: int) -> Array:
@@ -331,8 +331,8 @@ def _matrix(array: Array, labels: Sequence[str], block: int) -> Array:
     matrix = array.reshape((1,) * (2 - array.ndim) + array.shape)
     lead = matrix.shape[:-2]
     flat = matrix.reshape(prod(lead), *matrix.shape[-2:])
-    made = _blocked(flat, "BMK", ("B", *labels), block)
-    return made.reshape(*lead, *made.shape[1:])
+    blocked = _blocked(flat, "BMK", ("B", *labels), block)
+    return blocked.reshape(*lead, *blocked.shape[1:])
 
 
 def _z_c04(nhwc: Array, block: int) -> Array:
@@ -346,21 +346,21 @@ def _z_c04(nhwc: Array, block: int) -> Array:
 
 def _depthwise(blocks: Array) -> Array:
     size = blocks.shape[-1]
-    made = np.zeros((*blocks.shape, size), blocks.dtype)
+    padded = np.zeros((*blocks.shape, size), blocks.dtype)
     place = np.arange(size)
-    made[..., place, place] = blocks
-    return made
+    padded[..., place, place] = blocks
+    return padded
 
 
 def _grouped(nchw: Array, block: int, groups: int) -> Array:
     filters, channels, height, width = nchw.shape
     packing = grouping(channels, filters, block, groups)
-    whole = np.zeros(
+    padded = np.zeros(
         (packing.packs, packing.n_blocks * N0, packing.c_blocks * block, height, width),
         nchw.dtype,
     )
     for group in range(groups):
         pack, c_rows, n_rows, rows = pack_slices(packing, group)
-        whole[pack, n_rows, c_rows] = nchw[rows]
-    packs = [_blocked(pack, "NCHW", BLOCKED["FRACTAL_Z"], block) for pack in whole]
+        padded[pack, n_rows, c_rows] = nchw[rows]
+    packs = [_blocked(pack, "NCHW", BLOCKED["FRACTAL_Z"], block) for pack in padded]
     return _folded(np.stack(packs))

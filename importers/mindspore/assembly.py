@@ -105,10 +105,10 @@ class _Assembly:
     def _named(self, number: int, body: FunctionBody) -> dict[str, TensorRef]:
         """The output of each node of *body* by its key."""
         inside = body.name if number else ""
-        found: dict[str, TensorRef] = {}
+        refs: dict[str, TensorRef] = {}
         for node in body.nodes:
-            found[node.key] = TensorRef(self._ids.take(node.name, inside), 0)
-        return found
+            refs[node.key] = TensorRef(self._ids.take(node.name, inside), 0)
+        return refs
 
     def joined(
         self,
@@ -162,7 +162,7 @@ class _Assembly:
         states: set[str],
         inside: str,
     ) -> Op:
-        found = places[node.key].op
+        op_id = places[node.key].op
         attrs = dict(node.attrs)
         inputs: list[InputRef | None] = []
         for position, key in enumerate(node.inputs):
@@ -176,7 +176,7 @@ class _Assembly:
         while inputs and inputs[-1] is None:
             inputs.pop()
         return Op(
-            id=found,
+            id=op_id,
             name=node.name,
             type=node.type,
             inputs=tuple(inputs),
@@ -188,7 +188,7 @@ class _Assembly:
             attrs=attrs,
             original_names=_originals(node),
             subgraph=inside,
-            owns=tuple(self._owned.get(found, ())),
+            owns=tuple(self._owned.get(op_id, ())),
             sequence=at,
         )
 
@@ -208,7 +208,7 @@ class _Assembly:
         body, places = self._bodies[number], self._places[number]
         nodes = {node.key: node for node in body.nodes}
         waiting = list(body.outputs)
-        found: dict[TensorRef, None] = {}
+        outputs: dict[TensorRef, None] = {}
         seen: set[str] = set()
         while waiting:
             key = waiting.pop(0)
@@ -220,8 +220,8 @@ class _Assembly:
                 waiting[:0] = node.inputs
             else:
                 for port in range(max(1, len(node.outputs))):
-                    found[TensorRef(places[key].op, port)] = None
-        return list(found)
+                    outputs[TensorRef(places[key].op, port)] = None
+        return list(outputs)
 
     def _subgraphs(self) -> list[Subgraph]:
         return [
@@ -238,8 +238,8 @@ class _Assembly:
 
 def _originals(node: AnfNode) -> tuple[str, ...] | None:
     """The ops the backend made it of, where it says so: empty for one that it inserted."""
-    told = node.attrs.get(_ORIGINAL_NAMES)
-    return tuple(map(str, told)) if isinstance(told, tuple) else None
+    attr = node.attrs.get(_ORIGINAL_NAMES)
+    return tuple(map(str, attr)) if isinstance(attr, tuple) else None
 
 
 def _weights_of(body: FunctionBody) -> dict[str, Value]:

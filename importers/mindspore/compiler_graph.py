@@ -78,38 +78,41 @@ def _body(reader: SchemaReader, span: BinarySpan) -> FunctionBody:
             elif name == b"parameters":
                 _parameter(message(value), body)
             elif name == b"outputs":
-                returned += [text(each) for key, each in message(value) if key == b"name"]
+                returned += [
+                    text(value_name) for key, value_name in message(value) if key == b"name"
+                ]
             elif name == b"const_vals":
                 fields = dict(message(value))
-                found = _attr(message(fields[b"value"])) if b"value" in fields else "nothing"
-                body.literals[text(fields.get(b"key", ""))] = found
+                attr = _attr(message(fields[b"value"])) if b"value" in fields else "nothing"
+                body.literals[text(fields.get(b"key", ""))] = attr
     body.outputs = returned
     return body
 
 
 def _node(fields: Fields) -> AnfNode:
-    told = {key: value for key, value in fields if key not in (b"input", b"attribute")}
-    key = text(told.get(b"name", ""))
-    kind = text(told.get(b"op_type", ""))
+    single = {key: value for key, value in fields if key not in (b"input", b"attribute")}
+    key = text(single.get(b"name", ""))
+    kind = text(single.get(b"op_type", ""))
     attrs: dict[str, AttrValue] = {}
     for name, value in fields:
         if name == b"attribute":
             entry = dict(message(value))
             attrs[text(entry.get(b"name", ""))] = _attr(message(entry.get(b"value", [])))
-    if b"instance_name" in told:
-        attrs["instance_name"] = kept_text(text(told[b"instance_name"]))
+    if b"instance_name" in single:
+        attrs["instance_name"] = kept_text(text(single[b"instance_name"]))
     return AnfNode(
         key,
-        text(told.get(b"full_name", "")) or "/".join(filter(None, (_scope(told), f"{kind}-{key}"))),
+        text(single.get(b"full_name", ""))
+        or "/".join(filter(None, (_scope(single), f"{kind}-{key}"))),
         kind,
         [_named(value) for name, value in fields if name == b"input"],
-        _types(message(told[b"output_type"])) if b"output_type" in told else [],
+        _types(message(single[b"output_type"])) if b"output_type" in single else [],
         attrs,
     )
 
 
-def _scope(told: dict[bytes, Read]) -> str:
-    return text(told.get(b"scope", ""))
+def _scope(single: dict[bytes, Read]) -> str:
+    return text(single.get(b"scope", ""))
 
 
 def _named(value: Read) -> str:
@@ -117,10 +120,10 @@ def _named(value: Read) -> str:
 
 
 def _parameter(fields: Fields, body: FunctionBody) -> None:
-    told = dict(fields)
-    name = text(told.get(b"name", ""))
-    kinds = _types(message(told[b"type"])) if b"type" in told else [Value()]
-    where = body.weights if b"default_val" in told else body.inputs
+    single = dict(fields)
+    name = text(single.get(b"name", ""))
+    kinds = _types(message(single[b"type"])) if b"type" in single else [Value()]
+    where = body.weights if b"default_val" in single else body.inputs
     where[name] = kinds[0] if kinds else Value()
 
 
@@ -130,8 +133,8 @@ def _types(fields: Fields) -> list[Value]:
         if name == b"tensor_type":
             return [_tensor(message(value))]
         if name == b"sequence_type":
-            inner = [message(each) for key, each in message(value) if key == b"elem_types"]
-            return [_member(next(iter(_types(each)), Value())) for each in inner]
+            inner = [message(element) for key, element in message(value) if key == b"elem_types"]
+            return [_member(next(iter(_types(element)), Value())) for element in inner]
     kind = _DTYPES.get(whole(next((v for n, v in fields if n == b"data_type"), 0)))
     return [Value(kind, () if kind else None)]
 
@@ -142,42 +145,42 @@ def _member(value: Value) -> Value:
 
 
 def _tensor(fields: Fields) -> Value:
-    told = dict(fields)
+    single = dict(fields)
     dims = (
         whole(size)
-        for key, dim in message(told.get(b"shape", []))
+        for key, dim in message(single.get(b"shape", []))
         if key == b"dim"
         for name, size in message(dim)
         if name == b"size"
     )
     return Value(
-        _DTYPES.get(whole(told.get(b"elem_type", 0))),
+        _DTYPES.get(whole(single.get(b"elem_type", 0))),
         tuple(None if size < 0 else size for size in dims),
     )
 
 
 def _attr(fields: Fields) -> AttrValue:
     """A value as kept: a list as its elements, a tensor in words."""
-    found: list[AttrValue] = []
+    values: list[AttrValue] = []
     listed = False
     for name, value in fields:
         if name == b"dtype":
             listed = whole(value) in _LISTS
         elif name == b"tensor_val":
-            told = dict(message(value))
-            kind = _DTYPES.get(whole(told.get(b"data_type", 0)))
-            found.append(f"tensor {kind.value if kind else 'of unknown type'}")
+            single = dict(message(value))
+            kind = _DTYPES.get(whole(single.get(b"data_type", 0)))
+            values.append(f"tensor {kind.value if kind else 'of unknown type'}")
         elif name == b"values":
-            found.append(_attr(message(value)))
+            values.append(_attr(message(value)))
         elif name == b"dict_val":
             entry = dict(message(value))
             member = _attr(message(entry.get(b"value", [])))
-            found.append((text(entry.get(b"key", "")), member))
+            values.append((text(entry.get(b"key", "")), member))
         else:
-            found.append(_scalar(name, value))
-    if not listed and len(found) == 1:
-        return found[0]
-    return kept_list(found) if found or listed else "nothing"
+            values.append(_scalar(name, value))
+    if not listed and len(values) == 1:
+        return values[0]
+    return kept_list(values) if values or listed else "nothing"
 
 
 _LISTS = range(16, 34)

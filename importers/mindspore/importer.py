@@ -54,7 +54,7 @@ def _starts_with_node(fields: list[WireField]) -> bool:
     if not by_number[2].content.isdigit() or not _OP_TYPE.fullmatch(by_number[3].content):
         return False
     inputs = [outer_fields(field.content) for field in node if field.number == 1]
-    return all(given and given[0].kind == (1, BLOCK) for given in inputs)
+    return all(op_input and op_input[0].kind == (1, BLOCK) for op_input in inputs)
 
 
 class MindSporeImporter:

@@ -83,24 +83,24 @@ class _Reading:
             self._take_outside(line)
         elif line.startswith("}"):
             self._inside, self._node = False, None
-        elif (found := _NODE.match(line)) is not None:
-            self._node = self._read_node(*found.groups(), number=number)
+        elif (match := _NODE.match(line)) is not None:
+            self._node = self._read_node(*match.groups(), number=number)
             self._bodies[-1].nodes.append(self._node)
-        elif (found := _RETURN.match(line)) is not None:
-            self._bodies[-1].outputs = [self._named(key) for key in _REFERENCE.findall(found[1])]
+        elif (match := _RETURN.match(line)) is not None:
+            self._bodies[-1].outputs = [self._named(key) for key in _REFERENCE.findall(match[1])]
             self._node = None
         elif self._node is not None:
             self._take_detail(line, self._node)
 
     def _take_outside(self, line: str) -> None:
-        if (found := _ENTRY.match(line)) is not None:
-            self._entry = found[1]
-        elif (found := _PARAMETER.match(line)) is not None:
-            number, _, name = found[1].partition("_")
-            value = next(iter(_values(found[2])), Value())
+        if (match := _ENTRY.match(line)) is not None:
+            self._entry = match[1]
+        elif (match := _PARAMETER.match(line)) is not None:
+            number, _, name = match[1].partition("_")
+            value = next(iter(_values(match[2])), Value())
             self._parameters[number] = name, value, "has_default" in line
-        elif (found := _BODY.match(line)) is not None:
-            self._bodies.append(self._new_body(found[1], found[2]))
+        elif (match := _BODY.match(line)) is not None:
+            self._bodies.append(self._new_body(match[1], match[2]))
             self._inside = True
 
     def _new_body(self, name: str, signature: str) -> FunctionBody:
@@ -127,23 +127,23 @@ class _Reading:
         if called == "call" or kind[:1] in "%@":
             inputs.append(self._named(function.strip() or kind.partition("[")[0]))
             kind = "call"
-        for given in _split(rest[start + 1 : end]):
-            inputs.append(self._argument(given, key, len(inputs)))
+        for argument in _split(rest[start + 1 : end]):
+            inputs.append(self._argument(argument, key, len(inputs)))
         attrs = _attrs(rest[end + 1 :])
         return AnfNode(key, f"{kind}-{name or key[1:]}", kind, inputs, [Value()], attrs)
 
-    def _argument(self, given: str, key: str, position: int) -> str:
+    def _argument(self, argument: str, key: str, position: int) -> str:
         """What an op is given: a value by its name, or a literal of a name of its own."""
-        if _REFERENCE.fullmatch(given) is not None:
-            return self._named(given)
+        if _REFERENCE.fullmatch(argument) is not None:
+            return self._named(argument)
         own = f"{key} input {position}"
-        literal = _LITERAL.fullmatch(given)
-        self._bodies[-1].literals[own] = int(literal[1]) if literal else kept_text(given)
+        literal = _LITERAL.fullmatch(argument)
+        self._bodies[-1].literals[own] = int(literal[1]) if literal else kept_text(argument)
         return own
 
     def _take_detail(self, line: str, node: AnfNode) -> None:
-        if (found := _FULL_NAME.match(line)) is not None:
-            node.name = found[1]
+        if (match := _FULL_NAME.match(line)) is not None:
+            node.name = match[1]
         elif line.lstrip().startswith(": (<") and "->" in line and node.outputs == [Value()]:
             node.outputs = _values(line.rpartition("->")[2].strip()[1:-1]) or [Value()]
 
@@ -185,16 +185,16 @@ def _split(text: str) -> Iterator[str]:
 
 def _values(text: str) -> list[Value]:
     """The values of types such as ``<Tensor[Float32], (2, 3)>``, members of a tuple each."""
-    found: list[Value] = []
+    values: list[Value] = []
     for part in _split(text):
         kind = _TYPE.match(part)
         if kind is None:
             continue
         if kind[1] is None:
-            found.append(_value(part, kind[2]))
+            values.append(_value(part, kind[2]))
         else:
-            found.extend(_members(part))
-    return found
+            values.extend(_members(part))
+    return values
 
 
 def _value(part: str, element: str | None) -> Value:

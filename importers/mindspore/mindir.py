@@ -65,9 +65,9 @@ def read_mindir(path: Path) -> ModelGraph:
                 if isinstance(value, BinarySpan):
                     spans.insert(0 if name == b"graph" else len(spans), value)
                 elif name == b"primitives":
-                    told = _single(message(value))
-                    primitives[text(told.get(b"name", ""))] = (
-                        text(told.get(b"op_type", "")),
+                    single = _single(message(value))
+                    primitives[text(single.get(b"name", ""))] = (
+                        text(single.get(b"op_type", "")),
                         _attrs(message(value)),
                     )
                 else:
@@ -87,14 +87,14 @@ def _tie(bodies: list[FunctionBody]) -> None:
     literals = {key: value for body in bodies for key, value in body.literals.items()}
     for body in bodies:
         body.literals = literals
-        made = {node.key for node in body.nodes}
+        keys = {node.key for node in body.nodes}
         for node in body.nodes:
-            if node.type in made:  # a function that another node made
+            if node.type in keys:  # a function that another node made
                 node.inputs.insert(0, node.type)
             called = (node.type, *node.inputs)
             node.calls = tuple(key for key in called if key in names)
             node.inputs = [key for key in node.inputs if key not in names]
-            if node.type in made or node.type in names:
+            if node.type in keys or node.type in names:
                 node.type = _CALL
 
 
@@ -122,34 +122,36 @@ class _Body:
         elif name == b"attribute":
             body.attrs.update(_attrs([(name, value)]))
         elif name == b"parameter":
-            told = _single(message(value))
-            body.weights[text(told.get(b"name", ""))] = _tensor(message(value))
+            single = _single(message(value))
+            body.weights[text(single.get(b"name", ""))] = _tensor(message(value))
         else:
-            told = _single(message(value))
-            tensors = [_tensor(message(each)) for key, each in message(value) if key == b"tensor"]
+            single = _single(message(value))
+            tensors = [
+                _tensor(message(element)) for key, element in message(value) if key == b"tensor"
+            ]
             if name == b"input":
-                body.inputs[text(told.get(b"name", ""))] = tensors[0] if tensors else Value()
+                body.inputs[text(single.get(b"name", ""))] = tensors[0] if tensors else Value()
             else:
-                body.outputs.append(text(told.get(b"name", "")))
+                body.outputs.append(text(single.get(b"name", "")))
 
     def _node(self, fields: Fields) -> None:
-        told = _single(fields)
-        kind = text(told.get(b"op_type", ""))
-        key = text(told.get(b"name", ""))
+        single = _single(fields)
+        kind = text(single.get(b"op_type", ""))
+        key = text(single.get(b"name", ""))
         attrs = _attrs(fields)
-        if kind == _CONSTANT and not told.get(b"domain"):
+        if kind == _CONSTANT and not single.get(b"domain"):
             self._body.literals[key] = attrs.get("value", "nothing")
             return
         if kind.startswith(_REFERENCE):
-            kind, known = self._primitives.get(
+            kind, primitive_attrs = self._primitives.get(
                 kind.removeprefix(_REFERENCE), (kind.removeprefix(_REFERENCE), {})
             )
-            attrs = {**known, **attrs}
+            attrs = {**primitive_attrs, **attrs}
         attrs.pop(_SHAPE, None)
         self._body.nodes.append(
             AnfNode(
                 key,
-                text(told.get(b"domain", "")).removeprefix("0") or key.rpartition(":")[0] or key,
+                text(single.get(b"domain", "")).removeprefix("0") or key.rpartition(":")[0] or key,
                 kind,
                 [text(value) for name, value in fields if name == b"input"],
                 _outputs(fields),
@@ -175,37 +177,37 @@ def _single(fields: Fields) -> dict[bytes, Read]:
 
 
 def _attrs(fields: Fields) -> dict[str, AttrValue]:
-    found: dict[str, AttrValue] = {}
+    attrs: dict[str, AttrValue] = {}
     for name, value in fields:
         if name == b"attribute":
             entry = message(value)
-            found[text(_single(entry).get(b"name", ""))] = _attr(entry)
-    return found
+            attrs[text(_single(entry).get(b"name", ""))] = _attr(entry)
+    return attrs
 
 
 def _attr(fields: Fields) -> AttrValue:
     """An attribute's value as kept; tensors in words."""
-    found: list[AttrValue] = []
+    values: list[AttrValue] = []
     kind = 0
     for name, value in fields:
         if name == b"type":
             kind = whole(value)
         elif name in (b"t", b"tensors"):
             tensor = _tensor(message(value))
-            found.append(f"tensor {tensor.dtype.value if tensor.dtype else 'of unknown type'}")
+            values.append(f"tensor {tensor.dtype.value if tensor.dtype else 'of unknown type'}")
         elif name == b"values":
-            found.append(_attr(message(value)))
+            values.append(_attr(message(value)))
         elif name in (b"s", b"strings"):
-            found.append(kept_text(text(value)))
+            values.append(kept_text(text(value)))
         elif name in (b"f", b"d", b"floats", b"doubles"):
-            found.append(number(value))
+            values.append(number(value))
         elif name in (b"i", b"ints"):
-            found.append(whole(value))
-    if kind in _KINDS_LISTS or len(found) > 1:
-        return kept_list(found)
-    if not found:
+            values.append(whole(value))
+    if kind in _KINDS_LISTS or len(values) > 1:
+        return kept_list(values)
+    if not values:
         return "nothing"
-    return bool(found[0]) if kind == _KIND_BOOL else found[0]
+    return bool(values[0]) if kind == _KIND_BOOL else values[0]
 
 
 def _outputs(fields: Fields) -> list[Value]:
@@ -220,13 +222,13 @@ def _outputs(fields: Fields) -> list[Value]:
 
 
 def _tensors(entry: Fields) -> list[Value]:
-    found: list[Value] = []
+    tensors: list[Value] = []
     for name, value in entry:
         if name in (b"t", b"tensors"):
-            found.append(_tensor(message(value)))
+            tensors.append(_tensor(message(value)))
         elif name == b"values":
-            found.extend(_tensors(message(value)) or [Value()])
-    return found
+            tensors.extend(_tensors(message(value)) or [Value()])
+    return tensors
 
 
 def _tensor(fields: Fields) -> Value:

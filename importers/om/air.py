@@ -42,5 +42,5 @@ class AirImporter:
             graphs, model = read_definition(buffer, path, BinarySpan(0, len(buffer)))
             if not graphs or not graphs[0].nodes:
                 raise ImportFormatError(path, "no op in its first graph", offset=0)
-            found = assemble(graphs, model, path, sha256(buffer), form="air")
-        return replace(found, kind=GraphKind.ORIGINAL)
+            model_graph = assemble(graphs, model, path, sha256(buffer), form="air")
+        return replace(model_graph, kind=GraphKind.ORIGINAL)

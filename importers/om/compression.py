@@ -43,8 +43,8 @@ class Tables:
         key: str = next((text(value) for name, value in fields if name == b"key"), "")
         if not key.startswith(_CODE):
             return fields
-        found: list[Value] = [value for name, value in fields if name == b"value"]
-        content: Fields = message(found[-1]) if found else []
+        values: list[Value] = [value for name, value in fields if name == b"value"]
+        content: Fields = message(values[-1]) if values else []
         tables: Tables | None = self
         while tables is not None and key.startswith(_CODE):
             index = _index(key)
@@ -78,31 +78,35 @@ def read_tables(attrs: list[Fields], root: Tables | None) -> Tables:
     Raises:
         ValueError: they are damaged, or of a way of compression nobody here knows.
     """
-    found: dict[str, Fields] = {}
+    fields_by_key: dict[str, Fields] = {}
     for entry in attrs:
         key: Value = next((value for name, value in entry if name == b"key"), "")
         if isinstance(key, str) and key in _TABLES:
-            found[key] = next((message(value) for name, value in entry if name == b"value"), [])
-    version = next((whole(value) for _, value in found.get("om_compress_version", ())), 0)
+            fields_by_key[key] = next(
+                (message(value) for name, value in entry if name == b"value"), []
+            )
+    version = next((whole(value) for _, value in fields_by_key.get("om_compress_version", ())), 0)
     if version == 0:
         return Tables(root=root)
     if version != 1:
         raise ValueError(f"attributes compressed in way {version}; only way 1 is known")
     return Tables(
-        names=tuple(text(value) for value in _listed(found, "attr_name_enum", b"s")),
-        texts=tuple(_listed(found, "attr_value_enum", b"s")),
-        is_text=tuple(truth(value) for value in _listed(found, "attrs_use_string_value", b"b")),
+        names=tuple(text(value) for value in _listed(fields_by_key, "attr_name_enum", b"s")),
+        texts=tuple(_listed(fields_by_key, "attr_value_enum", b"s")),
+        is_text=tuple(
+            truth(value) for value in _listed(fields_by_key, "attrs_use_string_value", b"b")
+        ),
         root=root,
     )
 
 
-def _listed(found: dict[str, Fields], key: str, kind: bytes) -> list[Value]:
+def _listed(fields_by_key: dict[str, Fields], key: str, kind: bytes) -> list[Value]:
     return [
         item
-        for name, content in found.get(key, ())
+        for name, content in fields_by_key.get(key, ())
         if name == b"list"
-        for each, item in message(content)
-        if each == kind
+        for item_kind, item in message(content)
+        if item_kind == kind
     ]
 
 

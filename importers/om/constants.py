@@ -86,7 +86,7 @@ def weights(path: Path | str) -> OfflineWeights:
     with mapped(path) as buffer:
         model = read_model(buffer, path)
         graph = assembled(model, path, "")
-    nodes = (node for each in model.graphs for node in each.nodes)
+    nodes = (node for graph in model.graphs for node in graph.nodes)
     ids = {id(node): op.id for node, op in zip(nodes, graph.ops, strict=True)}
     places = {ids[id(node)]: weight for node, weight in model.weights if id(node) in ids}
     return OfflineWeights(path, places)
@@ -95,8 +95,8 @@ def weights(path: Path | str) -> OfflineWeights:
 def _known(shape: Shape | None) -> tuple[int, ...] | None:
     if shape is None:
         return None
-    known = tuple(dim for dim in shape if dim is not None)
-    return known if len(known) == len(shape) else None
+    dims = tuple(dim for dim in shape if dim is not None)
+    return dims if len(dims) == len(shape) else None
 
 
 def _layout(name: str | None) -> tuple[str, int]:

@@ -90,7 +90,7 @@ def read_container(buffer: Buffer, path: Path) -> Container:
     types = {part.type for model in models for part in model}
     kind = _MODEL_TYPES.get(header.model_type)
     if kind is None and types & _MODELS_OF_MODELS.keys():
-        kind = next(told for part, told in _MODELS_OF_MODELS.items() if part in types)
+        kind = next(model_kind for part, model_kind in _MODELS_OF_MODELS.items() if part in types)
     if kind is None and MODEL_DEF not in types:
         kind = "a model without a graph"
     if kind is not None:
@@ -155,24 +155,24 @@ class _Tables:
         data = start + count * self._entry.size
         if data > len(self._buffer):
             raise self._error(start, f"the file ends inside a table of {count} partitions")
-        found: list[Partition] = []
+        partitions: list[Partition] = []
         for index in range(count):
             entry = start + index * self._entry.size
             kind, offset, size = self._entry.unpack_from(self._buffer, entry)
             if size and offset + size > len(self._buffer) - data:
                 what = f"{size} bytes at {data + offset} reach past the end of the file"
                 raise self._error(entry, f"{_named(kind)}: {what}")
-            found.append(Partition(kind, BinarySpan(data + offset, size)))
-        self._check_overlaps(found, start)
-        ends = (part.span.offset + part.span.size for part in found if part.span.size)
-        return tuple(found), max(ends, default=data)
+            partitions.append(Partition(kind, BinarySpan(data + offset, size)))
+        self._check_overlaps(partitions, start)
+        ends = (part.span.offset + part.span.size for part in partitions if part.span.size)
+        return tuple(partitions), max(ends, default=data)
 
-    def _check_overlaps(self, found: list[Partition], at: int) -> None:
-        inside = sorted((part.span, part.name) for part in found if part.span.size)
+    def _check_overlaps(self, partitions: list[Partition], at: int) -> None:
+        inside = sorted((part.span, part.name) for part in partitions if part.span.size)
         for (before, first), (after, second) in pairwise(inside):
             if before.offset + before.size > after.offset:
                 raise self._error(at, f"{first} and {second} overlap at byte {after.offset}")
-        kinds = [part.type for part in found]
+        kinds = [part.type for part in partitions]
         twice = sorted({PARTITIONS.get(kind, str(kind)) for kind in kinds if kinds.count(kind) > 1})
         if twice:
             self.warnings.append(f"a model has several partitions of {', '.join(twice)}")

@@ -70,8 +70,8 @@ def read_model(buffer: Buffer, path: Path) -> OfflineModel:
                 model.graphs.append(graph)
         model.weights.extend(block.weights)
     if not model.graphs or not model.graphs[0].nodes:
-        found = (_only(partitions, MODEL_DEF) for partitions in container.models)
-        at = next(part.span.offset for part in found if part is not None)
+        model_defs = (_only(partitions, MODEL_DEF) for partitions in container.models)
+        at = next(part.span.offset for part in model_defs if part is not None)
         raise ImportFormatError(path, "no op in its first graph", offset=at)
     return model
 
@@ -165,8 +165,8 @@ class _Block:
         """
         if self._weights is None:
             return None
-        told = {name: whole(value) for name, value in desc if name in _PLACE}
-        offset, size = told.get(b"data_offset", 0), told.get(b"weight_size", 0)
+        place = {name: whole(value) for name, value in desc if name in _PLACE}
+        offset, size = place.get(b"data_offset", 0), place.get(b"weight_size", 0)
         if offset < 0 or size < 0 or offset + size > self._weights.size:
             what = f"weights of {size} bytes at {offset} in a partition of {self._weights.size}"
             raise self._reader.error(at, what)

@@ -112,8 +112,8 @@ def _check_place(path: Path, folder: Path, tensor: str, place: str) -> None:
     if ".." in PureWindowsPath(place).parts:  # parts at both kinds of slashes
         raise ImportFormatError(path, f"{what}, outside of the model's folder", hint=_HINT)
     inside = os.path.realpath(folder)
-    found = os.path.realpath(folder / place)
-    if os.path.commonpath([inside, found]) != inside:
+    real_path = os.path.realpath(folder / place)
+    if os.path.commonpath([inside, real_path]) != inside:
         what += ", which is a link out of the model's folder"
         raise ImportFormatError(path, what, hint=_HINT)
 
@@ -153,9 +153,9 @@ def with_shapes(model: ModelProto) -> tuple[ModelProto, str]:
 
 
 def _complete(graph: GraphProto) -> bool:
-    known = {value.name for value in graph.value_info}
-    known.update(value.name for value in graph.output)
-    return all(name in known for node in graph.node for name in node.output if name)
+    names = {value.name for value in graph.value_info}
+    names.update(value.name for value in graph.output)
+    return all(name in names for node in graph.node for name in node.output if name)
 
 
 def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
@@ -163,16 +163,16 @@ def all_tensors(model: ModelProto) -> Iterator[TensorProto]:
     waiting: list[GraphProto | NodeProto] = [model.graph]
     waiting.extend(node for function in model.functions for node in function.node)
     while waiting:
-        found: Any = waiting.pop()
-        if hasattr(found, "attribute"):
-            for attr in found.attribute:
+        message: Any = waiting.pop()
+        if hasattr(message, "attribute"):
+            for attr in message.attribute:
                 yield from [attr.t] if attr.HasField("t") else attr.tensors
                 waiting.extend([attr.g] if attr.HasField("g") else attr.graphs)
             continue
-        yield from found.initializer
-        for sparse in found.sparse_initializer:
+        yield from message.initializer
+        for sparse in message.sparse_initializer:
             yield from (sparse.values, sparse.indices)
-        waiting.extend(found.node)
+        waiting.extend(message.node)
 
 
 def _drop_values(tensor: TensorProto) -> None:

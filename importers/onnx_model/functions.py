@@ -18,8 +18,8 @@ def function_key(node: NodeProto) -> str:
 
 
 def _key(domain: str, name: str, overload: str) -> str:
-    known = "" if domain == "ai.onnx" else domain
-    return f"{known}::{name}" + (f"::{overload}" if overload else "")
+    domain_name = "" if domain == "ai.onnx" else domain
+    return f"{domain_name}::{name}" + (f"::{overload}" if overload else "")
 
 
 class Functions:
@@ -50,9 +50,9 @@ class Functions:
             stack = [start]
             while stack:
                 key = stack[-1]
-                open_ = [each for each in calls[key] if each in calls and each not in sizes]
+                open_ = [call for call in calls[key] if call in calls and call not in sizes]
                 if not open_:
-                    sizes[stack.pop()] = sum(1 + sizes.get(each, 0) for each in calls[key])
+                    sizes[stack.pop()] = sum(1 + sizes.get(call, 0) for call in calls[key])
                 elif open_[0] in stack or len(stack) > MAX_DEPTH:
                     return False
                 else:

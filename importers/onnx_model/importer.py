@@ -61,15 +61,15 @@ class OnnxImporter:
         if not fields or any(_FIELDS.get(number, kind) != kind for number, kind in kinds):
             form = _text_form(head)
             return _NO if form is None else Detection(Confidence.SURE, form.value)
-        known = all(number in _FIELDS for number, _ in kinds)
+        is_model = all(number in _FIELDS for number, _ in kinds)
         producer = next((field.content for field in fields if field.number == 2), b"")
         if any(byte < 0x20 for byte in producer):
             return _NO
-        if known and (7, BLOCK) in kinds:
+        if is_model and (7, BLOCK) in kinds:
             return Detection(Confidence.SURE, "a binary message with the fields of an ONNX model")
-        if (7, BLOCK) in kinds or (known and (1, VARINT) in kinds):
+        if (7, BLOCK) in kinds or (is_model and (1, VARINT) in kinds):
             return Detection(Confidence.MAYBE, "a binary message that may be an ONNX model")
-        if path.suffix == ".onnx" and known:
+        if path.suffix == ".onnx" and is_model:
             return Detection(Confidence.MAYBE, "a file called .onnx")
         return _NO
 

@@ -32,18 +32,18 @@ def tensor_of(name: str, kind: TypeProto | None) -> Tensor:
     if which == "optional_type":
         return tensor_of(name, kind.optional_type.elem_type)
     if which == "tensor_type":
-        known = kind.tensor_type
+        tensor_type = kind.tensor_type
     elif which == "sparse_tensor_type":
         return Tensor(name, DTYPES.get(kind.sparse_tensor_type.elem_type))
     else:
         return Tensor(name)
     shape: Shape | None = None
-    if known.HasField("shape"):
-        dims = known.shape.dim
+    if tensor_type.HasField("shape"):
+        dims = tensor_type.shape.dim
         shape = tuple(
             d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims
         )
-    return Tensor(name, DTYPES.get(known.elem_type), shape)
+    return Tensor(name, DTYPES.get(tensor_type.elem_type), shape)
 
 
 def constant(tensor: TensorProto, name: str) -> Constant:
@@ -71,10 +71,10 @@ def _size(text: str) -> int | None:
 
 def _nbytes(dtype: DType | None, shape: Shape) -> int | None:
     bits = dtype.bits if dtype else None
-    known = [dim for dim in shape if dim is not None]
-    if bits is None or len(known) < len(shape):
+    dims = [dim for dim in shape if dim is not None]
+    if bits is None or len(dims) < len(shape):
         return None
-    nbytes = (math.prod(known) * bits + 7) // 8
+    nbytes = (math.prod(dims) * bits + 7) // 8
     return nbytes if nbytes < 1 << 63 else None
 
 
@@ -95,8 +95,8 @@ def _text(value: bytes) -> str:
 
 
 def _type(kind: TypeProto) -> str:
-    known = tensor_of("", kind)
-    return tensor_text(known.dtype, known.shape)
+    tensor = tensor_of("", kind)
+    return tensor_text(tensor.dtype, tensor.shape)
 
 
 # By number of onnx.AttributeProto.AttributeType.

@@ -73,10 +73,10 @@ class _Body:
 
     @property
     def types(self) -> dict[str, TypeProto]:
-        known: list[Any] = [*self.content.value_info]
+        infos: list[Any] = [*self.content.value_info]
         if not self.is_function:
-            known += [*self.content.input, *self.content.output]
-        return {value.name: value.type for value in known if value.HasField("type")}
+            infos += [*self.content.input, *self.content.output]
+        return {value.name: value.type for value in infos if value.HasField("type")}
 
 
 def _name(value: Any) -> str:
@@ -108,11 +108,11 @@ class GraphWalk:
                 bodies.append(body)
         # Only now all readers of a body's inputs are known: they may sit in bodies inside it.
         readings = {body.name: list(_from_owner(body)) for body in bodies}
-        made = [
+        subgraphs = [
             Subgraph(body.name, body.owner, body.role, outputs=tuple(_fed_outputs(body)))
             for body in bodies
         ]
-        self.subgraphs = with_inner_readers(made, readings)
+        self.subgraphs = with_inner_readers(subgraphs, readings)
 
     def warnings(self) -> list[str]:
         """What was named, numbered or not found, as lines for the user."""
@@ -132,8 +132,8 @@ class GraphWalk:
         nodes = list(zip(self._named(body), body.content.node, strict=True))
         for (_, op), node in nodes:
             for port, output in enumerate(node.output):
-                made = TensorRef(op, port)
-                if output and body.scope.values.setdefault(output, made) != made:
+                ref = TensorRef(op, port)
+                if output and body.scope.values.setdefault(output, ref) != ref:
                     self._twice.append(output)
         for (name, op), node in nodes:
             self.ops.append(self._op(body, types, name, op, node))
@@ -153,23 +153,23 @@ class GraphWalk:
             self._keep_constant(body, tensor.name, constant(tensor, tensor.name))
         for sparse in graph.sparse_initializer if graph else ():
             name = sparse.values.name
-            found = constant(sparse.values, name)
-            tensor_ = Tensor(name, found.tensor.dtype, tuple(sparse.dims))
-            self._keep_constant(body, name, Constant(tensor_, found.location, found.offset))
+            dense = constant(sparse.values, name)
+            tensor_ = Tensor(name, dense.tensor.dtype, tuple(sparse.dims))
+            self._keep_constant(body, name, Constant(tensor_, dense.location, dense.offset))
 
-    def _keep_constant(self, body: _Body, name: str, found: Constant) -> None:
+    def _keep_constant(self, body: _Body, name: str, value: Constant) -> None:
         # Two branches of an If may use one name for different constants.
-        kept = f"{body.name}/{name}" if name in self.constants else name
-        if kept != name:
-            tensor = Tensor(kept, found.tensor.dtype, found.tensor.shape)
-            found = Constant(tensor, found.location, found.offset, found.nbytes)
-        self.constants[kept] = found
-        body.scope.values[name] = kept
+        unique = f"{body.name}/{name}" if name in self.constants else name
+        if unique != name:
+            tensor = Tensor(unique, value.tensor.dtype, value.tensor.shape)
+            value = Constant(tensor, value.location, value.offset, value.nbytes)
+        self.constants[unique] = value
+        body.scope.values[name] = unique
         body.scope.entries.pop(name, None)
 
     def _named(self, body: _Body) -> Iterator[tuple[str, str]]:
         """Name and id of every node of *body*."""
-        taken = {node.name for node in body.content.node}
+        names = {node.name for node in body.content.node}
         for index, node in enumerate(body.content.node):
             if not node.op_type:
                 where = body.name or "the graph"
@@ -178,10 +178,10 @@ class GraphWalk:
             if not name:
                 name = wanted = f"{node.op_type}_{index}"
                 number = 1
-                while name in taken:
+                while name in names:
                     name = f"{wanted}_{number}"
                     number += 1
-                taken.add(name)
+                names.add(name)
                 self._unnamed.append(name)
             yield name, self._ids.take(name, body.name)
 
@@ -190,8 +190,8 @@ class GraphWalk:
     ) -> Op:
         attrs: dict[str, AttrValue] = {}
         owns: list[str] = []
-        given = [_given(attr, body.attrs) for attr in node.attribute]
-        for attr in given:
+        attributes = [_given(attr, body.attrs) for attr in node.attribute]
+        for attr in attributes:
             graphs = [(attr.name, attr.g)] if attr.HasField("g") else []
             graphs += [(f"{attr.name}_{k}", graph) for k, graph in enumerate(attr.graphs)]
             for role, graph in graphs:
@@ -207,7 +207,7 @@ class GraphWalk:
         function = self._functions.enter(key, body.chain, op)
         if function is not None:
             inner = _Body(function, _Scope(None), "", True, op, "function", node)
-            inner.attrs = {attr.name: attr for attr in (*function.attribute_proto, *given)}
+            inner.attrs = {attr.name: attr for attr in (*function.attribute_proto, *attributes)}
             inner.chain = (*body.chain, key)
             owns.append(self._enter(inner))
         return Op(
@@ -292,10 +292,10 @@ def _fed_outputs(body: _Body) -> Iterator[tuple[int, TensorRef]]:
 
 def _given(attr: AttributeProto, attrs: dict[str, AttributeProto]) -> AttributeProto:
     """*attr*, or what the caller of the function around it gives for what it refers to."""
-    found = attrs.get(attr.ref_attr_name) if attr.ref_attr_name else None
-    if found is None:
+    attribute = attrs.get(attr.ref_attr_name) if attr.ref_attr_name else None
+    if attribute is None:
         return attr
     copied = type(attr)()
-    copied.CopyFrom(found)
+    copied.CopyFrom(attribute)
     copied.name = attr.name
     return copied

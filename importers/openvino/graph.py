@@ -100,10 +100,10 @@ class IrGraph:
                 self._op(body, layer, wiring, names)
         for layer in results:
             fed = wiring.before(layer)
-            made = None if fed is None else body.made.get((fed[0].id, fed[1]))
-            body.results[layer.id] = made
-            if not body.name and isinstance(made, TensorRef):
-                self.outputs.append(made)
+            producer = None if fed is None else body.made.get((fed[0].id, fed[1]))
+            body.results[layer.id] = producer
+            if not body.name and isinstance(producer, TensorRef):
+                self.outputs.append(producer)
 
     def _constant(self, body: _Body, layer: IrLayer) -> None:
         names = [name for port in layer.outputs for name in port.names[:1]]
@@ -113,31 +113,31 @@ class IrGraph:
         written = layer.data.get("shape")
         shape = port.dims if written is None and port else shape_of(written or "")
         dtype = dtype_of(layer.data.get("element_type", "") or (port.precision if port else ""))
-        found = Constant(Tensor(name, dtype, shape), nbytes=nbytes_of(dtype, shape))
+        constant = Constant(Tensor(name, dtype, shape), nbytes=nbytes_of(dtype, shape))
         if "offset" in layer.data:
-            found = self._placed(layer, found)
-        self.constants.append(found)
+            constant = self._placed(layer, constant)
+        self.constants.append(constant)
         for each in layer.outputs:
             body.made[layer.id, each.id] = name
 
-    def _placed(self, layer: IrLayer, found: Constant) -> Constant:
-        """*found* with the place of its values in the file of weights."""
+    def _placed(self, layer: IrLayer, constant: Constant) -> Constant:
+        """*constant* with the place of its values in the file of weights."""
         offset = whole_number(layer.data["offset"])
         size = whole_number(layer.data.get("size", ""))
-        said = f"the values of {layer.name!r}"
+        subject = f"the values of {layer.name!r}"
         what = ""
         if offset is None or size is None or offset < 0 or size < 0:
-            what = f"{said} have no place: an offset and a size in bytes"
-        elif found.nbytes is not None and size < found.nbytes:
-            what = f"{said} take {found.nbytes} bytes and have {size}"
+            what = f"{subject} have no place: an offset and a size in bytes"
+        elif constant.nbytes is not None and size < constant.nbytes:
+            what = f"{subject} take {constant.nbytes} bytes and have {size}"
         elif self._size is not None and offset + size > self._size:
             end = offset + size
-            what = f"{said} end at byte {end} of {self._weights.name}, which has {self._size}"
+            what = f"{subject} end at byte {end} of {self._weights.name}, which has {self._size}"
         if what or offset is None:
             raise ImportFormatError(self._path, what, line=layer.line, hint=HINT)
         if self._size is None and size:
-            self._valueless.append(found.tensor.name)
-        return Constant(found.tensor, self._weights.name, offset, size)
+            self._valueless.append(constant.tensor.name)
+        return Constant(constant.tensor, self._weights.name, offset, size)
 
     def _input(self, body: _Body, layer: IrLayer) -> None:
         for place, port in enumerate(layer.outputs):
@@ -156,7 +156,7 @@ class IrGraph:
         made_of = self._original_names(layer, wiring)
         outputs = tuple(tensor(layer, at) for at in range(len(layer.outputs)))
         if made_of == ():
-            outputs = tuple(replace(each, origin=None) for each in outputs)
+            outputs = tuple(replace(tensor, origin=None) for tensor in outputs)
         for port, made in zip(layer.outputs, outputs, strict=True):
             body.tensors[layer.id, port.id] = made.name
         place = len(self.ops)
@@ -188,18 +188,18 @@ class IrGraph:
     def _inputs(
         self, body: _Body, layer: IrLayer, wiring: Wiring, op: str
     ) -> list[InputRef | None]:
-        found: list[InputRef | None] = []
+        refs: list[InputRef | None] = []
         for port in layer.inputs:
             source = wiring.source(layer, port)
-            made = None if source is None else body.made.get(source)
-            if source is None or made is None:
+            producer = None if source is None else body.made.get(source)
+            if source is None or producer is None:
                 self._unfed.append(f"{port.id} of {op}")
-                found.append(None)
-            elif isinstance(made, TensorRef):
-                found.append(InputRef(body.tensors[source], made))
+                refs.append(None)
+            elif isinstance(producer, TensorRef):
+                refs.append(InputRef(body.tensors[source], producer))
             else:
-                found.append(InputRef(made))
-        return found
+                refs.append(InputRef(producer))
+        return refs
 
     def _tensor(self, layer: IrLayer, place: int) -> Tensor:
         port = layer.outputs[place]
@@ -230,8 +230,8 @@ class IrGraph:
         return Subgraph(body.name, body.owner, body.role, tuple(inputs), tuple(outputs))
 
     def _missing(self, body: _Body, port: BodyPort, what: str) -> None:
-        said = f"the ports of {body.owner!r} name {what}, which is not there"
-        raise ImportFormatError(self._path, said, line=port.line, hint=HINT)
+        message = f"the ports of {body.owner!r} name {what}, which is not there"
+        raise ImportFormatError(self._path, message, line=port.line, hint=HINT)
 
 
 def _size(file: Path) -> int | None:

@@ -53,16 +53,16 @@ def is_added(layer: IrLayer, before: Before) -> bool:
 
 def sequence(layer: IrLayer, place: int) -> int:
     """When the layer runs; *place* where it does not say."""
-    found = whole_number(layer.data.get(_ORDER, ""))
-    return place if found is None or found < 0 else found
+    number = whole_number(layer.data.get(_ORDER, ""))
+    return place if number is None or number < 0 else number
 
 
 def runtime_attrs(layer: IrLayer) -> dict[str, AttrValue]:
     """All that the layer says of itself but its originals, which are the op's own; and the type it
     computes in, which need not be that of its outputs."""
-    found = {name: value_of(text) for name, text in layer.data.items() if name != ORIGINALS}
+    attrs = {name: value_of(text) for name, text in layer.data.items() if name != ORIGINALS}
     computes_in = dtype_of(layer.data.get(_PRECISION, ""))
-    return found if computes_in is None else {**found, COMPUTE_TYPE: computes_in.value}
+    return attrs if computes_in is None else {**attrs, COMPUTE_TYPE: computes_in.value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class ResultNames:
     @classmethod
     def of(cls, results: Iterable[IrLayer], before: Before) -> ResultNames:
         """From every Result; *before* tells what feeds the first input of a layer."""
-        found: dict[tuple[int, int], list[str]] = {}
+        names_of: dict[tuple[int, int], list[str]] = {}
         for result in results:
             fed = before(result)
             while fed is not None and is_added(fed[0], before):
@@ -84,8 +84,8 @@ class ResultNames:
                 fed = further
             if fed is not None and not _MADE.fullmatch(result.name):
                 key = (fed[0].id, fed[1])
-                found.setdefault(key, []).append(_SINK.sub("", result.name))
-        return cls(found)
+                names_of.setdefault(key, []).append(_SINK.sub("", result.name))
+        return cls(names_of)
 
     def tensor(self, layer: IrLayer, place: int) -> Tensor:
         """Output *place* of *layer*, and the original tensor it stands for.
@@ -99,11 +99,11 @@ class ResultNames:
         named = [name for name in names if split_reference(name)[0] == last] or names
         name = named[0] if named else ""
         op, at = split_reference(name) if ":" in name else (last, place)
-        known = [dtype_of(text) for text in layer.data.get("outputPrecisions", "").split(",")]
+        dtypes = [dtype_of(text) for text in layer.data.get("outputPrecisions", "").split(",")]
         layouts = layer.data.get("outputLayouts", "").split(",")
         return Tensor(
             name or (last if place == 0 else f"{last}:{place}") or _own_name(layer, place),
-            (known[place] if place < len(known) else None) or dtype_of(port.precision),
+            (dtypes[place] if place < len(dtypes) else None) or dtype_of(port.precision),
             port.dims,
             (layouts[place] if place < len(layouts) else "") or None,
             TensorOrigin(op, at) if made_of else None,

@@ -32,8 +32,8 @@ def shape_of(text: str) -> Shape | None:
     dims = [part.strip() for part in text.split(",")] if text.strip() else []
     if len(dims) > MAX_RANK:
         return None
-    found = [whole_number(dim) for dim in dims]
-    return tuple(dim if dim is not None and dim >= 0 else None for dim in found)
+    numbers = [whole_number(dim) for dim in dims]
+    return tuple(dim if dim is not None and dim >= 0 else None for dim in numbers)
 
 
 def nbytes_of(dtype: DType | None, shape: Shape | None) -> int | None:
@@ -58,9 +58,9 @@ def value_of(text: str) -> AttrValue:
 
 
 def _number(text: str) -> int | float | None:
-    whole = whole_number(text)
-    if whole is not None:
-        return whole
+    integer = whole_number(text)
+    if integer is not None:
+        return integer
     return float(text) if len(text) < 40 and _FLOAT.fullmatch(text) else None
 
 

@@ -71,33 +71,33 @@ class Wiring:
             users.setdefault(wire.source[0], []).append(wire.target[0])
             waiting[wire.target[0]] += 1
         ids = list(self._layers)
-        ready = [places[number] for number, left in waiting.items() if not left]
+        ready = [places[number] for number, count in waiting.items() if not count]
         heapq.heapify(ready)
-        found: list[IrLayer] = []
+        ordered: list[IrLayer] = []
         while ready:
             number = ids[heapq.heappop(ready)]
-            found.append(self._layers[number])
+            ordered.append(self._layers[number])
             for user in users.get(number, ()):
                 waiting[user] -= 1
                 if not waiting[user]:
                     heapq.heappush(ready, places[user])
-        if len(found) < len(ids):
-            left = [self._layers[number] for number in ids if waiting[number]]
-            stuck = _in_circle(left, self._feeding.values())
+        if len(ordered) < len(ids):
+            cycle = [self._layers[number] for number in ids if waiting[number]]
+            stuck = _in_circle(cycle, self._feeding.values())
             what = f"the layer {stuck.name!r} feeds itself through other layers"
             raise ImportFormatError(self._path, what, line=stuck.line, hint=HINT)
-        return tuple(found)
+        return tuple(ordered)
 
 
 def _places(ports: Iterable[Port]) -> dict[int, int]:
     return {port.id: place for place, port in enumerate(ports)}
 
 
-def _in_circle(left: list[IrLayer], wires: Iterable[Wire]) -> IrLayer:
-    """One of the layers *left* that lies in a circle: going back from any of them ends in one."""
-    by_id = {layer.id: layer for layer in left}
+def _in_circle(layers: list[IrLayer], wires: Iterable[Wire]) -> IrLayer:
+    """One of *layers* that lies in a circle: going back from any of them ends in one."""
+    by_id = {layer.id: layer for layer in layers}
     back = {wire.target[0]: wire.source[0] for wire in wires if wire.source[0] in by_id}
-    at = left[0].id
+    at = layers[0].id
     seen: set[int] = set()
     while at not in seen:
         seen.add(at)

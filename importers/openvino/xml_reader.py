@@ -85,23 +85,23 @@ class _Reader:
     def _doctype(self, *_: object) -> None:
         self._fail("a document type, which no OpenVINO model has: it could define entities")
 
-    def _start(self, tag: str, given: dict[str, str]) -> None:
+    def _start(self, tag: str, attrs: dict[str, str]) -> None:
         above = self._tags[-1] if self._tags else ""
         self._tags.append(tag)
         if len(self._tags) > _MAX_DEPTH:
             self._fail(f"elements nested deeper than {_MAX_DEPTH}")
         if not above:
-            self._begin_net(tag, given)
+            self._begin_net(tag, attrs)
         elif "rt_info" in self._tags[:-1]:
-            self._note(tag, given)
+            self._note(tag, attrs)
         elif (above, tag) == ("layers", "layer"):
-            self._begin_layer(given)
+            self._begin_layer(attrs)
         elif (above, tag) == ("edges", "edge"):
-            self._edge(given)
+            self._edge(attrs)
         elif (begin := _IN_LAYERS.get((above, tag))) is not None:
             if not self._layers:
                 self._fail(f"<{tag}> outside of a layer")
-            begin(self, given)
+            begin(self, attrs)
 
     def _end(self, tag: str) -> None:
         self._tags.pop()
@@ -123,22 +123,22 @@ class _Reader:
         if self._tags and self._tags[-1] == "dim":
             self._texts.append(text)
 
-    def _begin_net(self, tag: str, given: Mapping[str, str]) -> None:
+    def _begin_net(self, tag: str, attrs: Mapping[str, str]) -> None:
         if tag != "net":
             self._fail(f"an XML page of <{tag}>, not an OpenVINO <net>")
-        version = self._number(given, "version", lowest=0)
+        version = self._number(attrs, "version", lowest=0)
         if version < MIN_VERSION:
             self._fail(
                 f"an OpenVINO model of version {version}; {MIN_VERSION} and later ones are read"
             )
-        self._nets.append(IrNet(given.get("name", ""), version))
+        self._nets.append(IrNet(attrs.get("name", ""), version))
 
-    def _begin_layer(self, given: Mapping[str, str]) -> None:
+    def _begin_layer(self, attrs: Mapping[str, str]) -> None:
         layer = IrLayer(
-            self._number(given, "id", lowest=0),
-            given.get("name", ""),
-            given.get("type", ""),
-            given.get("version", ""),
+            self._number(attrs, "id", lowest=0),
+            attrs.get("name", ""),
+            attrs.get("type", ""),
+            attrs.get("version", ""),
             self._parser.CurrentLineNumber,
         )
         if not layer.type:
@@ -151,29 +151,29 @@ class _Reader:
         if other is not layer:
             self._fail(f"the layer of line {other.line} has the id {layer.id}, too", layer.line)
 
-    def _begin_body(self, _given: Mapping[str, str]) -> None:
+    def _begin_body(self, _attrs: Mapping[str, str]) -> None:
         self._nets.append(IrNet(self._layers[-1].name, self._nets[-1].version))
 
-    def _data(self, given: Mapping[str, str]) -> None:
-        self._layers[-1].data.update(given)
+    def _data(self, attrs: Mapping[str, str]) -> None:
+        self._layers[-1].data.update(attrs)
 
-    def _note(self, tag: str, given: Mapping[str, str]) -> None:
+    def _note(self, tag: str, attrs: Mapping[str, str]) -> None:
         """What the tools noted of a layer, or of the whole net: names and values, nested."""
         at = self._tags.index("rt_info")
-        kept: dict[str, str] | None = None  # what is said of a body is not kept
+        facts: dict[str, str] | None = None  # what is said of a body is not kept
         if at == 1:
-            kept = self._nets[-1].facts
+            facts = self._nets[-1].facts
         elif self._tags[at - 1] == "layer" and self._layers:
-            kept = self._layers[-1].notes
-        name = given.get("name", "") if tag == "attribute" else "/".join(self._tags[at + 1 :])
-        if kept is not None and name and "value" in given:
-            kept.setdefault(name, given["value"])
+            facts = self._layers[-1].notes
+        name = attrs.get("name", "") if tag == "attribute" else "/".join(self._tags[at + 1 :])
+        if facts is not None and name and "value" in attrs:
+            facts.setdefault(name, attrs["value"])
 
-    def _begin_port(self, given: Mapping[str, str]) -> None:
-        names = tuple(_unescaped(found[0]) for found in _NAMES.finditer(given.get("names", "")))
+    def _begin_port(self, attrs: Mapping[str, str]) -> None:
+        names = tuple(_unescaped(match[0]) for match in _NAMES.finditer(attrs.get("names", "")))
         self._port = (
-            self._number(given, "id", lowest=0),
-            given.get("precision", ""),
+            self._number(attrs, "id", lowest=0),
+            attrs.get("precision", ""),
             names,
             self._parser.CurrentLineNumber,
         )
@@ -190,43 +190,43 @@ class _Reader:
         ports.append(Port(number, precision, names, dims, line))
         self._port = self._dims = None
 
-    def _begin_dim(self, _given: Mapping[str, str]) -> None:
+    def _begin_dim(self, _attrs: Mapping[str, str]) -> None:
         self._texts = []
 
-    def _edge(self, given: Mapping[str, str]) -> None:
+    def _edge(self, attrs: Mapping[str, str]) -> None:
         source = (
-            self._number(given, "from-layer", lowest=0),
-            self._number(given, "from-port", lowest=0),
+            self._number(attrs, "from-layer", lowest=0),
+            self._number(attrs, "from-port", lowest=0),
         )
         target = (
-            self._number(given, "to-layer", lowest=0),
-            self._number(given, "to-port", lowest=0),
+            self._number(attrs, "to-layer", lowest=0),
+            self._number(attrs, "to-port", lowest=0),
         )
         self._nets[-1].wires.append(Wire(source, target, self._parser.CurrentLineNumber))
 
-    def _body_port(self, given: Mapping[str, str]) -> None:
+    def _body_port(self, attrs: Mapping[str, str]) -> None:
         role = _PORT_MAPS[self._tags[-2]]
         self._layers[-1].ports.setdefault(role, []).append(
             BodyPort(
-                self._number(given, "external_port_id", lowest=-1),
-                self._number(given, "internal_layer_id", lowest=0),
+                self._number(attrs, "external_port_id", lowest=-1),
+                self._number(attrs, "internal_layer_id", lowest=0),
                 self._tags[-1] == "input",
                 self._parser.CurrentLineNumber,
             )
         )
 
-    def _number(self, given: Mapping[str, str], name: str, *, lowest: int) -> int:
-        found = whole_number(given.get(name, ""))
-        if found is None or found < lowest:
-            said = "has no" if name not in given else f"has {given[name][:40]!r} as its"
-            self._fail(f"<{self._tags[-1]}> {said} {name}")
-        return found
+    def _number(self, attrs: Mapping[str, str], name: str, *, lowest: int) -> int:
+        number = whole_number(attrs.get(name, ""))
+        if number is None or number < lowest:
+            message = "has no" if name not in attrs else f"has {attrs[name][:40]!r} as its"
+            self._fail(f"<{self._tags[-1]}> {message} {name}")
+        return number
 
     def _dim(self, text: str) -> int | None:
-        found = whole_number(text.strip())
-        if found is None:
+        number = whole_number(text.strip())
+        if number is None:
             self._fail(f"{text.strip()[:40]!r} is no dimension")
-        return found if found >= 0 else None
+        return number if number >= 0 else None
 
 
 def _unescaped(name: str) -> str:

@@ -45,14 +45,14 @@ Schema: TypeAlias = Mapping[str, Mapping[int, _Field]]
 def schema(text: str) -> Schema:
     """The messages in *text*: ``Name: number=field/holds ...``; enums are integers, bytes that
     are text are text."""
-    found: dict[str, dict[int, _Field]] = {}
+    schemas: dict[str, dict[int, _Field]] = {}
     for word in text.split():
         if word.endswith(":"):
-            fields = found.setdefault(word[:-1], {})
+            fields = schemas.setdefault(word[:-1], {})
         else:
             number, name, holds = re.split("[=/]", word)
             fields[int(number)] = _Field(name.encode(), holds)
-    return found
+    return schemas
 
 
 _SHORT, _MAX_KNOWN = 200, 20_000
@@ -84,9 +84,9 @@ class SchemaReader:
         try:
             for field in walk(self._buffer, span.offset, span.offset + span.size):
                 self._left = MAX_FIELDS
-                found: Read = []
-                self._add(schema, field, found, 1)
-                for name, value in found:
+                fields: Read = []
+                self._add(schema, field, fields, 1)
+                for name, value in fields:
                     yield name, value, field[2]
         except WireError as error:
             raise self.error(error.at, error.what) from error
@@ -106,23 +106,23 @@ class SchemaReader:
     def _fields(self, kind: str, at: int, end: int, depth: int) -> Read:
         if depth > MAX_DEPTH:
             raise self.error(at, f"messages are nested deeper than {MAX_DEPTH}")
-        found: Read = []
+        fields: Read = []
         schema = self._schema[kind]
         try:
             for span in walk(self._buffer, at, end):
-                self._add(schema, span, found, depth)
+                self._add(schema, span, fields, depth)
         except WireError as error:
             raise self.error(error.at, error.what) from error
-        return found
+        return fields
 
     def _add(
         self,
         schema: Mapping[int, _Field],
         span: tuple[int, int, int, int, int, int],
-        found: Read,
+        fields: Read,
         depth: int,
     ) -> None:
-        """Add the field at *span* (see :class:`FieldSpan`) to *found*, if *schema* knows it."""
+        """Add the field at *span* (see :class:`FieldSpan`) to *fields*, if *schema* knows it."""
         number, kind, key, start, end, value = span
         self._left -= 1
         if self._left < 0:
@@ -131,25 +131,25 @@ class SchemaReader:
         if field is None:
             return
         if kind == BLOCK:
-            self._block(field, start, end - start, found, depth)
+            self._block(field, start, end - start, fields, depth)
         elif kind == VARINT and field.holds in ("integer", "truth"):
-            found.append((field.name, _signed(value) if field.holds == "integer" else value != 0))
+            fields.append((field.name, _signed(value) if field.holds == "integer" else value != 0))
         elif kind == FIXED32 and field.holds == "float":
-            found.append((field.name, struct.unpack_from("<f", self._buffer, start)[0]))
+            fields.append((field.name, struct.unpack_from("<f", self._buffer, start)[0]))
         elif kind == FIXED64 and field.holds == "double":
-            found.append((field.name, struct.unpack_from("<d", self._buffer, start)[0]))
+            fields.append((field.name, struct.unpack_from("<d", self._buffer, start)[0]))
 
-    def _block(self, field: _Field, at: int, size: int, found: Read, depth: int) -> None:
+    def _block(self, field: _Field, at: int, size: int, fields: Read, depth: int) -> None:
         if field.holds not in _SCALARS:
-            found.append((field.name, self._message(field, at, size, depth + 1)))
+            fields.append((field.name, self._message(field, at, size, depth + 1)))
         elif field.holds == "text" and size <= MAX_TEXT_BYTES:
             read = self._buffer[at : at + size].decode("utf-8", "backslashreplace")
-            found.append((field.name, read))
+            fields.append((field.name, read))
         elif field.holds in ("text", "binary") or size > MAX_LIST_BYTES:
             self._spans += 1
-            found.append((field.name, BinarySpan(at, size)))
+            fields.append((field.name, BinarySpan(at, size)))
         else:
-            found.extend((field.name, value) for value in self._packed(field, at, at + size))
+            fields.extend((field.name, value) for value in self._packed(field, at, at + size))
 
     def _message(self, field: _Field, at: int, size: int, depth: int) -> Read:
         if field.holds != self._repeated or size > _SHORT:
@@ -157,13 +157,13 @@ class SchemaReader:
         # A graph repeats some thousand attributes a million times: read each one once. Those
         # with a place in the file are nowhere else.
         content = self._buffer[at : at + size]
-        known = self._known.get(content)
-        if known is None:
+        fields = self._known.get(content)
+        if fields is None:
             spans = self._spans
-            known = self._fields(field.holds, at, at + size, depth)
+            fields = self._fields(field.holds, at, at + size, depth)
             if spans == self._spans and len(self._known) < _MAX_KNOWN:
-                self._known[content] = known
-        return known
+                self._known[content] = fields
+        return fields
 
     def _packed(self, field: _Field, at: int, end: int) -> Iterator[int | float]:
         """The elements of a repeated number, which proto3 writes without keys between."""
@@ -176,11 +176,11 @@ class SchemaReader:
             return
         convert = bool if field.holds == "truth" else _signed
         while at < end:
-            value, behind = read_varint(self._buffer, at)
-            if value is None or behind > end:
+            value, next_at = read_varint(self._buffer, at)
+            if value is None or next_at > end:
                 raise self.error(at, "a number that is cut, or longer than ten bytes")
             yield convert(value)
-            at = behind
+            at = next_at
 
 
 def _signed(value: int) -> int:

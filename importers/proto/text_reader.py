@@ -150,8 +150,8 @@ class TextReader:
                 if fields is not None:
                     fields.extend(pairs)
                     continue
-                for name, whole in pairs:
-                    yield Event(EventKind.FIELD, depth, name, whole, match.start(1))
+                for name, content in pairs:
+                    yield Event(EventKind.FIELD, depth, name, content, match.start(1))
             elif kind == _IN_FLAT:
                 if len(self._stack) >= MAX_DEPTH:
                     self._open(match, fields)

@@ -63,28 +63,28 @@ def word(value: Value) -> str:
 def whole(value: Value) -> int:
     """The number of an integer field: 64 bits, whichever way they are signed."""
     if isinstance(value, bytes):
-        found = integer(value)
+        integer_value = integer(value)
     elif type(value) is int:
-        found = value
+        integer_value = value
     elif isinstance(value, str) and len(value) < 24:  # JSON may write 64-bit numbers so
-        found = int(value)
+        integer_value = int(value)
     else:
         raise ValueError(f"{_shown(value)} where a whole number belongs")
-    if not -(1 << 63) <= found < 1 << 64:
+    if not -(1 << 63) <= integer_value < 1 << 64:
         raise ValueError(f"{_shown(value)} does not fit into 64 bits")
-    return found
+    return integer_value
 
 
 def number(value: Value) -> float:
     """The number of a float field, of all that are the same float32 the one with the fewest
     digits: 0.1, whether the file says so, has the bits, or spells them all out."""
     if isinstance(value, bytes):
-        said = real(value)
+        real_value = real(value)
     elif isinstance(value, (int, float)) or (isinstance(value, str) and len(value) < 40):
-        said = float(value)
+        real_value = float(value)
     else:
         raise ValueError(f"{_shown(value)} where a number belongs")
-    return float(str(np.float32(said))) if abs(said) <= _MAX_FLOAT else said
+    return float(str(np.float32(real_value))) if abs(real_value) <= _MAX_FLOAT else real_value
 
 
 def truth(value: Value) -> bool:

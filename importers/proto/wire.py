@@ -35,14 +35,14 @@ def outer_fields(head: bytes, limit: int = 64) -> list[WireField]:
     Empty where *head* is no protobuf. The last block may reach past *head*.
     """
     try:
-        found = list(islice(spans(head, cut=True), limit))
+        fields = list(islice(spans(head, cut=True), limit))
     except WireError:
         return []
     return [
         WireField(*(span.number, span.wire_type, head[span.start : span.end]))
         if span.wire_type == BLOCK
         else WireField(span.number, span.wire_type)
-        for span in found
+        for span in fields
     ]
 
 
@@ -136,34 +136,34 @@ Plan: TypeAlias = "Mapping[int, Plan | None]"
 _MAX_DEPTH = 100
 
 
-def without_long(buffer: bytes | mmap.mmap, plan: Plan, most: int) -> bytes:
-    """The message in *buffer* without the fields *plan* marks that take over *most* bytes.
+def without_long(buffer: bytes | mmap.mmap, plan: Plan, longest: int) -> bytes:
+    """The message in *buffer* without the fields *plan* marks that take over *longest* bytes.
 
     Memory holds what is kept only, so a message larger than a parser takes can be read.
 
     Raises:
         ValueError: the bytes are no message, or nested deeper than a parser takes.
     """
-    return b"".join(_kept(buffer, 0, len(buffer), plan, most, _MAX_DEPTH))
+    return b"".join(_kept(buffer, 0, len(buffer), plan, longest, _MAX_DEPTH))
 
 
 def _kept(
-    buffer: bytes | mmap.mmap, start: int, end: int, plan: Plan, most: int, depth: int
+    buffer: bytes | mmap.mmap, start: int, end: int, plan: Plan, longest: int, depth: int
 ) -> list[bytes]:
     if depth == 0:
         raise ValueError(f"messages are nested deeper than {_MAX_DEPTH}")
     subgraphs: list[bytes] = []
     copied = start  # what lies before is in pieces, or left out
     for span in spans(buffer, start, end):
-        if span.end - span.start <= most or span.number not in plan or span.wire_type != BLOCK:
+        if span.end - span.start <= longest or span.number not in plan or span.wire_type != BLOCK:
             continue
         inner = plan[span.number]
         subgraphs.append(buffer[copied : span.key])
         copied = span.end
         if inner is not None:
-            kept = _kept(buffer, span.start, span.end, inner, most, depth - 1)
-            length = sum(map(len, kept))
-            subgraphs += [varint_bytes(span.number << 3 | BLOCK), varint_bytes(length), *kept]
+            pieces = _kept(buffer, span.start, span.end, inner, longest, depth - 1)
+            length = sum(map(len, pieces))
+            subgraphs += [varint_bytes(span.number << 3 | BLOCK), varint_bytes(length), *pieces]
     subgraphs.append(buffer[copied:end])
     return subgraphs
 

@@ -90,16 +90,16 @@ def _check_length(path: Path) -> None:
     """SQLite reads what a cut file has left, and says nothing (its header tells pages and size)."""
     head, size = read_head(path), path.stat().st_size
     page = int.from_bytes(head[16:18]) or 1
-    whole = int.from_bytes(head[28:32]) * (1 << 16 if page == 1 else page)
-    if head[24:28] == head[92:96] and size < whole:
-        what = f"a damaged database: {size} of {whole} bytes are here"
+    expected_size = int.from_bytes(head[28:32]) * (1 << 16 if page == 1 else page)
+    if head[24:28] == head[92:96] and size < expected_size:
+        what = f"a damaged database: {size} of {expected_size} bytes are here"
         raise ImportFormatError(path, what, hint=_HINT)
 
 
 def _check_columns(path: Path, base: sqlite3.Connection) -> None:
     # a view could keep us busy for ever
-    found = base.execute("SELECT type FROM sqlite_master WHERE name = ?", (_TABLE,)).fetchone()
-    if found != ("table",):
+    row = base.execute("SELECT type FROM sqlite_master WHERE name = ?", (_TABLE,)).fetchone()
+    if row != ("table",):
         what = f"an SQLite database without msprobe's table {_TABLE}"
         raise ImportFormatError(path, what, hint="it is not one of graphs compared by msprobe")
     columns = {row[1] for row in base.execute(f"PRAGMA table_info({_TABLE})")}
@@ -112,9 +112,9 @@ def _place(
     path: Path, base: sqlite3.Connection, step: int | None, rank: int | None
 ) -> tuple[int, int]:
     """The step and rank to read."""
-    asked = f"SELECT DISTINCT step, rank FROM {_TABLE} ORDER BY step, rank"  # noqa: S608 - ours
-    places = base.execute(asked).fetchmany(10_000)
-    fitting = [each for each in places if step in (None, each[0]) and rank in (None, each[1])]
+    statement = f"SELECT DISTINCT step, rank FROM {_TABLE} ORDER BY step, rank"  # noqa: S608 - ours
+    places = base.execute(statement).fetchmany(10_000)
+    fitting = [place for place in places if step in (None, place[0]) and rank in (None, place[1])]
     if len(fitting) == 1:
         return fitting[0][0], fitting[0][1]
     listed = ", ".join(f"step {step} rank {rank}" for step, rank in (fitting or places)[:6])
@@ -128,14 +128,14 @@ def _rows(
     path: Path, base: sqlite3.Connection, side: str, place: tuple[int, int]
 ) -> Iterator[ComparedNode]:
     columns = ", ".join(_COLUMNS)
-    asked = (
+    statement = (
         f"SELECT {columns} FROM {_TABLE} WHERE data_source = ? AND step = ? AND rank = ? "  # noqa: S608 - our own names
         "ORDER BY node_order"
     )
-    taken = 0
-    for number, row in enumerate(base.execute(asked, (side, *place))):
-        taken += sum(len(cell) for cell in row if isinstance(cell, str))
-        if number >= MAX_NODES or taken > MAX_BYTES:
+    size_read = 0
+    for number, row in enumerate(base.execute(statement, (side, *place))):
+        size_read += sum(len(cell) for cell in row if isinstance(cell, str))
+        if number >= MAX_NODES or size_read > MAX_BYTES:
             raise ImportFormatError(path, f"more than {MAX_NODES} nodes or {MAX_BYTES >> 30} GiB")
         name, around, index, overflow, *texts = row
         link, inputs, outputs = (_json(path, name, text) for text in texts)
@@ -166,7 +166,7 @@ def read_json(path: Path) -> ComparedGraphs:
     nodes = [_member(sides.get(side), "node") for side in ("NPU", "Bench")]
     if not nodes[0]:
         raise ImportFormatError(path, "it lists no node of the side NPU", hint=_HINT)
-    device, golden = (tuple(_in_order(list(_listed(each)))) for each in nodes)
+    device, golden = (tuple(_in_order(list(_listed(node)))) for node in nodes)
     return ComparedGraphs(device, golden)
 
 
@@ -183,12 +183,12 @@ def _in_order(nodes: list[ComparedNode]) -> Iterator[ComparedNode]:
             yield node
         else:
             waiting.append((node, True))
-            waiting.extend((each, False) for each in reversed(inside.pop(node.name, [])))
+            waiting.extend((node, False) for node in reversed(inside.pop(node.name, [])))
 
 
 def _listed(nodes: Mapping[str, Any]) -> Iterator[ComparedNode]:
-    for name, said in nodes.items():
-        about = _mapping(said)
+    for name, fields in nodes.items():
+        about = _mapping(fields)
         data = _mapping(about.get("data"))
         yield _node(
             name,
@@ -241,9 +241,9 @@ def as_lines(graphs: ComparedGraphs) -> Iterator[Mapping[str, str]]:
 
 def _of_side(tensors: Mapping[str, Any], matches: Mapping[str, Any]) -> Iterable[Mapping[str, str]]:
     # numbers and texts among the arguments have a type, but only tensors an element type
-    others = [each for each in matches.items() if "dtype" in _mapping(each[1])]
-    told = [each for each in tensors.items() if "dtype" in _mapping(each[1])]
-    for number, (name, about) in enumerate(told):
+    others = [match for match in matches.items() if "dtype" in _mapping(match[1])]
+    typed = [tensor for tensor in tensors.items() if "dtype" in _mapping(tensor[1])]
+    for number, (name, about) in enumerate(typed):
         other, golden = others[number] if number < len(others) else ("N/A", {})
         yield {
             "NPU Name": name,

@@ -85,7 +85,7 @@ def result_rows(table: ResultTable) -> Iterator[ResultRow]:
 def _msaccucmp(line: Mapping[str, str]) -> ResultRow | None:
     device = line.get("NPUDump") or line.get("LeftOp") or ""
     golden = line.get("GroundTruth") or line.get("RightOp") or ""
-    told = _INDEX.fullmatch(line.get("TensorIndex", ""))
+    match = _INDEX.fullmatch(line.get("TensorIndex", ""))
     if not device or device == "NaN":
         return None
     shape = _shape(line.get("Shape", ""))
@@ -94,8 +94,8 @@ def _msaccucmp(line: Mapping[str, str]) -> ResultRow | None:
     return ResultRow(
         device,
         line.get("OpType", ""),
-        TensorIO(told["io"]) if told else TensorIO.OUTPUT,
-        int(told["port"]) if told else -1,
+        TensorIO(match["io"]) if match else TensorIO.OUTPUT,
+        int(match["port"]) if match else -1,
         originals,
         shape,
         named_dtype(line.get("DataType", "")),
@@ -138,20 +138,20 @@ def _is_no_tensor(line: Mapping[str, str]) -> bool:
     or the type of a number."""
     if (line.get("NPU Tensor Dtype") or line.get("NPU Dtype", "")).startswith("<class"):
         return True
-    told = [line[title] for title in line if title.endswith((" Dtype", "Tensor Shape"))]
-    return len(told) > 3 and _NO_TENSOR.issuperset(told)
+    cells = [line[title] for title in line if title.endswith((" Dtype", "Tensor Shape"))]
+    return len(cells) > 3 and _NO_TENSOR.issuperset(cells)
 
 
 def _place(name: str) -> tuple[str, TensorIO, int]:
     """The call that a tensor of this *name* belongs to, and its place there; -1 where the name
     does not tell it, as of weights (``parameters``, inputs too) and their gradients."""
-    if told := _GRADIENTS.fullmatch(name):
-        return told["op"], TensorIO.OUTPUT, _port(told["rest"])
-    told = _CALL.fullmatch(name)
-    if told is None:
+    if match := _GRADIENTS.fullmatch(name):
+        return match["op"], TensorIO.OUTPUT, _port(match["rest"])
+    match = _CALL.fullmatch(name)
+    if match is None:
         return name, TensorIO.OUTPUT, 0
-    io = TensorIO.OUTPUT if told["io"] == "output" else TensorIO.INPUT
-    return told["op"], io, -1 if told["io"] == "parameters" else _port(told["rest"])
+    io = TensorIO.OUTPUT if match["io"] == "output" else TensorIO.INPUT
+    return match["op"], io, -1 if match["io"] == "parameters" else _port(match["rest"])
 
 
 def _distances(line: Mapping[str, str], shape: tuple[int, ...] | None) -> Mapping[str, str]:
@@ -159,12 +159,12 @@ def _distances(line: Mapping[str, str], shape: tuple[int, ...] | None) -> Mappin
     distance, norm = _number(line.get("EucDist", "")), _number(line.get("Bench l2norm", ""))
     if distance is None:
         return {}
-    found: dict[str, str] = {}
+    distances: dict[str, str] = {}
     if norm:
-        found["RelativeEuclideanDistance"] = repr(distance / norm)
+        distances["RelativeEuclideanDistance"] = repr(distance / norm)
     if count := math.prod(shape or (0,)):
-        found["RootMeanSquareError"] = repr(distance / math.sqrt(count))
-    return found
+        distances["RootMeanSquareError"] = repr(distance / math.sqrt(count))
+    return distances
 
 
 def _both_statistics(
@@ -173,43 +173,47 @@ def _both_statistics(
     """What the line tells of the device's and of the golden tensor by itself; None if nothing."""
     count = None if shape is None else math.prod(shape)
     other = _shape(line.get("Bench Tensor Shape", ""))
-    told = [
+    sides = [
         _side(line, "NPU", count),
         _side(line, "Bench", None if other is None else math.prod(other)),
     ]
     for kind, titles in enumerate(_CHECKSUMS):
         sums = [line.get(title, "") for title in titles]
         if not _NO_TENSOR.intersection(sums):
-            told = [
+            sides = [
                 replace(side, checksum=f"{kind}:{text}")
-                for side, text in zip(told, sums, strict=True)
+                for side, text in zip(sides, sums, strict=True)
             ]
-    if any(side == TensorStatistics(side.count) for side in told):
+    if any(side == TensorStatistics(side.count) for side in sides):
         return None
-    return told[0], told[1]
+    return sides[0], sides[1]
 
 
 def _side(line: Mapping[str, str], who: str, count: int | None) -> TensorStatistics:
-    most, least, mean, norm = (
+    high, low, mean, norm = (
         _number(line.get(f"{who} {word}", "")) for word in ("max", "min", "mean", "l2norm")
     )
-    return TensorStatistics(count, most, least, mean, norm)
+    return TensorStatistics(count, high, low, mean, norm)
 
 
 def _failure(line: Mapping[str, str]) -> str:
     """Why a line of msprobe has no metrics."""
-    if said := line.get("Err_message", "").strip("[]\"'"):  # a list of them since 26.0
-        return said
-    told = [f"{title} {line[title]}" for title in _STATISTICS if line.get(title)]
-    return f"statistics only: {', '.join(told)}" if told else "the table holds no metrics of it"
+    if failure := line.get("Err_message", "").strip("[]\"'"):  # a list of them since 26.0
+        return failure
+    statistics = [f"{title} {line[title]}" for title in _STATISTICS if line.get(title)]
+    return (
+        f"statistics only: {', '.join(statistics)}"
+        if statistics
+        else "the table holds no metrics of it"
+    )
 
 
 def call_type(call: str) -> str:
     """``linear`` of ``Functional.linear.0.forward``: what was called; of a layer its class."""
-    told = _LAYER.fullmatch(call)
-    if told is not None:
-        way = told["way"]
-        return told["type"] if way == "forward" else f"{told['type']}.{way}"
+    match = _LAYER.fullmatch(call)
+    if match is not None:
+        direction = match["way"]
+        return match["type"] if direction == "forward" else f"{match['type']}.{direction}"
     parts = re.split(r"[._]", call)
     named = [part for part in parts if part and not part.isdecimal()]
     return named[1] if len(named) > 1 else call
@@ -223,21 +227,21 @@ def _port(rest: str | None) -> int:
 
 def _metrics(line: Mapping[str, str], shape: tuple[int, ...] | None) -> MetricSet | None:
     """The metrics the line tells, others NaN with a note; None where it tells none."""
-    told: dict[Metric, float] = {}
+    values: dict[Metric, float] = {}
     for title, metric in _NUMBERS.items():
         value = _number(line.get(title, ""))
         if value is not None:
-            told[metric] = value
-    if not told:
+            values[metric] = value
+    if not values:
         return None
     deviation = _DEVIATION.fullmatch(line.get("StandardDeviation", ""))
     parts = [] if deviation is None else [_number(part) for part in deviation.groups()]
     spread = [math.nan if part is None else part for part in parts] or [math.nan] * 4
-    missing = [metric for metric in Metric if metric not in told]
+    missing = [metric for metric in Metric if metric not in values]
     if deviation is not None:
         missing.remove(Metric.STANDARD_DEVIATION)
     numbers: dict[str, Any] = {
-        metric.value: told.get(metric, math.nan) for metric in METRIC_NUMBERS
+        metric.value: values.get(metric, math.nan) for metric in METRIC_NUMBERS
     }
     return MetricSet(
         **numbers,

@@ -116,15 +116,15 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 
 def _titled(titles: Iterable[str]) -> list[str]:
-    found: list[str] = []
+    unique: list[str] = []
     for title in titles:
         plain = title.strip()
-        found.append(f"{plain} 2" if plain in found else plain)
-    return found
+        unique.append(f"{plain} 2" if plain in unique else plain)
+    return unique
 
 
 def _kind(titles: Iterable[str]) -> ResultKind | None:
-    told = set(titles)
+    present = set(titles)
     return next(
-        (kind for kind, sets in _TITLES.items() if all(told & names for names in sets)), None
+        (kind for kind, sets in _TITLES.items() if all(present & names for names in sets)), None
     )

@@ -33,7 +33,9 @@ def read_sheets(path: Path) -> Iterator[list[list[str]]]:
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-            sheets = [(told[1].zfill(3), told[0]) for told in map(_SHEET.fullmatch, names) if told]
+            sheets = [
+                (match[1].zfill(3), match[0]) for match in map(_SHEET.fullmatch, names) if match
+            ]
             if not sheets:
                 raise ImportFormatError(path, "this zip archive is no .xlsx with a first sheet")
             strings = _Strings()
@@ -70,12 +72,12 @@ def _parse(path: Path, archive: zipfile.ZipFile, name: str, start: _Start, end: 
     parser.StartElementHandler, parser.EndElementHandler = started, ended
     parser.CharacterDataHandler = text.append
     parser.StartDoctypeDeclHandler = refused
-    taken = 0
+    size_read = 0
     try:
         with archive.open(name) as source:
             while block := source.read(_AT_ONCE):
-                taken += len(block)
-                if taken > _MAX_BYTES:
+                size_read += len(block)
+                if size_read > _MAX_BYTES:
                     raise ImportFormatError(path, f"{name} is larger than {_MAX_BYTES} bytes")
                 parser.Parse(block, False)
         parser.Parse(b"", True)
@@ -119,9 +121,11 @@ class _Cells:
             raise ImportFormatError(self._path, f"more than {_MAX_COLUMNS} columns")
         row = self.rows[-1]
         row.extend("" for _ in range(self._column + 1 - len(row)))
-        told = self._shared(text) if self._type == "s" else text
+        shared_text = self._shared(text) if self._type == "s" else text
         # text in several fonts is in several parts
-        row[self._column] = row[self._column] + told if self._parts and tag == "t" else told
+        row[self._column] = (
+            row[self._column] + shared_text if self._parts and tag == "t" else shared_text
+        )
         self._parts += 1
 
     def _shared(self, number: str) -> str:

@@ -108,8 +108,8 @@ def _table(table: bytes) -> Iterator[tuple[bytes, bytes]]:
         number, at = _number(footer, at)
         numbers.append(number)
     for _, handle in _block(table, numbers[2], numbers[3]):
-        offset, behind = _number(handle, 0)
-        size, _ = _number(handle, behind)
+        offset, next_at = _number(handle, 0)
+        size, _ = _number(handle, next_at)
         yield from _block(table, offset, size)
 
 
@@ -135,10 +135,10 @@ def _block(table: bytes, offset: int, size: int) -> Iterator[tuple[bytes, bytes]
 
 
 def _number(content: bytes, at: int) -> tuple[int, int]:
-    number, behind = read_varint(content, at)
+    number, next_at = read_varint(content, at)
     if number is None:
         raise ValueError(f"a number is cut (at byte {at})")
-    return number, behind
+    return number, next_at
 
 
 def _entry(content: bytes) -> _Entry:
@@ -151,7 +151,7 @@ def _entry(content: bytes) -> _Entry:
         else:
             numbers[span.number] = span.value
     kind = dtype_of(numbers.get(1, 0))
-    shard, offset, size = (numbers.get(each, 0) for each in (3, 4, 5))
+    shard, offset, size = (numbers.get(number, 0) for number in (3, 4, 5))
     return _Entry(kind, shape, shard, offset, size, has_slices=7 in numbers)
 
 

@@ -70,8 +70,8 @@ def _lines(file: str) -> Iterator[tuple[list[str], list[str]]]:
     text = files("importers.tensorflow").joinpath(file).read_text(encoding="utf-8")
     for line in text.splitlines():
         if not line.startswith("#"):
-            before, _, behind = line.partition(":")
-            yield before.split(), behind.split()
+            before, _, right = line.partition(":")
+            yield before.split(), right.split()
 
 
 _USUAL = ("dtype", "T", "DstT", "out_type", "output_type", "Tout", "element_dtype", "Tparams")
@@ -101,17 +101,17 @@ def declared_outputs(op: pb.OpDef) -> tuple[OutputArg, ...]:
 def output_types(
     node: pb.NodeDef,
     args: tuple[OutputArg, ...] | None,
-    most: int,
-    given: Mapping[str, pb.AttrValue] | None = None,
+    limit: int,
+    attr_values: Mapping[str, pb.AttrValue] | None = None,
 ) -> list[int]:
-    """The type number of each output of *node*, 0 where unknown; at most *most* of them.
+    """The type number of each output of *node*, 0 where unknown; at most *limit* of them.
 
-    *given* are the attributes a caller gives the function *node* is in.
+    *attr_values* are the attributes a caller gives the function *node* is in.
     """
-    caller = given or {}
+    caller = attr_values or {}
     if args is None:
-        found = (_attr_type(node, name, caller) for name in _USUAL)
-        return [next((number for number in found if number), 0)]
+        attr_types = (_attr_type(node, name, caller) for name in _USUAL)
+        return [next((number for number in attr_types if number), 0)]
     types: list[int] = []
     for arg in args:
         if arg.types:
@@ -119,8 +119,8 @@ def output_types(
             continue
         count = _number(node, arg.count) if arg.count else 1
         dtype = arg.dtype or _attr_type(node, arg.type, caller) or arg.default
-        types += [dtype] * min(count, most)
-    return types[:most]
+        types += [dtype] * min(count, limit)
+    return types[:limit]
 
 
 def output_port(
@@ -144,12 +144,12 @@ def _number(node: pb.NodeDef, attr: str) -> int:
     return max(node.attr[attr].i, 0) if attr in node.attr else 1
 
 
-def _attr_type(node: pb.NodeDef, attr: str, given: Mapping[str, pb.AttrValue]) -> int:
+def _attr_type(node: pb.NodeDef, attr: str, attr_values: Mapping[str, pb.AttrValue]) -> int:
     if attr not in node.attr:
         return 0
     value = node.attr[attr]
-    if value.WhichOneof("value") == "placeholder" and value.placeholder in given:
-        value = given[value.placeholder]
+    if value.WhichOneof("value") == "placeholder" and value.placeholder in attr_values:
+        value = attr_values[value.placeholder]
     return value.type
 
 
@@ -212,8 +212,10 @@ class Library:
             self._called.add(node.op)
             yield CallSite("f", node.op, 0, feeds=True, attrs=node.attr)
         kind = node.op.removeprefix("_").removeprefix("Stateless")
-        found = [(name, value) for name, value in node.attr.items() if _is_call(value)]
-        for name, value in sorted(found, key=lambda item: (item[0] == "else_branch", item[0])):
+        function_attrs = [(name, value) for name, value in node.attr.items() if _is_call(value)]
+        for name, value in sorted(
+            function_attrs, key=lambda item: (item[0] == "else_branch", item[0])
+        ):
             one = value.WhichOneof("value") == "func"
             functions = [value.func] if one else value.list.func
             for at, function in enumerate(functions):

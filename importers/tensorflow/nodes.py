@@ -172,8 +172,8 @@ class GraphNodes:
         port_found = output_port(node, self._args(node), output or index, number)
         return InputRef(entry, TensorRef(body.ids[name], port_found or 0))
 
-    def _note_port(self, made: TensorRef) -> None:
-        self._ports[made.op] = max(made.port, self._ports.get(made.op, -1))
+    def _note_port(self, ref: TensorRef) -> None:
+        self._ports[ref.op] = max(ref.port, self._ports.get(ref.op, -1))
 
     def _op(
         self,
@@ -236,9 +236,9 @@ class GraphNodes:
         outputs: list[tuple[int, TensorRef]] = []
         if call is not None and call.feeds and function is not None:
             for port, arg in enumerate(function.signature.output_arg):
-                made = self._resolved(body, function.ret.get(arg.name, "")).producer
-                if made is not None:
-                    outputs.append((port, made))
+                ref = self._resolved(body, function.ret.get(arg.name, "")).producer
+                if ref is not None:
+                    outputs.append((port, ref))
         role = "" if call is None else call.role
         return Subgraph(body.name, body.owner, role, outputs=tuple(outputs))
 
@@ -314,21 +314,21 @@ def frames(
         for producer in producers:
             readers.setdefault(producer, []).append(op)
     # What an op gives out lies in its own frame, but Exit gives to the frame around.
-    given: dict[str, tuple[str, ...]] = {}
-    found: dict[str, str] = {}
+    frames_of: dict[str, tuple[str, ...]] = {}
+    frames_by_op: dict[str, str] = {}
     waiting: deque[tuple[str, tuple[str, ...]]] = deque()
     waiting.extend((op, ()) for op in types if not inputs.get(op))
     while waiting:
         op, frame = waiting.popleft()
-        if op in given:
+        if op in frames_of:
             continue
         if types[op] in ENTER:
             frame = (*frame, names.get(op, ""))
         if frame:
-            found[op] = "/".join(frame)
-        given[op] = frame[:-1] if types[op] in _EXIT else frame
-        waiting.extend((reader, given[op]) for reader in readers.get(op, ()))
-    return found
+            frames_by_op[op] = "/".join(frame)
+        frames_of[op] = frame[:-1] if types[op] in _EXIT else frame
+        waiting.extend((reader, frames_of[op]) for reader in readers.get(op, ()))
+    return frames_by_op
 
 
 def _shapes(node: pb.NodeDef) -> list[Shape | None]:

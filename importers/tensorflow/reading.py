@@ -43,28 +43,30 @@ def collection_attrs(meta: pb.MetaGraphDef) -> dict[str, AttrValue]:
 
 def signature_attrs(meta: pb.MetaGraphDef) -> dict[str, AttrValue]:
     """The signatures as attributes ``signature <name>``: what is fed and what comes back."""
-    found: dict[str, AttrValue] = {}
+    signatures: dict[str, AttrValue] = {}
     for name in sorted(meta.signature_def):
         signature = meta.signature_def[name]
-        given, made = (
+        inputs_text, outputs_text = (
             ", ".join(f"{key}={infos[key].name}" for key in sorted(infos))
             for infos in (signature.inputs, signature.outputs)
         )
-        found[f"signature {name}"] = kept_text(f"{given or 'nothing'} -> {made or 'nothing'}")
-    return found
+        signatures[f"signature {name}"] = kept_text(
+            f"{inputs_text or 'nothing'} -> {outputs_text or 'nothing'}"
+        )
+    return signatures
 
 
 def control_contexts(meta: pb.MetaGraphDef) -> dict[str, str]:
     """The innermost recorded context (of a ``tf.cond`` or loop) by the name of its node."""
     sizes: dict[str, int] = {}
-    found: dict[str, str] = {}
+    contexts: dict[str, str] = {}
     for name, values in _contexts(meta):
         for value in values:
             node = value.removeprefix("^").partition(":")[0]
             if len(values) <= sizes.get(node, len(values)):
                 sizes[node] = len(values)
-                found[node] = name
-    return found
+                contexts[node] = name
+    return contexts
 
 
 def _entries(collection: pb.CollectionDef) -> AttrValue:
@@ -148,12 +150,12 @@ def read_tensorflow(path: Path, kind: TensorFlowMessage, tags: str = "") -> Mode
         else:
             _parse_text(message, TextReader(buffer, path), _ENTER[kind])
         digest = sha256(buffer)
-    told: list[str] = []
+    warnings: list[str] = []
     if kind is TensorFlowMessage.SAVED:
-        meta, told = _main(saved, path, tags)
+        meta, warnings = _main(saved, path, tags)
     if not meta.graph_def.node:
         raise ImportFormatError(path, "the graph has no nodes", hint=_HINT)
-    return _graph(meta, path, kind, digest, told)
+    return _graph(meta, path, kind, digest, warnings)
 
 
 def _parse(message: Message, buffer: Buffer, path: Path, plan: Plan) -> None:
@@ -182,21 +184,21 @@ def _main(saved: pb.SavedModel, path: Path, tags: str) -> tuple[pb.MetaGraphDef,
     graphs = saved.meta_graphs
     if not graphs:
         raise ImportFormatError(path, "the SavedModel holds no graph", hint=_HINT)
-    found = [" ".join(sorted(graph.meta_info_def.tags)) for graph in graphs]
+    tags_of_graphs = [" ".join(sorted(graph.meta_info_def.tags)) for graph in graphs]
     wanted = " ".join(sorted(tag for tag in tags.split(",") if tag))
-    if wanted and wanted not in found:
-        hint = f"there are: {', '.join(each or 'none' for each in found)}"
+    if wanted and wanted not in tags_of_graphs:
+        hint = f"there are: {', '.join(tag_text or 'none' for tag_text in tags_of_graphs)}"
         raise InputError(f"no graph has the tags {wanted}", where=str(path), hint=hint)
     serving = (at for at, graph in enumerate(graphs) if "serve" in graph.meta_info_def.tags)
-    chosen = found.index(wanted) if wanted else next(serving, 0)
+    chosen = tags_of_graphs.index(wanted) if wanted else next(serving, 0)
     if len(graphs) == 1:
         return graphs[0], []
-    told = f"of {len(graphs)} graphs the one with tags {found[chosen] or 'none'} was read"
-    return graphs[chosen], [told]
+    note = f"of {len(graphs)} graphs the one with tags {tags_of_graphs[chosen] or 'none'} was read"
+    return graphs[chosen], [note]
 
 
 def _graph(
-    meta: pb.MetaGraphDef, path: Path, kind: TensorFlowMessage, digest: str, told: list[str]
+    meta: pb.MetaGraphDef, path: Path, kind: TensorFlowMessage, digest: str, warnings: list[str]
 ) -> ModelGraph:
     ops = declared(meta.meta_info_def.stripped_op_list)
     nodes = GraphNodes(meta.graph_def, ops, control_contexts(meta))
@@ -213,7 +215,7 @@ def _graph(
         inputs=nodes.inputs(),
         outputs=_signature_outputs(meta, nodes) or nodes.ends(),
         attrs=attrs | signature_attrs(meta) | collection_attrs(meta),
-        warnings=(*told, *nodes.warnings()),
+        warnings=(*warnings, *nodes.warnings()),
         source=str(path),
         sha256=digest,
     )
@@ -221,11 +223,11 @@ def _graph(
 
 def _signature_outputs(meta: pb.MetaGraphDef, nodes: GraphNodes) -> tuple[TensorRef, ...]:
     """What the signatures give back, ``serving_default`` first, each tensor once."""
-    found: dict[TensorRef, None] = {}
+    refs: dict[TensorRef, None] = {}
     for name in sorted(meta.signature_def, key=lambda name: (name != "serving_default", name)):
         outputs = meta.signature_def[name].outputs
         for key in sorted(outputs):
             reference = nodes.reference(outputs[key].name)
             if reference is not None:
-                found[reference] = None
-    return tuple(found)
+                refs[reference] = None
+    return tuple(refs)

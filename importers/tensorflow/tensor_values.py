@@ -55,11 +55,11 @@ def _flat(tensor: Any, stored: np.dtype[Any], field: str, count: int) -> NDArray
         return np.frombuffer(tensor.tensor_content, stored)
     listed = getattr(tensor, field)
     if field == "half_val":
-        given = np.array(listed, np.uint16).view(stored)
+        values = np.array(listed, np.uint16).view(stored)
     else:
-        given = np.array(listed, stored)
-    if given.size > count:
-        raise ExecutionError(f"a constant of {count} elements holds {given.size}")
+        values = np.array(listed, stored)
+    if values.size > count:
+        raise ExecutionError(f"a constant of {count} elements holds {values.size}")
     # The last of the listed values stands for all behind it; without any they are zeros.
-    last = given[-1:] if given.size else np.zeros(1, stored)
-    return np.concatenate([given, np.repeat(last, count - given.size)])
+    last = values[-1:] if values.size else np.zeros(1, stored)
+    return np.concatenate([values, np.repeat(last, count - values.size)])

@@ -62,8 +62,8 @@ def _type(number: int) -> str:
 
 
 def _shape(shape: pb.TensorShape) -> AttrValue:
-    known = shape_of(shape)
-    return "unknown rank" if known is None else tuple(-1 if d is None else d for d in known)
+    sizes = shape_of(shape)
+    return "unknown rank" if sizes is None else tuple(-1 if d is None else d for d in sizes)
 
 
 def _tensor(tensor: pb.Tensor) -> str:

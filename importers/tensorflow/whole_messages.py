@@ -68,14 +68,14 @@ def whole_graph(
         ImportFormatError: damaged.
     """
     message = read_whole(path, graph.format)
-    found = [message]
+    graphs = [message]
     if graph.format == "saved_model":
-        found = list(message.meta_graphs)
+        graphs = list(message.meta_graphs)
     wanted = {op.id for op in graph.ops}
-    for each in found:
-        definition = each if graph.format == "graphdef" else each.graph_def
-        ops = {} if definition is each else declared(each.meta_info_def.stripped_op_list)
-        contexts = {} if definition is each else control_contexts(each)
+    for graph_def in graphs:
+        definition = graph_def if graph.format == "graphdef" else graph_def.graph_def
+        ops = {} if definition is graph_def else declared(graph_def.meta_info_def.stripped_op_list)
+        contexts = {} if definition is graph_def else control_contexts(graph_def)
         nodes = GraphNodes(definition, ops, contexts).definitions
         if nodes.keys() == wanted:
             return definition, nodes

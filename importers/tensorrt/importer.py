@@ -101,7 +101,7 @@ def _content(path: Path) -> tuple[dict[str, Any], str]:
 class _Engine:
     def __init__(self, layers: Sequence[Mapping[str, Any]], content: Mapping[str, Any]) -> None:
         self._layers = layers
-        self._bindings = [_binding(each) for each in _list(content.get("Bindings"))]
+        self._bindings = [_binding(binding) for binding in _list(content.get("Bindings"))]
         self._ids = UniqueIds()
         self._made: dict[str, TensorRef] = {}
         self._inputs: dict[str, Tensor] = {}
@@ -115,7 +115,9 @@ class _Engine:
         ops = tuple(self._op(number, *named) for number, named in enumerate(self._named))
         outputs = [self._made[name] for name in self._bindings if name in self._made]
         unnamed = [op.name for op in ops if op.original_names is None]
-        told = told_of(unnamed, "{layer says|layers say} nothing of the nodes they were made of")
+        warnings = told_of(
+            unnamed, "{layer says|layers say} nothing of the nodes they were made of"
+        )
         return ModelGraph(
             name=path.stem,
             kind=GraphKind.DEVICE,
@@ -124,7 +126,7 @@ class _Engine:
             ops=ops,
             inputs=tuple(self._inputs.values()),
             outputs=tuple(outputs),
-            warnings=(*told, *self._ids.warnings()),
+            warnings=(*warnings, *self._ids.warnings()),
             source=str(path),
             sha256=digest,
         )
@@ -150,9 +152,9 @@ class _Engine:
 
 def _originals(layer: Mapping[str, Any]) -> tuple[str, ...] | None:
     """The nodes a layer was made of: empty for one the builder put in, None where it is silent."""
-    told = tuple(dict.fromkeys(_ONNX_NODE.findall(str(layer.get("Metadata") or ""))))
-    if told:
-        return told
+    originals = tuple(dict.fromkeys(_ONNX_NODE.findall(str(layer.get("Metadata") or ""))))
+    if originals:
+        return originals
     if layer.get("LayerType") in _MOVES or layer.get("ParameterType") in _MOVES:
         return ()
     name = _text(layer.get("Name"))
@@ -162,11 +164,11 @@ def _originals(layer: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _tensors(layer: Mapping[str, Any], side: str) -> Iterator[Tensor]:
-    for each in _list(layer.get(side)):
-        if not isinstance(each, dict):
+    for entry in _list(layer.get(side)):
+        if not isinstance(entry, dict):
             raise ValueError(f"{side} of {_text(layer.get('Name'))!r} are no tensors")  # noqa: TRY004
-        form = str(each.get("Format/Datatype") or each.get("Format") or "")
-        yield Tensor(_text(each.get("Name")), _dtype(form), _shape(each.get("Dimensions")))
+        form = str(entry.get("Format/Datatype") or entry.get("Format") or "")
+        yield Tensor(_text(entry.get("Name")), _dtype(form), _shape(entry.get("Dimensions")))
 
 
 def _dtype(form: str) -> DType | None:

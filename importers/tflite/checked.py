@@ -50,19 +50,19 @@ class Bounds:
     def table(self, kind: type[AnyTable], offset: int) -> AnyTable:
         """The table of *kind*, a class of the schema, at *offset*."""
         self.check(offset, 4)
-        made: Any = kind()
-        made._tab = _CheckedTable(self, offset)
-        return made  # type: ignore[no-any-return]
+        checked: Any = kind()
+        checked._tab = _CheckedTable(self, offset)
+        return checked  # type: ignore[no-any-return]
 
     def root(self, kind: type[AnyTable]) -> AnyTable:
         """The table of *kind* that the file begins with."""
         self.check(0, 8)
         return self.table(kind, int.from_bytes(self.data[:4], "little"))
 
-    def inner(self, found: AnyTable) -> AnyTable:
-        """*found*, a table as an accessor of another gives it, checked as well."""
-        table: Any = found
-        return self.table(type(found), table._tab.Pos)
+    def inner(self, inner_table: AnyTable) -> AnyTable:
+        """*inner_table*, a table as an accessor of another gives it, checked as well."""
+        table: Any = inner_table
+        return self.table(type(inner_table), table._tab.Pos)
 
 
 class _CheckedTable(Table):  # type: ignore[misc]

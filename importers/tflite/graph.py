@@ -171,9 +171,9 @@ class TfliteGraph:
         takes = self._indices(operator, "Inputs", len(tensors), optional=True)
         gives = self._indices(operator, "Outputs", len(tensors))
         attrs = options(self._bounds, operator)
-        made = [tensors[place] for place in gives]
+        outputs = [tensors[place] for place in gives]
         # operators have no names; a constant may have the name of a part of this one
-        name = (made[0].name if made else "") or f"{kind}_{len(self.ops)}"
+        name = (outputs[0].name if outputs else "") or f"{kind}_{len(self.ops)}"
         op = self._ids.take(name, called.name)
         inputs = tuple(self._value(place, tensors, values) for place in takes)
         owns = self._enter(called, op, attrs, len(takes), len(gives))
@@ -185,11 +185,11 @@ class TfliteGraph:
                 name=name,
                 type=kind,
                 inputs=inputs,
-                outputs=tuple(_with_origin(info) for info in made),
-                attrs=attrs | quantisation(made) | weights(takes, tensors, values),
+                outputs=tuple(_with_origin(info) for info in outputs),
+                attrs=attrs | quantisation(outputs) | weights(takes, tensors, values),
                 subgraph=called.name,
                 owns=owns,
-                original_names=_originals(made),
+                original_names=_originals(outputs),
                 sequence=len(self.ops),
             )
         )
@@ -265,13 +265,13 @@ class TfliteGraph:
         """Numbers of tensors in the list *name*; of inputs that are left out, -1."""
         if not getattr(table, name + "Length")():
             return []
-        found: list[int] = getattr(table, name + "AsNumpy")().tolist()
+        indices: list[int] = getattr(table, name + "AsNumpy")().tolist()
         lowest = -1 if optional else 0
-        for place in found:
+        for place in indices:
             if not lowest <= place < count:
                 what = f"tensor {place} is named, and there are {count}"
                 raise DamagedTableError(what, table._tab.Pos)
-        return found
+        return indices
 
     def _tensors(self, index: int) -> list[TensorInfo]:
         if index not in self._known:
@@ -281,33 +281,39 @@ class TfliteGraph:
     def _read_tensors(self, index: int) -> Iterator[TensorInfo]:
         graph = self._graphs[index]
         for place in range(graph.TensorsLength()):
-            found = self._bounds.inner(graph.Tensors(place))
-            name = text_of(found.Name())
-            dims = found.ShapeSignature if found.ShapeSignatureLength() else found.Shape
-            count = found.ShapeSignatureLength() or found.ShapeLength()
+            tensor_table = self._bounds.inner(graph.Tensors(place))
+            name = text_of(tensor_table.Name())
+            dims = (
+                tensor_table.ShapeSignature
+                if tensor_table.ShapeSignatureLength()
+                else tensor_table.Shape
+            )
+            count = tensor_table.ShapeSignatureLength() or tensor_table.ShapeLength()
             shape: Shape | None = tuple(
                 dim if dim >= 0 else None for dim in (dims(axis) for axis in range(count))
             )
-            if not count and not found.HasRank() and found.Type() in (13, 14):
+            if not count and not tensor_table.HasRank() and tensor_table.Type() in (13, 14):
                 shape = None
             scales: tuple[AttrValue, ...] = ()
             zeros: tuple[AttrValue, ...] = ()
-            axis = kept = 0
-            quantised = found.Quantization()
+            axis = scale_count = 0
+            quantised = tensor_table.Quantization()
             if quantised is not None:
                 quantised = self._bounds.inner(quantised)
-                axis, kept = quantised.QuantizedDimension(), quantised.ScaleLength()
+                axis, scale_count = quantised.QuantizedDimension(), quantised.ScaleLength()
                 if 0 < quantised.ScaleLength() <= _MAX_SCALES:
                     scales = tuple(quantised.ScaleAsNumpy().tolist())
                 if 0 < quantised.ZeroPointLength() <= _MAX_SCALES:
                     zeros = tuple(quantised.ZeroPointAsNumpy().tolist())
-            tensor = Tensor(name or f"tensor_{place}", dtype_of(found.Type()), shape)
-            yield TensorInfo(name, shape, tensor, found.Buffer(), scales, zeros, axis, kept)
+            tensor = Tensor(name or f"tensor_{place}", dtype_of(tensor_table.Type()), shape)
+            yield TensorInfo(
+                name, shape, tensor, tensor_table.Buffer(), scales, zeros, axis, scale_count
+            )
 
 
-def _originals(made: list[TensorInfo]) -> tuple[str, ...]:
+def _originals(outputs: list[TensorInfo]) -> tuple[str, ...]:
     """The TensorFlow ops in an operator in the order they run; none if the converter added it."""
-    names = dict.fromkeys(part for info in made for part in reversed(info.parts))
+    names = dict.fromkeys(part for info in outputs for part in reversed(info.parts))
     return tuple(name for name in names if not name.startswith(_OWN))
 
 

@@ -28,17 +28,17 @@ class TensorInfo:
         return tuple(part for part in self.name.split(";") if part)
 
 
-def quantisation(made: list[TensorInfo]) -> dict[str, AttrValue]:
+def quantisation(outputs: list[TensorInfo]) -> dict[str, AttrValue]:
     """Scale and zero point of quantised outputs; those past the first have their number behind."""
-    found: dict[str, AttrValue] = {}
-    for port, info in enumerate(made):
+    attrs: dict[str, AttrValue] = {}
+    for port, info in enumerate(outputs):
         if info.scales:
             end = f"_{port}" if port else ""
-            found[f"scale{end}"] = kept_list(info.scales)
-            found[f"zero_point{end}"] = kept_list(info.zeros)
+            attrs[f"scale{end}"] = kept_list(info.scales)
+            attrs[f"zero_point{end}"] = kept_list(info.zeros)
             if len(info.scales) > 1:
-                found[f"quantized_dimension{end}"] = info.axis
-    return found
+                attrs[f"quantized_dimension{end}"] = info.axis
+    return attrs
 
 
 def weights(
@@ -46,12 +46,12 @@ def weights(
 ) -> dict[str, AttrValue]:
     """How many scales quantised constants have, by the position where they are read, and the zero
     point of those with one. The scales are many and stay in the file."""
-    found: dict[str, AttrValue] = {}
+    attrs: dict[str, AttrValue] = {}
     for position, place in enumerate(takes):
         if place < 0 or values[place].producer is not None or not tensors[place].count:
             continue
         info = tensors[place]
-        found[f"input_{position}_scales"] = info.count
+        attrs[f"input_{position}_scales"] = info.count
         if len(info.zeros) == 1:
-            found[f"input_{position}_zero_point"] = info.zeros[0]
-    return found
+            attrs[f"input_{position}_zero_point"] = info.zeros[0]
+    return attrs

@@ -65,9 +65,9 @@ def options(bounds: Bounds, operator: tflite.Operator) -> dict[str, AttrValue]:
         table = None if name == "NONE" else union()
         kind = getattr(tflite, name, None)
         if table is not None and kind is not None:
-            found = bounds.table(kind, table.Pos)
+            options_table = bounds.table(kind, table.Pos)
             return {
-                _IN_WORDS.sub("_", field).lower(): _value(found, field, is_list)
+                _IN_WORDS.sub("_", field).lower(): _value(options_table, field, is_list)
                 for field, is_list in _fields(kind)
             }
     return {}
@@ -76,7 +76,7 @@ def options(bounds: Bounds, operator: tflite.Operator) -> dict[str, AttrValue]:
 @cache
 def _fields(kind: type) -> tuple[tuple[str, bool], ...]:
     """The fields of a table of plain values, and which are lists."""
-    own = [name for name, made in vars(kind).items() if callable(made) and name != "Init"]
+    own = [name for name, member in vars(kind).items() if callable(member) and name != "Init"]
     own = [name for name in own if not name.startswith("_")]
     lists = {name.removesuffix("Length") for name in own if name.endswith("Length")}
     derived = {name + end for name in lists for end in ("Length", "AsNumpy", "IsNone")}
@@ -90,9 +90,9 @@ def _value(table: Any, field: str, is_list: bool) -> AttrValue:
             return f"list of {length}"
         values: list[AttrValue] = getattr(table, field + "AsNumpy")().tolist() if length else []
         return kept_list(values)
-    found = getattr(table, field)()
-    if field in _NAMED_BY and found in (names := _names(_NAMED_BY[field])):
-        return names[found]
-    if isinstance(found, bytes):
-        return kept_text(text_of(found))
-    return found if isinstance(found, bool | int | float) else type(found).__name__
+    value = getattr(table, field)()
+    if field in _NAMED_BY and value in (names := _names(_NAMED_BY[field])):
+        return names[value]
+    if isinstance(value, bytes):
+        return kept_text(text_of(value))
+    return value if isinstance(value, bool | int | float) else type(value).__name__

@@ -49,10 +49,10 @@ def face(look: JobLook, glyphs: Glyphs) -> Face:
     return Face(glyphs.bad, "failed", "alarm")
 
 
-def ending_style(look: JobLook, face: Face) -> str:
+def ending_style(look: JobLook, mark: Face) -> str:
     """The style of the sentence: what a comparison found may be bad though the job went well."""
-    differs = look.job.exit_code == 1 and face.style == "clean"
-    return "origin" if differs else face.style
+    differs = look.job.exit_code == 1 and mark.style == "clean"
+    return "origin" if differs else mark.style
 
 
 def job_columns(rows: Sequence[Sequence[Cell]]) -> tuple[ListColumn, ...]:

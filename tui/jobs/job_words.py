@@ -42,8 +42,8 @@ def ending(look: JobLook) -> str:
         return look.told.failed
     if look.command in ("submodel", "minimize") and look.told.found:
         return look.told.found
-    ending = _ENDINGS.get((look.command, code)) or _CODES.get(code)
-    return ending or f"ended with exit code {code}; l shows why"
+    text = _ENDINGS.get((look.command, code)) or _CODES.get(code)
+    return text or f"ended with exit code {code}; l shows why"
 
 
 def stage_text(stage: ToldStage) -> str:

@@ -177,7 +177,7 @@ def look_of(style: Style | None, colors: ColorSystem) -> CellLook:
 def changed_spans(
     line_cells: dict[int, TerminalCell], piece: LinePiece
 ) -> Iterator[tuple[int, int]]:
-    """From which cell of *piece* to which other one it differs from what is *line_cells*."""
+    """From which cell of *piece* to which other one it differs from *line_cells*."""
     start = stop = -1
     for place, cell in enumerate(piece.cells):
         if line_cells.get(piece.x + place) == cell:

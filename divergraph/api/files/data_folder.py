@@ -24,13 +24,13 @@ def data_folder(path: AnyPath) -> DataFolder:
         InputError: it is none.
     """
     folder = Path(path)
-    data_folder = found_at(folder)
-    if data_folder is None:
+    laid_out = found_at(folder)
+    if laid_out is None:
         what = "not laid out as precision_tool's data" if folder.is_dir() else "no such folder"
         raise InputError(
             what, where=str(folder), hint="it has npu/debug_0/{graph,dump} and tf/{dump,graph}"
         )
-    return data_folder
+    return laid_out
 
 
 def is_made_of(run: Run, folder: Path) -> bool:

@@ -36,7 +36,7 @@ class ModelRun:
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were given, by their names on the command line."""
-        values = ((field.name, getattr(self, field.name)) for field in fields(self))
+        values = ((argument.name, getattr(self, argument.name)) for argument in fields(self))
         names = (name for name, value in values if value is not None and value != {})
         return tuple({"seed": "random"}.get(name, name.replace("_", "-")) for name in names)
 

@@ -149,7 +149,7 @@ class _OriginalTypes:
         self._known: dict[str, dict[str, str | None]] = {}
 
     def of(self, run: Run, origins: list[Origin]) -> Mapping[str, str | None]:
-        """Those of what the origins *origins* of *run* were held against; None: no such op."""
+        """Those of what *origins* of *run* were held against; None: no such op."""
         # A graph that came from no file has no hash: its name does not say which one it is.
         graph = run.name if run.golden.endswith("@") else run.golden
         types_of = self._known.setdefault(graph, {})

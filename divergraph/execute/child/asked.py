@@ -24,42 +24,42 @@ class AskedSubgraphs:
         self._open: dict[int, RunnableSubgraph] = {}
         self._without_values: dict[int, RunnableSubgraph] = {}
 
-    def answer(self, asked: Mapping[str, Any]) -> object:
+    def answer(self, request: Mapping[str, Any]) -> object:
         """The next subgraphs with their numbers, or the inputs of one, and of some after it."""
-        if asked["what"] == "pieces":
-            taken = dict(zip(self._numbers, islice(self._left, self._at_once), strict=False))
-            self._open |= taken
-            self._without_values |= taken
-            return list(taken.items())
-        return self._values(int(asked["of"]))
+        if request["what"] == "pieces":
+            pieces_sent = dict(zip(self._numbers, islice(self._left, self._at_once), strict=False))
+            self._open |= pieces_sent
+            self._without_values |= pieces_sent
+            return list(pieces_sent.items())
+        return self._values(int(request["of"]))
 
     def settle(self, key: str) -> None:
         """There is a result of the subgraph *key*."""
-        number = next(each for each, piece in self._open.items() if piece.key == key)
+        number = next(number for number, piece in self._open.items() if piece.key == key)
         del self._open[number]
         self._without_values.pop(number, None)
 
     def taken_again(self) -> list[RunnableSubgraph]:
         """Those that were taken and have no result, which do not count as taken any more."""
-        found = list(self._open.values())
+        open_pieces = list(self._open.values())
         self._open.clear()
         self._without_values.clear()
-        return found
+        return open_pieces
 
     def rest(self) -> list[RunnableSubgraph]:
         """Those that were never taken."""
         return list(self._left)
 
     def _values(self, first: int) -> dict[int, Mapping[str, Array]]:
-        found: dict[int, Mapping[str, Array]] = {first: dict(self.values_of(self._open[first]))}
+        values: dict[int, Mapping[str, Array]] = {first: dict(self.values_of(self._open[first]))}
         self._without_values.pop(first, None)
-        size = _bytes(found[first])
-        for number in [each for each in self._without_values if each > first]:
-            if len(found) >= self._at_once or size >= _TOGETHER_BYTES:
+        size = _bytes(values[first])
+        for number in [number for number in self._without_values if number > first]:
+            if len(values) >= self._at_once or size >= _TOGETHER_BYTES:
                 break
-            found[number] = dict(self.values_of(self._without_values.pop(number)))
-            size += _bytes(found[number])
-        return found
+            values[number] = dict(self.values_of(self._without_values.pop(number)))
+            size += _bytes(values[number])
+        return values
 
 
 def _bytes(values: Mapping[str, Array]) -> int:

@@ -78,17 +78,17 @@ def _needs_root(read: tuple[Path, ...]) -> bool:
     """Whether files are read only because root may: in a namespace of its own root may not."""
     if os.geteuid() != 0:
         return False
-    found = (path.stat() for path in read if path.exists())
-    return any(each.st_uid != 0 and not each.st_mode & 0o004 for each in found)
+    stats = (path.stat() for path in read if path.exists())
+    return any(stat.st_uid != 0 and not stat.st_mode & 0o004 for stat in stats)
 
 
 def _needed() -> Iterator[Path]:
     """What Python and the frameworks are made of."""
     yield from map(Path, _SYSTEM)
     yield from map(Path, dict.fromkeys((sys.prefix, sys.base_prefix, sys.exec_prefix)))
-    yield from (Path(each) for each in sys.path if each)
+    yield from (Path(path) for path in sys.path if path)
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-    yield from (Path(each) for each in libraries if each)
+    yield from (Path(library) for library in libraries if library)
 
 
 def _first_to_go() -> None:

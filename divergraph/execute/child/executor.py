@@ -57,12 +57,12 @@ def called_in_child(
     readable: Sequence[Path],
     load: Callable[[], object],
     function: Callable[..., Any],
-    *given: object,
+    *arguments: object,
     into: Path | None = None,
 ) -> Any:
     """What *function* gives that runs a model by what *load* imports; it may read *readable*.
 
-    It is one of a module of ours, is called with a folder it may write to and *given*, and gives
+    It is one of a module of ours, is called with a folder it may write to and *arguments*, gives
     arrays by name, a text or None. The files it wrote are moved *into* a folder.
 
     Raises:
@@ -70,24 +70,24 @@ def called_in_child(
     """
     if not CHILDREN:
         with OwnFolder("model") as place:
-            value = function(place, *given)
+            value = function(place, *arguments)
             _move(place, into)
             return value
     process = take_process(_place(readable, load))
     try:
-        made = tempfile.mkdtemp(dir=process.folder)
+        result_folder = tempfile.mkdtemp(dir=process.folder)
         process.load()
-        value = process.ask("call", function, Path(made), *given)["value"]
-        _move(Path(made), into)
+        value = process.ask("call", function, Path(result_folder), *arguments)["value"]
+        _move(Path(result_folder), into)
     finally:
         give_back(process)
     return value
 
 
-def _move(made: Path, into: Path | None) -> None:
+def _move(source: Path, into: Path | None) -> None:
     if into is None:
         return
-    for path in made.iterdir():
+    for path in source.iterdir():
         if path.is_symlink() or not path.is_file():
             raise ExecutionError(f"the model made {path.name!r}, which is no file")
         shutil.move(path, into)
@@ -106,7 +106,7 @@ def isolation_gaps() -> tuple[tuple[str, str], ...]:
 
 def _place(readable: Iterable[Path], loads: Callable[[], object] | None) -> Place:
     shared = shared_folders()
-    own = (each for each in readable if not any(map(each.is_relative_to, shared)))
+    own = (path for path in readable if not any(map(path.is_relative_to, shared)))
     return Place(tuple(sorted({*own, *shared})), ModelLimits.of_environment(), loads)
 
 
@@ -162,11 +162,15 @@ class _Model:
 
 def _folders(path: Path, graph: ModelGraph, options: Mapping[str, str] | None) -> Iterable[Path]:
     """Where the files of a model lie: beside it, and where its options say."""
-    said = [str(path), graph.source, *(options or {}).values()]
+    texts = [str(path), graph.source, *(options or {}).values()]
     if graph.framework is Framework.CAFFE:  # there the user says where the weights are, not the net
-        said += {str(path.parent / each.location) for each in graph.constants if each.location}
-    for each in filter(None, said):
-        for place in (Path(each), Path(each).resolve()):
+        texts += {
+            str(path.parent / constant.location)
+            for constant in graph.constants
+            if constant.location
+        }
+    for text in filter(None, texts):
+        for place in (Path(text), Path(text).resolve()):
             if place.is_dir():
                 yield place.absolute()
             elif place.parent.is_dir() and _names_a_place(place):
@@ -185,10 +189,10 @@ class ChildExecutor:
         self._model = model
         weakref.finalize(self, model.close)
         graph, answer = model.graph, model.answer
-        known = {tensor.name: tensor for op in graph.ops for tensor in op.outputs}
-        known |= {tensor.name: tensor for tensor in graph.inputs}
+        tensors = {tensor.name: tensor for op in graph.ops for tensor in op.outputs}
+        tensors |= {tensor.name: tensor for tensor in graph.inputs}
         self.name = str(answer["name"])
-        self.inputs: tuple[Tensor, ...] = tuple(known[name] for name in answer["inputs"])
+        self.inputs: tuple[Tensor, ...] = tuple(tensors[name] for name in answer["inputs"])
         self.tensors: tuple[str, ...] = tuple(answer["tensors"])
         self.unavailable = _unavailable(answer)
 
@@ -214,57 +218,57 @@ class ChildExecutor:
     ) -> Iterator[SubgraphResult]:
         """Run each piece; of those during which the process ended, or the executor failed, each is
         run once more alone, so that one op's trouble is the trouble of its piece only."""
-        asked = AskedSubgraphs(subgraphs, values)
+        subgraphs_asked = AskedSubgraphs(subgraphs, values)
         while True:
             try:
-                yield from self._results(asked, memory)
+                yield from self._results(subgraphs_asked, memory)
             except ModelEndedError as error:
-                yield from self._alone(asked, error, memory)
+                yield from self._alone(subgraphs_asked, error, memory)
             except BrokenExecutorError as error:
-                yield from self._apart(asked, error, memory)
+                yield from self._apart(subgraphs_asked, error, memory)
             else:
                 return
 
     def _apart(
-        self, asked: AskedSubgraphs, error: BrokenExecutorError, memory: int
+        self, subgraphs_asked: AskedSubgraphs, error: BrokenExecutorError, memory: int
     ) -> Iterator[SubgraphResult]:
         """Each piece that was taken and has no result, alone; the process goes on."""
-        left = asked.taken_again()
-        if not left:
+        remaining = subgraphs_asked.taken_again()
+        if not remaining:
             raise error  # no piece's trouble: it would come again for ever
-        for piece in left:
-            if len(left) == 1:
+        for piece in remaining:
+            if len(remaining) == 1:
                 yield SubgraphResult(piece.key, {}, str(error))
                 continue
             try:
-                yield from self._results(AskedSubgraphs([piece], asked.values_of), memory)
+                yield from self._results(AskedSubgraphs([piece], subgraphs_asked.values_of), memory)
             except BrokenExecutorError as own:
                 yield SubgraphResult(piece.key, {}, str(own))
 
     def _alone(
-        self, asked: AskedSubgraphs, error: ModelEndedError, memory: int
+        self, subgraphs_asked: AskedSubgraphs, error: ModelEndedError, memory: int
     ) -> Iterator[SubgraphResult]:
-        left = asked.taken_again()
+        remaining = subgraphs_asked.taken_again()
         goes_on = self._model.may_go_on()
         if not goes_on:
-            left += asked.rest()
-        for piece in left:
-            if len(left) == 1 or not goes_on:
+            remaining += subgraphs_asked.rest()
+        for piece in remaining:
+            if len(remaining) == 1 or not goes_on:
                 yield SubgraphResult(piece.key, {}, str(error))
                 continue
             try:
-                yield from self._results(AskedSubgraphs([piece], asked.values_of), memory)
+                yield from self._results(AskedSubgraphs([piece], subgraphs_asked.values_of), memory)
             except ModelEndedError as again:
                 yield SubgraphResult(piece.key, {}, str(again))
                 goes_on = self._model.may_go_on()
 
-    def _results(self, asked: AskedSubgraphs, memory: int) -> Iterator[SubgraphResult]:
+    def _results(self, subgraphs_asked: AskedSubgraphs, memory: int) -> Iterator[SubgraphResult]:
         process, model = self._model.opened()
         number = next(process.numbers)
-        process.answering(number, asked.answer)
+        process.answering(number, subgraphs_asked.answer)
         process.ask("subgraphs", number, model, memory)
         for key, values, failure in self._items(process, number):
-            asked.settle(key)
+            subgraphs_asked.settle(key)
             yield SubgraphResult(key, values, failure)
 
     def close(self) -> None:
@@ -291,10 +295,10 @@ class _Adding(ChildExecutor):
         """The model on *feeds*, *tensors* open for additions."""
         return self._open("with_additions", dict(feeds), tensors, outputs)
 
-    def _open(self, method: str, *given: object) -> ChildAdditiveRun:
+    def _open(self, method: str, *arguments: object) -> ChildAdditiveRun:
         process, model = self._model.opened()
         number = next(process.numbers)
-        answer = process.ask("adding", number, model, method, *given)
+        answer = process.ask("adding", number, model, method, *arguments)
         if answer["makers"] is None:
             return ChildAdditiveRun(process, number, answer)
         return ChildQuantisedRun(process, number, answer)
@@ -334,16 +338,16 @@ class _AlteringBodies(ChildExecutor):
         return _changed(self._model, "run_with_body", piece, dict(values), change)
 
 
-def _changed(model: _Model, method: str, *given: object) -> Mapping[str, Array] | None:
+def _changed(model: _Model, method: str, *arguments: object) -> Mapping[str, Array] | None:
     """What a changed piece gives; None where it does not run."""
     try:
         process, number = model.opened()
-        found = process.ask("values", number, method, *given)["values"]
+        values_or_none = process.ask("values", number, method, *arguments)["values"]
     except ModelEndedError:
         if not model.may_go_on():
             raise
         return None  # changed so, it does not run
-    return None if found is None else dict(found)
+    return None if values_or_none is None else dict(values_or_none)
 
 
 _CAPABILITIES = {
@@ -366,8 +370,8 @@ class ChildAdditiveRun:
         """The outputs with *additions* added."""
         return self._values("run", dict(additions))
 
-    def _values(self, method: str, *given: object) -> Mapping[str, Array]:
-        answer = self._process.ask("values", self._number, method, *given)
+    def _values(self, method: str, *arguments: object) -> Mapping[str, Array]:
+        answer = self._process.ask("values", self._number, method, *arguments)
         return dict(answer["values"])
 
 

@@ -68,9 +68,9 @@ class ModelLimits:
             hint=f"set {SECONDS_VARIABLE} to more seconds",
         )
 
-    def ending(self, code: int, said: str) -> ModelEndedError:
-        """What ended a process with this exit code that last *said* this."""
-        if is_out_of_memory(said):
+    def ending(self, code: int, words: str) -> ModelEndedError:
+        """What ended a process with this exit code and these last *words*."""
+        if is_out_of_memory(words):
             return self.out_of_memory()
         if code == -signal.SIGXCPU:
             return self.out_of_time()
@@ -85,25 +85,25 @@ class ModelLimits:
         return ModelEndedError(f"the model crashed the process that ran it ({how})")
 
 
-_SIGNALS = frozenset(int(each) for each in signal.Signals)
+_SIGNALS = frozenset(int(signal_) for signal_ in signal.Signals)
 
 
 def shared_folders() -> tuple[Path, ...]:
     """What the user lets all models read, beside their own folders: weights that are linked to."""
     named = os.environ.get(FOLDERS_VARIABLE, "").split(os.pathsep)
-    return tuple(Path(each).absolute() for each in named if each)
+    return tuple(Path(folder).absolute() for folder in named if folder)
 
 
-def is_out_of_memory(said: str) -> bool:
+def is_out_of_memory(words: str) -> bool:
     """Whether an engine's words mean that memory was refused."""
-    lower = said.lower()
+    lower = words.lower()
     return any(words in lower for words in _OUT_OF_MEMORY)
 
 
 def machine_memory() -> int:
     """MiB this machine has, or this container may take."""
     try:
-        found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+        sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, OSError, ValueError):  # not on every system
         return _FALLBACK
     for path in _CGROUP_LIMITS:
@@ -111,8 +111,8 @@ def machine_memory() -> int:
             text = path.read_text(encoding="ascii").strip()
         except OSError:
             continue
-        found += [int(text)] if text.isdecimal() else []
-    return max(min(found) >> 20, 1)
+        sizes += [int(text)] if text.isdecimal() else []
+    return max(min(sizes) >> 20, 1)
 
 
 def address_space(process: int) -> int:
@@ -133,8 +133,8 @@ def is_full() -> bool:
         return False
     import resource
 
-    most = resource.getrlimit(resource.RLIMIT_AS)[0]
-    return most != resource.RLIM_INFINITY and most - address_space(os.getpid()) < _HARDLY
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return limit != resource.RLIM_INFINITY and limit - address_space(os.getpid()) < _HARDLY
 
 
 def hold(limits: ModelLimits) -> None:
@@ -157,24 +157,24 @@ def hold_time(limits: ModelLimits) -> None:
     import resource
 
     used = resource.getrusage(resource.RUSAGE_SELF)
-    most = int(used.ru_utime + used.ru_stime) + 1 + limits.seconds * (os.cpu_count() or 1)
+    limit = int(used.ru_utime + used.ru_stime) + 1 + limits.seconds * (os.cpu_count() or 1)
     hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
     if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+        limit = min(limit, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit, hard))
 
 
-def _lower(what: int, most: int) -> None:
+def _lower(what: int, limit: int) -> None:
     import resource
 
     hard = resource.getrlimit(what)[1]
     if hard != resource.RLIM_INFINITY:
-        most = min(most, hard)
-    resource.setrlimit(what, (most, most))
+        limit = min(limit, hard)
+    resource.setrlimit(what, (limit, limit))
 
 
 def _number(variable: str, unit: str) -> int:
-    given = os.environ.get(variable, "")
-    if given and (not given.isdecimal() or not int(given)):
-        raise InputError(f"{variable}={given} is no number of {unit}")
-    return int(given or 0)
+    text = os.environ.get(variable, "")
+    if text and (not text.isdecimal() or not int(text)):
+        raise InputError(f"{variable}={text} is no number of {unit}")
+    return int(text or 0)

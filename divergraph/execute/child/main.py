@@ -19,15 +19,15 @@ _LOOK_SECONDS = 0.5
 
 def main() -> None:
     """Run models until standard input ends."""
-    told = json.loads(sys.argv[1])
-    folder, limits = Path(told["folder"]), ModelLimits(told["memory"], told["seconds"])
-    gaps = confine([Path(each) for each in told["readable"]], folder)
-    threading.Thread(target=_end_with, args=(told["parent"], folder), daemon=True).start()
+    request = json.loads(sys.argv[1])
+    folder, limits = Path(request["folder"]), ModelLimits(request["memory"], request["seconds"])
+    gaps = confine([Path(path) for path in request["readable"]], folder)
+    threading.Thread(target=_end_with, args=(request["parent"], folder), daemon=True).start()
     # Nothing but answers may reach the parent, whatever libraries print or read.
-    questions, answers = (os.dup(each.fileno()) for each in (sys.stdin, sys.stdout))
+    questions, answers = (os.dup(stream.fileno()) for stream in (sys.stdin, sys.stdout))
     nothing = os.open(os.devnull, os.O_RDWR)
-    for each in (sys.stdin, sys.stdout):
-        os.dup2(nothing, each.fileno())
+    for stream in (sys.stdin, sys.stdout):
+        os.dup2(nothing, stream.fileno())
     # Only now: numpy has threads, and those do not give up anything any more.
     from divergraph.execute.child.serve import Server
 

@@ -86,7 +86,7 @@ class ModelProcess:
         self._folder = str(self._own.path)
         self._words: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
         self._ending: ModelEndedError | None = None
-        told = {
+        arguments = {
             "readable": list(map(str, place.readable)),
             "folder": self._folder,
             "memory": place.limits.memory,
@@ -95,7 +95,7 @@ class ModelProcess:
         }
         self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
             # A fresh Python: a copy of this one would lack the threads of its libraries.
-            own_python("-c", _CODE, json.dumps(told)),
+            own_python("-c", _CODE, json.dumps(arguments)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._words,
@@ -149,8 +149,8 @@ class ModelProcess:
             except BaseException as error:
                 # Ctrl-C, say: its answer is still to come and would be taken for the next one's
                 if isinstance(error, AnswerError):
-                    said = "the process that ran the model gave what is no answer"
-                    raise self._end(ModelEndedError(said)) from error
+                    message = "the process that ran the model gave what is no answer"
+                    raise self._end(ModelEndedError(message)) from error
                 if not self.ended:
                     self._end(ModelEndedError("the model was interrupted"))
                 raise
@@ -160,9 +160,9 @@ class ModelProcess:
             raise _error(answer["failed"])
         return answer
 
-    def answering(self, number: int, asked: Asked) -> None:
-        """Let *asked* answer what the process asks under *number*."""
-        self._asked[number] = asked
+    def answering(self, number: int, answerer: Asked) -> None:
+        """Let *answerer* answer what the process asks under *number*."""
+        self._asked[number] = answerer
 
     def drop(self, number: int) -> None:
         """Let what has this number go, with the next question."""
@@ -184,14 +184,14 @@ class ModelProcess:
             if "asks" not in answer:
                 return answer, raised
             try:
-                given = self._asked[answer["asks"]](answer)
+                reply = self._asked[answer["asks"]](answer)
             except Exception as error:
                 if self.ended:
                     raise
                 raised = error
                 self._say((), ("raised",))
             else:
-                self._say((), ("answer", given))
+                self._say((), ("answer", reply))
 
     def _say(self, dropped: tuple[int, ...], command: object) -> None:
         if self._ending is not None:
@@ -199,11 +199,11 @@ class ModelProcess:
         until = time.monotonic() + self._seconds
 
         def write(data: bytes | memoryview) -> None:
-            left = memoryview(data)
-            while left.nbytes:
+            unsent = memoryview(data)
+            while unsent.nbytes:
                 self._wait(self._into, select.POLLOUT, until)
                 with suppress(BlockingIOError):
-                    left = left[os.write(self._into, left) :]
+                    unsent = unsent[os.write(self._into, unsent) :]
 
         try:
             send_command(write, (dropped, command))
@@ -214,13 +214,13 @@ class ModelProcess:
         until = time.monotonic() + self._seconds
 
         def fill(buffer: memoryview) -> None:
-            left = buffer
-            while left.nbytes:
+            unfilled = buffer
+            while unfilled.nbytes:
                 self._wait(self._from, select.POLLIN, until)
-                got = os.readv(self._from, [left])
+                got = os.readv(self._from, [unfilled])
                 if not got:
                     raise self._died()
-                left = left[got:]
+                unfilled = unfilled[got:]
 
         return read_answer(fill, (self._limits.memory << 20) + _ANSWERS_OVER_MEMORY)
 
@@ -240,13 +240,13 @@ class ModelProcess:
         code = self._process.wait()
         self._words.seek(0, os.SEEK_END)
         self._words.seek(max(0, self._words.tell() - _LAST_WORDS))
-        said = self._words.read().decode("utf-8", "replace")
-        for each in (self._process.stdin, self._process.stdout, self._words):
-            assert each is not None
-            each.close()
+        words = self._words.read().decode("utf-8", "replace")
+        for pipe in (self._process.stdin, self._process.stdout, self._words):
+            assert pipe is not None
+            pipe.close()
         self._own.remove()
         self._asked.clear()
-        self._ending = why or self._limits.ending(code, said)
+        self._ending = why or self._limits.ending(code, words)
         return self._ending
 
 
@@ -261,13 +261,13 @@ def _widen(*pipes: int) -> None:
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE)
 
 
-def _error(said: Mapping[str, Any]) -> DivergraphError:
-    what, where, hint = (str(said[key]) for key in ("what", "where", "hint"))
-    if said["kind"] == ImportFormatError.__name__:
-        found = ImportFormatError(where, what, hint=hint)
-        found.where = where
-        return found
-    return _KINDS.get(str(said["kind"]), DivergraphError)(what, where=where, hint=hint)
+def _error(answer: Mapping[str, Any]) -> DivergraphError:
+    what, where, hint = (str(answer[key]) for key in ("what", "where", "hint"))
+    if answer["kind"] == ImportFormatError.__name__:
+        format_error = ImportFormatError(where, what, hint=hint)
+        format_error.where = where
+        return format_error
+    return _KINDS.get(str(answer["kind"]), DivergraphError)(what, where=where, hint=hint)
 
 
 class _Processes:
@@ -280,14 +280,14 @@ class _Processes:
 
     def taken(self, place: Place) -> ModelProcess:
         with self._lock:
-            found = self._known.get(place)
-            if found is not None and not found.users and found.worn:
-                found.close()
-            if found is None or found.ended:
-                found = self._known[place] = ModelProcess(place)
-            found.users += 1
+            process = self._known.get(place)
+            if process is not None and not process.users and process.worn:
+                process.close()
+            if process is None or process.ended:
+                process = self._known[place] = ModelProcess(place)
+            process.users += 1
             self._end_unused(but=place)
-            return found
+            return process
 
     def given_back(self, process: ModelProcess) -> None:
         with self._lock:

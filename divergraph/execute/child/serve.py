@@ -146,8 +146,8 @@ class Server:
 
     def _do_subgraphs(self, number: int, executor: int, memory: int) -> Answer:
         pieces = _Pieces(self, number)
-        found = self._objects[executor].run_subgraphs(pieces, pieces.values, memory=memory)
-        self._objects[number] = _Running(self._objects[executor], found)
+        results = self._objects[executor].run_subgraphs(pieces, pieces.values, memory=memory)
+        self._objects[number] = _Running(self._objects[executor], results)
         return {}
 
     def _do_next(self, number: int) -> Answer:
@@ -167,9 +167,9 @@ class Server:
                     raise
                 self._late[number] = error  # what was made before it counts
                 break
-            arrays, told = self._shown(item)
-            size += sum(each.nbytes for each in arrays)
-            items.append(told)
+            arrays, description = self._shown(item)
+            size += sum(array.nbytes for array in arrays)
+            items.append(description)
         return {"items": items}
 
     def _shown(self, item: Any) -> tuple[list[Array], object]:
@@ -183,21 +183,21 @@ class Server:
             failure = str(self._limits.out_of_memory())
         return list(values.values()), [item.key, values, failure]
 
-    def _do_adding(self, number: int, executor: int, method: str, *given: Any) -> Answer:
-        run: AdditiveRun = getattr(self._objects[executor], method)(*given)
+    def _do_adding(self, number: int, executor: int, method: str, *arguments: Any) -> Answer:
+        run: AdditiveRun = getattr(self._objects[executor], method)(*arguments)
         self._objects[number] = run
         makers = list(run.makers) if isinstance(run, QuantisedRun) else None
         return {"tensors": list(run.tensors), "makers": makers}
 
-    def _do_values(self, target: int, method: str, *given: Any) -> Answer:
+    def _do_values(self, target: int, method: str, *arguments: Any) -> Answer:
         """What a method that gives values by name gives, or None."""
-        made = getattr(self._objects[target], method)(*given)
-        return {"values": None if made is None else _arrays(made)}
+        values = getattr(self._objects[target], method)(*arguments)
+        return {"values": None if values is None else _arrays(values)}
 
-    def _do_call(self, function: Callable[..., Any], *given: Any) -> Answer:
+    def _do_call(self, function: Callable[..., Any], *arguments: Any) -> Answer:
         """What a function of ours gives that runs a model."""
-        made = function(*given)
-        return {"value": _arrays(made) if isinstance(made, Mapping) else made}
+        result = function(*arguments)
+        return {"value": _arrays(result) if isinstance(result, Mapping) else result}
 
     def _news(self, executor: Executor) -> Answer:
         """The tensors that cannot be had, if they are others than were told last: of a large model
@@ -206,13 +206,13 @@ class Server:
         if self._last_told.get(id(executor)) == now:
             return {}
         self._last_told[id(executor)] = now
-        return {"unavailable": [[each.tensor, each.reason] for each in now]}
+        return {"unavailable": [[unavailable.tensor, unavailable.reason] for unavailable in now]}
 
     def _let_go(self, number: int) -> None:
-        found = self._objects.pop(number, None)
-        self._last_told.pop(id(found), None)
+        removed = self._objects.pop(number, None)
+        self._last_told.pop(id(removed), None)
         self._late.pop(number, None)
-        close = getattr(found.items if isinstance(found, _Running) else found, "close", None)
+        close = getattr(removed.items if isinstance(removed, _Running) else removed, "close", None)
         if close is not None:
             close()
 
@@ -220,17 +220,17 @@ class Server:
         send_answer(self._write, answer)
 
     def _write(self, data: bytes | memoryview) -> None:
-        left = memoryview(data)
-        while left.nbytes:
-            left = left[os.write(self._answers, left) :]
+        unsent = memoryview(data)
+        while unsent.nbytes:
+            unsent = unsent[os.write(self._answers, unsent) :]
 
     def _fill(self, buffer: memoryview) -> None:
-        left = buffer
-        while left.nbytes:
-            got = os.readv(self._questions, [left])
+        unfilled = buffer
+        while unfilled.nbytes:
+            got = os.readv(self._questions, [unfilled])
             if not got:
                 raise EOFError
-            left = left[got:]
+            unfilled = unfilled[got:]
 
 
 _CAPABILITIES = (Additive, Quantising, Alterable, AlterableBodies)
@@ -260,13 +260,13 @@ class _Pieces:
 
     def __iter__(self) -> Iterator[RunnableSubgraph]:
         while True:
-            found = self._server.asked(self._number, what="pieces")
-            if not found:
+            answer = self._server.asked(self._number, what="pieces")
+            if not answer:
                 return
-            for number, piece in found:
+            for number, piece in answer:
                 self._numbers[id(piece)] = number
                 self._known[number] = piece  # else its id would soon be another's
-            for _, piece in found:
+            for _, piece in answer:
                 yield piece
 
     def values(self, piece: RunnableSubgraph) -> Mapping[str, Array]:

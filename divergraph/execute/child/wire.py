@@ -36,7 +36,7 @@ def send_command(write: Write, command: object) -> None:
     """Say *command*, any values of ours; arrays are not copied on the way."""
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(command, protocol=5, buffer_callback=buffers.append)
-    _send(write, head, [each.raw() for each in buffers])
+    _send(write, head, [buffer.raw() for buffer in buffers])
 
 
 def read_command(fill: Fill) -> Any:
@@ -52,13 +52,13 @@ def send_answer(write: Write, answer: Mapping[str, Any]) -> None:
     _send(write, head, buffers)
 
 
-def read_answer(fill: Fill, most: int) -> dict[str, Any]:
-    """What :func:`send_answer` said, of at most *most* bytes.
+def read_answer(fill: Fill, limit: int) -> dict[str, Any]:
+    """What :func:`send_answer` said, of at most *limit* bytes.
 
     Raises:
         AnswerError: it is something else.
     """
-    head, buffers = _receive(fill, most)
+    head, buffers = _receive(fill, limit)
     try:
         answer = _unpacked(json.loads(head), iter(buffers))
     except (ValueError, TypeError, KeyError, StopIteration, RecursionError) as error:
@@ -69,31 +69,31 @@ def read_answer(fill: Fill, most: int) -> dict[str, Any]:
 
 
 def _send(write: Write, head: bytes, buffers: Sequence[memoryview]) -> None:
-    lengths = b"".join(_LENGTH.pack(each.nbytes) for each in buffers)
-    whole = [_HEAD.pack(len(head), len(buffers)), lengths, head]
-    if sum(each.nbytes for each in buffers) <= _SMALL:
-        write(b"".join((*whole, *buffers)))
+    lengths = b"".join(_LENGTH.pack(buffer.nbytes) for buffer in buffers)
+    frame = [_HEAD.pack(len(head), len(buffers)), lengths, head]
+    if sum(buffer.nbytes for buffer in buffers) <= _SMALL:
+        write(b"".join((*frame, *buffers)))
         return
-    write(b"".join(whole))
-    for each in buffers:
-        write(each)
+    write(b"".join(frame))
+    for buffer in buffers:
+        write(buffer)
 
 
-def _receive(fill: Fill, most: int | None) -> tuple[bytes, list[memoryview]]:
+def _receive(fill: Fill, limit: int | None) -> tuple[bytes, list[memoryview]]:
     length, count = _HEAD.unpack(_read(fill, _HEAD.size))
-    if most is not None and (length > most or count > _MOST_BUFFERS):
+    if limit is not None and (length > limit or count > _MOST_BUFFERS):
         raise AnswerError("a message too long")
-    lengths = [each for (each,) in _LENGTH.iter_unpack(_read(fill, _LENGTH.size * count))]
-    if most is not None and sum(lengths) > most:
+    lengths = [length for (length,) in _LENGTH.iter_unpack(_read(fill, _LENGTH.size * count))]
+    if limit is not None and sum(lengths) > limit:
         raise AnswerError("a message too long")
-    return bytes(_read(fill, length)), [_read(fill, each) for each in lengths]
+    return bytes(_read(fill, length)), [_read(fill, length) for length in lengths]
 
 
 def _read(fill: Fill, count: int) -> memoryview:
-    taken = np.empty(count, np.uint8).data
+    content = np.empty(count, np.uint8).data
     if count:
-        fill(taken)
-    return taken
+        fill(content)
+    return content
 
 
 def _packed(value: Any, buffers: list[memoryview]) -> Json:
@@ -102,7 +102,7 @@ def _packed(value: Any, buffers: list[memoryview]) -> Json:
     if isinstance(value, Mapping):
         return {"map": [[str(k), _packed(v, buffers)] for k, v in value.items()]}
     if isinstance(value, list | tuple):
-        return [_packed(each, buffers) for each in value]
+        return [_packed(element, buffers) for element in value]
     return value
 
 
@@ -112,23 +112,23 @@ def _packed_array(value: Array, buffers: list[memoryview]) -> Json:
         buffers.append(plain.reshape(-1).view(np.uint8).data)
         return {_ARRAY: [value.dtype.str, list(value.shape)]}
     if value.dtype.kind == "O":  # of texts, which both frameworks give so
-        texts = [[type(each) is bytes, _as_text(each)] for each in value.ravel()]
+        texts = [[type(element) is bytes, _as_text(element)] for element in value.ravel()]
         return {_TEXTS: [texts, list(value.shape)]}
     raise TypeError(f"elements of type {value.dtype}")
 
 
 def _unpacked(value: Json, buffers: Any) -> Any:
     if isinstance(value, list):
-        return [_unpacked(each, buffers) for each in value]
+        return [_unpacked(element, buffers) for element in value]
     if not isinstance(value, dict):
         return value
     if "map" in value:
-        return {_text(name): _unpacked(each, buffers) for name, each in value["map"]}
+        return {_text(name): _unpacked(element, buffers) for name, element in value["map"]}
     if _TEXTS in value:
         texts, shape = value[_TEXTS]
-        found = np.empty(len(texts), object)
-        found[:] = [_of_text(text) if raw else _text(text) for raw, text in texts]
-        return found.reshape([int(size) for size in shape])
+        array = np.empty(len(texts), object)
+        array[:] = [_of_text(text) if raw else _text(text) for raw, text in texts]
+        return array.reshape([int(size) for size in shape])
     kind, shape = value[_ARRAY]
     dtype = np.dtype(_text(kind))
     if dtype.kind not in _PLAIN_KINDS:

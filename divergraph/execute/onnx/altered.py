@@ -85,8 +85,8 @@ class OnnxChangedRun:
         self, additions: Mapping[str, Array], exact: Collection[str]
     ) -> Mapping[str, Array]:
         """The outputs with *additions* added and all readings quantised but those of *exact*."""
-        said = {name + EXACT: np.array(name in exact) for name in self.makers}
-        feeds = {**self._feeds, **self._nothing, **said}
+        flags = {name + EXACT: np.array(name in exact) for name in self.makers}
+        feeds = {**self._feeds, **self._nothing, **flags}
         with np.errstate(over="ignore", invalid="ignore"):
             for name, value in additions.items():
                 if name in self._fed:
@@ -94,8 +94,8 @@ class OnnxChangedRun:
                     feeds[name] = np.asarray(self._feeds[name] + value, self._feeds[name].dtype)
                 else:
                     feeds[name + _ADDED] = np.asarray(value, self._types[name])
-        made = run_session(self._session, self._outputs, feeds)
-        return dict(zip(self._outputs, made, strict=True))
+        values = run_session(self._session, self._outputs, feeds)
+        return dict(zip(self._outputs, values, strict=True))
 
 
 def change_body(graph: GraphProto, change: BodyChange) -> bool:
@@ -103,21 +103,21 @@ def change_body(graph: GraphProto, change: BodyChange) -> bool:
 
     False if there is no such op, or more than one, or if turns are told of what is no Loop.
     """
-    found = [
+    bodies_with_node = [
         (body, node, turn)
         for body, turn in _all_bodies(graph)
         for node in body.node
         if change.tensor in node.output
     ]
-    if len(found) != 1:
+    if len(bodies_with_node) != 1:
         return False
-    ((body, node, turn),) = found
+    ((body, node, turn),) = bodies_with_node
     if change.turns is not None and not turn:
         return False
     nodes = [
-        each
+        new_node
         for old in body.node
-        for each in (_with(node, change, turn) if old is node else (_copied(old),))
+        for new_node in (_with(node, change, turn) if old is node else (_copied(old),))
     ]
     del body.node[:]
     body.node.extend(nodes)
@@ -164,17 +164,19 @@ def _with(node: NodeProto, change: BodyChange, turn: str) -> Iterator[NodeProto]
         yield helper.make_node("Mul", [name, by], [f"{change.tensor}:part{number}"])
         terms.append(f"{change.tensor}:part{number}")
     yield _number(more := change.tensor + _ADDED, change.offset)
-    made = change.tensor if change.turns is None else f"{change.tensor}:changed"
-    yield helper.make_node("Sum", [*terms, more], [made])
+    output_name = change.tensor if change.turns is None else f"{change.tensor}:changed"
+    yield helper.make_node("Sum", [*terms, more], [output_name])
     if change.turns is not None:
         usual, name = _copied(node), f"{change.tensor}:usual"
         usual.name, usual.output[place] = f"{node.name}:usual" if node.name else "", name
-        for number, each in enumerate(node.output):
-            if each and number != place:
-                copy.output[number] = f"{each}{_BEFORE}"  # the usual one keeps the others' names
+        for number, output in enumerate(node.output):
+            if output and number != place:
+                copy.output[number] = f"{output}{_BEFORE}"  # the usual one keeps the others' names
         yield usual
         yield from _in_turns(change.turns, turn, f"{change.tensor}:now")
-        yield helper.make_node("Where", [f"{change.tensor}:now", made, name], [change.tensor])
+        yield helper.make_node(
+            "Where", [f"{change.tensor}:now", output_name, name], [change.tensor]
+        )
 
 
 def _in_turns(turns: tuple[int, int | None], turn: str, name: str) -> Iterator[NodeProto]:
@@ -206,18 +208,26 @@ def alter(model: ModelProto, tensor: str, attrs: Mapping[str, AttrValue]) -> boo
     from onnx import helper
 
     called = tensor_name(0, tensor)
-    node = next((each for each in model.graph.node if called in each.output), None)
+    node = next((node for node in model.graph.node if called in node.output), None)
     if node is None:
         return False
     node.op_type = str(attrs.get(OP_TYPE, node.op_type))
-    known = _attributes(model, node) if OP_TYPE in attrs else {each.name for each in node.attribute}
-    if known is None:
+    known_attributes = (
+        _attributes(model, node)
+        if OP_TYPE in attrs
+        else {attribute.name for attribute in node.attribute}
+    )
+    if known_attributes is None:
         return False
-    kept = [each for each in node.attribute if each.name in known and each.name not in attrs]
-    given = {key: value for key, value in attrs.items() if key != OP_TYPE}
+    attributes = [
+        attribute
+        for attribute in node.attribute
+        if attribute.name in known_attributes and attribute.name not in attrs
+    ]
+    new_attrs = {key: value for key, value in attrs.items() if key != OP_TYPE}
     del node.attribute[:]
-    node.attribute.extend(kept)
-    node.attribute.extend(helper.make_attribute(key, value) for key, value in given.items())
+    node.attribute.extend(attributes)
+    node.attribute.extend(helper.make_attribute(key, value) for key, value in new_attrs.items())
     return True
 
 
@@ -226,9 +236,9 @@ def _attributes(model: ModelProto, node: NodeProto) -> Collection[str] | None:
     type."""
     from onnx import defs
 
-    versions = {each.domain: each.version for each in model.opset_import}
+    versions = {opset.domain: opset.version for opset in model.opset_import}
     try:
-        found = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
+        schema = defs.get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
     except defs.SchemaError:
         return None
-    return list(found.attributes)
+    return list(schema.attributes)

@@ -121,8 +121,8 @@ class OnnxRuntimeExecutor:
         }
         self._halves = frozenset(name for name, kind in self._types.items() if kind == "float16")
         self._source = Explodable(self._model)
-        made = sorted(self._types, key=lambda name: self._source.rank[self._source.makers[name]])
-        self.tensors = tuple(name for name in made if self._reason(name) is None)
+        ordered = sorted(self._types, key=lambda name: self._source.rank[self._source.makers[name]])
+        self.tensors = tuple(name for name in ordered if self._reason(name) is None)
         self.unavailable = tuple(
             Unavailable(name, reason)
             for name in self._types
@@ -140,18 +140,18 @@ class OnnxRuntimeExecutor:
         names = chosen_tensors(self.tensors, wanted)
         checked = checked_feeds(self.inputs, feeds)
         unfeedable = frozenset(name for name, kind in self._types.items() if kind is None)
-        held = memory // 4 if self._double else memory // 2
-        parts = segments(self._source, checked, names, held, unfeedable)
-        asked = set(names)
+        budget = memory // 4 if self._double else memory // 2
+        parts = segments(self._source, checked, names, budget, unfeedable)
+        wanted_names = set(names)
         live = LiveValues(memory // 2, Counter(name for part in parts for name in part.inputs))
         try:
             for name, value in checked.items():
                 live.keep(name, value)
             for part in parts:
-                given = {name: live.take(name) for name in part.inputs}
-                for name, value in self._run_part(part, given):
+                part_feeds = {name: live.take(name) for name in part.inputs}
+                for name, value in self._run_part(part, part_feeds):
                     live.keep(name, value)
-                    if name in asked:
+                    if name in wanted_names:
                         yield name, self._as_own(name, value)
         finally:
             live.close()
@@ -190,7 +190,7 @@ class OnnxRuntimeExecutor:
         from onnx import ModelProto, helper
 
         chosen_tensors(self.tensors, (*tensors, *outputs))
-        inside = self._as_declared({n: each for n, each in feeds.items() if n in self._types})
+        inside = self._as_declared({n: feed for n, feed in feeds.items() if n in self._types})
         outside = {name: value for name, value in feeds.items() if name not in inside}
         checked = {**checked_feeds(self.inputs, outside), **inside}
         types = {
@@ -234,16 +234,16 @@ class OnnxRuntimeExecutor:
         """What the piece makes after its model was changed; None if it cannot be, or fails then."""
         try:
             part = slice_of(self._source, piece)
-            given = self._as_declared(values)
-            model, feeds = explode(self._source, [part], [given], self._narrow)
+            declared = self._as_declared(values)
+            model, feeds = explode(self._source, [part], [declared], self._narrow)
             if not changed(model):
                 return None
             names = [output.name for output in model.graph.output]
             self._round_pieces(model)
-            made = run_session(self._session(model), names, feeds)
+            results = run_session(self._session(model), names, feeds)
         except ExecutionError:
             return None  # the shapes do not fit the change
-        return dict(zip(part.made, made, strict=True))
+        return dict(zip(part.made, results, strict=True))
 
     def close(self) -> None:
         """Let go of the model."""
@@ -266,8 +266,8 @@ class OnnxRuntimeExecutor:
     def _round_pieces(self, model: ModelProto) -> None:
         """Let the ops of an exploded model read float16 tensors as they are given out."""
         if self._halves:
-            made = {name for node in model.graph.node for name in node.output}
-            halves = {name for name in made if name.partition("/")[2] in self._halves}
+            produced = {name for node in model.graph.node for name in node.output}
+            halves = {name for name in produced if name.partition("/")[2] in self._halves}
             round_between_ops(model.graph, halves)
 
     def _open(self, name: str) -> str | None:
@@ -286,25 +286,27 @@ class OnnxRuntimeExecutor:
         return f"elements of type {kind}"
 
     def _run_part(
-        self, part: RunnableSubgraph, given: Mapping[str, Array]
+        self, part: RunnableSubgraph, feeds: Mapping[str, Array]
     ) -> Iterator[tuple[str, Array]]:
         """The outputs of one part, let go as they are taken."""
         cut = slice_of(self._source, part)
-        values = self._session_values([cut], [given])
+        values = self._session_values([cut], [feeds])
         values.reverse()
         for name in cut.made:
             yield name, values.pop()
 
     def _session_values(
-        self, slices: Sequence[OnnxSubgraph], given: Sequence[Mapping[str, Array]]
+        self, slices: Sequence[OnnxSubgraph], feeds_of_slices: Sequence[Mapping[str, Array]]
     ) -> list[Array]:
         """The outputs of slices run side by side, slice by slice, as they are computed."""
-        taken = [{n: self._as_own(n, each) for n, each in values.items()} for values in given]
-        model, feeds = explode(self._source, slices, taken, self._narrow)
+        own_feeds = [
+            {n: self._as_own(n, value) for n, value in values.items()} for values in feeds_of_slices
+        ]
+        model, feeds = explode(self._source, slices, own_feeds, self._narrow)
         if not model.graph.output:
             return []
         if self._double:
-            for number, values in enumerate(given):
+            for number, values in enumerate(feeds_of_slices):
                 called = {tensor_name(number, name): value for name, value in values.items()}
                 feeds.update((name, called[name]) for name in feeds.keys() & called.keys())
             model, feeds, _ = in_float64(model, feeds)
@@ -314,12 +316,12 @@ class OnnxRuntimeExecutor:
         return run_session(self._session(model), names, feeds)
 
     def _own_values(
-        self, slices: Sequence[OnnxSubgraph], given: Sequence[Mapping[str, Array]]
+        self, slices: Sequence[OnnxSubgraph], feeds_of_slices: Sequence[Mapping[str, Array]]
     ) -> list[Array]:
         """The outputs of slices in their own types."""
         names = (name for part in slices for name in part.made)
-        values = self._session_values(slices, given)
-        return [self._as_own(name, each) for name, each in zip(names, values, strict=True)]
+        values = self._session_values(slices, feeds_of_slices)
+        return [self._as_own(name, value) for name, value in zip(names, values, strict=True)]
 
     def _as_own(self, name: str, value: Array) -> Array:
         """A value that was computed in double precision, in its own type."""

@@ -59,17 +59,17 @@ def set_outputs(model: ModelProto, names: Iterable[str]) -> None:
 
 def captured_names(node: NodeProto) -> set[str]:
     """The tensors from around it that the bodies of a node use."""
-    found: set[str] = set()
+    outer: set[str] = set()
     for body in bodies(node):
         known = {value.name for value in body.input}
         known |= {tensor.name for tensor in body.initializer}
         known |= {tensor.values.name for tensor in body.sparse_initializer}
         for inner in body.node:
             used = {name for name in inner.input if name} | captured_names(inner)
-            found |= used - known
+            outer |= used - known
             known |= set(inner.output)
-        found |= {value.name for value in body.output} - known
-    return found
+        outer |= {value.name for value in body.output} - known
+    return outer
 
 
 def in_makers_order(nodes: Sequence[NodeProto]) -> list[int]:
@@ -106,7 +106,7 @@ def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
 def _fix_seed(node: NodeProto, number: int) -> None:
     # Dropout has a seed from opset 12 on, and draws only where it has a training input.
     draws = node.op_type in _SEEDED or (node.op_type == "Dropout" and len(node.input) == 3)
-    if draws and not any(each.name == "seed" for each in node.attribute):
+    if draws and not any(attribute.name == "seed" for attribute in node.attribute):
         from onnx import helper
 
         seed: float = number + 1 if node.op_type == "Dropout" else float(number + 1)

@@ -22,7 +22,7 @@ def round_between_ops(graph: GraphProto, halves: Collection[str]) -> None:
     if not halves:
         return
     read = {name for node in graph.node for name in (*node.input, *captured_names(node))}
-    nodes = [made for node in graph.node for made in _rounded(node, halves, read)]
+    nodes = [rounded_node for node in graph.node for rounded_node in _rounded(node, halves, read)]
     del graph.node[:]
     graph.node.extend(nodes)
 

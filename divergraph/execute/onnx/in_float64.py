@@ -37,30 +37,30 @@ def in_float64(
 
     Outputs keep their places; floating-point ones are doubles. Feeds may be doubles, too.
     """
-    made = _Twins(model, feeds)
+    twins = _Twins(model, feeds)
     for node in model.graph.node:
-        made.add(node)
-    fed = {name + TWIN if name in made.fed_wide else name: value for name, value in feeds.items()}
-    return made.model(), fed, frozenset(made.as_before)
+        twins.add(node)
+    fed = {name + TWIN if name in twins.fed_wide else name: value for name, value in feeds.items()}
+    return twins.model(), fed, frozenset(twins.as_before)
 
 
 class _Twins:
     def __init__(self, model: ModelProto, feeds: Mapping[str, Array]) -> None:
         self._model = model
-        self._versions = {each.domain: each.version for each in model.opset_import}
+        self._versions = {opset.domain: opset.version for opset in model.opset_import}
         self._types, self._shapes = _inferred(model)
         self._nodes: list[NodeProto] = []
-        self._plain: set[str] = {each.name for each in model.graph.initializer}
-        self._plain |= {each.values.name for each in model.graph.sparse_initializer}
+        self._plain: set[str] = {tensor.name for tensor in model.graph.initializer}
+        self._plain |= {tensor.values.name for tensor in model.graph.sparse_initializer}
         self._twins: set[str] = set()
         self.as_before: set[str] = set()
         self.fed_wide = {
-            each.name
-            for each in model.graph.input
-            if self._is_real(each.name) and feeds[each.name].dtype == np.float64
+            info.name
+            for info in model.graph.input
+            if self._is_real(info.name) and feeds[info.name].dtype == np.float64
         }
-        for each in model.graph.input:
-            (self._twins if each.name in self.fed_wide else self._plain).add(each.name)
+        for info in model.graph.input:
+            (self._twins if info.name in self.fed_wide else self._plain).add(info.name)
 
     def add(self, node: NodeProto) -> None:
         """Take up *node*, moved to the twins where that can be."""
@@ -91,12 +91,12 @@ class _Twins:
         else:
             named = (node.input[0], node.input[1] if len(node.input) > 1 else "", node.output[0])
             image, filters, result = map(self._shapes.get, named)
-            found = spelled_out(moved, image, filters, result) if all(takes[:2]) else None
-            if found is None:
+            expanded = spelled_out(moved, image, filters, result) if all(takes[:2]) else None
+            if expanded is None:
                 self.as_before.add(node.op_type)
                 self._as_it_is(node)
                 return
-            new = found
+            new = expanded
         for at, name in enumerate(node.input):
             if takes[at]:
                 self._need_twin(name)
@@ -111,34 +111,34 @@ class _Twins:
         """The whole model."""
         from onnx import ModelProto, ValueInfoProto, helper
 
-        found = ModelProto()
-        found.ir_version = self._model.ir_version
-        found.opset_import.extend(self._model.opset_import)
-        found.functions.extend(self._model.functions)
-        graph, old = found.graph, self._model.graph
+        doubled = ModelProto()
+        doubled.ir_version = self._model.ir_version
+        doubled.opset_import.extend(self._model.opset_import)
+        doubled.functions.extend(self._model.functions)
+        graph, old = doubled.graph, self._model.graph
         graph.name = old.name
         graph.initializer.extend(old.initializer)
         graph.sparse_initializer.extend(old.sparse_initializer)
-        for each in old.input:
-            if each.name in self.fed_wide:
-                shape = self._shapes.get(each.name)
-                twin = helper.make_tensor_value_info(each.name + TWIN, _DOUBLE, shape)
+        for info in old.input:
+            if info.name in self.fed_wide:
+                shape = self._shapes.get(info.name)
+                twin = helper.make_tensor_value_info(info.name + TWIN, _DOUBLE, shape)
                 graph.input.append(twin)
             else:
-                graph.input.append(each)
-        for each in old.output:
-            name = each.name
+                graph.input.append(info)
+        for info in old.output:
+            name = info.name
             if name in self._twins:
                 name += TWIN
             graph.output.append(ValueInfoProto(name=name))
         graph.node.extend(self._nodes)
-        return found
+        return doubled
 
     def _cast(self, node: NodeProto) -> bool:
         """Take up a cast to a floating-point type: of such a tensor it changes nothing here."""
         from onnx import helper
 
-        if next(each.i for each in node.attribute if each.name == "to") not in _REAL:
+        if next(attribute.i for attribute in node.attribute if attribute.name == "to") not in _REAL:
             return False
         source, result = node.input[0], node.output[0]
         if self._is_real(source):
@@ -211,9 +211,9 @@ def _inferred(model: ModelProto) -> tuple[dict[str, int], dict[str, tuple[int, .
         declared = info.type.tensor_type
         types[info.name] = declared.elem_type
         sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared.shape.dim]
-        whole = [size for size in sizes if size is not None]
-        if declared.HasField("shape") and len(whole) == len(sizes):
-            shapes[info.name] = tuple(whole)
+        static = [size for size in sizes if size is not None]
+        if declared.HasField("shape") and len(static) == len(sizes):
+            shapes[info.name] = tuple(static)
     for tensor in model.graph.initializer:
         types[tensor.name], shapes[tensor.name] = tensor.data_type, tuple(tensor.dims)
     return types, shapes
@@ -222,9 +222,9 @@ def _inferred(model: ModelProto) -> tuple[dict[str, int], dict[str, tuple[int, .
 def _copied(node: NodeProto) -> NodeProto:
     from onnx import NodeProto
 
-    found = NodeProto()
-    found.CopyFrom(node)
-    return found
+    copy = NodeProto()
+    copy.CopyFrom(node)
+    return copy
 
 
 def _shape_of(node: NodeProto) -> bytes:

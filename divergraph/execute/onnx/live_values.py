@@ -59,7 +59,7 @@ class LiveValues:
             plain = [name for name, value in self._held.items() if is_plain(value)]
             if not plain:
                 return  # texts and the like are never big
-            name = max(plain, key=lambda each: self._held[each].nbytes)
+            name = max(plain, key=lambda tensor_name: self._held[tensor_name].nbytes)
             if self._folder is None:
                 self._folder = OwnFolder("values")
             path = self._folder.path / f"{len(self._files)}.npy"

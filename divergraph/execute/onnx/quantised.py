@@ -105,9 +105,11 @@ def _crossing(model: ModelProto, reading: QuantisedRead, read: str) -> NodeProto
 
 
 def _check_opset(model: ModelProto, readings: Sequence[QuantisedRead]) -> None:
-    version = next((each.version for each in model.opset_import if not each.domain), 0)
-    least = _WITH_AXIS if any(each.scale.size > 1 for each in readings) else _LEAST_OPSET
-    if version < least:
+    version = next((opset.version for opset in model.opset_import if not opset.domain), 0)
+    smallest_opset = (
+        _WITH_AXIS if any(reading.scale.size > 1 for reading in readings) else _LEAST_OPSET
+    )
+    if version < smallest_opset:
         raise ExecutionError(f"ONNX {version} cannot quantise as the device does")
 
 
@@ -116,7 +118,7 @@ def _choice(model: ModelProto, node: NodeProto, readings: Mapping[str, Quantised
     from onnx import NodeProto, ValueInfoProto, helper
 
     maker = node.output[0]
-    made = [name for name in node.output if name]
+    outputs = [name for name in node.output if name]
     plain, other = NodeProto(), NodeProto()
     plain.CopyFrom(node)
     other.CopyFrom(node)
@@ -129,10 +131,10 @@ def _choice(model: ModelProto, node: NodeProto, readings: Mapping[str, Quantised
     for copy, before, ending in ((plain, [], _BY_ITSELF), (other, inner, _QUANTISED)):
         for place, name in enumerate(copy.output):
             copy.output[place] = name and name + ending
-        results = [ValueInfoProto(name=name + ending) for name in made]
+        results = [ValueInfoProto(name=name + ending) for name in outputs]
         branches.append(helper.make_graph([*before, copy], maker + ending, [], results))
     return helper.make_node(
-        "If", [maker + EXACT], made, then_branch=branches[0], else_branch=branches[1]
+        "If", [maker + EXACT], outputs, then_branch=branches[0], else_branch=branches[1]
     )
 
 

@@ -38,20 +38,20 @@ def segments(
     Raises:
         ExecutionError: something they need is nowhere.
     """
-    whole = slice_of(source, RunnableSubgraph("", tuple(feeds), tuple(wanted)))
+    full_slice = slice_of(source, RunnableSubgraph("", tuple(feeds), tuple(wanted)))
     graph = source.graph
     sizes = tensor_sizes(source.model, feeds)
-    needs = {place: _needs(source, place) for place in whole.nodes}
-    last_use = {name: place for place in whole.nodes for name in needs[place]}
+    needs = {place: _needs(source, place) for place in full_slice.nodes}
+    last_use = {name: place for place in full_slice.nodes for name in needs[place]}
     subgraphs: list[RunnableSubgraph] = []
     made_before: set[str] = set(feeds)
-    for group in _groups(whole.nodes, source, sizes, memory, last_use, unfeedable):
+    for group in _groups(full_slice.nodes, source, sizes, memory, last_use, unfeedable):
         outputs = [name for place in group for name in graph.node[place].output if name]
         inputs = dict.fromkeys(
             name for place in group for name in needs[place] if name in made_before
         )
-        kept = tuple(name for name in outputs if name not in unfeedable)
-        subgraphs.append(RunnableSubgraph(str(group[0]), tuple(inputs), kept))
+        feedable = tuple(name for name in outputs if name not in unfeedable)
+        subgraphs.append(RunnableSubgraph(str(group[0]), tuple(inputs), feedable))
         made_before.update(outputs)
     return subgraphs
 
@@ -101,16 +101,16 @@ def _groups(
 ) -> Iterator[list[int]]:
     graph = source.graph
     group: list[int] = []
-    held = 0
+    size_of_group = 0
     open_until = -1  # a sequence made in the group is used up to here
     for place in places:
         outputs = [name for name in graph.node[place].output if name]
         size = sum(sizes.get(name, memory // _UNKNOWN_SHARE) for name in outputs)
-        if group and held + size > memory and place > open_until:
+        if group and size_of_group + size > memory and place > open_until:
             yield group
-            group, held = [], 0
+            group, size_of_group = [], 0
         group.append(place)
-        held += size
+        size_of_group += size
         for name in outputs:
             if name in unfeedable:
                 open_until = max(open_until, last_use.get(name, -1))

@@ -86,11 +86,11 @@ def open_session(
             "the model has more than 2 GiB in one file",
             hint="save it with its weights as external data",
         )
-    given = {
+    ort_values = {
         name: onnxruntime.OrtValue.ortvalue_from_numpy(value)
         for name, value in (weights or {}).items()
     }
-    for name, value in given.items():
+    for name, value in ort_values.items():
         options.add_initializer(name, value)
     try:
         session = _opened(model, options)
@@ -100,7 +100,7 @@ def open_session(
             if newest is None:
                 raise
             session = _opened(model, options, ir_version=int(newest[1]))
-    return OnnxSession(session, tuple(given.values()))
+    return OnnxSession(session, tuple(ort_values.values()))
 
 
 def _opened(
@@ -110,13 +110,13 @@ def _opened(
     its ops do follows from the opsets, which stay."""
     import onnxruntime
 
-    said = model.ir_version
+    version_before = model.ir_version
     if ir_version is not None:
         model.ir_version = ir_version
     try:
         content = model.SerializeToString()
     finally:
-        model.ir_version = said
+        model.ir_version = version_before
     return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
 
 

@@ -56,13 +56,13 @@ def slice_of(source: Explodable, piece: RunnableSubgraph) -> OnnxSubgraph:
     Raises:
         ExecutionError: its outputs need more than its inputs, or are no tensors of it.
     """
-    given = set(piece.inputs)
+    names_given = set(piece.inputs)
     wanted = list(piece.outputs)
     nodes: set[int] = set()
     weights: dict[str, None] = {}
     while wanted:
         name = wanted.pop()
-        if name in given:
+        if name in names_given:
             continue
         if name in source.weights or name in source.sparse_weights:
             weights[name] = None
@@ -72,7 +72,7 @@ def slice_of(source: Explodable, piece: RunnableSubgraph) -> OnnxSubgraph:
             place = source.makers[name]
             nodes.add(place)
             node = source.graph.node[place]
-            wanted += [each for each in node.input if each]
+            wanted += [name_read for name_read in node.input if name_read]
             wanted += captured_names(node)
     return OnnxSubgraph(piece, tuple(sorted(nodes, key=source.rank.__getitem__)), tuple(weights))
 
@@ -177,10 +177,10 @@ def _copy(node: NodeProto, renamed: Mapping[str, str], number: int) -> NodeProto
     return copy
 
 
-def _set_aside(node: NodeProto, given: Collection[str]) -> None:
+def _set_aside(node: NodeProto, feeds: Collection[str]) -> None:
     """Give outputs of *node* that are given from outside another name: nobody reads them."""
     for place, name in enumerate(node.output):
-        if name in given:
+        if name in feeds:
             node.output[place] = f"{name}:unused"
 
 

@@ -79,7 +79,7 @@ class StoredWeights:
 
     def used(self, model: ModelProto) -> Iterator[str]:
         """Those that *model*, made of this one, takes."""
-        return (each.name for each in model.graph.initializer if each.name in self.places)
+        return (tensor.name for tensor in model.graph.initializer if tensor.name in self.places)
 
 
 def load_without_weights(path: Path) -> tuple[ModelProto, StoredWeights]:
@@ -101,17 +101,17 @@ def load_without_weights(path: Path) -> tuple[ModelProto, StoredWeights]:
         with file.open("rb") as opened, mapped(file) as buffer:
             model.ParseFromString(without_long(buffer, _PLAN, _LONG))
             places = dict(_left_out(model, buffer, file.name))
-            kept = StoredWeights(file, places, _state(opened))
+            stored = StoredWeights(file, places, _state(opened))
     except (DecodeError, OSError, ValueError, ImportFormatError) as error:
         raise ExecutionError(f"cannot load the model: {error}", where=str(path)) from error
     _not_as_inputs(model, places)
     fix_seeds(model)
-    return model, kept
+    return model, stored
 
 
 def _state(file: BinaryIO) -> tuple[int, ...]:
-    found = os.fstat(file.fileno())
-    return found.st_size, found.st_mtime_ns, found.st_ino
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def _is_small(file: Path) -> bool:
@@ -151,12 +151,12 @@ def _raw_data(buffer: mmap.mmap) -> Iterator[tuple[int, int]]:
         for tensor in spans(buffer, graph.start, graph.end):
             if tensor.number != _INITIALIZER or tensor.wire_type != BLOCK:
                 continue
-            found = (0, 0)
+            extent = (0, 0)
             if tensor.end - tensor.start > _LONG:
-                for each in spans(buffer, tensor.start, tensor.end):
-                    if each.number == _RAW_DATA and each.wire_type == BLOCK:
-                        found = (each.start, each.end)
-            yield found
+                for span in spans(buffer, tensor.start, tensor.end):
+                    if span.number == _RAW_DATA and span.wire_type == BLOCK:
+                        extent = (span.start, span.end)
+            yield extent
 
 
 def _place(tensor: TensorProto, start: int, end: int) -> _Place | None:
@@ -183,7 +183,7 @@ def _kinds() -> frozenset[int]:
 def _not_as_inputs(model: ModelProto, names: Iterable[str]) -> None:
     """Take weights off the inputs: what may be fed anew is no constant for ONNX Runtime."""
     fixed = set(names)
-    inputs = [each for each in model.graph.input if each.name not in fixed]
+    inputs = [info for info in model.graph.input if info.name not in fixed]
     if len(inputs) < len(model.graph.input):
         del model.graph.input[:]
         model.graph.input.extend(inputs)

@@ -47,17 +47,20 @@ class _Nodes:
         """Add a node; the name of its output."""
         from onnx import helper
 
-        taken = [each if isinstance(each, str) else self._constant(each) for each in inputs]
-        made = name or f"{self._prefix}\n{kind}{len(self.found)}"
-        self.found.append(helper.make_node(kind, taken, [made], **attrs))
-        return made
+        input_names = [
+            op_input if isinstance(op_input, str) else self._constant(op_input)
+            for op_input in inputs
+        ]
+        output = name or f"{self._prefix}\n{kind}{len(self.found)}"
+        self.found.append(helper.make_node(kind, input_names, [output], **attrs))
+        return output
 
     def _constant(self, value: Array) -> str:
         from onnx import helper, numpy_helper
 
         name = f"{self._prefix}\nconstant{len(self.found)}"
-        made = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
-        self.found.append(made)
+        node = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))
+        self.found.append(node)
         return name
 
     def reshape(self, tensor: str, shape: Sequence[int], name: str = "") -> str:
@@ -68,44 +71,46 @@ class _Nodes:
 def _products(
     node: NodeProto, image: tuple[int, ...], filters: tuple[int, ...], result: tuple[int, ...]
 ) -> list[NodeProto] | None:
-    said = _said(node)
-    groups, sizes, outs, kernel = said.get("group", 1), image[2:], result[2:], filters[2:]
+    attrs = _said(node)
+    groups, sizes, outs, kernel = attrs.get("group", 1), image[2:], result[2:], filters[2:]
     turned = node.op_type == "ConvTranspose"
-    pads = _pads(said, sizes, kernel, outs, turned=turned)
-    table = _table(said, sizes, kernel, outs, pads, turned=turned)
+    pads = _pads(attrs, sizes, kernel, outs, turned=turned)
+    table = _table(attrs, sizes, kernel, outs, pads, turned=turned)
     if image[0] * image[1] * table.size * 8 > _LARGEST:
         return None
     make = _Nodes(node.output[0])
     inner = image[1] // groups * table.shape[0]
     seen = make.reshape(_gathered(make, node.input[0], image, table), (image[0], groups, inner, -1))
     if turned:
-        apart = (groups, image[1] // groups, filters[1], table.shape[0])
-        weights = make.add("Transpose", make.reshape(node.input[1], apart), perm=(0, 2, 1, 3))
+        grouped_shape = (groups, image[1] // groups, filters[1], table.shape[0])
+        weights = make.add(
+            "Transpose", make.reshape(node.input[1], grouped_shape), perm=(0, 2, 1, 3)
+        )
     else:
         weights = node.input[1]
     weights = make.reshape(weights, (groups, result[1] // groups, inner))
     biased = len(node.input) > 2 and bool(node.input[2])
     product = make.add("MatMul", weights, seen)
-    whole = make.reshape(product, result, "" if biased else node.output[0])
+    reshaped = make.reshape(product, result, "" if biased else node.output[0])
     if biased:
         bias = make.reshape(node.input[2], (1, -1, *(1 for _ in outs)))
-        make.add("Add", whole, bias, name=node.output[0])
+        make.add("Add", reshaped, bias, name=node.output[0])
     return make.found
 
 
 def _averages(
     node: NodeProto, image: tuple[int, ...], result: tuple[int, ...]
 ) -> list[NodeProto] | None:
-    said = _said(node)
-    if said.get("ceil_mode", 0):
+    attrs = _said(node)
+    if attrs.get("ceil_mode", 0):
         return None  # of how many windows there are, ONNX Runtime and onnx disagree
-    sizes, outs, kernel = image[2:], result[2:], tuple(said["kernel_shape"])
-    pads = _pads(said, sizes, kernel, outs, turned=False)
-    table = _table(said, sizes, kernel, outs, pads, turned=False)
+    sizes, outs, kernel = image[2:], result[2:], tuple(attrs["kernel_shape"])
+    pads = _pads(attrs, sizes, kernel, outs, turned=False)
+    table = _table(attrs, sizes, kernel, outs, pads, turned=False)
     if image[0] * image[1] * table.size * 8 > _LARGEST:
         return None
     counted = table < prod(sizes)
-    if said.get("count_include_pad", 0):
+    if attrs.get("count_include_pad", 0):
         counted = np.ones_like(counted)
     make = _Nodes(node.output[0])
     seen = _gathered(make, node.input[0], image, table)
@@ -118,11 +123,11 @@ def _averages(
 def _said(node: NodeProto) -> dict[str, Any]:
     from onnx import helper
 
-    return {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
 
 
 def _pads(
-    said: Mapping[str, Any],
+    attrs: Mapping[str, Any],
     sizes: Sequence[int],
     kernel: Sequence[int],
     outs: Sequence[int],
@@ -131,15 +136,15 @@ def _pads(
 ) -> list[int]:
     """The padding before and behind along each axis, as the node says it or as its sizes do."""
     count = len(sizes)
-    strides, dilations = (said.get(name, [1] * count) for name in ("strides", "dilations"))
-    how = said.get("auto_pad", b"NOTSET")
-    if how in (b"NOTSET", b"VALID") and (how == b"VALID" or "output_shape" not in said):
-        return list(said.get("pads", [0] * (2 * count))) if how == b"NOTSET" else [0] * (2 * count)
+    strides, dilations = (attrs.get(name, [1] * count) for name in ("strides", "dilations"))
+    how = attrs.get("auto_pad", b"NOTSET")
+    if how in (b"NOTSET", b"VALID") and (how == b"VALID" or "output_shape" not in attrs):
+        return list(attrs.get("pads", [0] * (2 * count))) if how == b"NOTSET" else [0] * (2 * count)
     begin, end = [], []
     for at in range(count):
         reach = (kernel[at] - 1) * dilations[at] + 1
         if turned:
-            spare = said.get("output_padding", [0] * count)[at]
+            spare = attrs.get("output_padding", [0] * count)[at]
             total = (sizes[at] - 1) * strides[at] + spare + reach - outs[at]
         else:
             total = max((outs[at] - 1) * strides[at] + reach - sizes[at], 0)
@@ -150,7 +155,7 @@ def _pads(
 
 
 def _table(
-    said: Mapping[str, Any],
+    attrs: Mapping[str, Any],
     sizes: Sequence[int],
     kernel: Sequence[int],
     outs: Sequence[int],
@@ -161,7 +166,7 @@ def _table(
     """By element of a window and by window, the place it has in the flat image; the place behind
     the last one for padding."""
     count = len(sizes)
-    strides, dilations = (said.get(name, [1] * count) for name in ("strides", "dilations"))
+    strides, dilations = (attrs.get(name, [1] * count) for name in ("strides", "dilations"))
     places = np.zeros((1, 1), np.int64)
     inside = np.ones((1, 1), bool)
     for at in range(count):

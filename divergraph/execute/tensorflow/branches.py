@@ -31,12 +31,12 @@ class _Branches:
                 self._tensors.setdefault(side, InputRef(op.outputs[0].name, op.makes[0]))
 
     def found(self) -> dict[str, InputRef]:
-        found: dict[str, InputRef] = {}
+        side_inputs: dict[str, InputRef] = {}
         for op in self._ops.values() if self._tensors else ():
             side = self._around(op) if op.control_inputs and not op.inputs else None
             if side in self._tensors:
-                found[op.id] = self._tensors[side]
-        return found
+                side_inputs[op.id] = self._tensors[side]
+        return side_inputs
 
     def _around(self, op: Op) -> _Side | None:
         """The innermost branch *op* is in."""

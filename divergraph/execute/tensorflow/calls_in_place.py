@@ -26,21 +26,21 @@ def placed_bodies(graph: ModelGraph) -> dict[str, Subgraph]:
         return {}
     ops = graph.op_index()
     owners = {body.name: body.owner for body in graph.subgraphs}
-    left: set[str] = set()
+    open_bodies: set[str] = set()
     for op in graph.ops:
         inside = op.subgraph if reaches_outside(op.type) or not _NAME.fullmatch(op.id) else ""
-        while inside and inside not in left:
-            left.add(inside)
+        while inside and inside not in open_bodies:
+            open_bodies.add(inside)
             inside = ops[owners[inside]].subgraph
-    found: dict[str, Subgraph] = {}
+    bodies: dict[str, Subgraph] = {}
     for body in graph.subgraphs:  # outer ones come first
         owner = ops.get(body.owner)
-        if owner is None or body.role != "f" or body.name in left:
+        if owner is None or body.role != "f" or body.name in open_bodies:
             continue
         around = owners.get(owner.subgraph, "")
-        if (owner.type in CALLS or "f" not in owner.attrs) and (not around or around in found):
-            found[owner.id] = body
-    return found
+        if (owner.type in CALLS or "f" not in owner.attrs) and (not around or around in bodies):
+            bodies[owner.id] = body
+    return bodies
 
 
 def calls_in_place(graph: ModelGraph) -> ModelGraph:
@@ -96,15 +96,15 @@ class _Placing:
     def _made(self, ref: InputRef | None) -> InputRef | None:
         """*ref* as what makes it outside of calls is known."""
         while ref is not None:
-            made = ref.producer
-            if made is None:
+            producer = ref.producer
+            if producer is None:
                 if ref.tensor not in self._args:
                     return ref
                 ref = self._args[ref.tensor]
                 continue
-            inner = self._results.get(made.op, {}).get(made.port)
+            inner = self._results.get(producer.op, {}).get(producer.port)
             if inner is None:
-                return InputRef(self._ops[made.op].outputs[made.port].name, made)
+                return InputRef(self._ops[producer.op].outputs[producer.port].name, producer)
             ref = InputRef("", inner)
         return ref
 
@@ -126,10 +126,10 @@ class _Placing:
                 entries.setdefault(entry, set()).add(reader)
         free = dict(entries)
         for name, readers in names.items():
-            found = next((each for each, by in free.items() if by == readers), None)
-            if found is not None:
-                del free[found]
-                yield name, self._called[body.name].inputs[found]
+            free_argument = next((argument for argument, by in free.items() if by == readers), None)
+            if free_argument is not None:
+                del free[free_argument]
+                yield name, self._called[body.name].inputs[free_argument]
 
 
 # The ops of a body get the ids the model graph has for them, and the call becomes an IdentityN
@@ -139,7 +139,9 @@ class CallInliner:
 
     def __init__(self, definition: Any, graph: ModelGraph) -> None:
         self._definition = definition
-        self._functions = {each.signature.name: each for each in definition.library.function}
+        self._functions = {
+            function.signature.name: function for function in definition.library.function
+        }
         self._reasons = changes_outside(definition)
         self._bodies = placed_bodies(graph)
         self._results: dict[str, str] = {}
@@ -159,8 +161,8 @@ class CallInliner:
             if body is not None and function is not None and self._can(function, body):
                 waiting += self._replace(node, function, body)
         for node in self._definition.node:
-            for at, each in enumerate(node.input):
-                node.input[at] = self._made(each, fed)
+            for at, entry in enumerate(node.input):
+                node.input[at] = self._made(entry, fed)
 
     def _made(self, entry: str, fed: Set[str]) -> str:
         while (full := entry if ":" in entry else f"{entry}:0") not in fed:
@@ -177,9 +179,9 @@ class CallInliner:
 
     def _replace(self, call: Any, function: Any, body: Subgraph) -> Iterator[Any]:
         """Add the nodes of a body, make the call hand on its results."""
-        given = [each for each in call.input if not each.startswith("^")]
-        before = [each for each in call.input if each.startswith("^")]
-        args = {arg.name: given[at] for at, arg in enumerate(function.signature.input_arg)}
+        arguments = [entry for entry in call.input if not entry.startswith("^")]
+        before = [entry for entry in call.input if entry.startswith("^")]
+        args = {arg.name: arguments[at] for at, arg in enumerate(function.signature.input_arg)}
         attrs = call.attr if call.op in self._functions else call.attr["f"].func.attr
         types = _output_types(call, function)
         ops = self._ops[body.name]
@@ -204,15 +206,15 @@ class CallInliner:
         new = self._definition.node.add()
         new.CopyFrom(node)
         new.name = op.id
-        data = [each for each in node.input if not each.startswith("^")]
+        data = [entry for entry in node.input if not entry.startswith("^")]
         inputs: list[str] = []
         for entry, ref in zip(data, op.inputs, strict=True):
             producer = None if ref is None else ref.producer
-            made = f"{producer.op}:{producer.port}" if producer else _given(entry, place.args)
-            inputs.append(made)
-        controls = (each[1:] for each in node.input if each.startswith("^"))
+            source = f"{producer.op}:{producer.port}" if producer else _given(entry, place.args)
+            inputs.append(source)
+        controls = (entry[1:] for entry in node.input if entry.startswith("^"))
         inputs += [f"^{place.control(name)}" for name in controls]
-        inputs += [each for each in place.before if each not in inputs]
+        inputs += [entry for entry in place.before if entry not in inputs]
         del new.input[:]
         new.input.extend(inputs)
         for name in list(new.attr):
@@ -241,10 +243,10 @@ def _called(node: Any) -> str:
 
 
 def _given(entry: str, args: Mapping[str, str]) -> str:
-    found = args.get(entry, args.get(entry.removesuffix(":0")))
-    if found is None:
+    argument = args.get(entry, args.get(entry.removesuffix(":0")))
+    if argument is None:
         raise ExecutionError(f"a function of the model takes {entry!r}, which is nowhere")
-    return found
+    return argument
 
 
 def _output_types(call: Any, function: Any) -> list[int]:

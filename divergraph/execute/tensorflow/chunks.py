@@ -17,37 +17,39 @@ Fetch = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 def dead_tensors(
-    graph: Any, in_loops: Mapping[str, str], asked: set[Any], fed: frozenset[str], fetch: Fetch
+    graph: Any, in_loops: Mapping[str, str], ops_asked: set[Any], fed: frozenset[str], fetch: Fetch
 ) -> frozenset[str]:
     """The tensors without a value: those of branches of the old kind that are not taken.
 
-    Only ops of *asked* count. *fetch* is called for what decides the branches.
+    Only *ops_asked* count. *fetch* is called for what decides the branches.
     """
-    ordered = [op for op in in_order(graph) if op in asked]
+    ordered = [op for op in in_order(graph) if op in ops_asked]
     switches = [op for op in ordered if op.type in SWITCHES and op.name not in in_loops]
-    taken: dict[Any, bool] = {}
+    taken_branch: dict[Any, bool] = {}
     while True:
-        dead = _dead(ordered, in_loops, taken, fed)
-        open_ones = [op for op in switches if op not in taken and op.inputs[1].name not in dead]
+        dead = _dead(ordered, in_loops, taken_branch, fed)
+        open_ones = [
+            op for op in switches if op not in taken_branch and op.inputs[1].name not in dead
+        ]
         # Whether an inner branch is dead is only known once the outer ones are decided.
         ready = [op for op in open_ones if not _hangs_on(op, open_ones)]
         if not ready:
             return frozenset(dead)
         decided = fetch([op.inputs[1] for op in ready])
-        taken.update(zip(ready, map(bool, decided), strict=True))
+        taken_branch.update(zip(ready, map(bool, decided), strict=True))
 
 
 def chunks(tensors: Sequence[Any], sizes: Mapping[str, int], memory: int) -> Iterator[list[Any]]:
     """*tensors* in groups of about *memory* bytes, at least one in each."""
     group: list[Any] = []
-    held = 0
+    group_bytes = 0
     for tensor in tensors:
         size = sizes.get(tensor.name, memory // _UNKNOWN_SHARE)
-        if group and held + size > memory:
+        if group and group_bytes + size > memory:
             yield group
-            group, held = [], 0
+            group, group_bytes = [], 0
         group.append(tensor)
-        held += size
+        group_bytes += size
     if group:
         yield group
 
@@ -66,23 +68,23 @@ def item_size(tensor: Any) -> int:
 def _dead(
     ordered: Sequence[Any],
     in_loops: Mapping[str, str],
-    taken: Mapping[Any, bool],
+    taken_branch: Mapping[Any, bool],
     fed: frozenset[str],
 ) -> set[str]:
     dead: set[str] = set()
     dead_ops: set[Any] = set()
     for op in ordered:
-        inputs = [each.name in dead for each in op.inputs if each.name not in fed]
-        controls = [each in dead_ops for each in op.control_inputs]
+        inputs = [op_input.name in dead for op_input in op.inputs if op_input.name not in fed]
+        controls = [control_input in dead_ops for control_input in op.control_inputs]
         if op.type in MERGES and op.name not in in_loops:
             gone = bool(inputs) and all(inputs)
         else:
             gone = any(inputs) or any(controls)
         if gone:
             dead_ops.add(op)
-            dead.update(each.name for each in op.outputs if each.name not in fed)
-        elif op in taken:
-            dead.add(op.outputs[0 if taken[op] else 1].name)
+            dead.update(output.name for output in op.outputs if output.name not in fed)
+        elif op in taken_branch:
+            dead.add(op.outputs[0 if taken_branch[op] else 1].name)
     return dead
 
 
@@ -90,5 +92,5 @@ def _hangs_on(op: Any, others: Sequence[Any]) -> bool:
     """Whether a switch of *others* stands before *op*."""
     undecided = set(others) - {op}
     # What stands before an undecided switch need not be looked at.
-    found = reached([op], lambda each: () if each in undecided else before(each))
-    return not undecided.isdisjoint(found)
+    ops_before = reached([op], lambda other: () if other in undecided else before(other))
+    return not undecided.isdisjoint(ops_before)

@@ -110,7 +110,7 @@ class TensorFlowExecutor:
         """Run pieces side by side in one session a batch; halved where one does not run."""
         cutter = self._model.pieces()
         return run_in_batches(
-            pieces, values, cutter.slice_of, cutter.run, memory // 2, most=_MOST_PIECES
+            pieces, values, cutter.slice_of, cutter.run, memory // 2, limit=_MOST_PIECES
         )
 
     def with_additions(
@@ -121,16 +121,16 @@ class TensorFlowExecutor:
         fed = {name: value for name, value in feeds.items() if name not in inside}
         chosen_tensors(self.tensors, (*tensors, *outputs))
         # What the outputs do not need has not to be fed.
-        taken = [tensor for tensor in self.inputs if tensor.name in fed]
-        given = {**feeds, **checked_feeds(taken, fed)}
-        return TensorFlowAdditiveRun(self._model.pieces(), given, tensors, outputs)
+        inputs_fed = [tensor for tensor in self.inputs if tensor.name in fed]
+        all_feeds = {**feeds, **checked_feeds(inputs_fed, fed)}
+        return TensorFlowAdditiveRun(self._model.pieces(), all_feeds, tensors, outputs)
 
     def close(self) -> None:
         """Let go of the model."""
         self._model.close()
 
     def _lose(self, tensor: str, reason: str) -> None:
-        if all(each.tensor != tensor for each in self.unavailable):
+        if all(unavailable.tensor != tensor for unavailable in self.unavailable):
             self.unavailable = (*self.unavailable, Unavailable(tensor, reason))
 
 
@@ -158,14 +158,16 @@ class TensorFlowAdditiveRun:
         definition, self._feeds, _ = subgraphs.definition([part], [feeds])
         self._outputs = list(outputs)
         self._fed = {name: (f"0/given_{at}_:0", feeds[name]) for at, name in enumerate(feeds)}
-        made = {
+        tensors_by_name = {
             tensor.name: tensor
             for op in part.ops
             if op.name not in subgraphs.in_loops
             for tensor in op.outputs
             if tensor.dtype.name in _FLOATS and tensor.name not in feeds  # _ref types are none
         }
-        self._kinds = {name: made[name].dtype for name in tensors if name in made}
+        self._kinds = {
+            name: tensors_by_name[name].dtype for name in tensors if name in tensors_by_name
+        }
         self._sums = {f"0/{name}": _sum_of(name) for name in self._kinds}
         floats = (name for name, value in feeds.items() if value.dtype.kind == "f")
         self.tensors = (*self._kinds, *(name for name in floats if name in set(tensors)))
@@ -180,22 +182,22 @@ class TensorFlowAdditiveRun:
                 f"{_added(name)}:0": as_typed(additions.get(name, np.zeros(())), kind)
                 for name, kind in self._kinds.items()
             }
-            given = {
+            new_values = {
                 name: value + np.asarray(additions[name], value.dtype)
                 for name, (_, value) in self._fed.items()
                 if name in additions
             }
-        changed = {self._fed[name][0]: value for name, value in given.items()}
+        changed = {self._fed[name][0]: value for name, value in new_values.items()}
         wanted = {
             name: self._sums.get(f"0/{name}", f"0/{name}")
             for name in self._outputs
             if name not in self._fed
         }
         with tensorflow_told("fails in TensorFlow"):
-            made = self._session.run(wanted, {**self._feeds, **changed, **added})
-        found = {name: plain(value) for name, value in made.items()}
+            results = self._session.run(wanted, {**self._feeds, **changed, **added})
+        values = {name: plain(value) for name, value in results.items()}
         return {
-            name: found[name] if name in found else given.get(name, self._fed[name][1])
+            name: values[name] if name in values else new_values.get(name, self._fed[name][1])
             for name in self._outputs
         }
 
@@ -213,14 +215,14 @@ def _sum_of(name: str) -> str:
 def _open(definition: Any, sums: Mapping[str, str], kinds: Mapping[str, Any]) -> None:
     """Put the sums in the place of the tensors in all nodes of *definition*."""
     for node in definition.node:
-        inputs = [sums.get(each, each) for each in node.input]
+        inputs = [sums.get(entry, entry) for entry in node.input]
         del node.input[:]
         node.input.extend(inputs)
     for name, kind in kinds.items():
-        given, total = definition.node.add(), definition.node.add()
-        given.name, given.op = _added(name), "Placeholder"
-        given.attr["dtype"].type = kind.as_datatype_enum
-        given.attr["shape"].shape.unknown_rank = True
+        placeholder, total = definition.node.add(), definition.node.add()
+        placeholder.name, placeholder.op = _added(name), "Placeholder"
+        placeholder.attr["dtype"].type = kind.as_datatype_enum
+        placeholder.attr["shape"].shape.unknown_rank = True
         total.name, total.op = _sum_of(name).removesuffix(":0"), "Add"
-        total.input.extend([f"0/{name}", given.name])
+        total.input.extend([f"0/{name}", placeholder.name])
         total.attr["T"].type = kind.as_datatype_enum

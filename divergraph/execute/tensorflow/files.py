@@ -79,17 +79,17 @@ def tensorflow_told(what: str, where: str = "", hint: str = "") -> Iterator[None
     try:
         yield
     except tensorflow_errors() as error:
-        said = f"{what}: {first_line(error)}" if what else first_line(error)
-        raise ExecutionError(said, where=where, hint=hint) from error
+        message = f"{what}: {first_line(error)}" if what else first_line(error)
+        raise ExecutionError(message, where=where, hint=hint) from error
 
 
 def first_line(error: Exception) -> str:
     """What an error of TensorFlow says, on one line; not the stack of where the op was made."""
-    said = str(getattr(error, "message", "") or error)
-    said = said.partition("\n\nOriginal stack")[0].partition("\n\nErrors may have")[0]
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    kept = [line for line in lines if not line.startswith(_WHERE)]
-    return " ".join(kept or lines)[:300] or type(error).__name__
+    message = str(getattr(error, "message", "") or error)
+    message = message.partition("\n\nOriginal stack")[0].partition("\n\nErrors may have")[0]
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    other_lines = [line for line in lines if not line.startswith(_WHERE)]
+    return " ".join(other_lines or lines)[:300] or type(error).__name__
 
 
 def load_meta_graph(graph: ModelGraph) -> Any:
@@ -151,10 +151,10 @@ def _parse(message: Any, path: Path) -> None:
         ) from error
 
 
-def _same(found: Iterable[Any], graph: ModelGraph) -> Any:
+def _same(metas: Iterable[Any], graph: ModelGraph) -> Any:
     """Of the graphs of a SavedModel the one that was read."""
     names = {op.name for op in graph.ops if not op.subgraph}
-    for meta in found:
+    for meta in metas:
         if {node.name for node in meta.graph_def.node} == names:
             return meta
     raise ExecutionError("the file has changed since it was read", where=graph.source)

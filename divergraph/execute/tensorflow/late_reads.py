@@ -66,9 +66,9 @@ class _Finder:
         self._makers: dict[str, list[str]] = {}
         for op in graph.ops:
             data = (ref.op for ref in op.takes)
-            for each in dict.fromkeys((*data, *op.control_inputs)) if not op.subgraph else ():
-                self._users.setdefault(each, []).append(op.id)
-                self._makers.setdefault(op.id, []).append(each)
+            for source in dict.fromkeys((*data, *op.control_inputs)) if not op.subgraph else ():
+                self._users.setdefault(source, []).append(op.id)
+                self._makers.setdefault(op.id, []).append(source)
         self._place = self._places()
         self._before = self._spread(self._users, 1)
         """By op, in bits, the writers that have run before it."""
@@ -94,32 +94,32 @@ class _Finder:
         for writer, variables in self._writes.items():
             for variable in variables if writer in step else ():
                 writers.setdefault(variable, []).append(writer)
-        found: dict[str, LateRead] = {}
-        for op in (self._ops[each] for each in step if each not in self._writes):
+        reads: dict[str, LateRead] = {}
+        for op in (self._ops[op_id] for op_id in step if op_id not in self._writes):
             taken = {self._variable(ref, _SHARES_MEMORY) for ref in op.inputs if ref is not None}
-            others = [each for name in taken for each in writers.get(name, ())]
+            others = [writer for name in taken for writer in writers.get(name, ())]
             ordered = self._before.get(op.id, 0) | ahead.get(op.id, 0)
-            free = tuple(each for each in others if not ordered & self._bit[each])
+            free = tuple(other for other in others if not ordered & self._bit[other])
             if free and op.type not in _PASSES_REF:
-                found[op.id] = LateRead(free, None, ordered=False)
-        return found
+                reads[op.id] = LateRead(free, None, ordered=False)
+        return reads
 
     def _step(self) -> frozenset[str]:
         """The ops of the training step that the model names; none if it names none."""
         listed = self._graph.attrs.get("collection train_op", ())
         ends = listed if isinstance(listed, tuple) else ()
-        return self._behind_of(str(each).partition(":")[0] for each in ends)
+        return self._behind_of(str(end).partition(":")[0] for end in ends)
 
     def _behind_of(self, ends: Iterable[str]) -> frozenset[str]:
         """The ops *ends* of the root graph, and all that run before them."""
-        found: set[str] = set()
-        waiting = [each for each in ends if each in self._ops]
+        ops_behind: set[str] = set()
+        waiting = [end for end in ends if end in self._ops]
         while waiting:
             op = self._ops[waiting.pop()]
-            if op.id not in found:
-                found.add(op.id)
+            if op.id not in ops_behind:
+                ops_behind.add(op.id)
                 waiting += [*(ref.op for ref in op.takes), *op.control_inputs]
-        return frozenset(found)
+        return frozenset(ops_behind)
 
     def _changed(self, op: Op) -> Iterator[str]:
         """The variables *op* changes."""
@@ -154,7 +154,7 @@ class _Finder:
     def _named(self, bits: int) -> Iterator[str]:
         """Writers in the order they run."""
         chosen = [writer for at, writer in enumerate(self._order) if bits >> at & 1]
-        yield from sorted(chosen, key=lambda each: self._before.get(each, 0).bit_count())
+        yield from sorted(chosen, key=lambda op_id: self._before.get(op_id, 0).bit_count())
 
     def _places(self) -> dict[str, int]:
         """The ops' places in an order in which they can run; those in or after loops come last."""
@@ -172,41 +172,45 @@ class _Finder:
     def _spread(self, edges: Mapping[str, Sequence[str]], direction: int) -> dict[str, int]:
         """By op, in bits, the writers it is reached from along *edges*. Taken in the order they
         run, or against it, each op but those of loops is looked at once."""
-        found: dict[str, int] = {}
+        bits_of: dict[str, int] = {}
         last = len(self._place)
-        waiting = [(direction * self._place.get(each, last), each) for each in self._order]
+        waiting = [
+            (direction * self._place.get(neighbour, last), neighbour) for neighbour in self._order
+        ]
         heapify(waiting)
         while waiting:
             _, op_id = heappop(waiting)
-            bits = found.get(op_id, 0) | self._bit.get(op_id, 0)
-            for each in edges.get(op_id, ()):
-                before = found.get(each, 0)
+            bits = bits_of.get(op_id, 0) | self._bit.get(op_id, 0)
+            for neighbour in edges.get(op_id, ()):
+                before = bits_of.get(neighbour, 0)
                 if before | bits != before:
-                    found[each] = before | bits
-                    heappush(waiting, (direction * self._place.get(each, last), each))
-        return found
+                    bits_of[neighbour] = before | bits
+                    heappush(waiting, (direction * self._place.get(neighbour, last), neighbour))
+        return bits_of
 
     def _taken(
         self, op_id: str, writers: tuple[str, ...], seen: Mapping[str, tuple[str, ...]]
     ) -> tuple[InputRef, ...] | None:
         """What *writers* take, if a read behind them can be run with them."""
         alone = self._ops[op_id].type == READS and not self._calls & set(writers)
-        if not alone or any(set(seen.get(each, ())) - set(writers) for each in writers):
+        if not alone or any(set(seen.get(writer, ())) - set(writers) for writer in writers):
             return None
-        found: dict[InputRef, None] = {}
-        for ref in (ref for each in writers for ref in self._ops[each].inputs if ref is not None):
+        refs: dict[InputRef, None] = {}
+        for ref in (
+            ref for writer in writers for ref in self._ops[writer].inputs if ref is not None
+        ):
             variable = self._variable(ref, _PASSES_REF)
             before = first_read(self._graph, variable, seen) if variable else ref
             if before is not None:
-                found[before] = None
-        return tuple(found)
+                refs[before] = None
+        return tuple(refs)
 
 
 def first_read(graph: ModelGraph, variable: str, late: Container[str]) -> InputRef | None:
     """What reads the resource *variable* before the step changes it, of ops that are not *late*;
     None if nothing does."""
     for op in graph.ops:
-        made = op.source() if op.type == READS and op.id not in late else None
-        if made is not None and made.op == variable and not op.subgraph:
+        source = op.source() if op.type == READS and op.id not in late else None
+        if source is not None and source.op == variable and not op.subgraph:
             return InputRef(op.outputs[0].name, TensorRef(op.id, 0))
     return None

@@ -152,28 +152,30 @@ def _check_tensor(graph: Any, name: str) -> None:
         raise InputError(f"the model has no tensor {name!r} to feed") from error
 
 
-def _train_ops(graph: Any, meta: Any, asked: str) -> list[str]:
-    names = [name for name in asked.split(",") if name]
-    known = {op.name for op in graph.get_operations()}
+def _train_ops(graph: Any, meta: Any, train_ops: str) -> list[str]:
+    names = [name for name in train_ops.split(",") if name]
+    op_names = {op.name for op in graph.get_operations()}
     for name in names:
-        if name.partition(":")[0] not in known:
+        if name.partition(":")[0] not in op_names:
             raise InputError(f"the model has no op {name!r} to end the step with")
     if not names and "train_op" in meta.collection_def:
         names = list(meta.collection_def["train_op"].node_list.value)
-    return [name.partition(":")[0] for name in names if name.partition(":")[0] in known]
+    return [name.partition(":")[0] for name in names if name.partition(":")[0] in op_names]
 
 
 def _other_signatures(meta: Any, options: Mapping[str, str]) -> dict[str, str]:
     """The placeholders that only other signatures than the one to run take, and whose they are."""
-    asked = options.get("signature", "")
-    if asked and asked not in meta.signature_def:
+    signature_name = options.get("signature", "")
+    if signature_name and signature_name not in meta.signature_def:
         listed = ", ".join(sorted(meta.signature_def)) or "none"
-        raise InputError(f"the model has no signature {asked!r}", hint=f"there are: {listed}")
+        raise InputError(
+            f"the model has no signature {signature_name!r}", hint=f"there are: {listed}"
+        )
     inputs = {
         name: {info.name.partition(":")[0] for info in signature.inputs.values()}
         for name, signature in meta.signature_def.items()
     }
-    chosen = asked or "serving_default"
+    chosen = signature_name or "serving_default"
     if chosen not in inputs:
         return {}
     return {
@@ -193,13 +195,13 @@ def _moves(op: Any) -> bool:
 
 def _counters(graph: Any, step: Step) -> dict[str, Any]:
     tf = tensorflow()
-    found: dict[str, Any] = {}
+    counters: dict[str, Any] = {}
     with graph.as_default():
         for name in step.tensors:
             tensor = graph.get_tensor_by_name(name)
             if name not in step.late and known_size(tensor) is None:
-                found[name] = tf.raw_ops.Size(input=tensor, out_type=tf.int64)
-    return found
+                counters[name] = tf.raw_ops.Size(input=tensor, out_type=tf.int64)
+    return counters
 
 
 _MOST_FAILURES = 20
@@ -286,11 +288,11 @@ class TensorFlowRun:
 
     def _dead(self) -> frozenset[str]:
         model = self._model
-        asked = needed((tensor.op for tensor in self._tensors), model.fed)
+        ops_needed = needed((tensor.op for tensor in self._tensors), model.fed)
         return dead_tensors(
             model.graph,
             model.in_loops,
-            asked,
+            ops_needed,
             model.fed | set(self._feeds),
             lambda tensors: self._fetch(tensors, fresh=model.changes),
         )
@@ -298,20 +300,23 @@ class TensorFlowRun:
     def _behind_empty(self) -> set[Any]:
         """The ops that need a variable nothing gave a value."""
         self._fetch([], fresh=False)
-        found = self._model.preparation.without_value(self._session)
-        for op in in_order(self._model.graph) if found else ():
-            if any(each.op in found and each.name not in self._feeds for each in op.inputs):
-                found.add(op)
-        return found
+        valueless = self._model.preparation.without_value(self._session)
+        for op in in_order(self._model.graph) if valueless else ():
+            if any(
+                op_input.op in valueless and op_input.name not in self._feeds
+                for op_input in op.inputs
+            ):
+                valueless.add(op)
+        return valueless
 
     def _sizes(self, tensors: Sequence[Any]) -> dict[str, int]:
         """Bytes of *tensors*, those of unknown shape counted in a run of their own."""
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         unknown: list[Any] = []
         for tensor in tensors:
             size = known_size(tensor)
             if size is not None:
-                found[tensor.name] = size
+                sizes[tensor.name] = size
             elif tensor.name in self._model.sizes:
                 unknown.append(tensor)
         if unknown:
@@ -319,10 +324,10 @@ class TensorFlowRun:
             try:
                 counted = self._fetch(counters, fresh=self._model.changes)
             except ExecutionError:
-                return found  # one of them fails; which one is found when they are fetched
+                return sizes  # one of them fails; which one is found when they are fetched
             for tensor, count in zip(unknown, counted, strict=True):
-                found[tensor.name] = int(count) * item_size(tensor)
-        return found
+                sizes[tensor.name] = int(count) * item_size(tensor)
+        return sizes
 
     def _close(self) -> None:
         if self._session is not None:

@@ -33,32 +33,32 @@ def values_of_dump(graph: ModelGraph, folder: Path) -> dict[str, Array]:
 
     tensors = scan_dumps(folder, graph).tensors
     variables = {op.id for op in graph.ops if op.type in VARIABLES}
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     for op in graph.ops:
         reads = op.type in ("Identity", READS) and len(op.inputs) == 1
         source = op.source() if reads else None
         variable = op.id if op.id in variables else source.op if source else ""
         key = (op.id, TensorIO.OUTPUT, 0)
-        if variable in variables and variable not in found and key in tensors:
-            found[variable] = or_raise(read_tensor(tensors[key]))
-    if variables and not found:
+        if variable in variables and variable not in values and key in tensors:
+            values[variable] = or_raise(read_tensor(tensors[key]))
+    if variables and not values:
         raise InputError("none of the model's variables is dumped here", where=str(folder))
-    return found
+    return values
 
 
 def initializers(graph: Any, meta: Any) -> dict[str, str]:
     """The op that gives each variable its first value, by variable."""
     names = {op.name for op in graph.get_operations()}
-    found: dict[str, str] = {}
+    initializer_of: dict[str, str] = {}
     message = import_module("tensorflow.core.framework.variable_pb2").VariableDef
     for name in sorted(meta.collection_def):
         for entry in meta.collection_def[name].bytes_list.value if "variables" in name else ():
             variable = message.FromString(entry)
-            found[variable.variable_name.partition(":")[0]] = variable.initializer_name
+            initializer_of[variable.variable_name.partition(":")[0]] = variable.initializer_name
     for op in graph.get_operations():
         if is_variable(op):
-            found.setdefault(op.name, f"{op.name}/Assign")
-    return {name: op for name, op in found.items() if name in names and op in names}
+            initializer_of.setdefault(op.name, f"{op.name}/Assign")
+    return {name: op for name, op in initializer_of.items() if name in names and op in names}
 
 
 class Preparation:
@@ -88,9 +88,11 @@ class Preparation:
         self._restore = _restore_op(graph, meta) if checkpoint and rest else ("", "")
         if self._why_not(self._restore[0]):
             self._restore = ("", "")
-        known = initializers(graph, meta)
-        reasons = {variable: self._why_not(op) for variable, op in known.items()}
-        first_ops = {variable: op for variable, op in known.items() if not reasons[variable]}
+        initializer_of = initializers(graph, meta)
+        reasons = {variable: self._why_not(op) for variable, op in initializer_of.items()}
+        first_ops = {
+            variable: op for variable, op in initializer_of.items() if not reasons[variable]
+        }
         self._init = [first_ops[op.name] for op in rest if op.name in first_ops]
         self._asks: dict[str, Any] = {}
         self._checks = {op: _asks(graph, op) for op in rest} if self._restore[0] else {}
@@ -229,8 +231,8 @@ def _assign(graph: Any, variable: Any) -> tuple[Any, Any]:
             placeholder = tf.compat.v1.placeholder(kind)
             return placeholder, tf.raw_ops.AssignVariableOp(resource=handle, value=placeholder)
         placeholder = tf.compat.v1.placeholder(handle.dtype.base_dtype)
-        made = tf.raw_ops.Assign(ref=handle, value=placeholder, validate_shape=False)
-        return placeholder, made.op
+        assign = tf.raw_ops.Assign(ref=handle, value=placeholder, validate_shape=False)
+        return placeholder, assign.op
 
 
 def _asks(graph: Any, variable: Any) -> Any:
@@ -263,13 +265,13 @@ def own_paths(meta: Any) -> frozenset[str]:
 def _assets(meta: Any, checkpoint: str) -> dict[str, str]:
     """The files beside a SavedModel by the tensor that takes their path."""
     message = import_module("tensorflow.core.protobuf.meta_graph_pb2").AssetFileDef
-    found: dict[str, str] = {}
+    files: dict[str, str] = {}
     folder = Path(checkpoint).parent.parent / "assets"
     assets = [*meta.asset_file_def]
     if "saved_model_assets" in meta.collection_def:
         packed = meta.collection_def["saved_model_assets"].any_list.value
-        assets += [message.FromString(each.value) for each in packed]
+        assets += [message.FromString(asset.value) for asset in packed]
     for asset in assets:
         # A name with a folder in it would leave the model's own one.
-        found[asset.tensor_info.name] = str(folder / Path(asset.filename).name)
-    return found
+        files[asset.tensor_info.name] = str(folder / Path(asset.filename).name)
+    return files

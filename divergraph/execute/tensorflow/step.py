@@ -44,7 +44,9 @@ def writes(op: Any) -> bool:
     """Whether running *op* changes a variable, table or iterator."""
     if op.type == _STARTS_ITERATOR or op.type.startswith(("LookupTableI", "InitializeTable")):
         return True
-    if changes_resource(op.type) and any(each.dtype.name == "resource" for each in op.inputs):
+    if changes_resource(op.type) and any(
+        op_input.dtype.name == "resource" for op_input in op.inputs
+    ):
         return True
     if op.type in _FORWARDS_REFS or op.type in _ONLY_ASKS or op.op_def is None:
         return False
@@ -53,23 +55,23 @@ def writes(op: Any) -> bool:
 
 def changes_outside(definition: Any) -> dict[str, str]:
     """The functions of a GraphDef that change or wait for what is outside of them, and how."""
-    functions = {each.signature.name: each for each in definition.library.function}
-    found: dict[str, str] = {}
+    functions = {function.signature.name: function for function in definition.library.function}
+    effects: dict[str, str] = {}
     for name, function in functions.items():
         for node in function.node_def:
-            said = reaches_outside(node.op)
-            if said:
-                found.setdefault(name, said)
+            effect = reaches_outside(node.op)
+            if effect:
+                effects.setdefault(name, effect)
     again = True
     while again:
         again = False
         for name, function in functions.items():
-            called = (each for node in function.node_def for each in called_functions(node))
-            said = next((found[each] for each in called if each in found), "")
-            if said and name not in found:
-                found[name] = said
+            called = (callee for node in function.node_def for callee in called_functions(node))
+            effect = next((effects[callee] for callee in called if callee in effects), "")
+            if effect and name not in effects:
+                effects[name] = effect
                 again = True
-    return found
+    return effects
 
 
 def called_functions(node: Any) -> Iterator[str]:
@@ -79,9 +81,11 @@ def called_functions(node: Any) -> Iterator[str]:
     while waiting:
         value = waiting.pop()
         kind = value.WhichOneof("value")
-        for each in [value.func] if kind == "func" else value.list.func if kind == "list" else ():
-            yield each.name
-            waiting += each.attr.values()
+        for function in (
+            [value.func] if kind == "func" else value.list.func if kind == "list" else ()
+        ):
+            yield function.name
+            waiting += function.attr.values()
 
 
 def reaches_outside(kind: str) -> str:
@@ -120,7 +124,7 @@ def needed(starts: Iterable[Any], fed: frozenset[str]) -> set[Any]:
     """The ops *starts* and all that run before them, tensors *fed* taken as given."""
 
     def unfed(op: Any) -> Iterator[Any]:
-        yield from (each.op for each in op.inputs if each.name not in fed)
+        yield from (op_input.op for op_input in op.inputs if op_input.name not in fed)
         yield from op.control_inputs
 
     return set(reached(starts, unfed))
@@ -135,8 +139,8 @@ def in_order(graph: Any) -> list[Any]:
         path = [(start, before(start))] if start not in done else []
         done.add(start)
         while path:
-            op, left = path[-1]
-            following = next((each for each in left if each not in done), None)
+            op, unvisited = path[-1]
+            following = next((op_before for op_before in unvisited if op_before not in done), None)
             if following is None:
                 path.pop()
                 ordered.append(op)
@@ -157,13 +161,13 @@ def loops(graph: Any) -> dict[str, str]:
         if op.type in ENTER:
             frame = op.get_attr("frame_name").decode("utf-8", "backslashreplace")
             names[op.name] = numbers.setdefault(frame, str(len(numbers)))
-    inputs = {op.name: [each.name for each in before(op)] for op in ops}
+    inputs = {op.name: [op_before.name for op_before in before(op)] for op in ops}
     return frames({op.name: op.type for op in ops}, inputs, names)
 
 
 def before(op: Any) -> Iterator[Any]:
     """The ops that run right before *op*."""
-    yield from (each.op for each in op.inputs)
+    yield from (op_input.op for op_input in op.inputs)
     yield from op.control_inputs
 
 
@@ -201,7 +205,7 @@ class StepFinder:
     def step(self) -> Step:
         """The step."""
         left_out: dict[str, str] = {}
-        kept: list[Any] = []
+        tensors: list[Any] = []
         for op in self._ordered:
             for tensor in op.outputs:
                 if tensor.name in self._fed:
@@ -210,15 +214,15 @@ class StepFinder:
                 if reason:
                     left_out[tensor.name] = reason
                 elif op.type not in PLACEHOLDERS:
-                    kept.append(tensor)
-        ran = needed((tensor.op for tensor in kept), self._fed)
+                    tensors.append(tensor)
+        ran = needed((tensor.op for tensor in tensors), self._fed)
         placeholders = [
             op.outputs[0].name
             for op in self._ordered
             if op in ran and op.type in PLACEHOLDERS and op.outputs[0].name not in self._fed
         ]
-        late = frozenset(tensor.name for tensor in kept if tensor.op in self._late)
-        names = tuple(tensor.name for tensor in kept)
+        late = frozenset(tensor.name for tensor in tensors if tensor.op in self._late)
+        names = tuple(tensor.name for tensor in tensors)
         return Step(names, late, left_out, tuple(placeholders))
 
     def _reason(self, op: Any, tensor: Any) -> str:
@@ -255,38 +259,45 @@ class StepFinder:
 
     def _forward(self, starts: Callable[[Any], str]) -> dict[Any, str]:
         """The ops *starts* says something of, and all that run behind them, with what it says."""
-        found: dict[Any, str] = {}
+        reasons: dict[Any, str] = {}
         for op in self._ordered:
-            said = starts(op)
-            if not said:
-                inputs = (each.op for each in op.inputs if each.name not in self._fed)
-                said = next((found[each] for each in inputs if each in found), "")
-            if not said:
-                said = next((found[each] for each in op.control_inputs if each in found), "")
-            if said:
-                found[op] = said
-        return found
+            reason = starts(op)
+            if not reason:
+                inputs = (op_input.op for op_input in op.inputs if op_input.name not in self._fed)
+                reason = next(
+                    (reasons[op_before] for op_before in inputs if op_before in reasons), ""
+                )
+            if not reason:
+                reason = next(
+                    (reasons[op_before] for op_before in op.control_inputs if op_before in reasons),
+                    "",
+                )
+            if reason:
+                reasons[op] = reason
+        return reasons
 
     def _preparing(self, initializers: frozenset[str]) -> set[Any]:
-        found: set[Any] = set()
+        preparing: set[Any] = set()
         for op in self._ordered:
             group = op.type == "NoOp" and op.control_inputs
-            if op.name in initializers or (group and all(e in found for e in op.control_inputs)):
-                found.add(op)
-        return found
+            if op.name in initializers or (
+                group and all(e in preparing for e in op.control_inputs)
+            ):
+                preparing.add(op)
+        return preparing
 
     def _only_preparing(self) -> set[Any]:
         """Ops all of whose users only prepare something: the first values of variables."""
-        behind: dict[Any, list[Any]] = {}
+        users_of: dict[Any, list[Any]] = {}
         for op in self._ordered:
-            for each in op.control_inputs:
-                behind.setdefault(each, []).append(op)
-        found: set[Any] = set()
+            for op_before in op.control_inputs:
+                users_of.setdefault(op_before, []).append(op)
+        only_preparing: set[Any] = set()
         for op in reversed(self._ordered):
             if op in self._step or op in self._prepares:
                 continue
             users = {user for tensor in op.outputs for user in tensor.consumers()}
-            users.update(behind.get(op, ()))
-            if users and all(user in found or user in self._prepares for user in users):
-                found.add(op)
-        return found
+            users.update(users_of.get(op, ()))
+            if users and all(user in only_preparing or user in self._prepares for user in users):
+                only_preparing.add(op)
+        return only_preparing

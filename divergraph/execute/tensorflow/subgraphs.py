@@ -72,10 +72,10 @@ class RunnableSubgraphs:
         Raises:
             ExecutionError: its outputs need more than its inputs, or are no tensors of it.
         """
-        given = set(piece.inputs)
+        names_given = set(piece.inputs)
         ops: dict[Any, None] = {}
         variables: dict[str, None] = {}
-        waiting = [self._tensor(name) for name in piece.outputs if name not in given]
+        waiting = [self._tensor(name) for name in piece.outputs if name not in names_given]
         counted: set[str] = set()
         while waiting:
             tensor = waiting.pop()
@@ -83,7 +83,7 @@ class RunnableSubgraphs:
             if op.type in HANDLES:
                 variables[op.name] = None
                 continue
-            if (tensor.name in given and tensor.name not in counted) or op in ops:
+            if (tensor.name in names_given and tensor.name not in counted) or op in ops:
                 continue
             if is_variable(op):
                 variables[op.name] = None
@@ -91,17 +91,19 @@ class RunnableSubgraphs:
             self._check(op, tensor)
             ops[op] = None
             waiting += op.inputs
-            waiting += [each.outputs[0] for each in self._placed_by(op)]
+            waiting += [push.outputs[0] for push in self._placed_by(op)]
             for writer in map(self._graph.get_operation_by_name, self._late.get(op.name, ())):
                 ops[writer] = None
                 waiting += writer.inputs
             if op.type in _POPS:
                 pushes = self._pushes(op)
-                waiting += [each.outputs[0] for each in pushes]
+                waiting += [push.outputs[0] for push in pushes]
                 # The way back takes as many turns as were made, after they were made.
-                frames = {self.in_loops[each.name] for each in pushes if each.name in self.in_loops}
+                frames = {self.in_loops[push.name] for push in pushes if push.name in self.in_loops}
                 counted.update(self._counts(frames))
-                waiting += [self._tensor(name) for name in self._counts(frames) if name in given]
+                waiting += [
+                    self._tensor(name) for name in self._counts(frames) if name in names_given
+                ]
         return TensorFlowSubgraph(piece, tuple(ops), tuple(variables))
 
     def _placed_by(self, op: Any) -> list[Any]:
@@ -109,14 +111,14 @@ class RunnableSubgraphs:
         if op.inputs:
             return []
         if op.name in self.in_loops:
-            return [each for each in op.control_inputs if each.outputs]
+            return [control_input for control_input in op.control_inputs if control_input.outputs]
         by = self._branches.get(op.name)
         return [] if by is None else [self._tensor(by.tensor).op]
 
     def _pushes(self, pop: Any) -> list[Any]:
         """What fills the stack that *pop* takes from."""
         handle = _origin(pop.inputs[0])
-        return [each for each in self._of_types(_PUSHES) if _origin(each.inputs[0]) is handle]
+        return [push for push in self._of_types(_PUSHES) if _origin(push.inputs[0]) is handle]
 
     def _counts(self, frames: set[str]) -> list[str]:
         """The whole numbers that leave the loops *frames*: their turns."""
@@ -139,11 +141,11 @@ class RunnableSubgraphs:
         """
         definition, feeds, wanted = self.definition(slices, given)
         with tensorflow_told(""), new_session(self.imported(definition)) as session:
-            made = session.run(wanted, feeds)
-        return [plain(value) for value in made]
+            results = session.run(wanted, feeds)
+        return [plain(value) for value in results]
 
     def definition(
-        self, slices: Sequence[TensorFlowSubgraph], given: Sequence[Mapping[str, Array]]
+        self, slices: Sequence[TensorFlowSubgraph], values_of_slices: Sequence[Mapping[str, Array]]
     ) -> tuple[Any, dict[str, Any], list[str]]:
         """A GraphDef of slices side by side, what it is fed and the tensors to fetch of it.
 
@@ -154,7 +156,7 @@ class RunnableSubgraphs:
         definition.library.CopyFrom(self._meta.graph_def.library)
         feeds: dict[str, Any] = {}
         wanted: list[str] = []
-        for number, (part, values) in enumerate(zip(slices, given, strict=True)):
+        for number, (part, values) in enumerate(zip(slices, values_of_slices, strict=True)):
             feeds.update(self._add(definition, part, values, number))
             wanted += [f"{number}/{name}" for name in part.made]
         return definition, feeds, wanted
@@ -180,8 +182,8 @@ class RunnableSubgraphs:
             raise ExecutionError(self._outside[op.name])
         if op.type in PLACEHOLDERS:
             raise ExecutionError(f"the piece needs {tensor.name!r}, which is not among its inputs")
-        changed = [_origin(each) for arg, each in _arguments(op) if arg.is_ref]
-        if writes(op) and not (changed and all(is_variable(each) for each in changed)):
+        changed = [_origin(op_input) for arg, op_input in _arguments(op) if arg.is_ref]
+        if writes(op) and not (changed and all(is_variable(tensor_) for tensor_ in changed)):
             raise ExecutionError(f"{op.name} ({op.type}) changes a variable")
         if op.type.startswith(_NOT_ALONE):
             raise ExecutionError(f"{op.name} ({op.type}) does not run outside of the whole model")
@@ -198,20 +200,20 @@ class RunnableSubgraphs:
                 continue  # the value of a variable, which the slice holds itself
             renamed[name] = self._placeholder(definition, f"{number}/given_{at}_", tensor.dtype)
             feeds[f"{renamed[name]}:0"] = as_typed(values[name], tensor.dtype)
-        held = {_origin(each).name for op in part.ops for each in self._handles(op)}
+        names = {_origin(handle).name for op in part.ops for handle in self._handles(op)}
         for name in part.variables:
             variable = self._graph.get_operation_by_name(name)
             resource = variable.type in HANDLES
             kind = variable.get_attr("dtype") if resource else variable.outputs[0].dtype.base_dtype
-            called = f"{number}/{name}" + ("/value_" if name in held else "")
+            called = f"{number}/{name}" + ("/value_" if name in names else "")
             self._placeholder(definition, called, kind)
             renamed[variable.outputs[0].name] = called
             value = values.get(variable.outputs[0].name)
             feeds[f"{called}:0"] = as_typed(self._variable(name) if value is None else value, kind)
-            if name in held:
+            if name in names:
                 self._variable_itself(definition, variable, called, number)
         own = {op.name for op in part.ops}
-        behind = self._behind(part)
+        writers_before = self._behind(part)
         for op in part.ops:
             node = definition.node.add()
             node.CopyFrom(self._nodes[op.name])
@@ -219,15 +221,21 @@ class RunnableSubgraphs:
             late = op.name in self._late
             if op.type == READS and is_variable(op.inputs[0].op) and not late:
                 self._as_identity(node)
-            inputs = [renamed.get(each.name, f"{number}/{each.name}") for each in op.inputs]
-            for at, each in enumerate(op.inputs):
-                if each in self._handles(op) and each.op.name in held:
-                    inputs[at] = f"{number}/{each.op.name}/held_"
+            inputs = [
+                renamed.get(op_input.name, f"{number}/{op_input.name}") for op_input in op.inputs
+            ]
+            for at, op_input in enumerate(op.inputs):
+                if op_input in self._handles(op) and op_input.op.name in names:
+                    inputs[at] = f"{number}/{op_input.op.name}/held_"
             inputs = self._with_variables(definition, op, inputs, node.name, own)
             loop = op.name in self.in_loops
             before = op.control_inputs if loop else self._placed_by(op)
-            inputs += [f"^{number}/{each.name}" for each in before if each.name in own]
-            inputs += [f"^{number}/{name}" for name in behind.get(op.name, ()) if name in own]
+            inputs += [
+                f"^{number}/{op_before.name}" for op_before in before if op_before.name in own
+            ]
+            inputs += [
+                f"^{number}/{name}" for name in writers_before.get(op.name, ()) if name in own
+            ]
             del node.input[:]
             node.input.extend(inputs)
         return feeds
@@ -236,37 +244,39 @@ class RunnableSubgraphs:
         """What *op* takes of variables as such, not only their values."""
         if op.type == READS and op.name not in self._late:
             return []
-        return [each for each in op.inputs if each.op.type in HANDLES]
+        return [op_input for op_input in op.inputs if op_input.op.type in HANDLES]
 
     def _behind(self, part: TensorFlowSubgraph) -> dict[str, tuple[str, ...]]:
         """What has to run before reads of variables it changes, one after the other."""
-        found: dict[str, tuple[str, ...]] = {}
+        writers_of: dict[str, tuple[str, ...]] = {}
         for op in part.ops:
             writers = self._late.get(op.name, ())
             if writers:
-                found[op.name] = writers
+                writers_of[op.name] = writers
             for at, writer in enumerate(writers):
-                found[writer] = tuple(dict.fromkeys((*found.get(writer, ()), *writers[:at])))
-        return found
+                writers_of[writer] = tuple(
+                    dict.fromkeys((*writers_of.get(writer, ()), *writers[:at]))
+                )
+        return writers_of
 
     def _variable_itself(self, definition: Any, variable: Any, value: str, number: int) -> None:
         """A variable of the slice's own that holds what placeholder *value* is fed."""
-        node, assign, held = (definition.node.add() for _ in range(3))
+        node, assign, identity = (definition.node.add() for _ in range(3))
         node.CopyFrom(self._nodes[variable.name])
         node.name = f"{number}/{variable.name}"
         node.attr["shared_name"].s = node.name.encode()
         assign.name, assign.op = f"{node.name}/assign_", "AssignVariableOp"
         assign.input.extend([node.name, value])
         assign.attr["dtype"].CopyFrom(node.attr["dtype"])
-        held.name, held.op = f"{node.name}/held_", "Identity"
-        held.input.extend([node.name, f"^{assign.name}"])
-        held.attr["T"].type = variable.outputs[0].dtype.as_datatype_enum
+        identity.name, identity.op = f"{node.name}/held_", "Identity"
+        identity.input.extend([node.name, f"^{assign.name}"])
+        identity.attr["T"].type = variable.outputs[0].dtype.as_datatype_enum
 
     def _with_variables(
         self, definition: Any, op: Any, inputs: Sequence[str], name: str, own: set[str]
     ) -> list[str]:
         """*inputs* of *op*, each variable among them a new one with its value."""
-        found = list(inputs)
+        variables = list(inputs)
         for at, (arg, tensor) in enumerate(_arguments(op)):
             if not arg.is_ref or (tensor.op.name in own and not writes(op)):
                 continue
@@ -276,12 +286,12 @@ class RunnableSubgraphs:
             variable.attr["dtype"].type = kind
             variable.attr["shape"].shape.unknown_rank = True
             assign.name, assign.op = f"{name}/assign_{at}_", "Assign"
-            assign.input.extend([variable.name, found[at]])
+            assign.input.extend([variable.name, variables[at]])
             assign.attr["T"].type = kind
             assign.attr["validate_shape"].b = False
-            found[at] = variable.name
-            found.append(f"^{assign.name}")
-        return found
+            variables[at] = variable.name
+            variables.append(f"^{assign.name}")
+        return variables
 
     def _placeholder(self, definition: Any, name: str, kind: Any) -> str:
         node = definition.node.add()

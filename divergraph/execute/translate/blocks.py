@@ -48,13 +48,13 @@ class Body:
     inside: tuple[Op, ...]
     results: tuple[str, ...]
 
-    def add(self, made: Translation, given: Sequence[str], scope: str) -> list[str]:
+    def add(self, translation: Translation, sources: Sequence[str], scope: str) -> list[str]:
         """Add the ops under *scope*; the names of the results."""
-        for name, source in zip(self.arguments, given, strict=False):
-            made.alias(scope + name, source)
+        for name, source in zip(self.arguments, sources, strict=False):
+            translation.alias(scope + name, source)
         for op in self.inside:
-            made.add_once(op, scope)
-        return [made.named(name, scope) for name in self.results]
+            translation.add_once(op, scope)
+        return [translation.named(name, scope) for name in self.results]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ class CalledBody:
 
     def unroll(self, made: Translation, op: Op, scope: str) -> None:
         """Add the ops of the body."""
-        given = made.inputs_of(op, scope)
-        made.hand_on(op, self.body.add(made, given, f"{scope}{op.id}\n"), scope)
+        inputs = made.inputs_of(op, scope)
+        made.hand_on(op, self.body.add(made, inputs, f"{scope}{op.id}\n"), scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +91,15 @@ class BranchBodies:
 
     def unroll(self, made: Translation, op: Op, scope: str) -> None:
         """Add the ops of the branch that is taken."""
-        decides, *given = made.inputs_of(op, scope)
+        decides, *inputs = made.inputs_of(op, scope)
         value = made.value(decides)
         if self.by_number:
             number = int(value.item())
             last = len(self.bodies) - 1
-            taken = number if 0 <= number <= last else last
+            branch = number if 0 <= number <= last else last
         else:
-            taken = 0 if (value.item() if value.ndim == 0 else value.size) else 1
-        made.hand_on(op, self.bodies[taken].add(made, given, f"{scope}{op.id}\n"), scope)
+            branch = 0 if (value.item() if value.ndim == 0 else value.size) else 1
+        made.hand_on(op, self.bodies[branch].add(made, inputs, f"{scope}{op.id}\n"), scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,15 +158,15 @@ class FrameLoop:
             inside = f"{scope}{op.id}\n{turn}\n"
             for name, source in (same | now).items():
                 made.alias(inside + name, source)
-            for each in self.asking:
-                made.add_once(each, inside)
+            for inner_op in self.asking:
+                made.add_once(inner_op, inside)
             if not made.value(made.named(self.again, inside)).item():
                 break
-            for each in self.body:
-                made.add_once(each, inside)
+            for inner_op in self.body:
+                made.add_once(inner_op, inside)
             now = {name: made.named(source, inside) for name, source in self.carried.items()}
-        for each in self.leaving:
-            made.add_once(each, inside)
+        for inner_op in self.leaving:
+            made.add_once(inner_op, inside)
         made.hand_on(op, [made.named(name, inside) for name in self.results], scope)
 
 

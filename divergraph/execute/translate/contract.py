@@ -83,10 +83,10 @@ class OpRows:
         """
 
         def put(row: Row) -> Row:
-            for each in types:
-                if each in self.entries:
-                    raise ValueError(f"two rows for {each}")
-                self.entries[each] = RowEntry(row, source, joins)
+            for op_type in types:
+                if op_type in self.entries:
+                    raise ValueError(f"two rows for {op_type}")
+                self.entries[op_type] = RowEntry(row, source, joins)
             return row
 
         return put

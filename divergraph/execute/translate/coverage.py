@@ -42,13 +42,13 @@ class Coverage:
 
 def _translating() -> list[TranslatingFactory]:
     """What translates models or, of Ascend, single ops."""
-    found = [each for each in factories() if isinstance(each, TranslatingFactory)]
-    return [*found, DeviceOpsFactory()]
+    translating = [factory for factory in factories() if isinstance(factory, TranslatingFactory)]
+    return [*translating, DeviceOpsFactory()]
 
 
 def row_counts() -> dict[str, int]:
     """How many op types of each framework have a translation, plug-ins counted in."""
-    tables = (with_plugged(each.rows) for each in _translating())
+    tables = (with_plugged(factory.rows) for factory in _translating())
     return {rows.framework: len(rows.entries) for rows in tables}
 
 
@@ -58,7 +58,7 @@ def coverage(graph: ModelGraph) -> Coverage:
     Raises:
         ExecutionError: models of this framework are not translated.
     """
-    factory = next((each for each in _translating() if each.accepts(graph)), None)
+    factory = next((factory for factory in _translating() if factory.accepts(graph)), None)
     if factory is None:
         raise ExecutionError(
             f"{graph.framework} models are not translated op by op", where=graph.source

@@ -67,8 +67,8 @@ class TranslatedExecutor:
     ) -> Iterator[tuple[str, Array]]:
         """The values of *wanted*; what an untaken branch would have made is left out."""
         names = chosen_tensors(self.tensors, wanted)
-        held = memory // 4 if self._program.double else memory // 2
-        run = ProgramRun(self._program, checked_feeds(self.inputs, feeds), names, held)
+        budget = memory // 4 if self._program.double else memory // 2
+        run = ProgramRun(self._program, checked_feeds(self.inputs, feeds), names, budget)
         try:
             yield from run.values()
         finally:
@@ -92,7 +92,7 @@ class TranslatedExecutor:
             self._side_by_side,
             memory // 2,  # the other half is for the outputs
             weights=lambda part: {name: nbytes(name) for name in part.constants},
-            most=_MOST_PIECES,
+            limit=_MOST_PIECES,
         )
 
     def with_additions(
@@ -111,24 +111,26 @@ class TranslatedExecutor:
         """As ``with_additions``, and with *readings* of ops as they are or in 8 bits."""
         from onnx import helper
 
-        known = set(self.tensors)
+        computed_names = set(self.tensors)
         chosen_tensors(self.tensors, (*tensors, *outputs))
-        outside = {name: value for name, value in feeds.items() if name not in known}
-        taken = [tensor for tensor in self.inputs if tensor.name in outside]
-        given = {**self._as_declared(feeds), **checked_feeds(taken, outside)}
-        made = self._translated(given, outputs)
+        outside = {name: value for name, value in feeds.items() if name not in computed_names}
+        inputs_fed = [tensor for tensor in self.inputs if tensor.name in outside]
+        all_feeds = {**self._as_declared(feeds), **checked_feeds(inputs_fed, outside)}
+        translation = self._translated(all_feeds, outputs)
         types = {
-            name: made.known[name].dtype
+            name: translation.known[name].dtype
             for name in tensors
-            if name in made.known and name not in given and made.known[name].dtype.kind == "f"
+            if name in translation.known
+            and name not in all_feeds
+            and translation.known[name].dtype.kind == "f"
         }
-        model, constants = made.model(outputs, types)
+        model, constants = translation.model(outputs, types)
         makers = open_boundaries(model, readings, self._owner) if readings else ()
         numbers = {name: helper.np_dtype_to_tensor_dtype(kind) for name, kind in types.items()}
         open_for_additions(model, numbers, {}, outputs)
         session = open_session(model, Path(), plain_options())
         inputs = {value.name for value in model.graph.input}
-        fed = {name: value for name, value in given.items() if name in inputs}
+        fed = {name: value for name, value in all_feeds.items() if name in inputs}
         open_feeds = [name for name in tensors if name in fed and fed[name].dtype.kind == "f"]
         return OnnxChangedRun(session, {**constants, **fed}, types, open_feeds, outputs, makers)
 
@@ -157,73 +159,83 @@ class TranslatedExecutor:
         try:
             part = slice_of(self._program, piece)
             ops = tuple(changed if op is maker else op for op in part.ops)
-            given = self._as_declared(values)
-            made = self._run_slice(replace(part, ops=ops), given)
+            declared = self._as_declared(values)
+            results = self._run_slice(replace(part, ops=ops), declared)
         except (ExecutionError, NotTranslatedError):
             return None  # the shapes do not fit the changed attributes
-        return dict(zip(part.made, made, strict=True))
+        return dict(zip(part.made, results, strict=True))
 
     def close(self) -> None:
         """Nothing is kept open between runs."""
 
-    def _translated(self, given: Mapping[str, Array], outputs: Sequence[str]) -> Translation:
+    def _translated(self, feeds: Mapping[str, Array], outputs: Sequence[str]) -> Translation:
         """All that makes *outputs*, in one model; values that shape it are run for at once."""
-        made = self._program.translation()
-        for name, value in given.items():
-            made.give(name, KnownTensor(value.dtype, value.shape))
-        for op in self._program.needed(outputs, given):
-            self._add(made, op, given)
-        return made
+        translation = self._program.translation()
+        for name, value in feeds.items():
+            translation.give(name, KnownTensor(value.dtype, value.shape))
+        for op in self._program.needed(outputs, feeds):
+            self._add(translation, op, feeds)
+        return translation
 
-    def _add(self, made: Translation, op: Op, given: Mapping[str, Array]) -> None:
+    def _add(self, translation: Translation, op: Op, feeds: Mapping[str, Array]) -> None:
         tried: set[str] = set()
         while True:
             try:
-                made.add(op)
+                translation.add(op)
             except NeedsValueError as error:
                 if error.tensor in tried:
                     raise ExecutionError(f"{op.id!r} {error}") from error
                 tried.add(error.tensor)
-                value = given.get(error.tensor)
+                value = feeds.get(error.tensor)
                 if value is None:
-                    (value,) = run_translation(made, [error.tensor], given)
-                made.known[error.tensor] = KnownTensor.of(value)
+                    (value,) = run_translation(translation, [error.tensor], feeds)
+                translation.known[error.tensor] = KnownTensor.of(value)
             except NotTranslatedError as error:
                 raise ExecutionError(str(error)) from error
             else:
                 return
 
     def _side_by_side(
-        self, slices: Sequence[TranslatedSlice], given: Sequence[Mapping[str, Array]]
+        self, slices: Sequence[TranslatedSlice], feeds_of_slices: Sequence[Mapping[str, Array]]
     ) -> Iterator[Array | ExecutionError]:
         """The outputs of slices run in one session, slice by slice. One that cannot be translated
         beside the others is run alone, and fails alone."""
-        made = self._program.translation() if len(slices) > 1 else None
+        translation = self._program.translation() if len(slices) > 1 else None
         feeds: dict[str, Array] = {}
         together: dict[int, list[str]] = {}
-        for number, (part, values) in enumerate(zip(slices, given, strict=True)):
-            names = None if made is None else self._beside(made, part, values, f"{number}\n")
+        for number, (part, values) in enumerate(zip(slices, feeds_of_slices, strict=True)):
+            names = (
+                None
+                if translation is None
+                else self._beside(translation, part, values, f"{number}\n")
+            )
             if names is not None:
                 together[number] = names
                 feeds.update((f"{number}\n{name}", value) for name, value in values.items())
-        names = [name for each in together.values() for name in each]
-        found = iter(run_translation(made, names, feeds) if made is not None else ())
-        for number, (part, values) in enumerate(zip(slices, given, strict=True)):
+        names = [name for names_of_part in together.values() for name in names_of_part]
+        results = iter(
+            run_translation(translation, names, feeds) if translation is not None else ()
+        )
+        for number, (part, values) in enumerate(zip(slices, feeds_of_slices, strict=True)):
             if number in together:
-                yield from (next(found) for _ in part.made)
+                yield from (next(results) for _ in part.made)
             else:
                 yield from self._alone(part, values)
 
     def _beside(
-        self, made: Translation, part: TranslatedSlice, values: Mapping[str, Array], scope: str
+        self,
+        translation: Translation,
+        part: TranslatedSlice,
+        values: Mapping[str, Array],
+        scope: str,
     ) -> list[str] | None:
         """Translate a slice beside others; what its outputs are called, None if that cannot be."""
-        give_values(made, values, scope)
+        give_values(translation, values, scope)
         try:
             for op in part.ops:
-                made.add(op, scope)
-            names = [made.named(name, scope) for name in part.made]
-            require_made(made, names)
+                translation.add(op, scope)
+            names = [translation.named(name, scope) for name in part.made]
+            require_made(translation, names)
         except (ExecutionError, NeedsValueError, NotTranslatedError):
             return None
         return names
@@ -238,11 +250,11 @@ class TranslatedExecutor:
 
     def _run_slice(self, part: TranslatedSlice, values: Mapping[str, Array]) -> list[Array]:
         """The outputs of one slice; what shapes it is run for on the way."""
-        made = self._program.translation()
-        feeds = give_values(made, values)
+        translation = self._program.translation()
+        feeds = give_values(translation, values)
         for op in part.ops:
-            self._add(made, op, values)
-        return run_translation(made, part.made, feeds)
+            self._add(translation, op, values)
+        return run_translation(translation, part.made, feeds)
 
     def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Values in the element types the model computes in; a device may hold others."""
@@ -260,5 +272,5 @@ class TranslatedExecutor:
         return found
 
     def _lose(self, tensor: str, reason: str) -> None:
-        if all(each.tensor != tensor for each in self.unavailable):
+        if all(unavailable.tensor != tensor for unavailable in self.unavailable):
             self.unavailable = (*self.unavailable, Unavailable(tensor, reason))

@@ -33,10 +33,10 @@ class TensorLists:
     def __init__(self) -> None:
         self._lists: dict[int, TensorList] = {}
 
-    def new(self, made: TensorList) -> int:
+    def new(self, tensor_list: TensorList) -> int:
         """The number of a new list."""
         number = len(self._lists)
-        self._lists[number] = made
+        self._lists[number] = tensor_list
         return number
 
     def __getitem__(self, number: int) -> TensorList:
@@ -49,14 +49,18 @@ class TensorLists:
 
     def elements(self) -> Iterator[str]:
         """The names of all elements of all lists."""
-        for each in self._lists.values():
-            yield from (name for name in each.elements if name is not None)
+        for tensor_list in self._lists.values():
+            yield from (name for name in tensor_list.elements if name is not None)
 
     def copy(self) -> TensorLists:
         """The lists as they are now."""
-        made = TensorLists()
-        for number, each in self._lists.items():
-            made._lists[number] = TensorList(
-                list(each.elements), each.dtype, each.shape, dict(each.gradients), each.adds_up
+        copied = TensorLists()
+        for number, tensor_list in self._lists.items():
+            copied._lists[number] = TensorList(
+                list(tensor_list.elements),
+                tensor_list.dtype,
+                tensor_list.shape,
+                dict(tensor_list.gradients),
+                tensor_list.adds_up,
             )
-        return made
+        return copied

@@ -132,13 +132,15 @@ class Piece:
         """
         from onnx import helper
 
-        taken = [self._operand(each) for each in inputs]
-        while taken and not taken[-1]:
-            taken.pop()
-        made = [self._fresh(kind) for _ in range(outputs)]
-        said = {name: value for name, value in attrs.items() if value is not None}
-        self.nodes.append(helper.make_node(kind, taken, made, domain=domain, **said))
-        return tuple(made)
+        operands = [self._operand(operand) for operand in inputs]
+        while operands and not operands[-1]:
+            operands.pop()
+        output_names = [self._fresh(kind) for _ in range(outputs)]
+        attrs_set = {name: value for name, value in attrs.items() if value is not None}
+        self.nodes.append(
+            helper.make_node(kind, operands, output_names, domain=domain, **attrs_set)
+        )
+        return tuple(output_names)
 
     def cast(self, tensor: Operand, dtype: Any) -> str:
         """*tensor* in another element type."""
@@ -164,8 +166,8 @@ class Piece:
         """
         wide = self.cast(tensor, np.float64)
         listed = self.const(np.array(axes, np.int64))
-        found = self.add(kind, wide, listed, keepdims=int(keep), noop_with_empty_axes=1)
-        return self.cast(found, np.float32)
+        total = self.add(kind, wide, listed, keepdims=int(keep), noop_with_empty_axes=1)
+        return self.cast(total, np.float32)
 
     def element(self, tensor: str) -> str:
         """*tensor*, which this piece makes, as an element of a list: others will read it."""
@@ -187,10 +189,10 @@ class Piece:
 
     def _known(self, at: int) -> KnownTensor:
         self.name(at)
-        known = self.known[at]
-        if known is None:
+        known_tensor = self.known[at]
+        if known_tensor is None:
             raise NeedsValueError(self.names[at])
-        return known
+        return known_tensor
 
     def _fresh(self, what: str) -> str:
         # No name of a model has a line break before it, so none is met twice.

@@ -34,12 +34,12 @@ def new_model(nodes: Sequence[NodeProto]) -> ModelProto:
     return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def tensor_info(name: str, known: KnownTensor) -> ValueInfoProto:
+def tensor_info(name: str, known_tensor: KnownTensor) -> ValueInfoProto:
     """The declaration of a tensor as far as it is known."""
     from onnx import helper
 
-    kind = helper.np_dtype_to_tensor_dtype(known.dtype)
-    return helper.make_tensor_value_info(name, kind, known.shape)
+    kind = helper.np_dtype_to_tensor_dtype(known_tensor.dtype)
+    return helper.make_tensor_value_info(name, kind, known_tensor.shape)
 
 
 def made_by(piece: Piece, outputs: Sequence[str]) -> dict[str, KnownTensor]:
@@ -48,30 +48,34 @@ def made_by(piece: Piece, outputs: Sequence[str]) -> dict[str, KnownTensor]:
 
     Tensors nothing is known of are missing.
     """
-    known = {
-        name: each for name, each in zip(piece.names, piece.known, strict=True) if name and each
+    known_tensors = {
+        name: known_tensor
+        for name, known_tensor in zip(piece.names, piece.known, strict=True)
+        if name and known_tensor
     }
     used = {name for node in piece.nodes for name in node.input} - {""}
-    for name in used - known.keys():
-        if (each := piece.known_of(name)) is not None:  # an element of a list
-            known[name] = each
-    found = _inferred(piece, {name: known[name] for name in used if name in known}, outputs)
-    values = {name: known[name].value for name in used & known.keys()}
+    for name in used - known_tensors.keys():
+        if (known_tensor := piece.known_of(name)) is not None:  # an element of a list
+            known_tensors[name] = known_tensor
+    inferred = _inferred(
+        piece, {name: known_tensors[name] for name in used if name in known_tensors}, outputs
+    )
+    values = {name: known_tensors[name].value for name in used & known_tensors.keys()}
     fixed = {name: value for name, value in values.items() if value is not None}
-    if used & known.keys() <= fixed.keys() and _is_small(fixed, found, outputs):
+    if used & known_tensors.keys() <= fixed.keys() and _is_small(fixed, inferred, outputs):
         return _folded(piece, fixed, outputs)
-    return found
+    return inferred
 
 
 def _is_small(
-    fixed: Mapping[str, Array], found: Mapping[str, KnownTensor], outputs: Sequence[str]
+    fixed: Mapping[str, Array], known_tensors: Mapping[str, KnownTensor], outputs: Sequence[str]
 ) -> bool:
     sizes = [value.size for value in fixed.values()]
     for name in outputs:
-        shape = found[name].shape if name in found else None
+        shape = known_tensors[name].shape if name in known_tensors else None
         sizes.append(_FOLDED if shape is None else int(np.prod(shape, dtype=np.int64)))
         # Numbers that are no shapes and indices are computed with all others, in one session.
-        if name in found and found[name].dtype.kind == "f":
+        if name in known_tensors and known_tensors[name].dtype.kind == "f":
             return False
     return max(sizes, default=0) <= _FOLDED
 
@@ -86,25 +90,26 @@ def _folded(
         model.graph.initializer.append(numpy_helper.from_array(value, name))
     model.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
     session = open_session(model, Path(), plain_options())
-    made = run_session(session, outputs, {})
+    results = run_session(session, outputs, {})
     return {
-        name: KnownTensor.of(np.asarray(value)) for name, value in zip(outputs, made, strict=True)
+        name: KnownTensor.of(np.asarray(value))
+        for name, value in zip(outputs, results, strict=True)
     }
 
 
 def _inferred(
-    piece: Piece, known: Mapping[str, KnownTensor], outputs: Sequence[str]
+    piece: Piece, known_tensors: Mapping[str, KnownTensor], outputs: Sequence[str]
 ) -> dict[str, KnownTensor]:
     from onnx import ValueInfoProto, helper, numpy_helper, shape_inference
     from onnx.shape_inference import InferenceError
 
     model = new_model(piece.nodes)
     graph = model.graph
-    for name, each in known.items():
-        if each.value is not None and each.value.size <= _FOLDED:
-            graph.initializer.append(numpy_helper.from_array(each.value, name))
+    for name, known_tensor in known_tensors.items():
+        if known_tensor.value is not None and known_tensor.value.size <= _FOLDED:
+            graph.initializer.append(numpy_helper.from_array(known_tensor.value, name))
         else:
-            graph.input.append(tensor_info(name, each))
+            graph.input.append(tensor_info(name, known_tensor))
     for name, value in piece.constants.items():
         if value.size <= _FOLDED:
             graph.initializer.append(numpy_helper.from_array(value, name))
@@ -123,11 +128,11 @@ def _inferred(
         if not declared.elem_type:
             continue
         sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared.shape.dim]
-        whole = [size for size in sizes if size is not None]
-        known_shape = declared.HasField("shape") and len(whole) == len(sizes)
+        static = [size for size in sizes if size is not None]
+        known_shape = declared.HasField("shape") and len(static) == len(sizes)
         found[info.name] = KnownTensor(
             np.dtype(helper.tensor_dtype_to_np_dtype(declared.elem_type)),
-            tuple(whole) if known_shape else None,
+            tuple(static) if known_shape else None,
         )
     return found
 

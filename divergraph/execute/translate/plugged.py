@@ -15,13 +15,15 @@ TRANSLATIONS = "divergraph.translations"
 
 def with_plugged(rows: OpRows) -> OpRows:
     """*rows*, and before them those that plug-ins have for the framework."""
-    whole = OpRows(rows.framework, dict(rows.entries))
-    for entry in sorted(entry_points(group=TRANSLATIONS), key=lambda each: each.value):
+    all_rows = OpRows(rows.framework, dict(rows.entries))
+    for entry in sorted(
+        entry_points(group=TRANSLATIONS), key=lambda entry_point: entry_point.value
+    ):
         if entry.name != rows.framework:
             continue
-        found = entry.load()
-        added = found if isinstance(found, OpRows) else OpRows(rows.framework)
-        if added is not found:
-            found(added)
-        whole.entries.update(added.entries)
-    return whole
+        plugged = entry.load()
+        added = plugged if isinstance(plugged, OpRows) else OpRows(rows.framework)
+        if added is not plugged:
+            plugged(added)
+        all_rows.entries.update(added.entries)
+    return all_rows

@@ -53,14 +53,16 @@ class Program:
     def tensors(self) -> tuple[str, ...]:
         """The tensors a run can give, in the order they are made."""
         fed = {tensor.name for tensor in self.inputs}
-        made = (tensor.name for op in self.ops for tensor in op.outputs)
+        names = (tensor.name for op in self.ops for tensor in op.outputs)
         gone = {*fed, *self.lost, *self.hidden}
-        return tuple(name for name in made if name not in gone)
+        return tuple(name for name in names if name not in gone)
 
     def unavailable(self) -> Mapping[str, str]:
         """The tensors that no run gives, and why."""
-        found = {**self.hidden, **self.lost}
-        return {name: reason for name, reason in found.items() if "\n" not in name}  # none of ours
+        reasons = {**self.hidden, **self.lost}
+        return {
+            name: reason for name, reason in reasons.items() if "\n" not in name
+        }  # none of ours
 
     def translation(self) -> Translation:
         """A translation of ops of this program, as yet of none."""
@@ -78,14 +80,14 @@ class Program:
 
     def without_row(self) -> dict[str, int]:
         """The op types that have no row though a run would need them, and how many ops they are."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         read: set[str] = set()
         for op in reversed(self.ops):
-            names = {each.name for each in op.outputs}.difference(self.left_out, self.outside)
+            names = {output.name for output in op.outputs}.difference(self.left_out, self.outside)
             if names.difference(self.hidden) or names & read:  # data sets are neither
-                found.update(self._types_without_row(op))
+                counts.update(self._types_without_row(op))
                 read.update(ref.tensor for ref in op.inputs if ref is not None)
-        return found
+        return counts
 
     def _no_row(self, op: Op) -> str:
         kind = next(self._types_without_row(op), "")
@@ -94,9 +96,11 @@ class Program:
     def _types_without_row(self, op: Op) -> Iterator[str]:
         block = self.blocks.get(op.id)
         if block is not None:
-            for each in block.ops():
-                yield from self._types_without_row(each)
-        elif op.type not in self.rows and not any(each.name in self.outside for each in op.outputs):
+            for inner_op in block.ops():
+                yield from self._types_without_row(inner_op)
+        elif op.type not in self.rows and not any(
+            output.name in self.outside for output in op.outputs
+        ):
             yield op.type
 
     def _without_values(self) -> dict[str, str]:
@@ -108,20 +112,20 @@ class Program:
             reason = self._no_row(op)
             if not reason and entry is not None and not entry.joins:
                 reason = next(gone, "")
-            for each in op.outputs if reason else ():
-                if each.name not in fed:
-                    lost.setdefault(each.name, reason)
+            for output in op.outputs if reason else ():
+                if output.name not in fed:
+                    lost.setdefault(output.name, reason)
         return lost
 
-    def needed(self, outputs: Iterable[str], given: Collection[str]) -> tuple[Op, ...]:
-        """The ops that make *outputs* from *given*, in the order they run.
+    def needed(self, outputs: Iterable[str], available: Collection[str]) -> tuple[Op, ...]:
+        """The ops that make *outputs* from *available*, in the order they run.
 
         Raises:
             ExecutionError: they need a tensor that is nowhere.
         """
-        found: dict[str, Op] = {}
-        given = set(given).difference(self.hidden)
-        waiting = [name for name in outputs if name not in given]
+        ops: dict[str, Op] = {}
+        available = set(available).difference(self.hidden)
+        waiting = [name for name in outputs if name not in available]
         while waiting:
             name = waiting.pop()
             if name in self.constants:
@@ -134,13 +138,15 @@ class Program:
                 )
             pending = [op]
             while pending:
-                each = pending.pop()
-                if each.id not in found:
-                    found[each.id] = each
-                    taken = (ref.tensor for ref in each.inputs if ref)
-                    waiting += [tensor for tensor in taken if tensor not in given]
-                    pending += [self.ops[self.rank[name]] for name in self.after.get(each.id, ())]
-        return tuple(sorted(found.values(), key=lambda each: self.rank[each.id]))
+                current = pending.pop()
+                if current.id not in ops:
+                    ops[current.id] = current
+                    tensors = (ref.tensor for ref in current.inputs if ref)
+                    waiting += [tensor for tensor in tensors if tensor not in available]
+                    pending += [
+                        self.ops[self.rank[name]] for name in self.after.get(current.id, ())
+                    ]
+        return tuple(sorted(ops.values(), key=lambda op: self.rank[op.id]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +163,8 @@ def slice_of(program: Program, piece: RunnableSubgraph) -> TranslatedSlice:
     Raises:
         ExecutionError: its outputs need more than its inputs, or are no tensors of the model.
     """
-    given = set(piece.inputs)
-    ops = program.needed(piece.outputs, given)
-    taken = {ref.tensor for op in ops for ref in op.inputs if ref} | set(piece.outputs)
-    constants = sorted(name for name in taken - given if name in program.constants)
+    inputs = set(piece.inputs)
+    ops = program.needed(piece.outputs, inputs)
+    tensors_read = {ref.tensor for op in ops for ref in op.inputs if ref} | set(piece.outputs)
+    constants = sorted(name for name in tensors_read - inputs if name in program.constants)
     return TranslatedSlice(piece, ops, tuple(constants))

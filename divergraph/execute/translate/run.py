@@ -29,7 +29,11 @@ _NOT_TAKEN = "its branch is not taken on these inputs"
 
 
 def run_translation(
-    made: Translation, names: Sequence[str], feeds: Mapping[str, Array], *, rounded: bool = True
+    translation: Translation,
+    names: Sequence[str],
+    feeds: Mapping[str, Array],
+    *,
+    rounded: bool = True,
 ) -> list[Array]:
     """The values of tensors of a translation, which constants or nodes make: *rounded* to their
     own types, or as they were computed.
@@ -37,34 +41,36 @@ def run_translation(
     Raises:
         ExecutionError: ONNX Runtime does not run it, or a tensor is of a branch not taken.
     """
-    require_made(made, names)
-    fixed = {name: value for name in names if (value := made.constant(name)) is not None}
+    require_made(translation, names)
+    fixed = {name: value for name in names if (value := translation.constant(name)) is not None}
     wanted = [name for name in dict.fromkeys(names) if name not in fixed]
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     if wanted:
-        model, constants = made.model(wanted)
+        model, constants = translation.model(wanted)
         inputs = [value.name for value in model.graph.input]
         fed = {name: constants[name] if name in constants else feeds[name] for name in inputs}
-        if made.double:
+        if translation.double:
             model, fed, _ = in_float64(model, fed)
         session = open_session(model, Path(), plain_options())
         given_out = [value.name for value in model.graph.output]
-        found = dict(zip(wanted, run_session(session, given_out, fed), strict=True))
-        if made.double and rounded:
-            found = {name: as_own(value, made.known[name].dtype) for name, value in found.items()}
-    return [fixed[name] if name in fixed else found[name] for name in names]
+        values = dict(zip(wanted, run_session(session, given_out, fed), strict=True))
+        if translation.double and rounded:
+            values = {
+                name: as_own(value, translation.known[name].dtype) for name, value in values.items()
+            }
+    return [fixed[name] if name in fixed else values[name] for name in names]
 
 
-def require_made(made: Translation, names: Sequence[str]) -> None:
+def require_made(translation: Translation, names: Sequence[str]) -> None:
     """Check that ops of a translation make these tensors.
 
     Raises:
         ExecutionError: of one they do not.
     """
     for name in names:
-        if name in made.dead:
+        if name in translation.dead:
             raise ExecutionError(f"{_said(name)!r}: {_NOT_TAKEN}")
-        if made.named(name) not in made.known:
+        if translation.named(name) not in translation.known:
             raise ExecutionError(f"{_said(name)!r} is no tensor that an op fills")
 
 
@@ -79,19 +85,19 @@ def as_own(value: Array, dtype: np.dtype[Any]) -> Array:
 
 
 def give_values(
-    made: Translation, values: Mapping[str, Array], scope: str = ""
+    translation: Translation, values: Mapping[str, Array], scope: str = ""
 ) -> dict[str, Array]:
     """Give a translation what a piece is fed; the feeds by the names they have there."""
     for name, value in values.items():
-        made.give(name, known_of_run(value), scope)
+        translation.give(name, known_of_run(value), scope)
     return {scope + name: value for name, value in values.items()}
 
 
 def known_of_run(value: Array, dtype: np.dtype[Any] | None = None) -> KnownTensor:
     """What rows may know of a value that was run for: its shape, and the value of few integers,
     which may be sizes or axes. *dtype* is its own element type, if it was computed in another."""
-    told = value.dtype.kind in "iub" and value.size <= _TOLD
-    return KnownTensor(dtype or value.dtype, value.shape, value if told else None)
+    is_index = value.dtype.kind in "iub" and value.size <= _TOLD
+    return KnownTensor(dtype or value.dtype, value.shape, value if is_index else None)
 
 
 class ProgramRun:
@@ -144,15 +150,15 @@ class ProgramRun:
         self._live.close()
 
     def _new_part(self) -> _Part:
-        made = self._program.translation()
-        made.dead.update(self._dead)
-        made.lists = self._lists.copy()
-        for name in made.lists.elements():
+        translation = self._program.translation()
+        translation.dead.update(self._dead)
+        translation.lists = self._lists.copy()
+        for name in translation.lists.elements():
             if name in self._fixed:
-                made.fix(name, self._fixed[name])
+                translation.fix(name, self._fixed[name])
             else:
-                made.give(name, self._known[name])
-        return _Part(made)
+                translation.give(name, self._known[name])
+        return _Part(translation)
 
     def _add(self, part: _Part, op: Op) -> bool:
         """Translate *op* as the next one of *part*; False if a value has to be run for first."""
@@ -176,16 +182,16 @@ class ProgramRun:
             self._lose(op, str(error))
         else:
             part.ops.append(op)
-            made = (part.made.known.get(tensor.name) for tensor in op.outputs)
-            sizes = (each.nbytes for each in made if each is not None)
+            outputs = (part.made.known.get(tensor.name) for tensor in op.outputs)
+            sizes = (output.nbytes for output in outputs if output is not None)
             unknown = self._memory // _UNKNOWN_SHARE
             part.nbytes += sum(unknown if size is None else size for size in sizes)
         return True
 
     def _told(self, part: _Part, tensor: str) -> bool:
         """Let the rows of *part* know a value that was run for; False if it was not yet."""
-        known = self._known.get(tensor)
-        if known is None or known.value is not None:
+        known_tensor = self._known.get(tensor)
+        if known_tensor is None or known_tensor.value is not None:
             return False
         value = self._live.look(tensor)
         self._known[tensor] = part.made.known[tensor] = KnownTensor.of(value)
@@ -193,8 +199,12 @@ class ProgramRun:
 
     def _runs_for(self, part: _Part, op: Op, error: NeedsValueError) -> bool:
         """Run for a value inside of a block; False if it is none of these."""
-        known = part.made.known.get(error.tensor)
-        if op.id not in self._program.blocks or known is None or known.value is not None:
+        known_tensor = part.made.known.get(error.tensor)
+        if (
+            op.id not in self._program.blocks
+            or known_tensor is None
+            or known_tensor.value is not None
+        ):
             return False
         (value,) = run_translation(part.made, [error.tensor], _Feeds(self._live))
         part.made.known[error.tensor] = KnownTensor.of(value)
@@ -202,16 +212,16 @@ class ProgramRun:
 
     def _finish(self, part: _Part) -> Iterator[tuple[str, Array]]:
         """Run *part* and give what was asked for of it."""
-        made = [tensor.name for op in part.ops for tensor in op.outputs]
-        self._dead.update(name for name in made if name in part.made.dead)
-        for name in made:
+        names = [tensor.name for op in part.ops for tensor in op.outputs]
+        self._dead.update(name for name in names if name in part.made.dead)
+        for name in names:
             if name in self._dead and name in self._asked:
                 self.lost.setdefault(name, _NOT_TAKEN)
         reads = Counter(ref.tensor for op in part.ops for ref in op.inputs if ref)
         later = self._uses - reads
         wanted = [
             name
-            for name in made
+            for name in names
             if name in part.made.known and (name in self._asked or later[name] > 0)
         ]
         elements = dict.fromkeys(part.made.lists.elements())
@@ -247,8 +257,8 @@ class ProgramRun:
                 yield name, as_own(value, part.made.known[name].dtype)
 
     def _lose(self, op: Op, reason: str) -> None:
-        behind = (self.lost[ref.tensor] for ref in op.inputs if ref and ref.tensor in self.lost)
-        reason = next(behind, reason)
+        reasons = (self.lost[ref.tensor] for ref in op.inputs if ref and ref.tensor in self.lost)
+        reason = next(reasons, reason)
         for tensor in op.outputs:
             self.lost.setdefault(tensor.name, reason)
 

@@ -70,9 +70,9 @@ class Translation:
         self._values: dict[str, Array] = {}
         self._given: dict[str, KnownTensor] = {}
 
-    def give(self, tensor: str, known: KnownTensor, scope: str = "") -> None:
+    def give(self, tensor: str, known_tensor: KnownTensor, scope: str = "") -> None:
         """Say what is known of a *tensor* that will be fed."""
-        self.known[scope + tensor] = self._given[scope + tensor] = known
+        self.known[scope + tensor] = self._given[scope + tensor] = known_tensor
 
     def add(self, op: Op, scope: str = "") -> None:
         """Translate *op*, whose inputs were given or made before.
@@ -87,10 +87,10 @@ class Translation:
         if entry is None and block is None:
             raise NotTranslatedError(f"no translation of ops of type {op.type}")
         names = self.inputs_of(op, scope)
-        made = [scope + tensor.name for tensor in op.outputs]
+        outputs = [scope + tensor.name for tensor in op.outputs]
         alive = ["" if name in self.dead else name for name in names]
         if alive != names and not (entry is not None and entry.joins and any(alive)):
-            self.dead.update(made)
+            self.dead.update(outputs)
             return
         missing = next((name for name in alive if name and name not in self.known), None)
         if missing is not None:
@@ -98,7 +98,7 @@ class Translation:
         if block is not None:
             block.unroll(self, op, scope)
         elif entry is not None:
-            self._put(entry, op, alive, made, scope)
+            self._put(entry, op, alive, outputs, scope)
 
     def add_once(self, op: Op, scope: str) -> None:
         """:meth:`add`, if *op* was not added under this scope before: ops of blocks, which are gone
@@ -122,9 +122,9 @@ class Translation:
                 continue
             if source not in self.known:
                 raise NotTranslatedError(f"{source.rpartition(chr(10))[2]!r} was not made")
-            known = self.known[name] = self.known[source]
-            if known.value is not None:
-                self._values[name] = known.value
+            known_tensor = self.known[name] = self.known[source]
+            if known_tensor.value is not None:
+                self._values[name] = known_tensor.value
             else:
                 self._nodes.append(helper.make_node("Identity", [source], [name]))
 
@@ -148,26 +148,26 @@ class Translation:
 
     def constant(self, tensor: str) -> Array | None:
         """The value of a tensor that is known before anything runs."""
-        known = self.known.get(tensor)
-        return None if known is None else known.value
+        known_tensor = self.known.get(tensor)
+        return None if known_tensor is None else known_tensor.value
 
     def model(
-        self, outputs: Collection[str], made: Collection[str] = ()
+        self, outputs: Collection[str], extra: Collection[str] = ()
     ) -> tuple[ModelProto, dict[str, Array]]:
         """The model that gives *outputs*, and the constants to feed it beside what was given. What
-        of them is a constant, a node hands on; as what is among *made*."""
+        of them is a constant, a node hands on; as what is among *extra*."""
         from onnx import ValueInfoProto, helper, numpy_helper
 
-        fixed = {name: name + _VALUE for name in (*outputs, *made) if name in self._values}
+        fixed = {name: name + _VALUE for name in (*outputs, *extra) if name in self._values}
         nodes = [helper.make_node("Identity", [value], [name]) for name, value in fixed.items()]
         nodes += self._behind(outputs)
         model = new_model(nodes)
         graph = model.graph
         used = {*outputs, *(name for node in nodes for name in node.input)}
         values = {fixed.get(name, name): value for name, value in self._values.items()}
-        for name, known in self._given.items():
+        for name, known_tensor in self._given.items():
             if name in used:
-                graph.input.append(tensor_info(name, known))
+                graph.input.append(tensor_info(name, known_tensor))
         fed: dict[str, Array] = {}
         for name in sorted(used & values.keys()):
             value = values[name]
@@ -183,13 +183,13 @@ class Translation:
     def _behind(self, outputs: Collection[str]) -> list[NodeProto]:
         """The nodes that make *outputs*."""
         wanted = set(outputs)
-        found: list[NodeProto] = []
+        nodes: list[NodeProto] = []
         for node in reversed(self._nodes):
             if not wanted.isdisjoint(node.output):
                 wanted.update(node.input)
-                found.append(node)
-        found.reverse()
-        return found
+                nodes.append(node)
+        nodes.reverse()
+        return nodes
 
     def named(self, tensor: str, scope: str = "") -> str:
         """What *tensor* of the piece *scope* is called here."""
@@ -208,10 +208,10 @@ class Translation:
         self._values[name] = value
 
     def _put(
-        self, entry: RowEntry, op: Op, names: Sequence[str], made: Sequence[str], scope: str
+        self, entry: RowEntry, op: Op, names: Sequence[str], output_names: Sequence[str], scope: str
     ) -> None:
-        known = [self.known.get(name) if name else None for name in names]
-        piece = Piece(op, names, known, scope, self.lists, self.known)
+        known_tensors = [self.known.get(name) if name else None for name in names]
+        piece = Piece(op, names, known_tensors, scope, self.lists, self.known)
         try:
             outputs = list(entry.row(piece))
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -221,53 +221,58 @@ class Translation:
         # Of an op that is run for some outputs, others may be given: those stay as they are.
         pairs = [
             (name, output)
-            for name, output in zip(made, outputs, strict=False)
+            for name, output in zip(output_names, outputs, strict=False)
             if name not in self._given
         ]
         self.dead.update(name for name, output in pairs if output is None)
-        kept: dict[str, str] = {}
-        for name, output in (*pairs, *((each, each) for each in piece.elements)):
+        name_of_output: dict[str, str] = {}
+        for name, output in (*pairs, *((element, element) for element in piece.elements)):
             if output is not None and _is_made(piece, output):
-                kept.setdefault(output, name)
-        found = made_by(piece, list(kept)) if kept else {}
-        unknown = next((name for output, name in kept.items() if output not in found), None)
+                name_of_output.setdefault(output, name)
+        known_of_output = made_by(piece, list(name_of_output)) if name_of_output else {}
+        unknown = next(
+            (name for output, name in name_of_output.items() if output not in known_of_output), None
+        )
         if unknown is not None:  # before any node of it is taken up
             raise NotTranslatedError(f"nothing says the element type of {unknown!r}")
-        if kept and all(each in found and found[each].value is not None for each in kept):
+        if name_of_output and all(
+            output in known_of_output and known_of_output[output].value is not None
+            for output in name_of_output
+        ):
             piece.nodes.clear()  # all of it follows from constants
         else:
             for node in piece.nodes:
-                _rename(node.output, kept)
-                _rename(node.input, kept)
+                _rename(node.output, name_of_output)
+                _rename(node.input, name_of_output)
             self._nodes += piece.nodes
             self._values.update(piece.constants)
         for name, output in pairs:
             if output is not None:
-                self._note(name, output, piece, kept, found)
+                self._note(name, output, piece, name_of_output, known_of_output)
         for name in piece.elements:
             if name not in self.known:
-                self._note(name, name, piece, kept, found)
+                self._note(name, name, piece, name_of_output, known_of_output)
 
     def _note(
         self,
         name: str,
         output: str,
         piece: Piece,
-        kept: Mapping[str, str],
-        found: Mapping[str, KnownTensor],
+        name_of_output: Mapping[str, str],
+        known_of_output: Mapping[str, KnownTensor],
     ) -> None:
         """Keep what is known of an output under its own *name*."""
         from onnx import helper
 
-        known = found.get(output)
+        known_tensor = known_of_output.get(output)
         if output in piece.constants:
             self.fix(name, piece.constants[output])
-        elif known is not None and known.value is not None:
-            self.fix(name, known.value)
-        elif known is not None and kept.get(output) == name:
-            self.known[name] = known
+        elif known_tensor is not None and known_tensor.value is not None:
+            self.fix(name, known_tensor.value)
+        elif known_tensor is not None and name_of_output.get(output) == name:
+            self.known[name] = known_tensor
         else:  # an input handed on, or one node's output under a second name
-            source = kept.get(output, output)
+            source = name_of_output.get(output, output)
             handed = self.known[source]
             self.known[name] = handed
             if handed.value is not None:

@@ -37,24 +37,25 @@ def put_back(
 ) -> str:
     """What windows put back into an image of *sizes*, channels first as *gradient*. Elements no
     window reached are zeros."""
-    whole = [
+    reached_sizes = [
         (count - 1) * stride + (size - 1) * dilation + 1
         for count, stride, size, dilation in zip(
             over.out, over.strides, over.size, over.dilations, strict=True
         )
     ]
-    found = piece.add(
+    transposed = piece.add(
         *("ConvTranspose", gradient, filters),
         strides=over.strides,
         dilations=over.dilations,
         group=groups,
     )
     # In one go with padding ONNX Runtime refuses some of the sizes there are.
-    behind = [
-        size - (have - begin) for size, have, begin in zip(sizes, whole, over.begin, strict=True)
+    ends_cut = [
+        size - (have - begin)
+        for size, have, begin in zip(sizes, reached_sizes, over.begin, strict=True)
     ]
-    ends = piece.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *behind)
-    return piece.add("Pad", found, ends)
+    ends = piece.ints(0, 0, *(-begin for begin in over.begin), 0, 0, *ends_cut)
+    return piece.add("Pad", transposed, ends)
 
 
 def seen_by_filters(
@@ -62,7 +63,7 @@ def seen_by_filters(
 ) -> str:
     """The gradient by the filters, of *image* and *gradient* with batch and channels exchanged: a
     convolution of the one with the other, strides and dilations exchanged, too."""
-    found = piece.add(
+    convolved = piece.add(
         *("Conv", image, gradient),
         strides=over.dilations,
         dilations=over.strides,
@@ -72,4 +73,4 @@ def seen_by_filters(
     # Windows that reach not quite to the end leave more places than the filters have.
     axes = range(2, 2 + len(over.size))
     begins = piece.ints(*(0 for _ in axes))
-    return piece.add("Slice", found, begins, piece.ints(*over.size), piece.ints(*axes))
+    return piece.add("Slice", convolved, begins, piece.ints(*over.size), piece.ints(*axes))

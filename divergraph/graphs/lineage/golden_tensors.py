@@ -26,12 +26,12 @@ Outputs: TypeAlias = Mapping[TensorRef, Counterpart]
 
 def _unique(pairs: Iterable[tuple[str, Op]]) -> dict[str, Op]:
     """The first op of each key; keys that fit several ops are left out."""
-    found: dict[str, Op] = {}
+    ops: dict[str, Op] = {}
     doubles: set[str] = set()
     for key, op in pairs:
-        if found.setdefault(key, op) is not op:
+        if ops.setdefault(key, op) is not op:
             doubles.add(key)
-    return {key: op for key, op in found.items() if key not in doubles}
+    return {key: op for key, op in ops.items() if key not in doubles}
 
 
 @dataclass(frozen=True)

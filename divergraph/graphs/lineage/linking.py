@@ -91,14 +91,14 @@ def link_graphs(golden: ModelGraph, device: ModelGraph) -> Lineage:
 def relinked(outputs: Outputs, golden: GoldenTensors, device: ModelGraph) -> Lineage:
     """The lineage that follows from *outputs*: links between ops, and values passed on by inserted
     ops."""
-    found = dict(outputs)
-    links = link_ops(golden, device, found)
+    all_outputs = dict(outputs)
+    links = link_ops(golden, device, all_outputs)
     ops = device.op_index()
     for op in device.ops:
-        match = _passed_on(op, ops, found, PASSING_ON)
+        match = _passed_on(op, ops, all_outputs, PASSING_ON)
         if match is not None:
-            found[match.device] = match
-    return Lineage(tuple(links), found, golden, ops)
+            all_outputs[match.device] = match
+    return Lineage(tuple(links), all_outputs, golden, ops)
 
 
 def _passed_on(
@@ -139,8 +139,8 @@ def behind_transpose(match: TensorMatch, op: Op) -> TensorMatch | None:
 
 
 def _is_passing_on(op: Op, outputs: Outputs, keeping: frozenset[str]) -> bool:
-    found = outputs.get(TensorRef(op.id, 0))
-    inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
+    output = outputs.get(TensorRef(op.id, 0))
+    inserted = isinstance(output, Unmatched) and output.reason is Reason.INSERTED
     return inserted and op.type in keeping and bool(op.inputs)
 
 
@@ -159,10 +159,10 @@ def link_by_attributes(
         alone = group_sizes[fusion_key(op)] == 1
         ports: dict[str, tuple[int, int, LineageRule]] = {}
         for port, tensor in enumerate(op.outputs):
-            found = _output(golden, op, port, tensor, alone=alone)
-            outputs[TensorRef(op.id, port)] = found
-            if isinstance(found, TensorMatch):
-                ports.setdefault(found.golden.op, (port, found.golden.port, found.rule))
+            output = _output(golden, op, port, tensor, alone=alone)
+            outputs[TensorRef(op.id, port)] = output
+            if isinstance(output, TensorMatch):
+                ports.setdefault(output.golden.op, (port, output.golden.port, output.rule))
         links.extend(_op_links(golden, op, ports))
     return links, outputs
 
@@ -176,9 +176,9 @@ def _output(
     name, origin_port, rule = named
     ref = golden.tensor(name, origin_port)
     if ref is None:
-        if not op.takes and any(each.name == name for each in golden.graph.inputs):
-            said = f"{name} is an input of the golden model; {op.type} runs no task on the device"
-            return Unmatched(Reason.NO_TASK, said)
+        if not op.takes and any(tensor.name == name for tensor in golden.graph.inputs):
+            reason = f"{name} is an input of the golden model; {op.type} runs no task on the device"
+            return Unmatched(Reason.NO_TASK, reason)
         if op.original_names is None and rule is LineageRule.SAME_NAME:
             return Unmatched(Reason.UNKNOWN_ORIGINAL, f"the golden graph has no op named {name!r}")
         return Unmatched(

@@ -51,11 +51,11 @@ class ListedOriginals:
 
     def of(self, op: Op) -> tuple[str, ...]:
         """The ids of the golden ops that *op* lists, by their own names or their tensors'."""
-        found = (
+        refs = (
             self._named(_PART.sub("", name), 0) or self._named(_AGAIN.sub("", name), 0)
             for name in op.original_names or ()
         )
-        return tuple(dict.fromkeys(ref.op for ref in found if ref is not None))
+        return tuple(dict.fromkeys(ref.op for ref in refs if ref is not None))
 
     def counterpart(self, op: Op, ref: TensorRef) -> Counterpart | None:
         """The golden tensor that the origin of output *ref* names, or that it is only a part of
@@ -65,15 +65,17 @@ class ListedOriginals:
             return None
         if self._is_tflite:
             return self._converted(op, ref)
-        found = self._named(origin.op, origin.port)
-        if found is not None:
-            return TensorMatch(ref, found, LineageRule.ORIGIN_OUTPUT)
-        whole = _PART.sub("", origin.op)
-        if whole != origin.op and self._named(whole, 0) is not None:
-            return Unmatched(Reason.INNER_OF_SPLIT, f"a part of {whole}: without its bias")
-        behind = _IN_FRONT.sub("", origin.op)
-        if behind != origin.op and self._named(behind, 0) is not None:
-            return Unmatched(Reason.INSERTED, f"{op.type} added in front of {behind}, no original")
+        golden_ref = self._named(origin.op, origin.port)
+        if golden_ref is not None:
+            return TensorMatch(ref, golden_ref, LineageRule.ORIGIN_OUTPUT)
+        base_name = _PART.sub("", origin.op)
+        if base_name != origin.op and self._named(base_name, 0) is not None:
+            return Unmatched(Reason.INNER_OF_SPLIT, f"a part of {base_name}: without its bias")
+        front_name = _IN_FRONT.sub("", origin.op)
+        if front_name != origin.op and self._named(front_name, 0) is not None:
+            return Unmatched(
+                Reason.INSERTED, f"{op.type} added in front of {front_name}, no original"
+            )
         return None
 
     def _named(self, name: str, port: int) -> TensorRef | None:
@@ -127,11 +129,11 @@ class ListedOriginals:
         """The golden tensor of an output of a TFLite op: that of the last of the ops in its name.
         All of them may be in front of a bias; the op's own inputs and options tell what it does
         behind them."""
-        found = [self._numbered(part) for part in op.outputs[ref.port].name.split(";")]
-        known = [each for each in found if each is not None]
-        if not known:
+        ops = [self._numbered(part) for part in op.outputs[ref.port].name.split(";")]
+        ops_numbered = [op_numbered for op_numbered in ops if op_numbered is not None]
+        if not ops_numbered:
             return None
-        named = max(known, key=lambda each: self._depths.get(each.id, 0))
+        named = max(ops_numbered, key=lambda candidate: self._depths.get(candidate.id, 0))
         if len(named.outputs) not in (1, len(op.outputs)):
             return None  # loops have their values in an order of their own
         named = last = self._last_part(named)
@@ -147,7 +149,7 @@ class ListedOriginals:
         """The last of the ops that tf2onnx made of one: the first has its name, the others a
         number behind it (``Rsqrt`` is Sqrt and Reciprocal, ``Rsqrt__7``)."""
         while True:
-            readers = {each.id: each for each in self._readers.get(TensorRef(op.id, 0), [])}
+            readers = {reader.id: reader for reader in self._readers.get(TensorRef(op.id, 0), [])}
             part = next(iter(readers.values()), None) if len(readers) == 1 else None
             if part is None or part.type in HANDING_ON or not _is_part(op.name, part.name):
                 return op
@@ -159,14 +161,16 @@ class ListedOriginals:
         readers = self._readers.get(TensorRef(op.id, 0), [])
         if len(readers) != 1 or readers[0].type not in types:
             return None
-        fed = {each.name for each in self._golden.graph.inputs}
-        for taken in readers[0].inputs:
-            if taken is None or (taken.producer is not None and taken.producer.op == op.id):
+        fed = {tensor.name for tensor in self._golden.graph.inputs}
+        for op_input in readers[0].inputs:
+            if op_input is None or (
+                op_input.producer is not None and op_input.producer.op == op.id
+            ):
                 continue
-            source = None if taken.producer is None else self._ops[taken.producer.op]
+            source = None if op_input.producer is None else self._ops[op_input.producer.op]
             while source is not None and source.type == "Identity" and source.takes:
                 source = self._ops[source.takes[0].op]
-            if taken.tensor in fed or (source is not None and source.type not in _CONSTANTS):
+            if op_input.tensor in fed or (source is not None and source.type not in _CONSTANTS):
                 return None
         return readers[0]
 

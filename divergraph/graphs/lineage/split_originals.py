@@ -32,10 +32,10 @@ def split_originals(
     """The corrections of *outputs* for originals that were split into several ops."""
     if device.framework in _NAMES_THE_LAST:
         return {}
-    readers, behind = golden.graph.readers(), device.readers()
+    readers, device_readers = golden.graph.readers(), device.readers()
     types = {op.id: op.type for op in device.ops}
     by_name = {op.name: op for op in device.ops if op.name}
-    found: dict[TensorRef, Counterpart] = {}
+    counterparts: dict[TensorRef, Counterpart] = {}
     for ref, match in outputs.items():
         if not isinstance(match, TensorMatch) or match.rule not in _BY_NAME:
             continue
@@ -46,16 +46,16 @@ def split_originals(
         read = [set(op.takes) for op in same]
         if match.golden in golden.graph.outputs and device.outputs:
             read.append(set(device.outputs))
-        if not read or any(ref in each for each in read):
+        if not read or any(ref in refs for refs in read):
             continue
-        made = _made_of(ref, behind, outputs)
-        last = {each for each in made if all(each in taken for taken in read)}
+        outputs_made = _made_of(ref, device_readers, outputs)
+        last = {output for output in outputs_made if all(output in refs for refs in read)}
         if len(last) == 1:
-            said = f"an inner part of {original.name}, which is {types[ref.op]} and more here"
-            found[ref] = Unmatched(Reason.INNER_OF_SPLIT, said)
+            reason = f"an inner part of {original.name}, which is {types[ref.op]} and more here"
+            counterparts[ref] = Unmatched(Reason.INNER_OF_SPLIT, reason)
             (end,) = last
-            found[end] = TensorMatch(end, match.golden, LineageRule.BETWEEN_TENSORS)
-    return found
+            counterparts[end] = TensorMatch(end, match.golden, LineageRule.BETWEEN_TENSORS)
+    return counterparts
 
 
 def _made_of(
@@ -68,10 +68,10 @@ def _made_of(
         following: dict[TensorRef, bool] = {}
         for source, changed in level.items():
             for op in readers.get(source, ()):
-                made = TensorRef(op.id, 0)
-                if isinstance(outputs.get(made), TensorMatch):
+                output = TensorRef(op.id, 0)
+                if isinstance(outputs.get(output), TensorMatch):
                     continue
-                following[made] = changed or op.type not in HANDING_ON
-        computed.update(each for each, changed in following.items() if changed)
+                following[output] = changed or op.type not in HANDING_ON
+        computed.update(following_ref for following_ref, changed in following.items() if changed)
         level = following
     return computed

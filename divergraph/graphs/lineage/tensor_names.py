@@ -71,7 +71,12 @@ def link_ops(golden: GoldenTensors, device: ModelGraph, outputs: Outputs) -> lis
     originals = ListedOriginals(golden, device.framework)
     listed = {op.id: originals.of(op) for op in device.ops if op.original_names}
     # what an op lists belongs to it, wherever it lies
-    surviving |= {ref for found in listed.values() for op in found for ref in golden_ops[op].makes}
+    surviving |= {
+        ref
+        for names_listed in listed.values()
+        for op in names_listed
+        for ref in golden_ops[op].makes
+    }
     links: list[LineageLink] = []
     for op in device.ops:
         links.extend(_op_links(golden, golden_ops, op, outputs, surviving, listed.get(op.id, ())))
@@ -82,16 +87,16 @@ def _claimed(
     golden: GoldenTensors, device: ModelGraph, blocked: set[str]
 ) -> dict[TensorRef, TensorRef]:
     """The device outputs that have the name of a golden tensor, and which."""
-    found: dict[TensorRef, TensorRef] = {}
+    claimed: dict[TensorRef, TensorRef] = {}
     others = golden.graph.framework is not Framework.TFLITE
     if others and device.framework is Framework.TFLITE:
-        return found  # a name there may be that of the first of several fused ops
+        return claimed  # a name there may be that of the first of several fused ops
     for op in device.ops:
         for ref, tensor in zip(op.makes, op.outputs, strict=True):
             same = _same_tensor(golden, tensor.name)
             if same is not None and (op.id not in blocked or op.type == "ReorderOutput"):
-                found[ref] = same
-    return found
+                claimed[ref] = same
+    return claimed
 
 
 def _moved_away(
@@ -108,19 +113,19 @@ def _moved_away(
     """
     ops = device.op_index()
     owners = {golden: ref for ref, golden in claimed.items()}
-    found: dict[TensorRef, Counterpart] = {}
+    moved: dict[TensorRef, Counterpart] = {}
     for ref, match in outputs.items():
         if not isinstance(match, TensorMatch) or match.rule is not LineageRule.SAME_NAME:
             continue
         owner = owners.get(match.golden)
         if owner is None or _hands_on(ops, owner, ref):
             continue
-        said = (
+        reason = (
             f"its op is called {golden_ops[match.golden.op].name!r}, but the tensor of that one "
             f"is given by {ops[owner.op].name!r}"
         )
-        found[ref] = Unmatched(Reason.UNMATCHED, said)
-    return found
+        moved[ref] = Unmatched(Reason.UNMATCHED, reason)
+    return moved
 
 
 def _hands_on(ops: Mapping[str, Op], last: TensorRef, first: TensorRef) -> bool:
@@ -129,10 +134,10 @@ def _hands_on(ops: Mapping[str, Op], last: TensorRef, first: TensorRef) -> bool:
     while last != first and last not in seen:
         seen.add(last)
         op = ops[last.op]
-        taken = op.source()
-        if op.type not in HANDING_ON or taken is None:
+        source = op.source()
+        if op.type not in HANDING_ON or source is None:
             return False
-        last = taken
+        last = source
     return last == first
 
 
@@ -164,15 +169,15 @@ def _renamed(
     ref: TensorRef,
 ) -> Counterpart:
     """The counterpart by the op's name where the tensor's name is new; else why there is none."""
-    told = originals.counterpart(op, ref)
-    if told is not None:
-        return told
+    counterpart = originals.counterpart(op, ref)
+    if counterpart is not None:
+        return counterpart
     same_name = golden.by_name.get(op.name)
     # of several originals the op's name tells the first, and the output is the last one's
     if same_name is not None and same_name.type == op.type and not op.is_fused:
-        found = golden_ops[same_name.id]
-        if ref.port < max(1, len(found.outputs)):
-            return TensorMatch(ref, TensorRef(found.id, ref.port), LineageRule.SAME_NAME)
+        golden_op = golden_ops[same_name.id]
+        if ref.port < max(1, len(golden_op.outputs)):
+            return TensorMatch(ref, TensorRef(golden_op.id, ref.port), LineageRule.SAME_NAME)
     added = op.name not in golden.by_name and op.type in RESHAPING
     if added or op.type in _INSERTED_TYPES:
         return Unmatched(Reason.INSERTED, f"{op.type} added on the device side, no original")
@@ -195,8 +200,8 @@ def _match_behind_reshapes(device: ModelGraph, outputs: dict[TensorRef, Counterp
         match = outputs.get(TensorRef(op.id, 0))
         if op.type not in RESHAPING or ref is None or not isinstance(match, TensorMatch):
             continue
-        known = outputs.get(ref)
-        if isinstance(known, Unmatched) and known.reason is Reason.UNMATCHED:
+        output = outputs.get(ref)
+        if isinstance(output, Unmatched) and output.reason is Reason.UNMATCHED:
             outputs[ref] = TensorMatch(ref, match.golden, LineageRule.THROUGH_INSERTED)
 
 
@@ -216,8 +221,8 @@ def _op_links(
         roots.append(blocked.op)
         yield LineageLink(op.id, blocked.op, LineageRule.FUSION_NAME)
     fused = golden.by_name.get(_FUSION.sub("", op.name))
-    for port, made in enumerate(op.makes):
-        match = outputs[made]
+    for port, output in enumerate(op.makes):
+        match = outputs[output]
         if isinstance(match, TensorMatch) and match.golden.op not in linked:
             linked.add(match.golden.op)
             roots.append(match.golden.op)
@@ -268,7 +273,7 @@ def folded_activations(
 ) -> dict[TensorRef, Counterpart]:
     """The corrections of *outputs* for activations that were folded into a quantiser."""
     users = device.readers()
-    found: dict[TensorRef, Counterpart] = {}
+    folded: dict[TensorRef, Counterpart] = {}
     for op in device.ops:
         for ref in op.makes:
             match = outputs[ref]
@@ -279,13 +284,18 @@ def folded_activations(
             is_folded = activation.type in _FOLDED and op.type not in {activation.type, _DEQUANTISE}
             if not is_folded or {user.type for user in quantised} != {_QUANTISE}:
                 continue
-            found[ref] = _in_front(golden, golden_ops, op, ref, activation)
+            folded[ref] = _in_front(golden, golden_ops, op, ref, activation)
             for user in quantised:
-                behind = TensorRef(user.id, 0)
-                for each in (behind, *(TensorRef(one.id, 0) for one in users.get(behind, []))):
-                    if not isinstance(outputs[each], TensorMatch):
-                        found[each] = TensorMatch(each, match.golden, LineageRule.THROUGH_INSERTED)
-    return found
+                user_output = TensorRef(user.id, 0)
+                for candidate in (
+                    user_output,
+                    *(TensorRef(one.id, 0) for one in users.get(user_output, [])),
+                ):
+                    if not isinstance(outputs[candidate], TensorMatch):
+                        folded[candidate] = TensorMatch(
+                            candidate, match.golden, LineageRule.THROUGH_INSERTED
+                        )
+    return folded
 
 
 def _in_front(

@@ -28,21 +28,21 @@ def with_unnamed_parts(
     ops, fed = device.op_index(), _fed(device)
     moved: set[str] = set()
     added: dict[tuple[str, str], LineageLink] = {}
-    for name, known in listed.items():
-        originals = [link.original for link in between.get(name, ())] or list(known[:1])
-        parts = [each.id for each in _unnamed(ops, ops[name], linked) if each.id in fed]
-        if parts and len(known) == len(ops[name].original_names or ()):
+    for name, names_listed in listed.items():
+        originals = [link.original for link in between.get(name, ())] or list(names_listed[:1])
+        parts = [part_op.id for part_op in _unnamed(ops, ops[name], linked) if part_op.id in fed]
+        if parts and len(names_listed) == len(ops[name].original_names or ()):
             moved.add(name)
         for part in parts:
             for original in originals:
-                made = LineageLink(part, original, LineageRule.BETWEEN_TENSORS)
-                added.setdefault((part, original), made)
-    kept = [
+                link_of_part = LineageLink(part, original, LineageRule.BETWEEN_TENSORS)
+                added.setdefault((part, original), link_of_part)
+    unmoved = [
         link
         for link in links
         if link.device not in moved or link not in between.get(link.device, ())
     ]
-    return [*kept, *added.values()]
+    return [*unmoved, *added.values()]
 
 
 def _unnamed(ops: Mapping[str, Op], op: Op, linked: set[str]) -> Iterator[Op]:
@@ -61,11 +61,11 @@ def _unnamed(ops: Mapping[str, Op], op: Op, linked: set[str]) -> Iterator[Op]:
 
 def _fed(device: ModelGraph) -> set[str]:
     """The ops that depend on an input of the model, not on constants alone."""
-    given = {tensor.name for tensor in device.inputs}
-    found: set[str] = set()
+    names = {tensor.name for tensor in device.inputs}
+    fed: set[str] = set()
     for op in device.ops:  # after what they take
-        if any(ref.op in found for ref in op.takes) or any(
-            ref is not None and ref.producer is None and ref.tensor in given for ref in op.inputs
+        if any(ref.op in fed for ref in op.takes) or any(
+            ref is not None and ref.producer is None and ref.tensor in names for ref in op.inputs
         ):
-            found.add(op.id)
-    return found
+            fed.add(op.id)
+    return fed

@@ -93,16 +93,16 @@ class _Orders:
             for ref, match in self._matches.items()
             if len(fitting := self._fitting(match)) > 0
         }
-        known = {
+        orders = {
             ref: order
             for ref, fitting in choices.items()
             if (order := self._told(self._matches[ref], fitting)) is not None
         }
-        if len(known) < len(choices):
-            self._spread(known, self._device.ops)
-            self._spread(known, reversed(self._device.ops), backward=True)
+        if len(orders) < len(choices):
+            self._spread(orders, self._device.ops)
+            self._spread(orders, reversed(self._device.ops), backward=True)
         for ref, fitting in choices.items():
-            order = known.get(ref)
+            order = orders.get(ref)
             yield ref, self._matches[ref], order if order in fitting else fitting[0]
 
     def _fitting(self, match: TensorMatch) -> list[_Order]:
@@ -113,7 +113,7 @@ class _Orders:
         if device is None or golden is None or len(device) != len(golden):
             return []
         orders = (tuple(range(len(device))), *_moved(len(device)))
-        fitting = [each for each in orders if tuple(device[axis] for axis in each) == golden]
+        fitting = [order for order in orders if tuple(device[axis] for axis in order) == golden]
         return [] if fitting[:1] == [orders[0]] and len(fitting) == 1 else fitting
 
     def _told(self, match: TensorMatch, fitting: list[_Order]) -> _Order | None:
@@ -124,28 +124,28 @@ class _Orders:
         golden = self._golden_values.of(match.golden)
         if device is None or golden is None:
             return None
-        near = [
+        closest_orders = [
             order
             for order in fitting
             if (moved := reordered(device, Reorder(axes=order), golden.shape)) is not None
             and distance(moved, golden) <= _SAME
         ]
-        return near[0] if len(near) == 1 else None
+        return closest_orders[0] if len(closest_orders) == 1 else None
 
     def _spread(
-        self, known: dict[TensorRef, _Order], ops: Iterable[Op], *, backward: bool = False
+        self, orders: dict[TensorRef, _Order], ops: Iterable[Op], *, backward: bool = False
     ) -> None:
-        """Propagate *known* orders to the outputs (or inputs) of ops that do not move axes."""
+        """Propagate *orders* to the outputs (or inputs) of ops that do not move axes."""
         for op in ops:
             if op.type in _MOVING or not op.outputs:
                 continue
-            made = op.makes[0]
-            for taken in op.takes:
-                if self._ops[taken.op].type == "Const":
+            output = op.makes[0]
+            for source_ref in op.takes:
+                if self._ops[source_ref.op].type == "Const":
                     continue
-                source, target = (made, taken) if backward else (taken, made)
-                if source in known:
-                    known.setdefault(target, known[source])
+                source, target = (output, source_ref) if backward else (source_ref, output)
+                if source in orders:
+                    orders.setdefault(target, orders[source])
 
 
 def _moved(rank: int) -> tuple[_Order, ...]:

@@ -43,27 +43,27 @@ class ValueLookup:
         """
         if not is_telling(value):
             return []
-        found: list[tuple[Candidate, Array]] = []
+        compared: list[tuple[Candidate, Array]] = []
         for ref in self._nearest(value, by_order=True):
             golden = self._values.of(ref)
             if golden is None or not lie_alike(value, golden):
                 continue
             if not is_near(value, golden):
                 continue
-            apart = distance(value, golden)
-            if apart > 0.0 and any(each.apart == 0.0 for each, _ in found):
+            gap = distance(value, golden)
+            if gap > 0.0 and any(candidate.apart == 0.0 for candidate, _ in compared):
                 break  # all that have the same values come first
-            if apart < FAR:
-                found.append((Candidate(ref, apart), golden))
-        if blocked or not any(each.apart < _NEAR for each, _ in found):
-            found.extend(self._in_other_order(value, blocked=blocked))
-        return list(_in_families(found))
+            if gap < FAR:
+                compared.append((Candidate(ref, gap), golden))
+        if blocked or not any(candidate.apart < _NEAR for candidate, _ in compared):
+            compared.extend(self._in_other_order(value, blocked=blocked))
+        return list(_in_families(compared))
 
     def _nearest(self, value: Array, *, by_order: bool) -> Iterable[TensorRef]:
         """The golden tensors to compare with, including those with another zero point."""
         forms = (value, moved_by_128(value), same_bytes(value)) if is_8_bit(value) else (value,)
-        found = (self._sketches.nearest(each, _LOOKED_AT, by_order=by_order) for each in forms)
-        return dict.fromkeys(chain.from_iterable(found))
+        nearest = (self._sketches.nearest(form, _LOOKED_AT, by_order=by_order) for form in forms)
+        return dict.fromkeys(chain.from_iterable(nearest))
 
     def _in_other_order(self, value: Array, *, blocked: bool) -> Iterator[tuple[Candidate, Array]]:
         for stripped in self._stripped(value) if blocked else (value,):
@@ -86,9 +86,9 @@ class ValueLookup:
                 yield np.delete(flat, zeros[:surplus])
 
 
-def _in_families(found: list[tuple[Candidate, Array]]) -> Iterator[Candidate]:
+def _in_families(candidates: list[tuple[Candidate, Array]]) -> Iterator[Candidate]:
     families: list[Array] = []
-    for candidate, golden in found:
+    for candidate, golden in candidates:
         yield Candidate(
             candidate.golden, candidate.apart, candidate.reorder, family_of(families, golden)
         )
@@ -160,19 +160,21 @@ class Sketches:
         mine = _sample(value) if by_order else _ranks(value)
         theirs = np.stack(self._sampled[value.size]) if by_order else self._all_ranks(value.size)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            apart = np.linalg.norm(theirs - mine, axis=1) / np.linalg.norm(theirs, axis=1)
-        apart = np.nan_to_num(apart, nan=0.0)  # zeros on both sides
-        best = np.argsort(apart, kind="stable")[:count]
-        near = max(_ANYWAY, _MUCH_FARTHER * float(apart[best[0]]))
-        return [refs[place] for place in best.tolist() if apart[place] <= near]
+            gaps = np.linalg.norm(theirs - mine, axis=1) / np.linalg.norm(theirs, axis=1)
+        gaps = np.nan_to_num(gaps, nan=0.0)  # zeros on both sides
+        best = np.argsort(gaps, kind="stable")[:count]
+        largest_gap = max(_ANYWAY, _MUCH_FARTHER * float(gaps[best[0]]))
+        return [refs[place] for place in best.tolist() if gaps[place] <= largest_gap]
 
     def _all_ranks(self, size: int) -> Array:
-        found = self._ranked.get(size)
-        if found is None:
+        ranked = self._ranked.get(size)
+        if ranked is None:
             values = (self.read(ref) for ref in self._by_size[size])
-            ranks = [np.full(_POINTS, np.inf) if each is None else _ranks(each) for each in values]
-            found = self._ranked[size] = np.stack(ranks)
-        return found
+            ranks = [
+                np.full(_POINTS, np.inf) if value is None else _ranks(value) for value in values
+            ]
+            ranked = self._ranked[size] = np.stack(ranks)
+        return ranked
 
     def sizes(self) -> Iterable[int]:
         """The element counts there are."""

@@ -62,16 +62,16 @@ class Consequences:
         derived, computed = {ref}, set[TensorRef]()
         level = [ref]
         for _ in range(_DEPTH):
-            behind: list[TensorRef] = []
-            for op in (op for each in level for op in self._readers.get(each, ())):
-                if any(each not in derived and self._matched.is_unknown(each) for each in op.takes):
+            later: list[TensorRef] = []
+            for op in (op for ref in level for op in self._readers.get(ref, ())):
+                if any(ref not in derived and self._matched.is_unknown(ref) for ref in op.takes):
                     continue
-                new = [each for each in op.makes if each not in derived]
+                new = [ref for ref in op.makes if ref not in derived]
                 derived.update(new)
-                behind += new
+                later += new
                 if op.type not in HANDING_ON:
                     computed.update(filter(self._matched.is_unknown, new))
-            level = behind
+            level = later
             if len(computed) > _MOST:
                 break
         return frozenset(computed)
@@ -86,27 +86,27 @@ class Consequences:
         runs: dict[str, Rerun] = {}
         owners: dict[str, int] = {}
         for place, guess in enumerate(guesses):
-            known = {**images, guess.golden: self._as_match(guess)}
-            for part in self._parts(guess, known):
+            matches = {**images, guess.golden: self._as_match(guess)}
+            for part in self._parts(guess, matches):
                 self._left -= len(part.ops)
                 if self._left < 0:
                     break
                 key = str(len(runs))
-                runs[key] = Rerun(part, known)
+                runs[key] = Rerun(part, matches)
                 owners[key] = place
         best: dict[int, float] = {}
         for key, value in self._rerun.results(executor, runs):
             off = self._off(guesses[owners[key]], runs[key].part.output, value)
             best[owners[key]] = min(off, best.get(owners[key], FAR))
-        found: dict[TensorRef, list[Candidate]] = {}
+        candidates: dict[TensorRef, list[Candidate]] = {}
         families: list[Array] = []
         for place, off in best.items():
             match = self._as_match(guesses[place])
             right = self._matched.golden_values.of(match.golden)
             family = -1 - place if right is None else family_of(families, right)
             candidate = Candidate(match.golden, off, match.reorder, family)
-            found.setdefault(match.device, []).append(candidate)
-        return found
+            candidates.setdefault(match.device, []).append(candidate)
+        return candidates
 
     def _as_match(self, guess: GuessedMatch) -> TensorMatch:
         here = self._matched.device_values.shape(guess.device)
@@ -125,21 +125,21 @@ class Consequences:
         right = self._matched.golden_values.of(golden)
         changed = FAR if right is None else distance(value, right)
         nearest = FAR
-        for each in guess.following:
-            made = self._matched.device_values.of(each)
-            if made is not None and made.size == value.size:
-                nearest = min(nearest, apart(made, value)[0])
+        for ref in guess.following:
+            own_value = self._matched.device_values.of(ref)
+            if own_value is not None and own_value.size == value.size:
+                nearest = min(nearest, apart(own_value, value)[0])
         return nearest if nearest * _CONTRAST < changed else FAR
 
     def _parts(
-        self, guess: GuessedMatch, known: Mapping[TensorRef, TensorMatch]
+        self, guess: GuessedMatch, matches: Mapping[TensorRef, TensorMatch]
     ) -> Iterator[ReachedPart]:
         reach, values = self._matched.reach, self._matched.device_values
-        sizes = {values.size(each) for each in guess.following}
+        sizes = {values.size(ref) for ref in guess.following}
         computing = (
             part
-            for part in reach.behind((guess.golden,), known.keys())
+            for part in reach.behind((guess.golden,), matches.keys())
             if self._matched.golden_values.size(part.output) in sizes
-            and any(reach.ops[each].type not in HANDING_ON for each in part.ops)
+            and any(reach.ops[op].type not in HANDING_ON for op in part.ops)
         )
         return islice(computing, _MOST_PARTS)

@@ -21,15 +21,15 @@ def constant_ops(graph: ModelGraph) -> frozenset[str]:
 
 
 def settled_ops(
-    ops: Iterable[Op], taken: Callable[[Op], Iterable[InputRef] | None]
+    ops: Iterable[Op], operands: Callable[[Op], Iterable[InputRef] | None]
 ) -> frozenset[str]:
-    """Ids of the *ops* that depend on nothing but each other. *taken* gives the inputs of an op,
+    """Ids of the *ops* that depend on nothing but each other. *operands* gives the inputs of an op,
     none for a leaf; None where its values vary anyway."""
     users: dict[str, list[str]] = {}
     waiting: dict[str, int] = {}
     ready: list[str] = []
     for op in ops:
-        refs = taken(op)
+        refs = operands(op)
         if refs is None:
             continue
         makers = {ref.producer.op for ref in refs if ref.producer is not None}
@@ -38,15 +38,15 @@ def settled_ops(
             users.setdefault(maker, []).append(op.id)
         if not makers:
             ready.append(op.id)
-    found: set[str] = set()
+    settled: set[str] = set()
     while ready:
-        made = ready.pop()
-        found.add(made)
-        for user in users.get(made, ()):
+        op_id = ready.pop()
+        settled.add(op_id)
+        for user in users.get(op_id, ()):
             waiting[user] -= 1
             if waiting[user] == 0:
                 ready.append(user)
-    return frozenset(found)
+    return frozenset(settled)
 
 
 _INPUTS = frozenset(

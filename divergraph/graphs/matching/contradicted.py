@@ -34,23 +34,25 @@ def contradicted(
     """
     ops, originals = lineage.device_ops, lineage.golden.graph.op_index()
     named = [
-        each for each in outputs.values() if isinstance(each, TensorMatch) and each.rule in _BY_NAME
+        match
+        for match in outputs.values()
+        if isinstance(match, TensorMatch) and match.rule in _BY_NAME
     ]
-    taken = {each.golden for each in outputs.values() if isinstance(each, TensorMatch)}
-    free = _by_size((r for op in originals.values() for r in op.makes if r not in taken), golden)
+    goldens = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
+    free = _by_size((r for op in originals.values() for r in op.makes if r not in goldens), golden)
     alone = [
         ref
-        for ref, found in outputs.items()
-        if isinstance(found, Unmatched) and ops[ref.op].type not in HANDING_ON
+        for ref, output in outputs.items()
+        if isinstance(output, Unmatched) and ops[ref.op].type not in HANDING_ON
     ]
-    by_op_name = [each.device for each in named if each.rule is LineageRule.SAME_NAME]
+    by_op_name = [match.device for match in named if match.rule is LineageRule.SAME_NAME]
     rivals = _by_size([*alone, *by_op_name], device)
     wrong: dict[TensorRef, Unmatched] = {}
     doubted: dict[TensorRef, TensorMatch] = {}
     for match in named:
         size = golden.size(match.golden) or 0
         others = rivals.get(size, [])
-        kin = [each for each in free.get(size, ()) if _is_kin(match, each, ops, originals)]
+        kin = [ref for ref in free.get(size, ()) if _is_kin(match, ref, ops, originals)]
         own = device.of(match.device) if kin or set(others) - {match.device} else None
         right = None if own is None else golden.of(match.golden)
         if own is None or right is None or not (is_telling(own) and is_telling(right)):
@@ -58,7 +60,7 @@ def contradicted(
         if _agree(own, right):
             continue
         doubted[match.device] = match
-        holder = next((each for each in kin if _same(own, golden.of(each))), None)
+        holder = next((ref for ref in kin if _same(own, golden.of(ref))), None)
         if holder is not None:
             wrong[match.device] = _contradicted(match, holder)
     for ref, match in doubted.items():
@@ -67,8 +69,8 @@ def contradicted(
             open_now = holder in doubted or isinstance(outputs[holder], Unmatched)
             if holder != ref and open_now and right is not None and _same(device.of(holder), right):
                 wrong[ref] = _contradicted(match, holder)
-                said = f"it has the values of {match.golden.op}"
-                wrong.setdefault(holder, Unmatched(Reason.UNMATCHED, said))
+                reason = f"it has the values of {match.golden.op}"
+                wrong.setdefault(holder, Unmatched(Reason.UNMATCHED, reason))
                 break
     return wrong
 
@@ -81,8 +83,8 @@ def _is_kin(
 
 
 def _contradicted(match: TensorMatch, holder: TensorRef) -> Unmatched:
-    said = f"its values contradict its name, {match.golden.op}; {holder.op} fits them"
-    return Unmatched(Reason.UNMATCHED, said)
+    reason = f"its values contradict its name, {match.golden.op}; {holder.op} fits them"
+    return Unmatched(Reason.UNMATCHED, reason)
 
 
 def _by_size(refs: Iterable[TensorRef], values: DumpedValues) -> dict[int, list[TensorRef]]:

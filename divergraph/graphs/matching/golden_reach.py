@@ -35,9 +35,9 @@ class GoldenReach:
         self._inputs = frozenset(tensor.name for tensor in graph.inputs)
         self._fed_to: dict[str, list[str]] = {}
         for op in graph.ops:
-            for taken in op.inputs:
-                if taken is not None and taken.producer is None:
-                    self._fed_to.setdefault(taken.tensor, []).append(op.id)
+            for op_input in op.inputs:
+                if op_input is not None and op_input.producer is None:
+                    self._fed_to.setdefault(op_input.tensor, []).append(op.id)
         self.users = {ref: [op.id for op in readers] for ref, readers in graph.readers().items()}
 
     def root(self, ref: TensorRef) -> TensorRef:
@@ -46,10 +46,10 @@ class GoldenReach:
         while ref.op not in seen:
             seen.add(ref.op)
             op = self.ops[ref.op]
-            taken = op.source()
-            if op.type not in _PASSING or taken is None:
+            source = op.source()
+            if op.type not in _PASSING or source is None:
                 break
-            ref = taken
+            ref = source
         return ref
 
     def users_of_values(self, ref: TensorRef) -> Iterator[str]:
@@ -67,11 +67,11 @@ class GoldenReach:
     def behind(
         self,
         inputs: Collection[TensorRef],
-        known: Collection[TensorRef],
+        matched_refs: Collection[TensorRef],
         fed: Collection[str] = (),
     ) -> Iterator[ReachedPart]:
         """The parts that compute tensors within a few ops of *inputs* or of the graph inputs *fed*,
-        from *known* ones."""
+        from *matched_refs*."""
         seen: set[str] = set()
         first = [user for ref in inputs for user in self.users.get(ref, ())]
         first += [user for name in fed for user in self._fed_to.get(name, ())]
@@ -86,7 +86,7 @@ class GoldenReach:
                 if op.subgraph:
                     continue
                 for ref in op.makes:
-                    part = None if ref in inputs else self.part(ref, known)
+                    part = None if ref in inputs else self.part(ref, matched_refs)
                     if part is not None and not (
                         part.graph_inputs.isdisjoint(fed) and set(inputs).isdisjoint(part.needs)
                     ):
@@ -96,8 +96,8 @@ class GoldenReach:
                 return
             level = list(following)
 
-    def part(self, output: TensorRef, known: Collection[TensorRef]) -> ReachedPart | None:
-        """The ops that compute *output* from *known* tensors and constants; None if that takes more
+    def part(self, output: TensorRef, matched_refs: Collection[TensorRef]) -> ReachedPart | None:
+        """The ops that compute *output* from *matched_refs* and constants; None if that takes more
         of them."""
         ops: dict[str, None] = {}
         needs: dict[TensorRef, None] = {}
@@ -119,7 +119,7 @@ class GoldenReach:
                 if ref.producer is None:
                     if ref.tensor in self._inputs:
                         graph_inputs.add(ref.tensor)
-                elif ref.producer in known:
+                elif ref.producer in matched_refs:
                     needs[ref.producer] = None
                 else:
                     stack.append(ref.producer.op)

@@ -41,28 +41,34 @@ def overwritten(
 ) -> dict[TensorRef, TensorMatch]:
     """By device output that was overwritten with what was computed of it, the match with what that
     should have been. Values are read only of outputs that are off where one behind is far less."""
-    apart = {
+    distances = {
         TensorRef(item.op, item.port): item.metrics.relative_euclidean_distance
         for item in comparisons
         if item.io is TensorIO.OUTPUT and item.metrics is not None
     }
-    ends, made = set(device.outputs), _Made(device, dump)
+    ends, users_outputs = set(device.outputs), _Made(device, dump)
     values = DumpedValues(dump, _MEMORY)
-    found: dict[TensorRef, TensorMatch] = {}
-    for ref, distance in apart.items():
+    overwriting: dict[TensorRef, TensorMatch] = {}
+    for ref, distance in distances.items():
         if not distance > _ROUNDED or ref in ends:
             continue
-        behind = (each for each in _behind(ref, made) if each in apart)
-        nearer = (each for each in behind if apart[each] < _NEARER * distance)
+        candidates = (
+            ref_after for ref_after in _behind(ref, users_outputs) if ref_after in distances
+        )
+        nearer = (
+            ref_after for ref_after in candidates if distances[ref_after] < _NEARER * distance
+        )
         nearest = min(
-            (each for each in nearer if _is_same(values, ref, each)),
-            key=lambda each: apart[each],
+            (ref_after for ref_after in nearer if _is_same(values, ref, ref_after)),
+            key=lambda ref_after: distances[ref_after],
             default=None,
         )
         match = None if nearest is None else lineage.outputs.get(nearest)
         if isinstance(match, TensorMatch):
-            found[ref] = replace(match, device=ref, rule=LineageRule.SAME_VALUES, confidence=0.98)
-    return found
+            overwriting[ref] = replace(
+                match, device=ref, rule=LineageRule.SAME_VALUES, confidence=0.98
+            )
+    return overwriting
 
 
 class _Made(dict[TensorRef, list[TensorRef]]):
@@ -76,25 +82,25 @@ class _Made(dict[TensorRef, list[TensorRef]]):
 
     def __missing__(self, ref: TensorRef) -> list[TensorRef]:
         users = (user for user in self._readers.get(ref, ()) if user.id not in self._dumped)
-        self[ref] = made = [one for user in users for one in user.makes]
-        return made
+        self[ref] = outputs_after = [one for user in users for one in user.makes]
+        return outputs_after
 
 
-def _behind(ref: TensorRef, made: _Made) -> list[TensorRef]:
+def _behind(ref: TensorRef, users_outputs: _Made) -> list[TensorRef]:
     """The first tensors that are computed of *ref*, the nearest first."""
-    found = {ref: None}
+    refs_reached = {ref: None}
     waiting = [ref]
-    for each in waiting:  # it grows meanwhile
-        more = [one for one in made[each] if one not in found]
-        found.update(dict.fromkeys(more))
-        waiting += more if len(found) <= _MOST else []
-    return list(found)[1:]
+    for current in waiting:  # it grows meanwhile
+        more = [one for one in users_outputs[current] if one not in refs_reached]
+        refs_reached.update(dict.fromkeys(more))
+        waiting += more if len(refs_reached) <= _MOST else []
+    return list(refs_reached)[1:]
 
 
 def _is_same(values: DumpedValues, one: TensorRef, other: TensorRef) -> bool:
     """Whether the device has the very values of one tensor in the other, too."""
-    left, right = values.of(one), values.of(other)
-    if left is None or right is None or left.size != right.size:
+    values_of_one, right = values.of(one), values.of(other)
+    if values_of_one is None or right is None or values_of_one.size != right.size:
         return False
-    nan = left.dtype.kind == "f"
-    return np.array_equal(left.reshape(-1), right.reshape(-1), equal_nan=nan)
+    nan = values_of_one.dtype.kind == "f"
+    return np.array_equal(values_of_one.reshape(-1), right.reshape(-1), equal_nan=nan)

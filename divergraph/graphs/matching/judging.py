@@ -48,16 +48,16 @@ def judge(candidates: Sequence[Candidate]) -> CounterpartChoice | None:
     Candidates with other values that are about as near lower the confidence, less so if the op's
     type decides.
     """
-    near = [each for each in candidates if each.apart < FAR]
-    if not near:
+    closest = [candidate for candidate in candidates if candidate.apart < FAR]
+    if not closest:
         return None
-    near.sort(key=lambda each: (each.apart, not each.kin))
-    best = near[0]
-    contenders = [each for each in near if each.apart <= best.apart * _CLEAR]
+    closest.sort(key=lambda candidate: (candidate.apart, not candidate.kin))
+    best = closest[0]
+    contenders = [candidate for candidate in closest if candidate.apart <= best.apart * _CLEAR]
     doubt = 1.0
-    if len({each.family for each in contenders}) > 1:
-        kin = [each for each in contenders if each.kin]
-        if len({each.family for each in kin}) == 1:
+    if len({candidate.family for candidate in contenders}) > 1:
+        kin = [candidate for candidate in contenders if candidate.kin]
+        if len({candidate.family for candidate in kin}) == 1:
             best, doubt = kin[0], _KIN_DECIDES
         else:
             doubt = _NOTHING_DECIDES

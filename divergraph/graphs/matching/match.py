@@ -54,8 +54,8 @@ def match_more(
         return _pinned_only(
             lineage, sources.pins
         )  # attributes, or the order of calls, gave everything else
-    kept = sources.memory // 4  # the rest is for re-running ops
-    values = (DumpedValues(each, kept) for each in (sources.device_dump, sources.golden_dump))
+    memory = sources.memory // 4  # the rest is for re-running ops
+    values = (DumpedValues(dump, memory) for dump in (sources.device_dump, sources.golden_dump))
     matched = Matched(lineage, device, sources.pins, *values)
     ordered = _order(lineage, device, matched)
     _apply(sources.pins, matched.outputs)
@@ -89,27 +89,27 @@ def _apply(pins: Pins, outputs: dict[TensorRef, Counterpart]) -> None:
     """Apply the user's pins to *outputs*."""
     for device, golden in pins.pinned.items():
         outputs[device] = TensorMatch(device, golden, LineageRule.PINNED)
-    for ref, found in outputs.items():
-        if isinstance(found, TensorMatch) and not pins.allows(ref, found.golden):
+    for ref, output in outputs.items():
+        if isinstance(output, TensorMatch) and not pins.allows(ref, output.golden):
             outputs[ref] = Unmatched(Reason.UNMATCHED, "forbidden by a match file")
 
 
 def _order(lineage: Lineage, device: ModelGraph, matched: Matched) -> bool:
     """Correct what names suggest about orders of axes and tensors; False if nothing changed."""
     values = matched.device_values, matched.golden_values
-    found = with_axis_orders(lineage, device, *values)
-    matched.outputs.update(found)
+    moved_matches = with_axis_orders(lineage, device, *values)
+    matched.outputs.update(moved_matches)
     wrong = contradicted(lineage, matched.outputs, *values)
     matched.outputs.update(wrong)
     swallowed = with_swallowed(lineage, matched.outputs, *values)
     matched.outputs.update(swallowed)
-    return bool(found or wrong or swallowed)
+    return bool(moved_matches or wrong or swallowed)
 
 
 def _by_values(matched: Matched, open_tensors: list[TensorRef], progress: Progress) -> None:
     """Match tensors whose values are those of exactly one golden tensor."""
     lookup = ValueLookup(matched.golden_values, matched.reach)
-    found: list[tuple[float, int, CounterpartChoice]] = []
+    judgements: list[tuple[float, int, CounterpartChoice]] = []
     for place, ref in enumerate(open_tensors):
         progress.step(note=ref.op)
         value = matched.device_values.of(ref)
@@ -118,8 +118,8 @@ def _by_values(matched: Matched, open_tensors: list[TensorRef], progress: Progre
         candidates = lookup.candidates(value, blocked=_is_blocked(matched, ref))
         judgement = matched.judged(ref, candidates)
         if judgement is not None:
-            found.append((judgement.best.apart, place, judgement))
-    for _, place, judgement in sorted(found, key=itemgetter(0, 1)):
+            judgements.append((judgement.best.apart, place, judgement))
+    for _, place, judgement in sorted(judgements, key=itemgetter(0, 1)):
         ref = open_tensors[place]
         best = judgement.best
         if matched.is_worse_than_another(ref, best) or matched.belongs_to_input(ref, best):
@@ -132,17 +132,17 @@ def _by_values(matched: Matched, open_tensors: list[TensorRef], progress: Progre
 
 def _left(outputs: Outputs, matched: Matched) -> Iterator[tuple[TensorRef, Unmatched]]:
     """What is said of tensors that no rule matched."""
-    for ref, found in outputs.items():
-        if not isinstance(found, Unmatched) or ref.op in matched.device_constants:
+    for ref, output in outputs.items():
+        if not isinstance(output, Unmatched) or ref.op in matched.device_constants:
             continue
         op = matched.device_ops[ref.op]
         source = op.source()
-        if found.reason is Reason.INSERTED and op.type in PASSING_ON and source is not None:
-            behind = outputs.get(source)
-            if isinstance(behind, Unmatched) and source.op not in matched.device_constants:
-                said = f"{op.type} hands on {source}, for which no counterpart was found"
-                yield ref, Unmatched(Reason.UNMATCHED, said)
-        elif found.reason is Reason.UNMATCHED and matched.device_values.has(ref):
+        if output.reason is Reason.INSERTED and op.type in PASSING_ON and source is not None:
+            source_output = outputs.get(source)
+            if isinstance(source_output, Unmatched) and source.op not in matched.device_constants:
+                reason = f"{op.type} hands on {source}, for which no counterpart was found"
+                yield ref, Unmatched(Reason.UNMATCHED, reason)
+        elif output.reason is Reason.UNMATCHED and matched.device_values.has(ref):
             why = "no golden tensor has its values, and no original gives them"
             if matched.known(op) is None:
                 why = "no golden tensor has its values, nor is it known what it is computed from"
@@ -150,10 +150,10 @@ def _left(outputs: Outputs, matched: Matched) -> Iterator[tuple[TensorRef, Unmat
                 why = "none of its values were dumped"
             elif not matched.is_unknown(ref):
                 why = "it is one value all over, which tells nothing"
-            yield ref, replace(found, detail=f"{found.detail}; {why}")
+            yield ref, replace(output, detail=f"{output.detail}; {why}")
 
 
 def _is_blocked(matched: Matched, ref: TensorRef) -> bool:
-    found = matched.outputs[ref]
-    blocked = isinstance(found, Unmatched) and found.reason is Reason.LAYOUT_UNSUPPORTED
+    output = matched.outputs[ref]
+    blocked = isinstance(output, Unmatched) and output.reason is Reason.LAYOUT_UNSUPPORTED
     return blocked or matched.device_ops[ref.op].type == "ReorderInput"

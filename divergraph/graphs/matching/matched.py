@@ -74,30 +74,30 @@ class Matched:
 
     def is_open(self, ref: TensorRef) -> bool:
         """Whether a dumped device tensor may get a counterpart yet."""
-        found = self.outputs.get(ref)
-        if not isinstance(found, Unmatched) or ref in self.pins.is_alone:
+        output = self.outputs.get(ref)
+        if not isinstance(output, Unmatched) or ref in self.pins.is_alone:
             return False
-        if found.reason is Reason.INSERTED:
+        if output.reason is Reason.INSERTED:
             kind = self.device_ops[ref.op].type
             unsettled = kind in MOVING or (kind not in _QUANTISING and self.image(ref) is None)
         else:
-            unsettled = found.reason in OPEN
+            unsettled = output.reason in OPEN
         return unsettled and self.device_values.has(ref)
 
     def taken(self) -> set[TensorRef]:
         """The golden tensors that are a counterpart."""
-        return {each.golden for each in self.outputs.values() if isinstance(each, TensorMatch)}
+        return {match.golden for match in self.outputs.values() if isinstance(match, TensorMatch)}
 
     def image(self, ref: TensorRef) -> TensorMatch | None:
         """The match of a device tensor, or of what an inserted op passes on to it."""
         seen: set[TensorRef] = set()
         while ref not in seen:
             seen.add(ref)
-            found = self.outputs.get(ref)
-            if isinstance(found, TensorMatch):
-                return found
+            output = self.outputs.get(ref)
+            if isinstance(output, TensorMatch):
+                return output
             source = self.device_ops[ref.op].source()
-            inserted = isinstance(found, Unmatched) and found.reason is Reason.INSERTED
+            inserted = isinstance(output, Unmatched) and output.reason is Reason.INSERTED
             if not inserted or source is None:
                 return None
             ref = source
@@ -121,13 +121,13 @@ class Matched:
         seen: set[str] = set()
         stack = [op]
         while stack:
-            each = stack.pop()
-            for taken in each.inputs:
-                if taken is None:
+            current = stack.pop()
+            for op_input in current.inputs:
+                if op_input is None:
                     continue
-                ref = taken.producer
+                ref = op_input.producer
                 if ref is None:
-                    fed.update(name for name in (self._fed.get(taken.tensor),) if name)
+                    fed.update(name for name in (self._fed.get(op_input.tensor),) if name)
                 elif ref.op in self.device_constants or ref.op in seen:
                     continue  # the golden graph's own constants serve for those
                 elif (match := self.image(ref)) is not None:
@@ -156,13 +156,13 @@ class Matched:
         kind, of_constants = self.device_ops[ref.op].type, ref.op in self.device_constants
         return judge(
             [
-                replace(each, kin=self.reach.ops[each.golden.op].type == kind)
-                for each in candidates
+                replace(candidate, kin=self.reach.ops[candidate.golden.op].type == kind)
+                for candidate in candidates
                 # A Conv of zeros gives its bias, but is not the bias although the values agree.
-                if self.pins.allows(ref, each.golden)
-                and (not self.is_golden_constant(each.golden) or of_constants)
+                if self.pins.allows(ref, candidate.golden)
+                and (not self.is_golden_constant(candidate.golden) or of_constants)
                 # A variance with an epsilon added is near the variance, and is another constant.
-                and (not of_constants or each.apart <= _SAME_CONSTANT)
+                and (not of_constants or candidate.apart <= _SAME_CONSTANT)
             ]
         )
 
@@ -196,21 +196,21 @@ class Matched:
         op = self.device_ops[taker.op]
         if ref not in op.takes or op.type in _HANDING_ON:
             return False
-        before, behind = self.device_values.of(ref), self.device_values.of(taker)
-        return before is not None and behind is not None and distance(before, behind) > 0.0
+        before, after = self.device_values.of(ref), self.device_values.of(taker)
+        return before is not None and after is not None and distance(before, after) > 0.0
 
     def put(self, match: TensorMatch) -> None:
         """Keep the counterpart of a dumped tensor."""
         self.outputs[match.device] = match
         self._takers[match.golden] = match.device
 
-    def settle(self, ref: TensorRef, rule: LineageRule, found: CounterpartChoice) -> bool:
+    def settle(self, ref: TensorRef, rule: LineageRule, choice: CounterpartChoice) -> bool:
         """Match *ref*, or keep the guess in its detail; whether it is matched."""
-        best = found.best
-        if found.confidence >= SURE_ENOUGH:
-            self.put(TensorMatch(ref, best.golden, rule, round(found.confidence, 3), best.reorder))
+        best = choice.best
+        if choice.confidence >= SURE_ENOUGH:
+            self.put(TensorMatch(ref, best.golden, rule, round(choice.confidence, 3), best.reorder))
             return True
         name = self.reach.tensor_name(best.golden) or str(best.golden)
-        said = f"perhaps {name} ({rule.value}, confidence {found.confidence:.2f})"
-        self.outputs[ref] = Unmatched(Reason.LOW_CONFIDENCE, f"{said}; pin it to compare")
+        reason = f"perhaps {name} ({rule.value}, confidence {choice.confidence:.2f})"
+        self.outputs[ref] = Unmatched(Reason.LOW_CONFIDENCE, f"{reason}; pin it to compare")
         return False

@@ -43,8 +43,8 @@ class ReExecution:
         """By device tensor the outputs of golden parts that come near it. *jobs* hold, under any
         key, a device tensor and a part that may compute it; *images* give the device tensor for a
         golden one."""
-        found: dict[TensorRef, list[Candidate]] = {}
-        made: dict[TensorRef, list[Array]] = {}
+        candidates: dict[TensorRef, list[Candidate]] = {}
+        values_of_ref: dict[TensorRef, list[Array]] = {}
         runs = {key: Rerun(part, images) for key, (_, part) in jobs.items()}
         for key, value in self.results(executor, runs):
             ref, part = jobs[key]
@@ -53,9 +53,9 @@ class ReExecution:
                 continue
             off, reorder = apart(device, value)
             if off < FAR:
-                family = family_of(made.setdefault(ref, []), value)
-                found.setdefault(ref, []).append(Candidate(part.output, off, reorder, family))
-        return found
+                family = family_of(values_of_ref.setdefault(ref, []), value)
+                candidates.setdefault(ref, []).append(Candidate(part.output, off, reorder, family))
+        return candidates
 
     def results(self, executor: Executor, runs: Mapping[str, Rerun]) -> Iterator[tuple[str, Array]]:
         """What each part gives, by its key; those that do not run are left out."""
@@ -63,7 +63,7 @@ class ReExecution:
             RunnableSubgraph(
                 key,
                 (
-                    *(self.reach.tensor_name(each) for each in run.part.needs),
+                    *(self.reach.tensor_name(ref) for ref in run.part.needs),
                     *run.part.graph_inputs,
                 ),
                 (self.reach.tensor_name(run.part.output),),
@@ -89,10 +89,10 @@ class ReExecution:
                 return None
             feeds[self.reach.tensor_name(golden)] = value
         for name in run.part.graph_inputs:
-            given = self.golden.of_input(name)
-            if given is None:
+            input_value = self.golden.of_input(name)
+            if input_value is None:
                 return None
-            feeds[name] = given
+            feeds[name] = input_value
         return feeds
 
     def _in_golden_order(self, match: TensorMatch) -> Array | None:

@@ -31,25 +31,25 @@ def with_swallowed(
     """The matches by name whose device values are not those of the golden tensor, but those of one
     that follows from it alone and is nobody's counterpart. Nothing is read where none is lost."""
     readers = lineage.golden.graph.readers()
-    taken = {each.golden for each in outputs.values() if isinstance(each, TensorMatch)}
-    found: dict[TensorRef, Counterpart] = {}
+    goldens = {match.golden for match in outputs.values() if isinstance(match, TensorMatch)}
+    swallowed: dict[TensorRef, Counterpart] = {}
     for ref, match in outputs.items():
         if not isinstance(match, TensorMatch) or match.rule not in _BY_NAME:
             continue
         if lineage.device_ops[ref.op].type == "Shape":
             if _is_turned(device.of(ref), golden.of(match.golden)):
-                said = "the sizes of a tensor whose axes lie in another order"
-                found[ref] = Unmatched(Reason.UNMATCHED, said)
+                reason = "the sizes of a tensor whose axes lie in another order"
+                swallowed[ref] = Unmatched(Reason.UNMATCHED, reason)
             continue
-        behind = [
-            each
-            for each in _alone_behind(match.golden, readers)
-            if each not in taken and golden.has(each)
+        later_refs = [
+            later_ref
+            for later_ref in _alone_behind(match.golden, readers)
+            if later_ref not in goldens and golden.has(later_ref)
         ]
-        nearer = _nearer(ref, match, behind, device, golden)
+        nearer = _nearer(ref, match, later_refs, device, golden)
         if nearer is not None:
-            found[ref] = nearer
-    return found
+            swallowed[ref] = nearer
+    return swallowed
 
 
 def _is_turned(here: Array | None, there: Array | None) -> bool:
@@ -76,22 +76,22 @@ def _alone_behind(ref: TensorRef, readers: Mapping[TensorRef, Sequence[Op]]) -> 
 def _nearer(
     ref: TensorRef,
     match: TensorMatch,
-    behind: Sequence[TensorRef],
+    later_refs: Sequence[TensorRef],
     device: DumpedValues,
     golden: DumpedValues,
 ) -> TensorMatch | None:
-    own = device.of(ref) if behind else None
+    own = device.of(ref) if later_refs else None
     named = None if own is None else golden.of(match.golden)
     if own is None or named is None:
         return None
     limit = AS_IT_LIES if is_telling(own) else _EQUAL
     if match.reorder is None and distance(own, named) <= AS_IT_LIES:
         return None
-    for each in behind:
-        value = golden.of(each)
+    for later_ref in later_refs:
+        value = golden.of(later_ref)
         if value is None or value.size != own.size:
             continue
-        fitting = replace(match, golden=each, rule=LineageRule.SAME_VALUES, confidence=0.98)
+        fitting = replace(match, golden=later_ref, rule=LineageRule.SAME_VALUES, confidence=0.98)
         if value.shape == own.shape and distance(own, value) <= limit:
             return replace(fitting, reorder=None)
         best = best_reorder(own, value)

@@ -68,10 +68,12 @@ class Waves:
         across = False
         while True:
             ready = self._nearest(
-                each for each in self._ready(across=across) if (each[0], each[1].key) not in tried
+                entry
+                for entry in self._ready(across=across)
+                if (entry[0], entry[1].key) not in tried
             )
             if ready:
-                tried.update((ref, known.key) for ref, known in ready)
+                tried.update((ref, known_before.key) for ref, known_before in ready)
                 self._run_wave(ready)
                 progress.step(len(ready))
             elif not (
@@ -89,8 +91,8 @@ class Waves:
         listed = list(ready)
         if not listed or self._left < 0:
             return []
-        fewest = min(known.skipped for _, known in listed)
-        return [each for each in listed if each[1].skipped == fewest]
+        fewest = min(known_before.skipped for _, known_before in listed)
+        return [entry for entry in listed if entry[1].skipped == fewest]
 
     def _ready(self, *, across: bool = False) -> list[tuple[TensorRef, KnownBefore]]:
         """The open tensors whose inputs are known; *across*: or what these were computed from."""
@@ -105,67 +107,76 @@ class Waves:
     def _run_wave(self, ready: Sequence[tuple[TensorRef, KnownBefore]]) -> None:
         images = self._matched.images()
         jobs: dict[str, tuple[TensorRef, ReachedPart]] = {}
-        for ref, known in ready:
-            for part in islice(self._parts(ref, known, images), _MOST_PARTS):
-                self._left -= len(part.ops) if known.skipped else 0
+        for ref, known_before in ready:
+            for part in islice(self._parts(ref, known_before, images), _MOST_PARTS):
+                self._left -= len(part.ops) if known_before.skipped else 0
                 jobs[str(len(jobs))] = (ref, part)
-        found: Mapping[TensorRef, list[Candidate]] = {}
+        candidates_of: Mapping[TensorRef, list[Candidate]] = {}
         if self._executor is not None:
-            found = self._rerun.candidates(self._executor, jobs, images)
-        for ref, known in ready:
-            candidates = [*found.get(ref, ()), *self._handed_on(ref, known.matches.values())]
+            candidates_of = self._rerun.candidates(self._executor, jobs, images)
+        for ref, known_before in ready:
+            candidates = [
+                *candidates_of.get(ref, ()),
+                *self._handed_on(ref, known_before.matches.values()),
+            ]
             judgement = self._matched.judged(
                 ref,
-                [each for each in candidates if not self._matched.is_worse_than_another(ref, each)],
+                [
+                    candidate
+                    for candidate in candidates
+                    if not self._matched.is_worse_than_another(ref, candidate)
+                ],
             )
             if judgement is not None and not self._matched.belongs_to_input(ref, judgement.best):
                 self._matched.settle(ref, LineageRule.RE_EXECUTED, judgement)
 
     def _parts(
-        self, ref: TensorRef, known: KnownBefore, images: Mapping[TensorRef, TensorMatch]
+        self, ref: TensorRef, known_before: KnownBefore, images: Mapping[TensorRef, TensorMatch]
     ) -> Iterator[ReachedPart]:
         """The golden parts behind what is known that *ref* may be the output of."""
         size = self._device_values.size(ref)
         if size is None:
             return
-        for part in self._reach.behind(known.matches.keys(), images.keys(), known.fed):
+        for part in self._reach.behind(
+            known_before.matches.keys(), images.keys(), known_before.fed
+        ):
             golden_size = self._golden_values.size(part.output)
             same = golden_size is None or golden_size == size
             if same and self._matched.pins.allows(ref, part.output):
                 yield part
 
-    def _handed_on(self, ref: TensorRef, known: Collection[TensorMatch]) -> Iterator[Candidate]:
+    def _handed_on(self, ref: TensorRef, matches: Collection[TensorMatch]) -> Iterator[Candidate]:
         """Candidates that are the op's own inputs: it may do nothing, or next to nothing."""
         device = self._device_values.of(ref)
         if device is None or (is_8_bit(device) and self._kind(ref)[0] not in HANDING_ON):
             return  # equal bytes with another scale are other values
-        for number, match in enumerate(known):
+        for number, match in enumerate(matches):
             value = self._device_values.of(match.device)
             if value is not None and lie_alike(device, value):
-                apart = distance(device, value)
-                if apart < FAR:
-                    yield Candidate(match.golden, apart, match.reorder, family=-1 - number)
+                distance_to = distance(device, value)
+                if distance_to < FAR:
+                    yield Candidate(match.golden, distance_to, match.reorder, family=-1 - number)
 
     def _pass_on_transposed(self) -> bool:
         """Match added Transposes to the counterpart of their input, in the permuted order. True if
         there were any."""
         before = len(self._open)
-        for ref in [each for each in self._open if self._matched.is_open(each)]:
+        for ref in [ref for ref in self._open if self._matched.is_open(ref)]:
             op = self._matched.device_ops[ref.op]
-            taken = op.source()
-            match = None if taken is None or op.type != TRANSPOSE else self._matched.image(taken)
+            source = op.source()
+            match = None if source is None or op.type != TRANSPOSE else self._matched.image(source)
             moved = None if match is None else behind_transpose(match, op)
             if moved is not None and self._matched.pins.allows(ref, moved.golden):
-                order = None if self._lies_as_golden(moved, taken) else moved.reorder
+                order = None if self._lies_as_golden(moved, source) else moved.reorder
                 rule = LineageRule.THROUGH_INSERTED
                 self._matched.put(replace(moved, rule=rule, reorder=order))
                 self._open.remove(ref)
         return len(self._open) < before
 
-    def _lies_as_golden(self, moved: TensorMatch, taken: TensorRef | None) -> bool:
+    def _lies_as_golden(self, moved: TensorMatch, source: TensorRef | None) -> bool:
         """Whether a Transpose gives golden's own order and not that of *moved*: the order of an
         input that was not dumped is not known from names."""
-        if moved.reorder is None or (taken is not None and self._device_values.has(taken)):
+        if moved.reorder is None or (source is not None and self._device_values.has(source)):
             return moved.reorder is None
         device, golden = self._device_values.of(moved.device), self._golden_values.of(moved.golden)
         if device is None or golden is None or device.shape != golden.shape:
@@ -179,23 +190,23 @@ class Waves:
         """Match what nothing reproduces by what follows from it; True if anything was."""
         if self._executor is None:
             return False
-        images, taken = self._matched.images(), self._matched.taken()
+        images, golden_refs = self._matched.images(), self._matched.taken()
         guesses: dict[GuessedMatch, None] = {}
-        for ref, known in self._ready():
+        for ref, known_before in self._ready():
             following = self._consequences.following(ref)
             if not following:
                 continue
             near = (
                 GuessedMatch(ref, part.output, following)
-                for part in self._parts(ref, known, images)
+                for part in self._parts(ref, known_before, images)
             )
-            free = (each for each in near if each.golden not in taken)
-            new = (each for each in islice(free, _MOST_GUESSES) if each not in self._guessed)
+            free = (guess for guess in near if guess.golden not in golden_refs)
+            new = (guess for guess in islice(free, _MOST_GUESSES) if guess not in self._guessed)
             guesses.update(dict.fromkeys(new))
         self._guessed.update(guesses)
-        found = self._consequences.tried(self._executor, list(guesses), images)
+        tried_candidates = self._consequences.tried(self._executor, list(guesses), images)
         settled = False
-        for ref, candidates in found.items():
+        for ref, candidates in tried_candidates.items():
             judgement = self._matched.judged(ref, candidates)
             if judgement is not None:
                 settled |= self._matched.settle(ref, LineageRule.RE_EXECUTED, judgement)
@@ -204,11 +215,11 @@ class Waves:
     def _by_structure(self) -> bool:
         """Match by structure alone what has its golden op for itself; True if anything was."""
         ready = self._ready()
-        alike = Counter((self._kind(ref), known.key) for ref, known in ready)
+        alike = Counter((self._kind(ref), known_before.key) for ref, known_before in ready)
         settled = False
-        for ref, known in ready:
-            same = self._same_structure(ref, known)
-            if same is None or alike[self._kind(ref), known.key] > 1:
+        for ref, known_before in ready:
+            same = self._same_structure(ref, known_before)
+            if same is None or alike[self._kind(ref), known_before.key] > 1:
                 continue
             sure = _CONTRADICTED if self._kind(ref)[0] in _ONLY_MOVING else _STRUCTURE_ALONE
             choice = CounterpartChoice(same, sure)
@@ -218,30 +229,33 @@ class Waves:
     def _kind(self, ref: TensorRef) -> tuple[str, int]:
         return self._matched.device_ops[ref.op].type, ref.port
 
-    def _same_structure(self, ref: TensorRef, known: KnownBefore) -> Candidate | None:
+    def _same_structure(self, ref: TensorRef, known_before: KnownBefore) -> Candidate | None:
         """The only golden op of this type on exactly these inputs, if it has no counterpart yet."""
         op = self._matched.device_ops[ref.op]
-        taken = self._matched.taken()
+        golden_refs = self._matched.taken()
         size = self._device_values.size(ref)
         fitting = [
             TensorRef(user, ref.port)
             for user in dict.fromkeys(
-                user for each in known.matches for user in self._reach.users_of_values(each)
+                user
+                for golden_ref in known_before.matches
+                for user in self._reach.users_of_values(golden_ref)
             )
-            if self._reach.ops[user].type == op.type and self._uses_just(user, known.matches.keys())
+            if self._reach.ops[user].type == op.type
+            and self._uses_just(user, known_before.matches.keys())
         ]
         free = [
-            each
-            for each in fitting
-            if each not in taken
-            and self._matched.pins.allows(ref, each)
-            and ref.port < len(self._reach.ops[each.op].outputs)
-            and self._golden_values.size(each) in (None, size)
+            golden_ref
+            for golden_ref in fitting
+            if golden_ref not in golden_refs
+            and self._matched.pins.allows(ref, golden_ref)
+            and ref.port < len(self._reach.ops[golden_ref.op].outputs)
+            and self._golden_values.size(golden_ref) in (None, size)
         ]
         return Candidate(free[0], 0.0) if len(free) == 1 else None
 
-    def _uses_just(self, golden_op: str, known: Collection[TensorRef]) -> bool:
+    def _uses_just(self, golden_op: str, golden_refs: Collection[TensorRef]) -> bool:
         used = self._reach.ops[golden_op].takes
         computed = {ref for ref in used if not self._matched.is_golden_constant(ref)}
         root = self._reach.root
-        return {root(ref) for ref in computed} == {root(ref) for ref in known}
+        return {root(ref) for ref in computed} == {root(ref) for ref in golden_refs}

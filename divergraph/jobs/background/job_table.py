@@ -113,13 +113,13 @@ class JobTable:
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         with self._changing() as database:
-            ((said, *_), *_) = database.execute("PRAGMA integrity_check(1)")
-            if said != "ok":
+            ((integrity, *_), *_) = database.execute("PRAGMA integrity_check(1)")
+            if integrity != "ok":
                 hint = "move it away: jobs that wait are asked for again, runs stay"
                 raise StoreError("the queue of jobs is damaged", where=str(path), hint=hint)
             database.execute(_TABLE)
-            known = {row[1] for row in database.execute("PRAGMA table_info(jobs)")}
-            for column in _LATER.keys() - known:
+            columns = {row[1] for row in database.execute("PRAGMA table_info(jobs)")}
+            for column in _LATER.keys() - columns:
                 database.execute(f"ALTER TABLE jobs ADD COLUMN {column} {_LATER[column]}")
             new, old = (", ".join(f"{row}.{name}" for name in _NAMES) for row in ("new", "old"))
             if_sound = _IF_SOUND.format(old=old)
@@ -153,7 +153,7 @@ class JobTable:
                 now = time.time()
                 names.append(new_job_id(now))
                 row = (names[-1], parent.owner, parent.command, words, now, parent.id)
-                database.execute(_ADD, (*row, json.dumps([list(told) for told in part])))
+                database.execute(_ADD, (*row, json.dumps([list(values) for values in part])))
         return [self.job(name) for name in names]
 
     def claim(self, of_one_owner: int) -> QueuedJob | None:
@@ -204,10 +204,10 @@ class JobTable:
         Raises:
             UnknownNameError: there is none of this id.
         """
-        found = self._rows("WHERE id = ?", name)
-        if not found:
+        rows = self._rows("WHERE id = ?", name)
+        if not rows:
             raise UnknownNameError("job", name)
-        return found[0]
+        return rows[0]
 
     def jobs(self, state: QueuedState | None = None, most: int = 1000) -> list[QueuedJob]:
         """The last jobs that are nobody's children, or those of them in *state*, newest first."""
@@ -299,11 +299,11 @@ def _seal_of(*values: Any) -> str:
 
 def _job_of(row: tuple[Any, ...]) -> QueuedJob:
     """The job of a row; one that is not what was written is lost."""
-    *found, seal = row
-    values = dict(zip(_NAMES, found, strict=True))
-    if seal not in ("", _seal_of(*found)):
-        said = {"state": QueuedState.LOST, "error": _DAMAGED, "words": (), "part": ()}
-        return QueuedJob(**{**values, **said})
+    *columns, seal = row
+    values = dict(zip(_NAMES, columns, strict=True))
+    if seal not in ("", _seal_of(*columns)):
+        fields_lost = {"state": QueuedState.LOST, "error": _DAMAGED, "words": (), "part": ()}
+        return QueuedJob(**{**values, **fields_lost})
     values["words"] = tuple(json.loads(values["words"]))
     values["part"] = tuple(map(tuple, json.loads(values["part"])))
     return QueuedJob(**{**values, "state": QueuedState(values["state"])})

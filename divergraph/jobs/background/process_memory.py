@@ -18,15 +18,15 @@ def process_memory(pid: int) -> int:
     if not _PROCESSES.is_dir():
         return 0
     started: dict[int, list[int]] = defaultdict(list)
-    for each in _PROCESSES.iterdir():
-        if each.name.isdecimal():
-            started[_parent(each)].append(int(each.name))
-    found, held = [pid], 0
-    while found:
-        process = found.pop()
-        held += _held_by(_PROCESSES / str(process))
-        found += started.pop(process, ())
-    return held
+    for folder in _PROCESSES.iterdir():
+        if folder.name.isdecimal():
+            started[_parent(folder)].append(int(folder.name))
+    waiting, memory = [pid], 0
+    while waiting:
+        process = waiting.pop()
+        memory += _held_by(_PROCESSES / str(process))
+        waiting += started.pop(process, ())
+    return memory
 
 
 def _parent(process: Path) -> int:

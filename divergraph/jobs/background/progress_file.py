@@ -81,9 +81,9 @@ class ProgressFile:
         self.flush()
         self._file.close()
 
-    def _tell(self, **told: object) -> None:
+    def _tell(self, **entries: object) -> None:
         try:
-            self._file.write(json.dumps({"at": round(time.time(), 3), **told}) + "\n")
+            self._file.write(json.dumps({"at": round(time.time(), 3), **entries}) + "\n")
         except OSError:  # a full disk: the work itself may need none, and says so if it does
             return
 
@@ -135,43 +135,43 @@ class ProgressReader:
                 new = file.read()
         except OSError:
             return self.told
-        whole = new.rfind(b"\n") + 1  # a line may be half written
-        self._read += whole
-        self.told = told_with(self.told, new[:whole].splitlines())
+        end = new.rfind(b"\n") + 1  # a line may be half written
+        self._read += end
+        self.told = told_with(self.told, new[:end].splitlines())
         return self.told
 
 
-def told_with(known: ToldProgress, lines: Iterable[bytes | str]) -> ToldProgress:
+def told_with(progress: ToldProgress, lines: Iterable[bytes | str]) -> ToldProgress:
     """What is known after some more lines of such a file."""
     for line in lines:
         try:
-            told = json.loads(line)
+            entry = json.loads(line)
         except ValueError:
             continue
-        if isinstance(told, dict):
-            known = _with(known, told)
-    return known
+        if isinstance(entry, dict):
+            progress = _with(progress, entry)
+    return progress
 
 
-def _with(known: ToldProgress, told: dict[str, Any]) -> ToldProgress:
+def _with(progress: ToldProgress, entry: dict[str, Any]) -> ToldProgress:
     """What is known after one more line; words that are none of ours change nothing."""
-    at = told.get("at", 0.0)
-    match told:
+    at = entry.get("at", 0.0)
+    match entry:
         case {"attempt": int(number)}:
             return ToldProgress(number, at)
         case {"stage": str(text), "total": int() | None as total}:
-            return replace(known, stages=(*known.stages, ToldStage(text, total, at, at)))
-        case {"done": int(done), "note": str(note)} if known.stages:
-            stage = replace(known.stages[-1], done=done, note=note, last=at)
-            return replace(known, stages=(*known.stages[:-1], stage))
+            return replace(progress, stages=(*progress.stages, ToldStage(text, total, at, at)))
+        case {"done": int(done), "note": str(note)} if progress.stages:
+            stage = replace(progress.stages[-1], done=done, note=note, last=at)
+            return replace(progress, stages=(*progress.stages[:-1], stage))
         case {"problem": str(text)}:
-            if len(known.problems) >= _PROBLEMS:
-                return replace(known, more_problems=known.more_problems + 1)
-            return replace(known, problems=(*known.problems, (at, text)))
+            if len(progress.problems) >= _PROBLEMS:
+                return replace(progress, more_problems=progress.more_problems + 1)
+            return replace(progress, problems=(*progress.problems, (at, text)))
         case {"kept": str(name)}:
-            return replace(known, kept=(*known.kept, name))
+            return replace(progress, kept=(*progress.kept, name))
         case {"found": str(text)}:
-            return replace(known, found=text)
+            return replace(progress, found=text)
         case {"failed": str(text)}:
-            return replace(known, failed=text)
-    return known
+            return replace(progress, failed=text)
+    return progress

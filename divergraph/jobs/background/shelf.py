@@ -112,9 +112,9 @@ class JobShelf:
         """All jobs, or those of one store (:func:`store_key`), newest first."""
         if not self.root.is_dir():
             return []
-        folders = sorted((each for each in self.root.iterdir()), reverse=True)
-        found = (self._job(each) for each in folders if not each.name.startswith("."))
-        return [job for job in found if job and (store is None or job.store == store)]
+        folders = sorted((path for path in self.root.iterdir()), reverse=True)
+        jobs = (self._job(folder) for folder in folders if not folder.name.startswith("."))
+        return [job for job in jobs if job and (store is None or job.store == store)]
 
     def named(self, name: str) -> BackgroundJob | None:
         """The job of this id; None if there is none."""
@@ -215,7 +215,7 @@ class JobShelf:
 
         threading.Thread(target=wait, daemon=True).start()
 
-    def _forget_old(self, kept: int) -> None:
+    def _forget_old(self, limit: int) -> None:
         """Clear what is over for 30 days, and what ended before the last jobs were asked for.
 
         One that was stopped or lost may still be taken up again, so only its age counts.
@@ -223,7 +223,7 @@ class JobShelf:
         oldest = time.time() - KEPT_SECONDS
         for place, job in enumerate(self.jobs()):
             old = (job.ended or job.asked) < oldest
-            surplus = place >= kept and job.state is BackgroundState.ENDED
+            surplus = place >= limit and job.state is BackgroundState.ENDED
             if job.state is not BackgroundState.RUNNING and (old or surplus):
                 with suppress(InputError):  # somebody took it up again meanwhile
                     self.clear(job)
@@ -239,12 +239,12 @@ class JobShelf:
         try:
             words = tuple(map(str, request["words"]))
             store, directory = str(request["store"]), Path(request["directory"])
-            asked = float(request["asked"])
+            requested_at = float(request["asked"])
         except (KeyError, TypeError, ValueError):
             return None  # cleared meanwhile, or none of ours
         state, ending = _state(folder)
         code, at = ending.get("exit_code"), ending.get("at")
-        return BackgroundJob(folder, words, store, directory, asked, state, code, at)
+        return BackgroundJob(folder, words, store, directory, requested_at, state, code, at)
 
     def _signal(self, job: BackgroundJob, number: signal.Signals) -> None:
         """Send a signal to the process of *job*, and to no other that has its number now."""

@@ -94,7 +94,7 @@ def _of_dtype(dtype: DType, bounds: tuple[float, ...]) -> LimitRule:
 
 DEFAULT = LimitRule("default", DEFAULT_FAIL, DEFAULT_WARN, built_in=True, supporting=SUPPORTING)
 
-BUILT_IN: tuple[LimitRule, ...] = (DEFAULT, *(_of_dtype(*each) for each in BY_DTYPE.items()))
+BUILT_IN: tuple[LimitRule, ...] = (DEFAULT, *(_of_dtype(*entry) for entry in BY_DTYPE.items()))
 
 _WHOLE: Mapping[str, float | None] = {_DISTANCE: None, _COSINE: None, WORST_ERROR: None}
 INDICES = LimitRule(

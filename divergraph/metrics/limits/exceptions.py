@@ -122,16 +122,16 @@ def _are_only_large(figures: Figures) -> bool:
 def _differs_in_nonfinite(metrics: MetricSet) -> bool:
     if metrics.device_nonfinite != metrics.golden_nonfinite:
         return True
-    said = metrics.notes.get(Metric.MAX_ABSOLUTE_ERROR, "")
-    return not said.startswith(notes.SAME_NONFINITE)
+    note = metrics.notes.get(Metric.MAX_ABSOLUTE_ERROR, "")
+    return not note.startswith(notes.SAME_NONFINITE)
 
 
 def _undefined(metrics: MetricSet, limits: EffectiveLimits) -> tuple[Metric, ...]:
     """Metrics with a limit that have no finite value; the largest error if none has."""
     limited = {quantity.name for quantity, fail, _ in limits.checks if fail is not None}
     limited |= {limit.quantity.name for limit in limits.supporting}
-    found = tuple(m for m in Metric if m.value in limited and not _is_finite(metrics.value(m)))
-    return found or (Metric.MAX_ABSOLUTE_ERROR,)
+    undefined = tuple(m for m in Metric if m.value in limited and not _is_finite(metrics.value(m)))
+    return undefined or (Metric.MAX_ABSOLUTE_ERROR,)
 
 
 def _is_finite(value: float | tuple[float, ...]) -> bool:
@@ -144,10 +144,10 @@ def _finite_part(metrics: MetricSet, figures: Figures) -> MetricSet:
     error = 0.0
     if figures.worst >= 0:
         error = abs(figures.worst_device - figures.worst_golden)
-    said: Mapping[Metric, str] = {}
+    metric_notes: Mapping[Metric, str] = {}
     distance = 10.0 ** (-figures.snr / 20.0)
     if mean == 0.0 and deviation == 0.0:
-        distance, said = 0.0, {Metric.RELATIVE_EUCLIDEAN_DISTANCE: notes.GOLDEN_ZERO}
+        distance, metric_notes = 0.0, {Metric.RELATIVE_EUCLIDEAN_DISTANCE: notes.GOLDEN_ZERO}
     return replace(
         metrics,
         relative_euclidean_distance=distance,
@@ -155,7 +155,7 @@ def _finite_part(metrics: MetricSet, figures: Figures) -> MetricSet:
         standard_deviation=(figures.device.mean, figures.device.std, mean, deviation),
         device_nonfinite=0,
         golden_nonfinite=0,
-        notes=said,
+        notes=metric_notes,
     )
 
 
@@ -195,7 +195,7 @@ def _of_tiny(
     peak = golden_root(metrics) * math.sqrt(metrics.elements)
     if figures is not None:
         peak = golden_peak(figures)
-    unit = max(UNIT.get(each, USUAL_UNIT) if each else USUAL_UNIT for each in (device, golden))
+    unit = max(UNIT.get(dtype, USUAL_UNIT) if dtype else USUAL_UNIT for dtype in (device, golden))
     if error > _TINY_UNITS * unit * peak:
         return Fixed(Level.FAIL, (Metric.MAX_RELATIVE_ERROR,), _TINY)
     if error > unit * peak:

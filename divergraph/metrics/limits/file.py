@@ -74,8 +74,8 @@ class _Reader:
                 (table,),
             )
         if scope is LimitScope.DTYPE and pattern not in set(DType):
-            near = difflib.get_close_matches(pattern, [str(dtype) for dtype in DType], 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else "a word like float16 or bfloat16"
+            matches = difflib.get_close_matches(pattern, [str(dtype) for dtype in DType], 1, 0.5)
+            hint = f"did you mean {matches[0]}?" if matches else "a word like float16 or bfloat16"
             raise self._error("", f"unknown element type {pattern!r}", hint, (table, pattern))
         fail, warn = self._limits(values, (table, pattern))
         return LimitRule(f"{table}.{pattern}", fail, warn, scope, pattern)
@@ -105,8 +105,8 @@ class _Reader:
                 table,
             )
         if name not in QUANTITIES:
-            near = difflib.get_close_matches(name, list(QUANTITIES), 1, 0.5)
-            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(QUANTITIES)}"
+            matches = difflib.get_close_matches(name, list(QUANTITIES), 1, 0.5)
+            hint = f"did you mean {matches[0]}?" if matches else f"one of {', '.join(QUANTITIES)}"
             raise self._error(name, f"unknown metric {name!r}", hint, table)
         return QUANTITIES[name]
 

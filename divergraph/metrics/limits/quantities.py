@@ -127,5 +127,5 @@ _ALL = (
     Quantity("max_ulp", _figure(attrgetter("max_ulp")), _WORST),
 )
 
-QUANTITIES: Mapping[str, Quantity] = {each.name: each for each in _ALL}
+QUANTITIES: Mapping[str, Quantity] = {quantity.name: quantity for quantity in _ALL}
 """Everything that can have a limit, by name. ``standard_deviation`` cannot."""

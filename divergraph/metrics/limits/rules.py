@@ -104,7 +104,7 @@ def applying(
 ) -> list[LimitRule]:
     """The rules for a tensor. A built-in rule for an element type goes by the *coarser* of
     both sides' types, one of a file by the device's."""
-    found = []
+    fitting = []
     for rule in rules:
         if rule.scope is LimitScope.DTYPE:
             wanted = coarser if rule.built_in else dtype
@@ -116,8 +116,8 @@ def applying(
         else:
             applies = True
         if applies:
-            found.append(rule)
-    return found
+            fitting.append(rule)
+    return fitting
 
 
 def combined(rules: Iterable[LimitRule]) -> EffectiveLimits:
@@ -132,15 +132,15 @@ def combined(rules: Iterable[LimitRule]) -> EffectiveLimits:
             built_in = True
         else:
             own |= {*rule.fail, *rule.warn}
-        for given, kept, note in (
+        for values, limits, note in (
             (rule.fail, fail, ""),
             (rule.warn, warn, " (warn)"),
             (rule.supporting, supporting, ""),
         ):
-            if not rule.built_in and WORST_ERROR not in given:
-                kept[WORST_ERROR] = _following(kept, given, note)
-            for name, bound in given.items():
-                kept[name] = None if bound is None else _limit(name, bound, rule, note)
+            if not rule.built_in and WORST_ERROR not in values:
+                limits[WORST_ERROR] = _following(limits, values, note)
+            for name, bound in values.items():
+                limits[name] = None if bound is None else _limit(name, bound, rule, note)
         for name in rule.fail:  # a limit of its own, or none at all
             if name not in rule.supporting:
                 supporting[name] = None
@@ -149,24 +149,24 @@ def combined(rules: Iterable[LimitRule]) -> EffectiveLimits:
         for name, quantity in QUANTITIES.items()
         if fail.get(name) is not None or warn.get(name) is not None
     )
-    kept_supporting = tuple(each for each in supporting.values() if each is not None)
+    kept_supporting = tuple(limit for limit in supporting.values() if limit is not None)
     return EffectiveLimits(
         checks, kept_supporting, label, built_in, frozenset(own), f"{label}: within every limit"
     )
 
 
 def _following(
-    kept: Mapping[str, Limit | None], given: Mapping[str, float | None], note: str
+    limits: Mapping[str, Limit | None], values: Mapping[str, float | None], note: str
 ) -> Limit | None:
     """The built-in limit of the worst error under a file's rule that does not name it. It grows
     with the distance's limit, and is dropped where that limit, or the largest error's, is off or
     set by the user: who allows tensors to be half off means their elements, too."""
-    worst, distance = kept.get(WORST_ERROR), kept.get(_DISTANCE)
+    worst, distance = limits.get(WORST_ERROR), limits.get(_DISTANCE)
     if worst is None or not worst.rule.built_in:
         return worst
-    if _LARGEST in given or (_DISTANCE in given and given[_DISTANCE] is None):
+    if _LARGEST in values or (_DISTANCE in values and values[_DISTANCE] is None):
         return None
-    wanted = given.get(_DISTANCE)
+    wanted = values.get(_DISTANCE)
     if wanted is None or distance is None or wanted <= distance.bound:
         return worst
     return _limit(WORST_ERROR, worst.bound * wanted / distance.bound, worst.rule, note)

@@ -83,7 +83,7 @@ class Thresholds:
         more differ than the cosine's limit leaves. The same NaN or infinities on both sides are
         ignored if *figures* tell how the other elements are, else they are worth a warning.
         """
-        limits = self._limits(device, golden, op_type, name, known=figures is not None)
+        limits = self._limits(device, golden, op_type, name, by_name=figures is not None)
         if metrics.device_nonfinite or metrics.golden_nonfinite:
             found = of_nonfinite(metrics, figures, limits)
             if isinstance(found, Fixed):
@@ -129,18 +129,18 @@ class Thresholds:
         return stored
 
     def _limits(
-        self, device: DType | None, golden: DType | None, op_type: str, name: str, *, known: bool
+        self, device: DType | None, golden: DType | None, op_type: str, name: str, *, by_name: bool
     ) -> EffectiveLimits:
-        indices = known and self._built_in and are_indices(device, golden, op_type)
+        indices = by_name and self._built_in and are_indices(device, golden, op_type)
         named = tuple([place for place, fits in self._name_patterns if fits(name)])
         key = (device, golden, op_type if self._by_type else "", named, indices)
-        found = self._known.get(key)
-        if found is None:
+        limits = self._known.get(key)
+        if limits is None:
             rules = applying(self.rules, device, coarser(device, golden), op_type, name)
             if indices:
                 rules.insert(sum(rule.built_in for rule in rules), INDICES)
-            found = self._known[key] = combined(rules)
-        return found
+            limits = self._known[key] = combined(rules)
+        return limits
 
     @cached_property
     def _by_type(self) -> bool:

@@ -24,8 +24,8 @@ def detailed_metrics(
 ) -> Iterator[tuple[int, Figures]]:
     """The figures of *pairs* with their details added, by the number of each pair. The pairs are
     taken in order until *in_all* elements are used up."""
-    for number, pair, found in pairs:
-        figures, metrics = found.figures, found.metrics
+    for number, pair, measurement in pairs:
+        figures, metrics = measurement.figures, measurement.metrics
         if figures is None or metrics is None:
             continue
         if not figures.bad or metrics.elements > min(in_all, _LARGEST):

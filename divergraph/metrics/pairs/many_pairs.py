@@ -73,7 +73,7 @@ def measure_all(
             return _measured(pairs, work, sizes, executor, progress, workers.resume, heard=heard)
 
         # Huge pairs one after the other, each by all workers: else one process would still be at a
-        found: dict[int, Measurement] = {}
+        measurements: dict[int, Measurement] = {}
         parted = MeasureInParts(executor, work.want)
         others = sorted(set(range(len(pairs))) - set(huge))
         for numbers, who, how in ((huge, SerialExecutor(), parted), (others, executor, None)):
@@ -82,8 +82,8 @@ def measure_all(
             if some:
                 hear = None if heard is None else _of_these(heard, numbers)
                 done = _measured(some, work, theirs, who, progress, workers.resume, how, hear)
-                found.update(zip(numbers, done, strict=True))
-        return [found[number] for number in range(len(pairs))]
+                measurements.update(zip(numbers, done, strict=True))
+        return [measurements[number] for number in range(len(pairs))]
 
 
 def _measured(
@@ -101,22 +101,22 @@ def _measured(
 
     journal = measuring_journal(pairs, work) if resume else None
     job = Job(pairs, parted or work, sizes, executor=executor, journal=journal, watch=told)
-    found: dict[int, Measurement] = {}
+    measurements: dict[int, Measurement] = {}
     for number, measurement in job.results():
-        found[number] = measurement
+        measurements[number] = measurement
         if heard is not None:
             heard(number, measurement)
         if measurement.reason is not None:
-            said = f"{_name(pairs[number])}: {REASON_WORDS[measurement.reason]}"
+            text = f"{_name(pairs[number])}: {REASON_WORDS[measurement.reason]}"
             detail = measurement.detail
-            tell_problem(progress, f"{said} ({detail})" if detail else said)
+            tell_problem(progress, f"{text} ({detail})" if detail else text)
     job.forget()
-    return [found[number] for number in range(len(pairs))]
+    return [measurements[number] for number in range(len(pairs))]
 
 
 def _of_these(heard: Heard, numbers: Sequence[int]) -> Heard:
     """*heard* for some of the pairs, whose numbers among all are *numbers*."""
-    return lambda number, found: heard(numbers[number], found)
+    return lambda number, measurement: heard(numbers[number], measurement)
 
 
 def _name(pair: AnyPair) -> str:
@@ -128,11 +128,11 @@ def _name(pair: AnyPair) -> str:
 
 def _huge(sizes: Sequence[int]) -> list[int]:
     """Pairs so large that one process would still be busy with one when all others are done."""
-    whole = sum(sizes)
+    total_size = sum(sizes)
     return [
         number
         for number, size in enumerate(sizes)
-        if size >= LEAST_BYTES and size * usable_cores() > whole
+        if size >= LEAST_BYTES and size * usable_cores() > total_size
     ]
 
 
@@ -190,11 +190,11 @@ class _SplitSweeper(Sweeper):
             (start, stop, tuple(seen[start // BLOCK : -(-stop // BLOCK)])) for start, stop in parts
         ]
         second = SecondSweep(self._pair, asked)
-        found = Job(items, second, sizes, executor=self._executor).run()
-        for _, places in found:
+        seen_parts = Job(items, second, sizes, executor=self._executor).run()
+        for _, places in seen_parts:
             if places is not None and asked.places is not None:
                 asked.places.join(places)
-        return sums, folded_second(chain.from_iterable(records for records, _ in found))
+        return sums, folded_second(chain.from_iterable(records for records, _ in seen_parts))
 
 
 def _is_open(values: Flat) -> bool:
@@ -219,12 +219,12 @@ class SecondSweep(PartWork):
     def __call__(self, item: _SeenPart) -> _Found:
         """The record of each block, and the places of its bad elements if asked for."""
         start, stop, seen = item
-        asked, places = self.asked, None
-        if asked.places is not None:
-            places = asked.places.fresh()
-            asked = Second(asked.scales, asked.atol, asked.rtol, places)
+        second, places = self.asked, None
+        if second.places is not None:
+            places = second.places.fresh()
+            second = Second(second.scales, second.atol, second.rtol, places)
         sides = _sides(self.pair, start, stop)
-        return list(own_sweeper().second_blocks(*sides, asked, seen, start)), places
+        return list(own_sweeper().second_blocks(*sides, second, seen, start)), places
 
 
 def _sides(pair: TensorPair, start: int, stop: int) -> tuple[Flat, Flat]:

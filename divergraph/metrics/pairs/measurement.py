@@ -9,9 +9,9 @@ from typing import Any
 
 from graphstore.model import DType, Figures, Metric, MetricSet, Reason, SideFigures
 
-_METRICS = tuple(each.name for each in fields(MetricSet))
-_FIGURES = tuple(each.name for each in fields(Figures))
-_SIDE = tuple(each.name for each in fields(SideFigures))
+_METRICS = tuple(field.name for field in fields(MetricSet))
+_FIGURES = tuple(field.name for field in fields(Figures))
+_SIDE = tuple(field.name for field in fields(SideFigures))
 _metric_values = attrgetter(*_METRICS)
 _figure_values = attrgetter(*_FIGURES)
 _side_values = attrgetter(*_SIDE)
@@ -40,24 +40,24 @@ class Measurement:
         return measurement_value, (measurement_json(self),)
 
 
-def measurement_json(found: Measurement) -> list[Any]:
+def measurement_json(measurement: Measurement) -> list[Any]:
     """A value that :func:`json.dumps` writes."""
-    metrics = None if found.metrics is None else list(_metric_values(found.metrics))
+    metrics = None if measurement.metrics is None else list(_metric_values(measurement.metrics))
     if metrics is not None:
         metrics[_NOTES] = dict(metrics[_NOTES])
-    figures = None if found.figures is None else list(_figure_values(found.figures))
+    figures = None if measurement.figures is None else list(_figure_values(measurement.figures))
     if figures is not None:
         for place in _SIDE_PLACES:
             figures[place] = _side_values(figures[place])
     return [
         metrics,
         figures,
-        found.reason and found.reason.value,
-        found.detail,
-        found.shape,
-        found.overflow,
-        found.device_dtype and found.device_dtype.value,
-        found.golden_dtype and found.golden_dtype.value,
+        measurement.reason and measurement.reason.value,
+        measurement.detail,
+        measurement.shape,
+        measurement.overflow,
+        measurement.device_dtype and measurement.device_dtype.value,
+        measurement.golden_dtype and measurement.golden_dtype.value,
     ]
 
 
@@ -86,8 +86,10 @@ def _metrics(value: list[Any] | None) -> MetricSet | None:
     metrics = list(value)
     first, second, third, fourth = metrics[_DEVIATION]
     metrics[_DEVIATION] = first, second, third, fourth
-    said = metrics[_NOTES]
-    metrics[_NOTES] = {Metric(name): str(text) for name, text in said.items()} if said else {}
+    metric_notes = metrics[_NOTES]
+    metrics[_NOTES] = (
+        {Metric(name): str(text) for name, text in metric_notes.items()} if metric_notes else {}
+    )
     return MetricSet(**dict(zip(_METRICS, metrics, strict=True)))
 
 

@@ -73,7 +73,7 @@ class Pile:
     def rows(self) -> tuple[Array, Array]:
         """The values of both sides, a row each pair."""
         both = zip(self._bytes, (self.device, self.golden), strict=True)
-        device, golden = (_rows(each, plain) for each, plain in both)
+        device, golden = (_rows(rows_of_files, plain) for rows_of_files, plain in both)
         return device, golden
 
 
@@ -109,8 +109,8 @@ class Piles:
 
 
 def _rows(data: list[bytes], plain: PlainNpy) -> Array:
-    whole = np.frombuffer(b"".join(data), np.uint8).reshape(len(data), plain.length)
-    values = whole[:, plain.offset :]
+    content = np.frombuffer(b"".join(data), np.uint8).reshape(len(data), plain.length)
+    values = content[:, plain.offset :]
     # Bytes before the values that are no multiple of the element size would misalign them.
     fits = plain.length % plain.dtype.itemsize == 0 and plain.offset % plain.dtype.itemsize == 0
     return (values if fits else np.ascontiguousarray(values)).view(plain.dtype)

@@ -76,14 +76,14 @@ class KnownSums(Sweeper):
         self, device: Flat, golden: Flat, ask: Callable[[Sums], Second | None]
     ) -> tuple[Sums, SecondSums]:
         """The sums of both sweeps."""
-        asked = ask(self._sums)
-        if asked is None:
+        second = ask(self._sums)
+        if second is None:
             return self._sums, NO_SECOND
         bad, first_bad = 0, -1
-        if self._sums.worst_absolute > asked.atol:
+        if self._sums.worst_absolute > second.atol:
             with np.errstate(all="ignore"):
-                bad, first_bad = count_bad(device[:], golden[:], asked, 0)
-        divergence = self._divergence if asked.scales is not None else _UNASKED
+                bad, first_bad = count_bad(device[:], golden[:], second, 0)
+        divergence = self._divergence if second.scales is not None else _UNASKED
         return self._sums, SecondSums(*divergence, bad, first_bad)
 
 
@@ -93,18 +93,18 @@ def measured_together(
     """Measures pairs of floats or small integers, all of one size up to :data:`MOST_ELEMENTS`:
     tables of the pairs that are done, and known sums for others, by their *numbers*. Pairs in
     neither are to be measured one by one."""
-    most = rows_at_once(pairs[0][0].size)
+    step = rows_at_once(pairs[0][0].size)
     tables: list[SmallTable] = []
-    known: dict[int, KnownSums] = {}
-    for begin in range(0, len(pairs), most):
-        part = slice(begin, begin + most)
+    known_sums: dict[int, KnownSums] = {}
+    for begin in range(0, len(pairs), step):
+        part = slice(begin, begin + step)
         device, golden = (
             np.array([pair[side].reshape(-1) for pair in pairs[part]]) for side in (0, 1)
         )
         table, some = measured_rows(numbers[part], device, golden, want)
         tables += table
-        known |= some
-    return tables, known
+        known_sums |= some
+    return tables, known_sums
 
 
 def rows_at_once(size: int) -> int:
@@ -133,17 +133,17 @@ def measured_rows(
     columns = _columns(sides, equal, ends)
     second = _divergences(sides, columns)
     done = are_done(columns, size, want)
-    known = {
+    known_sums = {
         int(numbers[row]): KnownSums(_sums(columns, row, size), tuple(second[:, row].tolist()))
         for row in np.flatnonzero(~done).tolist()
     }
-    if known:
+    if known_sums:
         rows = np.flatnonzero(done)
         if not len(rows):
-            return [], known
+            return [], known_sums
         numbers, columns, second = numbers[rows], columns.taken(rows), second[:, rows]
     table = finished(numbers.tolist(), columns, second, size, want)
-    return [_with_other_metrics(table, columns, size)], known
+    return [_with_other_metrics(table, columns, size)], known_sums
 
 
 def _with_other_metrics(table: SmallTable, columns: SumColumns, size: int) -> SmallTable:
@@ -215,8 +215,8 @@ def _counted(flags: Bool) -> Int64:
     """How many elements of each row are set; fast if most rows have none."""
     if not flags.any():
         return np.zeros(len(flags), np.int64)
-    found: Int64 = np.count_nonzero(flags, axis=1)
-    return found
+    counts: Int64 = np.count_nonzero(flags, axis=1)
+    return counts
 
 
 def _sums(columns: SumColumns, row: int, size: int) -> Sums:
@@ -264,8 +264,8 @@ def _divergences(sides: _Sides, columns: SumColumns) -> Float64:
 
 def _at(values: Array, places: Array) -> Array:
     """The value of each row at that row's place."""
-    found: Array = values[np.arange(len(places)), places]
-    return found
+    values_at: Array = values[np.arange(len(places)), places]
+    return values_at
 
 
 def _ones(like: Float64) -> Float64:

@@ -53,7 +53,7 @@ class SumColumns(NamedTuple):
 
     def taken(self, rows: NDArray[np.intp]) -> SumColumns:
         """These rows alone."""
-        device, golden = (SideColumns._make(each[rows] for each in side) for side in self[:2])
+        device, golden = (SideColumns._make(column[rows] for column in side) for side in self[:2])
         return SumColumns._make((device, golden, *(column[rows] for column in self[2:])))
 
 
@@ -113,15 +113,15 @@ class PairMeasurements(Sequence[Measurement]):
         return len(self.single) + sum(len(table.numbers) for table, _ in self.tables)
 
     def __iter__(self) -> Iterator[Measurement]:
-        found = dict(self.single)
+        measurements = dict(self.single)
         for table, common in self.tables:
             shape, overflow = common.shape, common.overflow
             device, golden = common.device_dtype, common.golden_dtype
             for number, (metrics, figures) in zip(table.numbers, table, strict=True):
-                found[number] = Measurement(
+                measurements[number] = Measurement(
                     metrics, figures, None, "", shape, overflow, device, golden
                 )
-        return iter([found[number] for number in range(len(found))])
+        return iter([measurements[number] for number in range(len(measurements))])
 
     def __getitem__(self, place: Any) -> Any:
         return list(self)[place]
@@ -195,8 +195,8 @@ def _divergence(second: Float64) -> Float64:
     device, golden, weighted = second
     # Not numpy's logarithm, whose last bit may differ.
     logs = np.array([math.log(value) for value in (device / golden).tolist()])
-    found: Float64 = weighted / device - logs
-    return found
+    divergence: Float64 = weighted / device - logs
+    return divergence
 
 
 def _log2(values: Float64) -> Float64:
@@ -208,5 +208,5 @@ def _tolerances(columns: SumColumns, elements: int, want: Wanted) -> Float64:
     if want.atol is not None:
         return np.full(len(columns.worst), want.atol)
     root = np.sqrt(columns.golden.square / elements)
-    found: Float64 = np.where(root > 0.0, want.rtol * root, ZERO_TOLERANCE)
-    return found
+    tolerances: Float64 = np.where(root > 0.0, want.rtol * root, ZERO_TOLERANCE)
+    return tolerances

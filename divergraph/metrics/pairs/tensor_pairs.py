@@ -64,7 +64,7 @@ def measured_pairs(
 ) -> PairMeasurements:
     """The measurement of each pair, as :func:`measured_pair` gives it; many small pairs of one size
     take a third of the time."""
-    found: dict[int, Measurement] = {}
+    measurements: dict[int, Measurement] = {}
     small: dict[object, list[tuple[int, _Opened]]] = {}
     tables: list[tuple[SmallTable, Measurement]] = []
     piles = Piles()
@@ -74,28 +74,28 @@ def measured_pairs(
             opened = _opened_or_reason(pair)
         elif piles.take(number, contents):
             if (pile := piles.full()) is not None:
-                tables += _measured_pile(pile, pairs, want, sweeper, found)
+                tables += _measured_pile(pile, pairs, want, sweeper, measurements)
             continue
         else:
             opened = _of_contents(pair, contents)
         if isinstance(opened, Measurement):
-            found[number] = opened
+            measurements[number] = opened
         elif opened.is_small:
             small.setdefault(opened.likeness, []).append((number, opened))
         else:
-            found[number] = opened.measured(want, sweeper)
+            measurements[number] = opened.measured(want, sweeper)
     for pile in piles.rest():
-        tables += _measured_pile(pile, pairs, want, sweeper, found)
+        tables += _measured_pile(pile, pairs, want, sweeper, measurements)
     for group in small.values():
         numbers = [number for number, _ in group]
         values = [opened.values[:2] for _, opened in group]
-        done, known = measured_together(numbers, values, want)
+        done, known_sums = measured_together(numbers, values, want)
         tables += ((table, group[0][1].told(None, None)) for table in done)
         numbers_done = set().union(*(table.numbers for table in done))
         for number, opened in group:
             if number not in numbers_done:
-                found[number] = opened.measured(want, known.get(number, sweeper))
-    return PairMeasurements(found, tables)
+                measurements[number] = opened.measured(want, known_sums.get(number, sweeper))
+    return PairMeasurements(measurements, tables)
 
 
 def _measured_pile(
@@ -103,11 +103,11 @@ def _measured_pile(
     pairs: Sequence[AnyPair],
     want: Wanted,
     sweeper: Sweeper | None,
-    found: dict[int, Measurement],
+    measurements: dict[int, Measurement],
 ) -> Iterator[tuple[SmallTable, Measurement]]:
-    """The tables of a pile with what their rows have in common; *found* gets the rest."""
+    """The tables of a pile with what their rows have in common; *measurements* gets the rest."""
     device, golden = pile.rows()
-    done, known = measured_rows(pile.numbers, device, golden, want)
+    done, known_sums = measured_rows(pile.numbers, device, golden, want)
     types = pile.device.kind, pile.golden.kind
     for table in done:
         yield table, Measurement(None, None, None, "", pile.shape, None, *types)
@@ -118,7 +118,7 @@ def _measured_pile(
         if number not in numbers_done:
             values = _as_stored(x.reshape(pile.shape), y.reshape(pile.shape), *types)
             opened = _Opened(tensor_pair(pairs[number]), values)
-            found[number] = opened.measured(want, known.get(number, sweeper))
+            measurements[number] = opened.measured(want, known_sums.get(number, sweeper))
 
 
 def _opened_or_reason(pair: AnyPair) -> _Opened | Measurement:
@@ -167,12 +167,12 @@ class _Opened(NamedTuple):
         """A key; pairs with the same one differ in nothing but their values."""
         device, golden, stored, dtypes = self.values
         # Padding is not compared, but may hold an overflow.
-        told = overflow_flag(stored) if stored.dtype == np.float16 else None
-        return golden.shape, device.dtype, golden.dtype, dtypes, told
+        overflow = overflow_flag(stored) if stored.dtype == np.float16 else None
+        return golden.shape, device.dtype, golden.dtype, dtypes, overflow
 
     def measured(self, want: Wanted, sweeper: Sweeper | None) -> Measurement:
         try:
-            found = measure(
+            measurement = measure(
                 self.values.device,
                 self.values.golden,
                 want=want,
@@ -184,7 +184,7 @@ class _Opened(NamedTuple):
             return self.without(Reason.UNREADABLE_DUMP, str(error))
         except ValueError as error:
             return self.without(Reason.DTYPE_UNSUPPORTED, str(error))
-        return self.told(found.metrics, found.figures)
+        return self.told(measurement.metrics, measurement.figures)
 
     def without(self, reason: Reason, detail: str) -> Measurement:
         return self.told(None, None, reason, detail)
@@ -214,15 +214,15 @@ def _as_stored(device: Array, golden: Array, *dtypes: DType | None) -> PairValue
 
 def _by_statistics(pair: TensorPair) -> Measurement:
     """The measurement where a dump holds statistics: lower bounds of the errors, marked as such."""
-    known = pair.golden.statistics or read_golden(pair)
+    statistics = pair.golden.statistics or read_golden(pair)
     seen = pair.device.statistics or _without_padding(pair)
-    for side in (known, seen):
+    for side in (statistics, seen):
         if isinstance(side, Unread):
             return _unread(pair, side)
     padded = is_blocked(pair.device) and pair.device.statistics is not None
     alike = (pair.golden.dtype, pair.golden.shape) == (pair.device.dtype, pair.device.shape)
     try:
-        golden, device = _statistics(known), _statistics(seen)
+        golden, device = _statistics(statistics), _statistics(seen)
     except NoStatisticsError as error:
         return replace(_types(pair), reason=Reason.STATISTICS_ONLY, detail=str(error))
     metrics, detail = told_by_statistics(device, golden, alike=alike, padded=padded)

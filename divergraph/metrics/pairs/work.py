@@ -73,10 +73,10 @@ class PartWork:
 
 def own_sweeper() -> Sweeper:
     """The sweeper of this thread, with its buffers."""
-    found: Sweeper | None = getattr(_mine, "sweeper", None)
-    if found is None:
-        found = _mine.sweeper = Sweeper()
-    return found
+    sweeper: Sweeper | None = getattr(_mine, "sweeper", None)
+    if sweeper is None:
+        sweeper = _mine.sweeper = Sweeper()
+    return sweeper
 
 
 def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Measurement]:
@@ -85,8 +85,13 @@ def measuring_journal(pairs: Sequence[AnyPair], work: MeasureWork) -> Journal[Me
 
     def key(number: int) -> str:
         pair = tensor_pair(pairs[number])
-        told = (_place(pair.device), _place(pair.golden), pair.origin_layout, pair.golden_layout)
-        return text_key(list(map(str, _both(pair))), __version__, work, pair.reorder, *told)
+        pair_key = (
+            _place(pair.device),
+            _place(pair.golden),
+            pair.origin_layout,
+            pair.golden_layout,
+        )
+        return text_key(list(map(str, _both(pair))), __version__, work, pair.reorder, *pair_key)
 
     def stamp(number: int) -> str:
         pair = pairs[number]

@@ -83,7 +83,7 @@ class RunList:
 
 
 def run_list(entries: StoreEntries, params: QueryParams) -> RunList:
-    """Those of the runs that the parameters *params* want.
+    """Those of the runs that *params* want.
 
     Raises:
         InputError: a parameter is none of those that are offered.

@@ -63,7 +63,7 @@ class UploadRoutes:
         check: Callable[[str], None],
         texts: dict[str, str],
     ) -> None:
-        """Read a form: its fields go to *texts* as they come; files for those *field_names* become
+        """Read a form: its fields go to *texts* as they come; files for *field_names* become
         uploads of whoever asks. *check* is told its seal.
 
         Raises:

@@ -136,11 +136,11 @@ class _Part:
 
     def _weights(self, ops: list[Op]) -> Iterator[tuple[Op, list[bytes]]]:
         path = self._weights_file()
-        found: Mapping[str, list[bytes]] = {}
+        blobs: Mapping[str, list[bytes]] = {}
         if path is not None:
             with os_errors_told("the weights cannot be read", path), mapped(path) as buffer:
-                found = blobs_by_layer(buffer, path)
-        bare = [op.name for op in ops if self._needs_weights(op) and op.name not in found]
+                blobs = blobs_by_layer(buffer, path)
+        bare = [op.name for op in ops if self._needs_weights(op) and op.name not in blobs]
         if bare:
             raise InputError(
                 f"{len(bare)} layers have no weights: {some(bare)}",
@@ -148,7 +148,7 @@ class _Part:
                 hint="--weights FILE.caffemodel says where they are",
             )
         for op in ops:  # those without weights too, as Caffe itself saves nets
-            yield op, found.get(op.name, [])
+            yield op, blobs.get(op.name, [])
 
     def _needs_weights(self, op: Op) -> bool:
         scales_by_another = op.type == "Scale" and len(self._layers[op.id].layer.bottoms) > 1
@@ -161,8 +161,8 @@ class _Part:
         for constant in self._source.graph.constants:
             if constant.location and (model.parent / constant.location).is_file():
                 return model.parent / constant.location
-        beside = model.with_suffix(".caffemodel")
-        return beside if beside.is_file() else None
+        path = model.with_suffix(".caffemodel")
+        return path if path.is_file() else None
 
     def _weighted(self, op: Op, blobs: list[bytes]) -> bytes:
         head = [(1, op.name), (2, op.type)]
@@ -229,20 +229,20 @@ def blobs_by_layer(buffer: Buffer, path: Path) -> dict[str, list[bytes]]:
     """
     if not is_binary(buffer):
         raise ImportFormatError(path, "no binary Caffe net", hint="give the .caffemodel")
-    found: dict[str, list[bytes]] = {}
+    blobs_of: dict[str, list[bytes]] = {}
     try:
         for place in _layer_places(buffer):
             name, blobs = _blobs(buffer, place)
             if blobs:
-                found[name] = blobs
+                blobs_of[name] = blobs
     except ValueError as error:
         raise ImportFormatError(path, f"damaged Caffe net: {error}") from error
-    return found
+    return blobs_of
 
 
 def _layer_places(buffer: Buffer) -> Iterator[FieldSpan]:
     layers = (V1_LAYERS, LAYERS)
-    return (each for each in spans(buffer) if each.number in layers and each.wire_type == BLOCK)
+    return (span for span in spans(buffer) if span.number in layers and span.wire_type == BLOCK)
 
 
 def _blobs(buffer: Buffer, place: FieldSpan) -> tuple[str, list[bytes]]:
@@ -271,8 +271,8 @@ def _texts(buffer: Buffer, path: Path) -> Iterator[str]:
         if event.kind is EventKind.FIELD and event.name in (b"layer", b"layers"):
             left_out = _LINKS + (_V1_ONLY if event.name == b"layers" else ())
             assert not isinstance(event.value, bytes)
-            kept = [field for field in event.value if field[0].decode() not in left_out]
-            yield "".join(_lines(kept, 1))
+            fields = [field for field in event.value if field[0].decode() not in left_out]
+            yield "".join(_lines(fields, 1))
 
 
 def _lines(fields: Fields, depth: int) -> Iterator[str]:

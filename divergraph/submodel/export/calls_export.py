@@ -24,19 +24,19 @@ def write_calls_part(source: PartSource, part: Selection, folder: Path) -> Writt
     Raises:
         InputError: a call has no row, or one that does not cover it.
     """
-    made = Translation(with_plugged(ROWS), NO_WEIGHTS)
+    translation = Translation(with_plugged(ROWS), NO_WEIGHTS)
     for tensor in part.inputs:
-        made.give(tensor.name, _known(tensor))
+        translation.give(tensor.name, _known(tensor))
     ops = source.graph.op_index()
     for op in part.ops:
         try:
-            made.add(ops[op])
+            translation.add(ops[op])
         except (NotTranslatedError, NeedsValueError, ExecutionError) as error:
             raise InputError(f"{op} cannot be written as ONNX: {error}") from error
-    model, constants = made.model([tensor.name for tensor in part.outputs])
-    kept = [value for value in model.graph.input if value.name not in constants]
+    model, constants = translation.model([tensor.name for tensor in part.outputs])
+    inputs = [value for value in model.graph.input if value.name not in constants]
     del model.graph.input[:]
-    model.graph.input.extend(kept)
+    model.graph.input.extend(inputs)
     for name, value in constants.items():
         model.graph.initializer.append(numpy_helper.from_array(value, name))
     path = folder / "dump.onnx"

@@ -103,13 +103,13 @@ def own_format(graph: ModelGraph) -> PartFormat:
     Raises:
         InputError: parts of this framework's models cannot be written.
     """
-    found = _OWN.get(graph.framework)
-    if found is None:
+    part_format = _OWN.get(graph.framework)
+    if part_format is None:
         raise InputError(
             f"parts of a {graph.framework} model cannot be written",
             hint="compare with its ONNX export as golden model",
         )
-    return found
+    return part_format
 
 
 def writer_of(wanted: PartFormat, graph: ModelGraph) -> PartWriter:
@@ -139,7 +139,7 @@ def another_model(path: Path) -> InputError:
     )
 
 
-def free_name(wanted: str, taken: Container[str]) -> str:
-    """*wanted*, or that with the first number behind it that is not *taken*."""
+def free_name(wanted: str, used: Container[str]) -> str:
+    """*wanted*, or that with the first number behind it that is not in *used*."""
     names = chain((wanted,), (f"{wanted}_{number}" for number in count(2)))
-    return next(name for name in names if name not in taken)
+    return next(name for name in names if name not in used)

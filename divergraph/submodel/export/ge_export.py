@@ -29,12 +29,12 @@ _PLACES = (
 
 
 def write_ge_part(
-    source: PartSource, part: Selection, folder: Path, *, whole: bool = True
+    source: PartSource, part: Selection, folder: Path, *, with_whole: bool = True
 ) -> WrittenPart:
-    """Write ``dump.txt``; *whole* reads the graph's file again for what a graph leaves out."""
+    """Write ``dump.txt``; *with_whole* reads the graph's file again for what a graph leaves out."""
     graph, names = ge_part(source.graph, part)
     model, notes = to_ge(graph)
-    if whole:
+    if with_whole:
         _take_over(model, source, part)
     target = folder / "dump.txt"
     with target.open("w", encoding="ascii", newline="\n") as out:
@@ -47,11 +47,11 @@ def _take_over(model: Any, source: PartSource, part: Selection) -> None:
     ops = source.graph.op_index()
     body = _body_of(part, ops)
     names = {ops[op].name: ops[op].type for op in part.ops}
-    for said in _said(source, body, names):
+    for op_def in _said(source, body, names):
         for written in model.graph[0].op:
-            if written.name == said.name and written.type == said.type:
+            if written.name == op_def.name and written.type == op_def.type:
                 linked = list(written.input), list(written.subgraph_name), written.id
-                written.CopyFrom(said)
+                written.CopyFrom(op_def)
                 for field in _PLACES:
                     written.ClearField(field)
                 written.input[:], written.subgraph_name[:], written.id = linked
@@ -64,10 +64,10 @@ def _said(source: PartSource, body: str, names: Mapping[str, str]) -> Iterable[A
     if read is None or not source.model.exists():
         return ()
     graphs = read(source.model).graph
-    found = [graph for graph in graphs if _text(graph.name) == body] if body else graphs[:1]
-    said = [op for graph in found for op in graph.op if _text(op.name) in names]
-    alike = all(names[_text(op.name)] == _text(op.type) for op in said)
-    return said if alike and len(said) == len(names) else ()
+    bodies = [graph for graph in graphs if _text(graph.name) == body] if body else graphs[:1]
+    ops = [op for graph in bodies for op in graph.op if _text(op.name) in names]
+    alike = all(names[_text(op.name)] == _text(op.type) for op in ops)
+    return ops if alike and len(ops) == len(names) else ()
 
 
 def _text(name: bytes) -> str:
@@ -82,31 +82,35 @@ def is_inserted(op: Op) -> bool:
 def ge_part(graph: ModelGraph, part: Selection) -> tuple[ModelGraph, dict[str, str]]:
     """*part* of *graph* as a graph of its own, and what its inputs are called there."""
     ops = graph.op_index()
-    kept = with_bodies(graph, part.ops)
-    inputs = {op.name for op in kept.values() if not op.subgraph}
+    ops_with_bodies = with_bodies(graph, part.ops)
+    inputs = {op.name for op in ops_with_bodies.values() if not op.subgraph}
     names: dict[str, str] = {}
-    given: dict[TensorRef | str, TensorRef] = {}
+    feeding: dict[TensorRef | str, TensorRef] = {}
     data: list[Op] = []
     for tensor in part.inputs:
-        made = _data(tensor, ops, inputs, len(data))
-        inputs.add(made.name)
-        data.append(made)
-        given[tensor.key] = TensorRef(made.id, 0)
-        names[tensor.name] = made.outputs[0].name
+        op = _data(tensor, ops, inputs, len(data))
+        inputs.add(op.name)
+        data.append(op)
+        feeding[tensor.key] = TensorRef(op.id, 0)
+        names[tensor.name] = op.outputs[0].name
     body = _body_of(part, ops)
-    inner = [_moved(op, given, kept, body, len(data)) for op in kept.values()]
+    inner = [
+        _moved(op, feeding, ops_with_bodies, body, len(data)) for op in ops_with_bodies.values()
+    ]
     outputs = tuple(tensor.ref for tensor in part.outputs if tensor.ref is not None)
     last = _net_output(outputs, ops, inputs, len(data) + len(inner))
-    whole = replace(
+    graph_of_part = replace(
         graph,
         ops=(*data, *inner, last),
-        subgraphs=tuple(each for each in graph.subgraphs if each.owner in kept),
+        subgraphs=tuple(
+            subgraph for subgraph in graph.subgraphs if subgraph.owner in ops_with_bodies
+        ),
         inputs=tuple(op.outputs[0] for op in data),
         outputs=outputs,
         constants=(),
         warnings=(),
     )
-    return whole, names
+    return graph_of_part, names
 
 
 def _body_of(part: Selection, ops: dict[str, Op]) -> str:
@@ -117,53 +121,57 @@ def with_bodies(graph: ModelGraph, ops: Iterable[str]) -> dict[str, Op]:
     """*ops* and those of the bodies they own, by id, in the graph's order."""
     chosen = set(ops)
     bodies = {body.name: body.owner for body in graph.subgraphs}
-    kept: dict[str, Op] = {}
+    ops_kept: dict[str, Op] = {}
     for op in graph.ops:
         owner = bodies.get(op.subgraph, "")
-        if op.id in chosen or owner in kept:
-            kept[op.id] = op
-    return kept
+        if op.id in chosen or owner in ops_kept:
+            ops_kept[op.id] = op
+    return ops_kept
 
 
-def _data(tensor: BoundaryTensor, ops: dict[str, Op], taken: set[str], number: int) -> Op:
+def _data(tensor: BoundaryTensor, ops: dict[str, Op], used: set[str], number: int) -> Op:
     maker = None if tensor.ref is None else ops.get(tensor.ref.op)
     wanted = tensor.name if maker is None else maker.name
     if tensor.ref is not None and tensor.ref.port:
         wanted = f"{wanted}_{tensor.ref.port}"
-    name = free_name(wanted, taken)
-    known = Tensor(tensor.name)
+    name = free_name(wanted, used)
+    tensor_info = Tensor(tensor.name)
     if maker is not None and tensor.ref is not None and tensor.ref.port < len(maker.outputs):
-        known = maker.outputs[tensor.ref.port]
-    layout = tensor.layout or known.layout
-    shape = known.shape if known.shape is not None else tensor.shape
-    output = replace(known, name=f"{name}:0", dtype=tensor.dtype, shape=shape, layout=layout)
+        tensor_info = maker.outputs[tensor.ref.port]
+    layout = tensor.layout or tensor_info.layout
+    shape = tensor_info.shape if tensor_info.shape is not None else tensor.shape
+    output = replace(tensor_info, name=f"{name}:0", dtype=tensor.dtype, shape=shape, layout=layout)
     originals = None if maker is None else maker.original_names
     return Op(name, name, "Data", (), outputs=(output,), attrs={"index": number},
               original_names=originals, sequence=number)  # fmt: skip
 
 
 def _moved(
-    op: Op, given: dict[TensorRef | str, TensorRef], kept: dict[str, Op], body: str, before: int
+    op: Op,
+    feeding: dict[TensorRef | str, TensorRef],
+    ops_kept: dict[str, Op],
+    body: str,
+    before: int,
 ) -> Op:
     """*op* with what entered from outside taken of the Data ops, in the root graph."""
     inputs = []
     for ref in op.inputs:
-        found = None if ref is None else given.get(ref.producer or ref.tensor)
-        inputs.append(ref if found is None else InputRef(f"{found.op}:0", found))
+        feeding_ref = None if ref is None else feeding.get(ref.producer or ref.tensor)
+        inputs.append(ref if feeding_ref is None else InputRef(f"{feeding_ref.op}:0", feeding_ref))
     return replace(
         op,
         inputs=tuple(inputs),
-        control_inputs=tuple(source for source in op.control_inputs if source in kept),
+        control_inputs=tuple(source for source in op.control_inputs if source in ops_kept),
         subgraph="" if op.subgraph == body else op.subgraph,
         sequence=before + op.sequence,
     )
 
 
 def _net_output(
-    outputs: tuple[TensorRef, ...], ops: dict[str, Op], taken: set[str], place: int
+    outputs: tuple[TensorRef, ...], ops: dict[str, Op], used: set[str], place: int
 ) -> Op:
     name = "Node_Output"
-    while name in taken:
+    while name in used:
         name += "_"
     inputs = tuple(InputRef(ops[ref.op].outputs[ref.port].name, ref) for ref in outputs)
     return Op(name, name, "NetOutput", inputs, sequence=1 << 40 | place)

@@ -80,27 +80,25 @@ class _Part:
         _check_same(graph, self._places, self._nodes)
 
     def written(self, target: Path) -> WrittenPart:
-        made = {name for node in self._nodes for name in node.output if name}
-        taken = {name for node in self._nodes for name in (*node.input, *captured_names(node))}
-        weights = [
-            self._file.initializers[n] for n in sorted(taken) if n in self._file.initializers
-        ]
-        beside = target.with_name(target.name + ".data")
+        produced = {name for node in self._nodes for name in node.output if name}
+        used = {name for node in self._nodes for name in (*node.input, *captured_names(node))}
+        weights = [self._file.initializers[n] for n in sorted(used) if n in self._file.initializers]
+        data_path = target.with_name(target.name + ".data")
         inline = sum(span.end - span.start for span in weights) < _LARGEST_MESSAGE
         outside = {span for span in weights if not inline or self._file.has_external(span)}
         fields: list[tuple[int, bytes | FieldSpan]] = [(NAME, self._name())]
         order = [self._places[at] for at in in_makers_order(self._nodes)]
         fields += [(NODE, self._file.nodes[place]) for place in order]
         fields += [(INITIALIZER, span) for span in weights if span not in outside]
-        fields += [(INITIALIZER, tensor) for tensor in self._moved(outside, beside)]
-        fields += [(SPARSE, self._file.sparse[n]) for n in sorted(taken & self._file.sparse.keys())]
+        fields += [(INITIALIZER, tensor) for tensor in self._moved(outside, data_path)]
+        fields += [(SPARSE, self._file.sparse[n]) for n in sorted(used & self._file.sparse.keys())]
         fields += [(INITIALIZER, tensor) for tensor in self._constants()]
-        fields += [(INPUT, info) for info in self._inputs(taken)]
+        fields += [(INPUT, info) for info in self._inputs(used)]
         fields += [(OUTPUT, _info(tensor)) for tensor in self._part.outputs]
-        fields += [(number, span) for number, span in self._facts(made, taken)]
+        fields += [(number, span) for number, span in self._facts(produced, used)]
         with target.open("wb") as out:
             self._write(out, fields)
-        return WrittenPart((target, beside) if outside else (target,), {})
+        return WrittenPart((target, data_path) if outside else (target,), {})
 
     def _name(self) -> bytes:
         for span in self._file.inner:
@@ -108,12 +106,12 @@ class _Part:
                 return self._file.bytes_of(span)
         return b"part"
 
-    def _inputs(self, taken: Iterable[str]) -> Iterator[bytes | FieldSpan]:
+    def _inputs(self, used: Iterable[str]) -> Iterator[bytes | FieldSpan]:
         listed = self._file.constants_are_inputs
         for tensor in self._part.inputs:
             if listed or tensor.name not in self._frozen:
                 yield _info(tensor)
-        for name in sorted(set(taken) & self._file.initializers.keys()) if listed else ():
+        for name in sorted(set(used) & self._file.initializers.keys()) if listed else ():
             if name in self._file.inputs:
                 yield self._file.inputs[name]
             else:
@@ -131,29 +129,29 @@ class _Part:
         for name, value in sorted(self._frozen.items()):
             yield numpy_helper.from_array(value, name).SerializeToString()
 
-    def _facts(self, made: set[str], taken: set[str]) -> Iterator[tuple[int, FieldSpan]]:
+    def _facts(self, produced: set[str], used: set[str]) -> Iterator[tuple[int, FieldSpan]]:
         """What the file says of the tensors inside: types, shapes, quantisation."""
         outside = {tensor.name for tensor in (*self._part.inputs, *self._part.outputs)}
-        for name in sorted(made - outside):
+        for name in sorted(produced - outside):
             if name in self._file.infos:
                 yield VALUE_INFO, self._file.infos[name]
         for span in self._file.inner:
             if span.number == QUANTIZATION:
                 from onnx import TensorAnnotation
 
-                said = TensorAnnotation.FromString(self._file.bytes_of(span))
-                if said.tensor_name in made | taken:
+                annotation = TensorAnnotation.FromString(self._file.bytes_of(span))
+                if annotation.tensor_name in produced | used:
                     yield QUANTIZATION, span
 
-    def _moved(self, outside: Iterable[FieldSpan], beside: Path) -> Iterator[bytes]:
-        """Weights whose values go to *beside*, told where."""
+    def _moved(self, outside: Iterable[FieldSpan], data_path: Path) -> Iterator[bytes]:
+        """Weights whose values go to *data_path*, told where."""
         spans = sorted(outside, key=lambda span: span.start)
         if not spans:
             return
-        with beside.open("wb") as out:
+        with data_path.open("wb") as out:
             for span in spans:
                 tensor = self._file.tensor(span)
-                yield self._put(tensor, out, beside.name)
+                yield self._put(tensor, out, data_path.name)
 
     def _put(self, tensor: TensorProto, out: BinaryIO, name: str) -> bytes:
         from importers.onnx_model.checks import check_external
@@ -208,12 +206,12 @@ class _Part:
         """Whether a node may call one of the model's own functions."""
         from onnx import FunctionProto
 
-        known = set()
+        functions = set()
         for span in self._file.outer:
             if span.number == FUNCTIONS:
                 function = FunctionProto.FromString(self._file.bytes_of(span))
-                known.add((function.domain, function.name))
-        return any((node.domain, node.op_type) in known for node in _all_nodes(self._nodes))
+                functions.add((function.domain, function.name))
+        return any((node.domain, node.op_type) in functions for node in _all_nodes(self._nodes))
 
 
 def _all_nodes(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
@@ -244,8 +242,8 @@ def _check_same(graph: ModelGraph, places: list[int], nodes: list[NodeProto]) ->
     root = [op for op in graph.ops if not op.subgraph]
     for place, node in zip(places, nodes, strict=True):
         op = root[place]
-        told = [tensor.name for tensor in op.outputs if tensor.name]
-        if op.type.rpartition(".")[2] != node.op_type.rpartition(".")[2] or not set(told) <= {
+        names = [tensor.name for tensor in op.outputs if tensor.name]
+        if op.type.rpartition(".")[2] != node.op_type.rpartition(".")[2] or not set(names) <= {
             *node.output
         }:
             raise another_model(Path(graph.source))

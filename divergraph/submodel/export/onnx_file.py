@@ -55,19 +55,19 @@ class OnnxFile:
     @cached_property
     def sparse(self) -> Mapping[str, FieldSpan]:
         """Sparse weights by name."""
-        found = {}
+        sparse = {}
         for span in self.inner:
             if span.number == SPARSE:
                 for values in self._fields(span):
                     if values.number == _SPARSE_VALUES:
-                        found[self._text(values, _TENSOR_NAME)] = span
-        return found
+                        sparse[self._text(values, _TENSOR_NAME)] = span
+        return sparse
 
     @cached_property
     def constants_are_inputs(self) -> bool:
         """Whether weights have to be inputs of the graph, too, as before IR version 4."""
-        told = [span.value for span in self.outer if span.number == _IR_VERSION]
-        return bool(told) and told[-1] < _WEIGHTS_ALONE
+        versions = [span.value for span in self.outer if span.number == _IR_VERSION]
+        return bool(versions) and versions[-1] < _WEIGHTS_ALONE
 
     @cached_property
     def inputs(self) -> Mapping[str, FieldSpan]:

@@ -34,7 +34,7 @@ def codes_of(dtype: DType | None) -> dict[str, object] | None:
     if dtype is DType.BFLOAT16:
         return {"onnx": _ONNX[dtype], "bits": 16, "values": None}
     values = decode(np.arange(256, dtype=np.uint8), dtype, 256)
-    return {"onnx": _ONNX[dtype], "bits": 8, "values": [repr(float(each)) for each in values]}
+    return {"onnx": _ONNX[dtype], "bits": 8, "values": [repr(float(value)) for value in values]}
 
 
 def half_tolerance(parts: RunParts, part: Selection) -> float:
@@ -50,5 +50,5 @@ def half_tolerance(parts: RunParts, part: Selection) -> float:
 
 def halves_inside(parts: RunParts, part: Selection) -> list[str]:
     """The tensors of 16 bits that ops of *part* make, which the next op is to read rounded."""
-    made = [tensor for op in part.chosen for tensor in parts.selector.ops[op].outputs]
-    return list(dict.fromkeys(t.name for t in made if t.name and t.dtype in _HALF))
+    tensors = [tensor for op in part.chosen for tensor in parts.selector.ops[op].outputs]
+    return list(dict.fromkeys(t.name for t in tensors if t.name and t.dtype in _HALF))

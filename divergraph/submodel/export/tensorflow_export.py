@@ -43,11 +43,11 @@ _REFS = ("RefIdentity", "RefEnter", "RefExit", "RefSwitch", "RefMerge", "RefNext
 
 def write_tensorflow_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
     """Write ``dump.pb``."""
-    whole, nodes = _read(source)
+    full_graph, nodes = _read(source)
     writing = _Part(source, part, nodes)
     definition = writing.written()
-    _add_functions(definition, whole)
-    definition.versions.CopyFrom(whole.versions)
+    _add_functions(definition, full_graph)
+    definition.versions.CopyFrom(full_graph.versions)
     target = folder / "dump.pb"
     try:
         target.write_bytes(definition.SerializeToString(deterministic=True))
@@ -80,11 +80,11 @@ class _Part:
     def written(self) -> Any:
         for tensor in self._part.inputs:
             self._enter(tensor)
-        kept = self._kept()
-        for op in kept:
+        ops_kept = self._kept()
+        for op in ops_kept:
             self._check(self._ops[op])
-        copied = [op for op in kept if not self._is_constant(self._ops[op])]
-        for op in kept:
+        copied = [op for op in ops_kept if not self._is_constant(self._ops[op])]
+        for op in ops_kept:
             if op not in set(copied):
                 self._freeze(self._ops[op])
         for op in copied:
@@ -118,9 +118,9 @@ class _Part:
         """Whether an op is written as the constants it made in the run."""
         if op.type in VARIABLES or op.type == READS:
             return True
-        known = any(tensor.name in self._values for tensor in op.outputs)
+        has_value = any(tensor.name in self._values for tensor in op.outputs)
         drawn = is_another_each_run(op.type)
-        return known and (drawn or op.type == "Identity")
+        return has_value and (drawn or op.type == "Identity")
 
     def _check(self, op: Op) -> None:
         if op.type.startswith(_HOLDS):
@@ -227,11 +227,11 @@ class _Part:
             tensor.tensor_content = _content(value, dtype)
 
     def _copy(self, op: Op, copied: set[str]) -> None:
-        said, attrs = self._nodes[op.id]
+        node_def, attrs = self._nodes[op.id]
         node = self._definition.node.add()
         node.name = self._called[op.id]
-        node.op = said.op.removeprefix("Ref") if said.op in _REFS else said.op
-        for name, value in said.attr.items():
+        node.op = node_def.op.removeprefix("Ref") if node_def.op in _REFS else node_def.op
+        for name, value in node_def.attr.items():
             if name != "_class":  # it may name a node that is not here
                 node.attr[name].CopyFrom(filled_in(value, attrs))
         for ref in op.inputs:
@@ -257,28 +257,28 @@ def _read(source: PartSource) -> tuple[Any, Mapping[str, tuple[Any, Attrs]]]:
     path = source.model
     if path.is_dir():
         path /= Path(source.graph.source).name
-    found = whole_graph(path, source.graph)
-    if found is None:
+    full_graph = whole_graph(path, source.graph)
+    if full_graph is None:
         raise another_model(source.model)
-    return found
+    return full_graph
 
 
-def _add_functions(definition: Any, whole: Any) -> None:
+def _add_functions(definition: Any, full_graph: Any) -> None:
     """Copy the functions that are called, and those they call."""
-    known = {function.signature.name: function for function in whole.library.function}
-    library = Library(whole.library.function)
+    functions = {function.signature.name: function for function in full_graph.library.function}
+    library = Library(full_graph.library.function)
 
     def called(nodes: Iterable[Any]) -> Iterator[str]:
         return (call.function for node in nodes for call in library.calls(node))
 
-    needed = reached(called(definition.node), lambda name: called(known[name].node_def))
+    needed = reached(called(definition.node), lambda name: called(functions[name].node_def))
     for name in sorted(needed):
-        definition.library.function.add().CopyFrom(known[name])
+        definition.library.function.add().CopyFrom(functions[name])
 
 
 def _number(dtype: DType | None, name: str) -> int:
-    for number, known in DTYPES.items():
-        if known is dtype:
+    for number, numbered in DTYPES.items():
+        if numbered is dtype:
             return int(number)
     raise InputError(f"TensorFlow has no tensors of type {dtype} ({name})")
 
@@ -288,8 +288,8 @@ def _content(value: Array, dtype: DType | None) -> bytes:
         bits = np.ascontiguousarray(value, np.float32).view(np.uint32).astype(np.uint64)
         return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype("<u2").tobytes()
     wanted = None if dtype is None else dtype.numpy
-    little = np.ascontiguousarray(value if wanted is None else value.astype(wanted))
-    return little.astype(little.dtype.newbyteorder("<")).tobytes()
+    values = np.ascontiguousarray(value if wanted is None else value.astype(wanted))
+    return values.astype(values.dtype.newbyteorder("<")).tobytes()
 
 
 def _bytes(value: Any) -> bytes:

@@ -38,13 +38,13 @@ def candidates(parts: RunParts, space: Space) -> list[SuspectUnits]:
     rows = []
     for item in outputs:
         split = item.split
-        known = split is not None and split.suspicion is not None
-        score = split.suspicion if split is not None and known else gains.get(item.op, 0.0)
+        is_split = split is not None and split.suspicion is not None
+        score = split.suspicion if split is not None and is_split else gains.get(item.op, 0.0)
         over = item.op in guilty | suspects
-        if known and split is not None and over:
+        if is_split and split is not None and over:
             over = split.guilt is not Guilt.NONE
-        measure = "suspicion" if known else "gain"
-        rows.append((not over, not known, -(score or 0.0), order[item.op], item, over, measure))
+        measure = "suspicion" if is_split else "gain"
+        rows.append((not over, not is_split, -(score or 0.0), order[item.op], item, over, measure))
     rows.sort(key=lambda row: row[:4])
     return list(_distinct(parts, space, ((row[4], -row[2], *row[5:]) for row in rows)))
 
@@ -77,18 +77,18 @@ def _gains(parts: RunParts, outputs: Iterable[Comparison]) -> dict[str, float]:
     gains: dict[str, float] = {}
     for number, op in enumerate(arrays.ids):
         before = [coming.get(other, 0.0) for other in arrays.predecessors(number).tolist()]
-        most = max(before, default=0.0)
-        coming[number] = errors.get(op, most)  # an op that was not measured passes its error on
+        largest = max(before, default=0.0)
+        coming[number] = errors.get(op, largest)  # an op that was not measured passes its error on
         if op in errors and errors[op] > 0.0:
-            gains[op] = 1.0 if math.isinf(most) else errors[op] / max(most, 1e-9)
+            gains[op] = 1.0 if math.isinf(largest) else errors[op] / max(largest, 1e-9)
     return gains
 
 
 def living_ops(graph: ModelGraph) -> frozenset[str]:
     """The ops that compute something from the model's inputs: no constants, no variables, no
     inputs themselves."""
-    found = OpGraph(graph)
-    return frozenset(op for op in found.fed if source_of(found.ops[op]) is not Source.ENTRY)
+    op_graph = OpGraph(graph)
+    return frozenset(op for op in op_graph.fed if source_of(op_graph.ops[op]) is not Source.ENTRY)
 
 
 class BlamedOps:
@@ -123,5 +123,5 @@ class BlamedOps:
         def users(number: int) -> list[int]:
             return [] if arrays.ids[number] in living else arrays.successors(number).tolist()
 
-        found = sorted(reached((arrays.number[op] for op in constants), users))
-        return [arrays.ids[number] for number in found if arrays.ids[number] in living]
+        numbers = sorted(reached((arrays.number[op] for op in constants), users))
+        return [arrays.ids[number] for number in numbers if arrays.ids[number] in living]

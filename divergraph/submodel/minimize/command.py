@@ -69,16 +69,16 @@ class Command:
                     PartVerdict.UNKNOWN, f"its bundle cannot be written: {error.what}"
                 )
             (bundle.path / MADE).mkdir()
-            code, said = self._run(bundle.path, variant)
+            code, last_line = self._run(bundle.path, variant)
             if code is None:
-                return OracleAnswer(PartVerdict.UNKNOWN, said)
+                return OracleAnswer(PartVerdict.UNKNOWN, last_line)
             if code == _FAIL:
-                return OracleAnswer(PartVerdict.FAIL, said or "the program exits 1")
+                return OracleAnswer(PartVerdict.FAIL, last_line or "the program exits 1")
             if code != _PASS:
-                told = f": {said}" if said else ""
-                return OracleAnswer(PartVerdict.UNKNOWN, f"the program exits {code}{told}")
+                detail = f": {last_line}" if last_line else ""
+                return OracleAnswer(PartVerdict.UNKNOWN, f"the program exits {code}{detail}")
             if not any((bundle.path / MADE).iterdir()):
-                return OracleAnswer(PartVerdict.PASS, said or "the program exits 0")
+                return OracleAnswer(PartVerdict.PASS, last_line or "the program exits 0")
             return self._compared(part, variant, bundle)
 
     def _run(self, bundle: Path, variant: Variant) -> tuple[int | None, str]:
@@ -118,12 +118,12 @@ class Command:
 
     def _compared(self, part: Part, variant: Variant, bundle: Bundle) -> OracleAnswer:
         try:
-            made = _made(bundle)
+            outputs = _made(bundle)
             feeds = self._values.feeds(part.selection, variant)
             expected = self._values.expected(part.selection, variant, feeds)
         except NoValueError as error:
             return OracleAnswer(PartVerdict.UNKNOWN, str(error))
-        return self._values.judged(part.selection, feeds, expected, made, self._options.factor)
+        return self._values.judged(part.selection, feeds, expected, outputs, self._options.factor)
 
     def cancel(self) -> None:
         """End the programs that run."""
@@ -145,15 +145,15 @@ def _words(argument: str) -> list[str]:
         raise InputError(
             "--oracle command needs a program", hint="--oracle command:'./check.sh {bundle}'"
         )
-    found = shutil.which(words[0])
-    if found is None:
+    program = shutil.which(words[0])
+    if program is None:
         raise InputError(
             "the oracle's program is not there, or may not be run",
             where=words[0],
             hint="give a path, and chmod +x",
         )
     # A path is relative to where the user is, not to the bundle the program runs in.
-    return [str(Path(found).absolute()), *(_absolute(word) for word in words[1:])]
+    return [str(Path(program).absolute()), *(_absolute(word) for word in words[1:])]
 
 
 def _absolute(word: str) -> str:
@@ -162,13 +162,13 @@ def _absolute(word: str) -> str:
 
 def _programs(words: list[str]) -> str:
     """A digest of the command's files: a changed program is a different oracle."""
-    found = hashlib.blake2b(digest_size=8)
+    digest = hashlib.blake2b(digest_size=8)
     for word in words:
         path = Path(word)
         if path.is_file():
             status = path.stat()
-            found.update(f"{path}|{status.st_size}|{status.st_mtime_ns}".encode(errors="replace"))
-    return found.hexdigest()
+            digest.update(f"{path}|{status.st_size}|{status.st_mtime_ns}".encode(errors="replace"))
+    return digest.hexdigest()
 
 
 def _kill(program: subprocess.Popen[bytes]) -> None:
@@ -182,8 +182,8 @@ def _kill(program: subprocess.Popen[bytes]) -> None:
 
 def _last_line(output: bytes) -> str:
     lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines()]
-    said = next((line for line in reversed(lines) if line), "")
-    return "".join(char if char.isprintable() else "?" for char in said)[:_SAID]
+    last_line = next((line for line in reversed(lines) if line), "")
+    return "".join(char if char.isprintable() else "?" for char in last_line)[:_SAID]
 
 
 def _made(bundle: Bundle) -> Mapping[str, Array]:
@@ -192,7 +192,7 @@ def _made(bundle: Bundle) -> Mapping[str, Array]:
     Raises:
         NoValueError: a file is missing or is no array.
     """
-    found: dict[str, Array] = {}
+    outputs: dict[str, Array] = {}
     for entry in bundle.manifest["outputs"]:
         if entry["golden"] is None:
             continue
@@ -203,9 +203,9 @@ def _made(bundle: Bundle) -> Mapping[str, Array]:
         except FileNotFoundError:
             raise NoValueError(f"the program wrote no {MADE}/{name}") from None
         except (OSError, ValueError, EOFError, ImportFormatError) as error:
-            said = str(error).splitlines()[0] if str(error) else type(error).__name__
-            raise NoValueError(f"{MADE}/{name} is not an array: {said}") from error
+            message = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise NoValueError(f"{MADE}/{name} is not an array: {message}") from error
         if not isinstance(value, np.ndarray):
             raise NoValueError(f"{MADE}/{name} is an archive of arrays, not one")
-        found[entry["name"]] = value
-    return found
+        outputs[entry["name"]] = value
+    return outputs

@@ -51,13 +51,13 @@ class DeviceModel(RunningOracle):
 
     def run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """What the device's own ops make."""
-        given = {
+        values = {
             self._name(tensor): self._fed(tensor, feeds[tensor.name]) for tensor in part.inputs
         }
         wanted = {tensor.name: self._name(tensor) for tensor in part.outputs}
-        subgraph = RunnableSubgraph("part", tuple(given), tuple(dict.fromkeys(wanted.values())))
+        subgraph = RunnableSubgraph("part", tuple(values), tuple(dict.fromkeys(wanted.values())))
         with self._lock:
-            (result,) = self._executor.run_subgraphs([subgraph], lambda _: given)
+            (result,) = self._executor.run_subgraphs([subgraph], lambda _: values)
         if result.failure:
             raise NoValueError(f"the device's ops do not run alone: {result.failure}")
         return {name: result.values[called] for name, called in wanted.items()}
@@ -79,18 +79,18 @@ class DeviceModel(RunningOracle):
     def _names(self, *, use_run: bool) -> dict[TensorRef | str, str]:
         """The device's tensor for each golden one: as it was compared, else of its name."""
         own = set(self._known)
-        found: dict[TensorRef | str, str] = {
+        names: dict[TensorRef | str, str] = {
             ref: tensor.name
             for op in self._parts.golden.ops
             for ref, tensor in zip(op.makes, op.outputs, strict=True)
             if tensor.name in own
         }
-        found |= {tensor.name: tensor.name for tensor in self._parts.golden.inputs}
+        names |= {tensor.name: tensor.name for tensor in self._parts.golden.inputs}
         if use_run:
             ops = self._graph.op_index()
             for golden, device in self._parts.matched_outputs.items():
-                found[golden] = ops[device.op].outputs[device.port].name
-        return found
+                names[golden] = ops[device.op].outputs[device.port].name
+        return names
 
     def close(self) -> None:
         """Let go of both models."""

@@ -37,8 +37,8 @@ class IntroducedErrorOracle:
             if group & ops:
                 cut = item
         if cut is not None:
-            said = f"it holds only some of the ops that make {cut.op} wrong"
-            return OracleAnswer(PartVerdict.UNKNOWN, said)
+            detail = f"it holds only some of the ops that make {cut.op} wrong"
+            return OracleAnswer(PartVerdict.UNKNOWN, detail)
         return OracleAnswer(PartVerdict.PASS, "no op in it introduces an error")
 
     def cancel(self) -> None:
@@ -71,8 +71,8 @@ def _failed(item: Comparison, guilty: float) -> OracleAnswer:
             PartVerdict.FAIL, f"{item.op} is over its threshold, what feeds it is not"
         )
     off = "" if split.suspicion is None else f", {split.suspicion:.3g} times its noise floor"
-    said = f"{item.op} introduces a relative error of {split.introduced:.3g}{off}"
+    detail = f"{item.op} introduces a relative error of {split.introduced:.3g}{off}"
     limit = None
     if split.floor is not None and split.suspicion is not None:
         limit = split.floor * guilty
-    return OracleAnswer(PartVerdict.FAIL, said, split.introduced, limit)
+    return OracleAnswer(PartVerdict.FAIL, detail, split.introduced, limit)

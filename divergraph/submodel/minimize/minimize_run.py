@@ -110,15 +110,15 @@ def minimize_run(
     if is_clean(parts) and request.oracle == AUTO:
         note = "nothing in this run is over a limit, so there is nothing to minimise"
         return Minimized(AUTO, (), (), 0, space.size(space.everything), note, clean=True)
-    found = _searched(parts, request, _oracle(parts, request), space, ranking, progress)
-    if request.oracle != AUTO or found.note != WHOLE_PASSES or found.is_by(EVIDENCE):
-        return found
+    minimized = _searched(parts, request, _oracle(parts, request), space, ranking, progress)
+    if request.oracle != AUTO or minimized.note != WHOLE_PASSES or minimized.is_by(EVIDENCE):
+        return minimized
     # What ran on the device was made from this model, and errs where this does not.
     oracle = open_oracle(parts, EVIDENCE, request.options)
     proved = _searched(parts, request, oracle, space, ranking, progress)
     if not proved.parts:
-        return found
-    answers = {**found.answers, **proved.answers}
+        return minimized
+    answers = {**minimized.answers, **proved.answers}
     return replace(proved, note=RIGHT_HERE, answers=answers)
 
 
@@ -147,9 +147,9 @@ def _searched(
         outcome = search.verify() if is_clean(parts) else None
         if outcome is None or not (outcome.note or outcome.stopped):
             outcome = search.run()
-        found = _written(parts, space, prober, outcome, request, oracle.identity)
+        parts_written = _written(parts, space, prober, outcome, request, oracle.identity)
         return Minimized(
-            oracle.identity, found, tuple(prober.probes), prober.calls,
+            oracle.identity, parts_written, tuple(prober.probes), prober.calls,
             space.size(space.everything), outcome.note, outcome.stopped, rate=prober.rate,
             answers={path.stem: memory.told()},
         )  # fmt: skip
@@ -204,41 +204,41 @@ def _written(
     request: MinimizeRequest,
     oracle: str,
 ) -> tuple[MinimalPart, ...]:
-    made = []
-    for found in outcome.found:
-        ops = space.ops(found.units)
-        probe = prober.probes[found.probe]
+    parts_written = []
+    for failing in outcome.found:
+        ops = space.ops(failing.units)
+        probe = prober.probes[failing.probe]
         part = Part(parts, ops).selection
         bundle = None
         if request.output is not None and not part.refused:
-            evidence = _evidence(found, probe, prober, oracle)
+            evidence = _evidence(failing, probe, prober, oracle)
             wanted = BundleRequest(
-                request.output, None, request.weights, found.variant.value, evidence
+                request.output, None, request.weights, failing.variant.value, evidence
             )
             bundle = write_bundle(parts, part, wanted).path
-        made.append(MinimalPart(ops, part, found, probe.judgement, bundle))
-    return tuple(made)
+        parts_written.append(MinimalPart(ops, part, failing, probe.judgement, bundle))
+    return tuple(parts_written)
 
 
-def _evidence(found: Found, probe: Probe, prober: Prober, oracle: str) -> Mapping[str, object]:
+def _evidence(failing: Found, probe: Probe, prober: Prober, oracle: str) -> Mapping[str, object]:
     """What the bundle's manifest tells of the search."""
     return {
         "oracle": oracle,
-        "variant": found.variant.value,
+        "variant": failing.variant.value,
         "verdict": probe.verdict.value,
         "said": probe.judgement.detail,
         "error": probe.judgement.error,
         "limit": probe.judgement.limit,
-        "minimal": found.minimal,
-        "why": found.why,
+        "minimal": failing.minimal,
+        "why": failing.why,
         "calls": prober.calls,
         "probes": len(prober.probes),
     }
 
 
-def with_minimized(data: RunData, told: Mapping[str, object], answers: Answers) -> RunData:
-    """*data* with the result of a search in its analysis, *told* as ``minimize --json`` does,
+def with_minimized(data: RunData, answer: Mapping[str, object], answers: Answers) -> RunData:
+    """*data* with the result of a search in its analysis, *answer* as of ``minimize --json``,
     and the *answers* of its oracle with those of earlier searches."""
     kept = data.run.analysis
-    analysis = replace(kept, minimized=dumps(told), answers={**kept.answers, **answers})
+    analysis = replace(kept, minimized=dumps(answer), answers={**kept.answers, **answers})
     return replace(data, run=replace(data.run, analysis=analysis))

@@ -63,16 +63,16 @@ class PartValues:
 
     def _value(self, tensor: BoundaryTensor, variant: Variant) -> Array:
         try:
-            found = (
+            value = (
                 self._parts.device_value(tensor.key)
                 if variant is Variant.DEVICE and not tensor.frozen
                 else self._parts.golden_value(tensor.key)
             )
         except DivergraphError as error:
             raise NoValueError(error.what) from error
-        if found is None:
+        if value is None:
             raise NoValueError(f"the device's value of {tensor.name} was not dumped")
-        return self._typed(tensor, found)
+        return self._typed(tensor, value)
 
     def _typed(self, tensor: BoundaryTensor, value: Array) -> Array:
         wanted = None if tensor.dtype is None else tensor.dtype.numpy
@@ -106,18 +106,18 @@ class PartValues:
         part: Selection,
         feeds: Mapping[str, Array],
         expected: Mapping[str, Array],
-        made: Mapping[str, Array],
+        outputs: Mapping[str, Array],
         factor: float,
     ) -> OracleAnswer:
-        """Whether what was *made* is off by more than *factor* noise floors."""
+        """Whether *outputs* are off by more than *factor* noise floors."""
         worst: tuple[float, float, str, float] | None = None
         for tensor in part.outputs:
-            reference, value = expected[tensor.name], made.get(tensor.name)
+            reference, value = expected[tensor.name], outputs.get(tensor.name)
             if value is None or not is_numeric(reference) or not is_numeric(value):
                 continue
             if value.shape != reference.shape:
-                said = f"{tensor.name} has shape {value.shape} instead of {reference.shape}"
-                return OracleAnswer(PartVerdict.FAIL, said, math.inf)
+                detail = f"{tensor.name} has shape {value.shape} instead of {reference.shape}"
+                return OracleAnswer(PartVerdict.FAIL, detail, math.inf)
             error = relative(value, reference)
             assert tensor.ref is not None
             with self._lock:
@@ -130,8 +130,8 @@ class PartValues:
             return OracleAnswer(PartVerdict.UNKNOWN, "none of its outputs can be compared")
         over, error, name, limit = worst
         verdict = PartVerdict.FAIL if over > 1.0 else PartVerdict.PASS
-        said = f"{name} is off by {error:.3g}, {factor:g} noise floors are {limit:.3g}"
-        return OracleAnswer(verdict, said, error, limit)
+        detail = f"{name} is off by {error:.3g}, {factor:g} noise floors are {limit:.3g}"
+        return OracleAnswer(verdict, detail, error, limit)
 
     @property
     def precision(self) -> Precision:
@@ -174,10 +174,10 @@ class RunningOracle(ABC):
         try:
             feeds = self._values.feeds(selection, variant)
             expected = self._values.expected(selection, variant, feeds)
-            made = self.run(selection, feeds)
+            outputs = self.run(selection, feeds)
         except NoValueError as error:
             return OracleAnswer(PartVerdict.UNKNOWN, str(error))
-        return self._values.judged(selection, feeds, expected, made, self._factor)
+        return self._values.judged(selection, feeds, expected, outputs, self._factor)
 
     def cancel(self) -> None:  # noqa: B027 - there is nothing to do
         """One call does not take long."""
@@ -227,8 +227,8 @@ class PartEmulation:
         """The arithmetic that is imitated."""
         if self._given is not None:
             return self._given
-        found = self._found.precision
-        return precision_named(found) if found else FP32
+        precision_name = self._found.precision
+        return precision_named(precision_name) if precision_name else FP32
 
     @property
     def _found(self) -> DeviceArithmetic:
@@ -241,8 +241,8 @@ class PartEmulation:
             return False
         # Of what stands for an op, casts behind it may give 16 bits.
         on_device = [self._parts.stands_for.get(op, ()) for op in part.chosen]
-        known = [ops for ops in on_device if ops]
-        return bool(known) and all(self._kept.intersection(ops) for ops in known)
+        groups = [ops for ops in on_device if ops]
+        return bool(groups) and all(self._kept.intersection(ops) for ops in groups)
 
     @cached_property
     def _kept(self) -> frozenset[str]:
@@ -263,23 +263,25 @@ class PartEmulation:
         except ExecutionError:
             return None
         single = precision is FP32
-        taken = self._taken(single=single)
+        operands = self._taken(single=single)
         functions = self._functions if single else {}
         graph, quantisers = OpGraph(self._parts.golden), self._quantisers
-        return Emulation(executor, graph, precision, DEFAULT_MEMORY, quantisers, taken, functions)
+        return Emulation(
+            executor, graph, precision, DEFAULT_MEMORY, quantisers, operands, functions
+        )
 
     def _taken(self, *, single: bool) -> ReadOperands:
         """The operand formats of the device's matrix ops: of its 16-bit ops only scaled ones, since
         the others stand for float32."""
-        found = {} if self._given is not None else self._found.operands
-        known = {Family(name): format_named(kind) for name, kind in found.items()}
-        return ReadOperands({key: kind for key, kind in known.items() if single or kind.scaled})
+        operands = {} if self._given is not None else self._found.operands
+        formats = {Family(name): format_named(kind) for name, kind in operands.items()}
+        return ReadOperands({key: kind for key, kind in formats.items() if single or kind.scaled})
 
     @cached_property
     def _functions(self) -> Approximated:
         """How the device approximates functions in float32."""
-        found = {} if self._given is not None else self._found.functions
-        return {kind: Approximation.told(kind, off) for kind, off in found.items()}
+        functions = {} if self._given is not None else self._found.functions
+        return {kind: Approximation.told(kind, off) for kind, off in functions.items()}
 
     @cached_property
     def _quantisers(self) -> Quantisers:

@@ -50,8 +50,8 @@ class Memory:
 
     def counts(self, part: Units, variant: Variant) -> tuple[list[OracleAnswer], int]:
         """The answers known so far, and how many of them are of an earlier session."""
-        found = self._known.get((part, variant), [])
-        return found, 0
+        answers = self._known.get((part, variant), [])
+        return answers, 0
 
     def keep(self, part: Units, variant: Variant, judgement: OracleAnswer) -> None:
         """Remember one more answer."""
@@ -96,24 +96,24 @@ class Prober:
         fresh = [p for p in dict.fromkeys(parts) if (p, variant) not in self._settled]
         with self._stoppable():
             answers = dict(zip(fresh, self._answered(fresh, variant), strict=True))
-        found = []
+        probes = []
         for part, text in zip(parts, why, strict=True):
             if (part, variant) in self._settled:
-                found.append(self._settled[part, variant])
+                probes.append(self._settled[part, variant])
                 continue
-            judgement, calls, known, seconds = answers[part]
+            judgement, calls, origin, seconds = answers[part]
             probe = Probe(
                 len(self.probes), parent, text, part, self.space.size(part),
-                variant, judgement, calls, known, seconds,
+                variant, judgement, calls, origin, seconds,
             )  # fmt: skip
             self.probes.append(probe)
             self._settled[part, variant] = probe
-            found.append(probe)
-            if judgement.verdict is PartVerdict.PASS and not known.startswith("follows"):
+            probes.append(probe)
+            if judgement.verdict is PartVerdict.PASS and not origin.startswith("follows"):
                 self._passed.setdefault(variant, []).append(part)
             if self.told is not None:
                 self.told(probe)
-        return found
+        return probes
 
     def _answered(
         self, parts: Sequence[Units], variant: Variant
@@ -121,29 +121,29 @@ class Prober:
         if len(parts) == 1 or self.limits.jobs == 1:
             return [self._answer(part, variant) for part in parts]
         with ThreadPoolExecutor(self.limits.jobs) as pool:
-            asked = [pool.submit(self._answer, part, variant) for part in parts]
+            futures = [pool.submit(self._answer, part, variant) for part in parts]
             try:
-                wait_interruptible(asked)
+                wait_interruptible(futures)
             except KeyboardInterrupt:
-                for each in asked:
-                    each.cancel()
+                for future in futures:
+                    future.cancel()
                 if self.cancel is not None:
                     self.cancel()
                 raise
-            return [each.result() for each in asked]
+            return [future.result() for future in futures]
 
     def _answer(self, part: Units, variant: Variant) -> tuple[OracleAnswer, int, str, float]:
         started, calls = time.monotonic(), 0
         while True:
-            known, earlier = self.memory.counts(part, variant)
-            found = _decided(known, self.tries)
-            if found is not None:
+            answers, earlier = self.memory.counts(part, variant)
+            decided = _decided(answers, self.tries)
+            if decided is not None:
                 whence = "" if calls else "asked before"
                 whence = "an earlier session" if not calls and earlier else whence
-                return found, calls, whence, time.monotonic() - started
+                return decided, calls, whence, time.monotonic() - started
             if not calls and self._implied(part, variant):
-                said = OracleAnswer(PartVerdict.PASS, "a larger part that holds it passes")
-                return said, 0, "follows from a larger part", 0.0
+                passes = OracleAnswer(PartVerdict.PASS, "a larger part that holds it passes")
+                return passes, 0, "follows from a larger part", 0.0
             self._count()
             calls += 1
             judgement = self.ask(part, variant)
@@ -189,19 +189,21 @@ class Prober:
             raise StoppedError("stopped by the user") from stopped
 
 
-def _decided(known: Sequence[OracleAnswer], tries: int) -> OracleAnswer | None:
+def _decided(answers: Sequence[OracleAnswer], tries: int) -> OracleAnswer | None:
     """The verdict from the answers so far: one failure is enough, a pass takes *tries*."""
-    failed = next((each for each in known if each.verdict is PartVerdict.FAIL), None)
+    failed = next((answer for answer in answers if answer.verdict is PartVerdict.FAIL), None)
     if failed is not None:
-        passed = sum(each.verdict is PartVerdict.PASS for each in known)
+        passed = sum(answer.verdict is PartVerdict.PASS for answer in answers)
         if passed:
-            said = f"failed {len(known) - passed} of {len(known)} times"
-            return replace(failed, detail=f"{failed.detail}; {said}" if failed.detail else said)
+            count_text = f"failed {len(answers) - passed} of {len(answers)} times"
+            return replace(
+                failed, detail=f"{failed.detail}; {count_text}" if failed.detail else count_text
+            )
         return failed
-    unknown = next((each for each in known if each.verdict is PartVerdict.UNKNOWN), None)
+    unknown = next((answer for answer in answers if answer.verdict is PartVerdict.UNKNOWN), None)
     if unknown is not None:
         return unknown
-    return known[-1] if len(known) >= tries else None
+    return answers[-1] if len(answers) >= tries else None
 
 
 def _tries(rate: float) -> int:
@@ -258,18 +260,20 @@ class KeptAnswers(Memory):
                     file.write(line + "\n")
 
     def _key(self, part: Units, variant: Variant) -> str:
-        known = self._keys.get((part, variant))
-        if known is None:
+        digest = self._keys.get((part, variant))
+        if digest is None:
             text = "\0".join((variant.value, *self._space.ops(part)))
-            known = _digest(text)
-            self._keys[part, variant] = known
-        return known
+            digest = _digest(text)
+            self._keys[part, variant] = digest
+        return digest
 
     def told(self) -> dict[str, tuple[OracleAnswer, ...]]:
         """All answers, as a run keeps them."""
         with self._lock:
             return {
-                key: tuple([each for each in answers if each.verdict is not PartVerdict.UNKNOWN])
+                key: tuple(
+                    [answer for answer in answers if answer.verdict is not PartVerdict.UNKNOWN]
+                )
                 for key, answers in self._answers.items()
             }
 
@@ -296,13 +300,17 @@ class KeptAnswers(Memory):
 def answers_path(parts: RunParts, identity: str) -> Path:
     """Where the answers of an oracle on this run are kept."""
     run = parts.data.run
-    found = run.analysis  # it may be made again, and answers depend on it
-    judged_by = repr((found.arithmetic, found.suspect, found.guilty))
+    analysis = run.analysis  # it may be made again, and answers depend on it
+    judged_by = repr((analysis.arithmetic, analysis.suspect, analysis.guilty))
     made_of = parts.made_of or chr(0).join((run.created, repr(sorted(run.inputs.items()))))
-    told = (parts.golden.id, parts.device.id, made_of, judged_by)
-    return journal_folder().parent / "minimize" / f"{_digest(chr(0).join((*told, identity)))}.jsonl"
+    identities = (parts.golden.id, parts.device.id, made_of, judged_by)
+    return (
+        journal_folder().parent
+        / "minimize"
+        / f"{_digest(chr(0).join((*identities, identity)))}.jsonl"
+    )
 
 
 def _digest(text: str) -> str:
-    whole = text.encode("utf-8", "surrogatepass")
-    return hashlib.blake2b(whole, digest_size=16).hexdigest()
+    data = text.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -76,10 +76,16 @@ class PartSearch:
     ) -> None:
         self._space = space
         self._prober = prober
-        self._ranking = [each for each in ranking if set(each.units) <= space.everything]
+        self._ranking = [
+            candidate for candidate in ranking if set(candidate.units) <= space.everything
+        ]
         self._variants = tuple(variants)
         self._variant = self._variants[0]
-        self._weight = {unit: each.score for each in reversed(self._ranking) for unit in each.units}
+        self._weight = {
+            unit: candidate.score
+            for candidate in reversed(self._ranking)
+            for unit in candidate.units
+        }
         self._found: list[Found] = []
         self._failing: dict[Variant, list[Probe]] = {}
         self._parent: int | None = None
@@ -117,38 +123,41 @@ class PartSearch:
     # several culprits: each alone
 
     def _sweep(self) -> None:
-        over = [each for each in self._ranking if each.over]
+        over = [candidate for candidate in self._ranking if candidate.over]
         waiting = over or self._ranking[:_TOP]
         passed, place, jobs = 0, 0, self._prober.limits.jobs
         while place < len(waiting) and passed < _PASSES_IN_A_ROW:
             batch = waiting[place : place + min(jobs, _PASSES_IN_A_ROW - passed)]
             place += len(batch)
-            batch = [each for each in batch if not self._explained(each)]
-            for each, probe in zip(batch, self._alone(batch), strict=True):
+            batch = [candidate for candidate in batch if not self._explained(candidate)]
+            for candidate, probe in zip(batch, self._alone(batch), strict=True):
                 if probe.verdict is not PartVerdict.FAIL:
                     passed += 1
                     continue
                 passed = 0
-                self._shrink_candidate(each, probe)
+                self._shrink_candidate(candidate, probe)
 
     def _explained(self, candidate: SuspectUnits) -> bool:
-        return any(set(candidate.units) & each.units for each in self._found)
+        return any(set(candidate.units) & part.units for part in self._found)
 
     def _alone(self, batch: Sequence[SuspectUnits]) -> list[Probe]:
         self._parent = None
-        parts = [self._space.hull(each.units) for each in batch]
+        parts = [self._space.hull(candidate.units) for candidate in batch]
         why = [
-            f"{each.name} alone" + (f", {each.measure} {each.score:.3g}" if each.over else "")
-            for each in batch
+            f"{candidate.name} alone"
+            + (f", {candidate.measure} {candidate.score:.3g}" if candidate.over else "")
+            for candidate in batch
         ]
         probes = self._ask_all(parts, why, self._variants[0])
         for variant in self._variants[1:]:
             # A fault may need the device's own values.
-            left = [n for n, probe in enumerate(probes) if probe.verdict is PartVerdict.PASS]
+            passing = [n for n, probe in enumerate(probes) if probe.verdict is PartVerdict.PASS]
             again = self._ask_all(
-                [parts[n] for n in left], [f"{why[n]}, on {variant} inputs" for n in left], variant
+                [parts[n] for n in passing],
+                [f"{why[n]}, on {variant} inputs" for n in passing],
+                variant,
             )
-            for n, probe in zip(left, again, strict=True):
+            for n, probe in zip(passing, again, strict=True):
                 probes[n] = probe if probe.verdict is PartVerdict.FAIL else probes[n]
         return probes
 
@@ -181,19 +190,19 @@ class PartSearch:
             return False
         if start is not None:
             part = self._needed(core, self._near(core, everything), everything)
-            said = f"{start.name} fails together with ops around it"
+            reason = f"{start.name} fails together with ops around it"
         else:
             part = self._needed(set(), self._space.layers(everything), everything)
-            said = "the whole was halved again and again"
-        self._finish(part, said)
+            reason = "the whole was halved again and again"
+        self._finish(part, reason)
         return True
 
     def _grown(self, core: set[int], shells: list[list[int]], why: str) -> Units | None:
         """As :meth:`_needed`, where it is not known that anything fails; None if nothing does."""
         if core and self._fails(hull := self._space.hull(core), "what is suspected"):
             return hull
-        found = self._shell(core, shells, None, why)
-        return None if found is None else self._needed(core, shells, found[1], found[0])
+        shell = self._shell(core, shells, None, why)
+        return None if shell is None else self._needed(core, shells, shell[1], shell[0])
 
     def _needed(
         self, core: set[int], shells: list[list[int]], failing: Units, place: int = 0
@@ -209,10 +218,10 @@ class PartSearch:
             if core and self._fails(hull := self._space.hull(core), "only what is needed so far"):
                 return hull
             if not place:
-                found = self._shell(core, shells, failing, "with {} of the ops around it")
-                if found is None:
+                shell = self._shell(core, shells, failing, "with {} of the ops around it")
+                if shell is None:
                     return failing
-                place, failing = found
+                place, failing = shell
             one, failing = self._farthest(
                 core.union(*shells[: place - 1]), shells[place - 1], failing
             )
@@ -296,22 +305,22 @@ class PartSearch:
 
     def _trimmed(self, part: Units) -> tuple[Units, bool]:
         needed: set[int] = set()
-        left = _TRIMS
+        calls_left = _TRIMS
         while len(part) > 1:
             edges = [unit for unit in self._space.edges(part) if unit not in needed]
             if not edges:
                 return part, True
             calls = self._prober.calls
-            unit = min(edges, key=lambda each: (self._weight.get(each, 0.0), each))
+            unit = min(edges, key=lambda unit: (self._weight.get(unit, 0.0), unit))
             smaller = part - {unit}
             fails = self._fails(smaller, "without one op at the edge")
-            left -= self._prober.calls - calls
+            calls_left -= self._prober.calls - calls
             if not fails:
                 needed.add(unit)
             else:
                 part = self._halved(smaller, needed & smaller)
                 needed &= part
-            if left <= 0:
+            if calls_left <= 0:
                 return part, False
         return part, True
 
@@ -344,21 +353,21 @@ class PartSearch:
     ) -> list[Probe]:
         if not parts:
             return []
-        asked = variant or self._variant
-        probes = self._prober.verdicts(parts, asked, self._parent, why)
-        self._failing.setdefault(asked, []).extend(
+        tried = variant or self._variant
+        probes = self._prober.verdicts(parts, tried, self._parent, why)
+        self._failing.setdefault(tried, []).extend(
             probe for probe in probes if probe.verdict is PartVerdict.FAIL
         )
         return probes
 
     def _best_so_far(self) -> list[Found]:
         """The smallest part known to fail that is not among those found."""
-        known = [each.units for each in self._found]
+        parts_units = [part.units for part in self._found]
         failing = [
             probe
             for probes in self._failing.values()
             for probe in probes
-            if not any(units & probe.units for units in known)
+            if not any(units & probe.units for units in parts_units)
         ]
         if not failing:
             return []

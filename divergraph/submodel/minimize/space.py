@@ -57,8 +57,8 @@ class Space:
             np.searchsorted(of[order], np.arange(count + 1)).astype(np.int32),
             order.astype(np.int32),
         )
-        kept = {unit for unit in out if len(self._members[unit]) > 1}
-        self._all: Units = frozenset(range(count)) - (out - kept)
+        units = {unit for unit in out if len(self._members[unit]) > 1}
+        self._all: Units = frozenset(range(count)) - (out - units)
 
     @property
     def everything(self) -> Units:
@@ -71,8 +71,8 @@ class Space:
 
     def units(self, ops: Iterable[str]) -> Units:
         """The units of op ids, as far as they can be chosen."""
-        found = {self._unit_of[self._number[op]] for op in ops if op in self._number}
-        return frozenset(found & self._all)
+        units = {self._unit_of[self._number[op]] for op in ops if op in self._number}
+        return frozenset(units & self._all)
 
     def ops(self, units: Iterable[int]) -> tuple[str, ...]:
         """The op ids of units, in topological order."""
@@ -116,7 +116,7 @@ class Space:
         """All units connected with *core* by the fewest edges in any direction."""
         allowed = self._all if within is None else within
         seen = set(core)
-        level, found = sorted(seen), []
+        level, shells = sorted(seen), []
         while level:
             following = {
                 other
@@ -128,21 +128,21 @@ class Space:
             seen |= following
             level = sorted(following)
             if level:
-                found.append(level)
-        return found
+                shells.append(level)
+        return shells
 
     def layers(self, part: Units) -> list[list[int]]:
         """A convex set by the length of the longest path from its firsts."""
         depth: dict[int, int] = {}
-        found: list[list[int]] = []
+        layers: list[list[int]] = []
         for unit in sorted(part):
             depth[unit] = 1 + max(
                 (depth.get(other, -1) for other in self._before[unit]), default=-1
             )
-            if depth[unit] == len(found):
-                found.append([])
-            found[depth[unit]].append(unit)
-        return found
+            if depth[unit] == len(layers):
+                layers.append([])
+            layers[depth[unit]].append(unit)
+        return layers
 
     def _levels(
         self, core: Iterable[int], side: Sequence[Sequence[int]], turn: int
@@ -155,11 +155,11 @@ class Space:
             for other in side[unit] if here is not None else ():
                 if other in reached and other not in starts:
                     distance[other] = max(distance.get(other, 0), (here or 0) + 1)
-        found: list[list[int]] = [[] for _ in range(max(distance.values(), default=0))]
+        levels: list[list[int]] = [[] for _ in range(max(distance.values(), default=0))]
         for unit, far in distance.items():
             if far:
-                found[far - 1].append(unit)
-        return [sorted(level) for level in found if level]
+                levels[far - 1].append(unit)
+        return [sorted(level) for level in levels if level]
 
     def _reached(
         self, starts: set[int], side: Sequence[Sequence[int]], lowest: int, highest: int

@@ -48,14 +48,14 @@ class StandInOracle(RunningOracle):
     def run(self, part: Selection, feeds: Mapping[str, Array]) -> dict[str, Array]:
         """What the converted part makes."""
         frozen = {tensor.name: feeds[tensor.name] for tensor in part.inputs if tensor.frozen}
-        given = {name: value for name, value in feeds.items() if name not in frozen}
+        values = {name: value for name, value in feeds.items() if name not in frozen}
         with tempfile.TemporaryDirectory(dir=self._place.path) as place, self._lock:
             plain = Path(place) / "part.onnx"
             wanted = [tensor.name for tensor in part.outputs]
             try:
                 path = self._parts.sources.golden_path
                 export_onnx(self._parts.golden, path, part, plain, frozen)
-                return stand_in_outputs(plain, self._kind, given, wanted)
+                return stand_in_outputs(plain, self._kind, values, wanted)
             except InputError as error:
                 raise NoValueError(f"it cannot be made {self._kind}: {error.what}") from error
 

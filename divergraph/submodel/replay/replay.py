@@ -63,8 +63,8 @@ def replayed(side: str) -> tuple[int, list[str]]:
     except ImportError as error:
         return 2, [*lines, f"{error}: install {manifest['needs']}"]
     except Exception as error:  # noqa: BLE001 - engines have no common kind; none may exit with 1
-        said = " ".join(str(error).split())[:400]
-        return 2, [*lines, f"it cannot be run here: {type(error).__name__}: {said}"]
+        message = " ".join(str(error).split())[:400]
+        return 2, [*lines, f"it cannot be run here: {type(error).__name__}: {message}"]
     limit = manifest["tolerance"][side]
     failed = 0
     for tensor, value in zip(outputs, made, strict=True):
@@ -86,23 +86,23 @@ def run_onnx(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
     if not any(codes.values()):
         return list(session.run(wanted, feeds))
     values = onnxruntime.OrtValue
-    given = {}
+    feeds_typed = {}
     for name, value in feeds.items():
         if codes[name]:
             code = as_codes(value, codes[name]["bits"], codes[name]["values"])
-            given[name] = values.ortvalue_from_numpy_with_onnx_type(code, codes[name]["onnx"])
+            feeds_typed[name] = values.ortvalue_from_numpy_with_onnx_type(code, codes[name]["onnx"])
         else:
-            given[name] = values.ortvalue_from_numpy(np.ascontiguousarray(value))
-    made = session.run_with_ort_values(wanted, given)
-    found = []
-    for name, each in zip(wanted, made, strict=True):
+            feeds_typed[name] = values.ortvalue_from_numpy(np.ascontiguousarray(value))
+    ort_values = session.run_with_ort_values(wanted, feeds_typed)
+    arrays = []
+    for name, ort_value in zip(wanted, ort_values, strict=True):
         if codes[name]:
-            raw = ctypes.string_at(each.data_ptr(), each.tensor_size_in_bytes())
+            raw = ctypes.string_at(ort_value.data_ptr(), ort_value.tensor_size_in_bytes())
             of = of_codes(raw, codes[name]["bits"], codes[name]["values"])
-            found.append(of.reshape(each.shape()))
+            arrays.append(of.reshape(ort_value.shape()))
         else:
-            found.append(each.numpy())
-    return found
+            arrays.append(ort_value.numpy())
+    return arrays
 
 
 def open_onnx(path: Path, halves: list[str]) -> Any:
@@ -135,31 +135,31 @@ def rounded(model: bytes, halves: list[str]) -> bytes:
     tensor is an output. It does not between two of ``Identity``.
     """
     names = {name.encode() for name in halves}
-    made = []
-    for number, whole, content in fields(memoryview(model)):  # of ModelProto: 7 is the graph
-        made.append(field(7, rounded_graph(content, names)) if number == 7 else whole)
-    return b"".join(made)
+    parts = []
+    for number, raw, content in fields(memoryview(model)):  # of ModelProto: 7 is the graph
+        parts.append(field(7, rounded_graph(content, names)) if number == 7 else raw)
+    return b"".join(parts)
 
 
 def rounded_graph(graph: memoryview, halves: set[bytes]) -> bytes:
     """As above, of a GraphProto: 1 is a node, and of a node 1 an input, 2 an output, 4 the type."""
-    made: list[bytes | memoryview] = []
-    for number, whole, node in fields(graph):
+    parts: list[bytes | memoryview] = []
+    for number, raw, node in fields(graph):
         names = [bytes(name) for at, _, name in fields(node) if at == 2] if number == 1 else []
         if halves.isdisjoint(names):
-            made.append(whole)
+            parts.append(raw)
             continue
         renamed = [
             field(2, bytes(content) + b":unrounded") if at == 2 and content in halves else part
             for at, part, content in fields(node)
         ]
-        made.append(field(1, b"".join(renamed)))
+        parts.append(field(1, b"".join(renamed)))
         for name in halves.intersection(names):
             between = name + b":rounded"
             for source, result in ((name + b":unrounded", between), (between, name)):
                 identity = field(1, source) + field(2, result) + field(4, b"Identity")
-                made.append(field(1, identity))
-    return b"".join(made)
+                parts.append(field(1, identity))
+    return b"".join(parts)
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview, memoryview]]:
@@ -201,27 +201,27 @@ def field(number: int, content: bytes) -> bytes:
     return bytes(head) + content
 
 
-def as_codes(values: Any, bits: int, known: list[str] | None) -> Any:
-    """float32 *values* as the codes of a type numpy has not; *known* tells them by code."""
+def as_codes(values: Any, bits: int, value_texts: list[str] | None) -> Any:
+    """float32 *values* as the codes of a type numpy has not; *value_texts* has them by code."""
     import numpy as np
 
-    if known is None:  # bfloat16: the upper half of a float32
+    if value_texts is None:  # bfloat16: the upper half of a float32
         return (np.ascontiguousarray(values, np.float32).view(np.uint32) >> 16).astype(np.uint16)
     codes: dict[str, int] = {}
-    for code, value in enumerate(known):
+    for code, value in enumerate(value_texts):
         codes.setdefault(float(value).hex(), code)
-    found = [codes[float(value).hex()] for value in np.asarray(values, np.float64).ravel()]
-    return np.array(found, f"uint{bits}").reshape(np.shape(values))
+    numbers = [codes[float(value).hex()] for value in np.asarray(values, np.float64).ravel()]
+    return np.array(numbers, f"uint{bits}").reshape(np.shape(values))
 
 
-def of_codes(raw: bytes, bits: int, known: list[str] | None) -> Any:
+def of_codes(raw: bytes, bits: int, value_texts: list[str] | None) -> Any:
     """The float32 values that *raw* codes stand for."""
     import numpy as np
 
     codes = np.frombuffer(raw, f"uint{bits}")
-    if known is None:
+    if value_texts is None:
         return (codes.astype(np.uint32) << 16).view(np.float32)
-    return np.array([float(value) for value in known], np.float32)[codes]
+    return np.array([float(value) for value in value_texts], np.float32)[codes]
 
 
 def run_tensorflow(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
@@ -253,40 +253,42 @@ def run_caffe(manifest: dict[str, Any], feeds: dict[str, Any]) -> list[Any]:
     for name, value in feeds.items():
         net.setInput(value, name)
     makers = makers_of_blobs((HERE / files[0]).read_text(encoding="utf-8"))
-    known = set(net.getLayerNames())
+    layer_names = set(net.getLayerNames())
     # Some layers it calls by the blob they make.
-    layers = [makers[name][0] if makers[name][0] in known else name for name in wanted]
-    made = net.forwardAndRetrieve(layers)
-    return [each[makers[name][1]] for name, each in zip(wanted, made, strict=True)]
+    layers = [makers[name][0] if makers[name][0] in layer_names else name for name in wanted]
+    blobs = net.forwardAndRetrieve(layers)
+    return [layer_blobs[makers[name][1]] for name, layer_blobs in zip(wanted, blobs, strict=True)]
 
 
 def makers_of_blobs(prototxt: str) -> dict[str, tuple[str, int]]:
     """By blob the layer that makes it, and the number of that output."""
-    found: dict[str, tuple[str, int]] = {}
+    makers: dict[str, tuple[str, int]] = {}
     name, count = "", 0
     for line in prototxt.splitlines():
         key, _, value = line.partition(": ")
         if key == "  name":
             name, count = json.loads(value, strict=False), 0
         elif key == "  top":
-            found[json.loads(value, strict=False)] = name, count
+            makers[json.loads(value, strict=False)] = name, count
             count += 1
-    return found
+    return makers
 
 
-def apart(made: Any, expected: Any) -> float:
+def apart(values: Any, expected: Any) -> float:
     """|made - expected| / |expected|; infinite if shapes, NaN or infinities differ."""
     import numpy as np
 
-    if made.shape != expected.shape:
+    if values.shape != expected.shape:
         return float("inf")
-    if expected.dtype.kind in "OSU" or made.dtype.kind in "OSU":
-        return 0.0 if list(map(text, made.flat)) == list(map(text, expected.flat)) else float("inf")
-    made, expected = made.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
+    if expected.dtype.kind in "OSU" or values.dtype.kind in "OSU":
+        return (
+            0.0 if list(map(text, values.flat)) == list(map(text, expected.flat)) else float("inf")
+        )
+    values, expected = values.astype(np.float64).ravel(), expected.astype(np.float64).ravel()
     finite = np.isfinite(expected)
-    if not np.array_equal(made[~finite], expected[~finite], equal_nan=True):
+    if not np.array_equal(values[~finite], expected[~finite], equal_nan=True):
         return float("inf")
-    difference = float(np.linalg.norm(made[finite] - expected[finite]))
+    difference = float(np.linalg.norm(values[finite] - expected[finite]))
     scale = float(np.linalg.norm(expected[finite]))
     return 0.0 if difference == 0 else float("inf") if scale == 0 else difference / scale
 

@@ -34,8 +34,8 @@ class CallPairs:
         self.inputs: dict[str, list[Comparison]] = {}
         self.outputs: dict[str, list[Comparison]] = {}
         for item in comparisons:
-            kept = self.inputs if item.io is TensorIO.INPUT else self.outputs
-            kept.setdefault(item.op, []).append(item)
+            items_by_op = self.inputs if item.io is TensorIO.INPUT else self.outputs
+            items_by_op.setdefault(item.op, []).append(item)
         self._named = {op.name: op.id for op in device.ops}
 
     def twin(self, op: str) -> Op | None:
@@ -49,8 +49,10 @@ class CallPairs:
         for name in names.before:
             head, _, number = name.rpartition(".")
             sums = names.way == "parameters_grad" and number.isdecimal() and len(number) < 4
-            every = [f"{head}.{each}" for each in range(int(number) + 1)] if sums else [name]
-            yield from (self._named[each] for each in every if each in self._named)
+            every = (
+                [f"{head}.{position}" for position in range(int(number) + 1)] if sums else [name]
+            )
+            yield from (self._named[position] for position in every if position in self._named)
 
     @cached_property
     def missing(self) -> list[Op]:
@@ -72,15 +74,15 @@ class CallPairs:
         """The device calls that golden calls in another order within the same module."""
         numbers = {op.id: number for number, op in enumerate(self.golden.ops)}
         latest: dict[str, int] = {}
-        found = []
+        moved = []
         for op in self.device.ops:
             twin = self.twins.get(op.id)
             if twin is None or CallName.of(op.name).before:
                 continue
             if numbers[twin] < latest.get(op.subgraph, -1):
-                found.append(op)
+                moved.append(op)
             latest[op.subgraph] = max(latest.get(op.subgraph, -1), numbers[twin])
-        return found
+        return moved
 
     @cached_property
     def given(self) -> Mapping[str, Tensor]:

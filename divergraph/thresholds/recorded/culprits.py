@@ -117,9 +117,9 @@ class _Search:
             items = [item for item in items if not self._pairs.is_weight(item)]
         for before in self._pairs.before(op):
             items += [*self._pairs.inputs.get(before, ()), *self._pairs.outputs.get(before, ())]
-        told = [self._errors[id(item)] for item in items if item.port >= 0]
-        known = [error for error in told if error is not None]
-        return most(known), bool(known) and len(known) == len(told)
+        errors = [self._errors[id(item)] for item in items if item.port >= 0]
+        finite_errors = [error for error in errors if error is not None]
+        return most(finite_errors), bool(finite_errors) and len(finite_errors) == len(errors)
 
     def _made(self, op: str) -> list[Comparison]:
         return [item for item in self._pairs.outputs.get(op, ()) if item.compared]
@@ -136,47 +136,47 @@ class _Search:
         """By kind of call the limit that its calls of this run set, which are within theirs."""
         limits: dict[str, float] = {}
         for op in self._pairs.device.ops:
-            before, known = self._fed(op)
-            made = self._made(op.id)
-            if known and made and all(item.level is Level.PASS for item in made):
-                times = max(self._times(item, before) for item in made)
+            before, is_complete = self._fed(op)
+            outputs = self._made(op.id)
+            if is_complete and outputs and all(item.level is Level.PASS for item in outputs):
+                times = max(self._times(item, before) for item in outputs)
                 limits[op.type] = max(limits.get(op.type, JUMP), _CONTROL * times)
         return limits
 
     # one call
 
     def _judge(self, op: Op) -> None:
-        made = self._made(op.id)
+        outputs = self._made(op.id)
         for item in self._pairs.inputs.get(op.id, ()):
             if item.port < len(op.inputs):  # others are of other ranks
                 self._judge_input(op, item)
-        off = [item for item in made if item.level in (Level.WARN, Level.FAIL)]
+        off = [item for item in outputs if item.level in (Level.WARN, Level.FAIL)]
         if op.id not in self._found.causes and op.id not in self._explained:
-            label, said = self._shifted(op, made)
-            if said:
-                self._blame(op, label, said)
-            elif made and self._of_equal_inputs(op, made):
+            label, sentence = self._shifted(op, outputs)
+            if sentence:
+                self._blame(op, label, sentence)
+            elif outputs and self._of_equal_inputs(op, outputs):
                 self._blame(op, *self._structure(op, inside=True))
             elif off:
                 self._judge_output(op, off)
-        if any(item.over for item in made):
+        if any(item.over for item in outputs):
             self._seen_over = True
         if off or op.id in self._found.causes:
             self._explained.update(self._pairs.around(op.id))
-        self._so_far = most((self._so_far, *filter(None, (self._errors[id(i)] for i in made))))
-        self._is_first = self._is_first and not made
+        self._so_far = most((self._so_far, *filter(None, (self._errors[id(i)] for i in outputs))))
+        self._is_first = self._is_first and not outputs
         self._is_forward = self._is_forward and op.attrs.get("direction") in (None, "forward")
 
-    def _shifted(self, op: Op, made: Sequence[Comparison]) -> tuple[str, str]:
+    def _shifted(self, op: Op, outputs: Sequence[Comparison]) -> tuple[str, str]:
         """The argument or the weight that differs, where what the call makes shows it."""
         twin = self._pairs.twin(op.id)
-        if twin is None or not made:
+        if twin is None or not outputs:
             return "", ""
         before, _ = self._fed(op, weights=False)
-        if max(self._times(item, before) for item in made) < _SHIFTED:
+        if max(self._times(item, before) for item in outputs) < _SHIFTED:
             return "", ""
-        if said := unlike_arguments(op, twin):
-            return ARGUMENT, said
+        if difference := unlike_arguments(op, twin):
+            return ARGUMENT, difference
         for item in self._pairs.inputs.get(op.id, ()) if self._is_forward else ():
             name, error = self._pairs.input_name(item), self._errors[id(item)]
             if name in self._bad_weights and error and error.distance > _OFF:
@@ -186,27 +186,29 @@ class _Search:
         return "", ""
 
     def _judge_output(self, op: Op, off: Sequence[Comparison]) -> None:
-        before, known = self._fed(op)
-        if not known and op.attrs.get("kind") == COLLECTIVE:  # a receiver makes nothing itself
+        before, is_complete = self._fed(op)
+        if (
+            not is_complete and op.attrs.get("kind") == COLLECTIVE
+        ):  # a receiver makes nothing itself
             self._found.arrived = self._found.arrived or (
                 f"the error arrives through {op.name}: look at the rank that sends it"
             )
             return
-        if not known and not self._seen_over:
-            before, known = self._so_far, True
+        if not is_complete and not self._seen_over:
+            before, is_complete = self._so_far, True
         if any(map(is_bound, off)):  # of less than the errors, so larger ones may stand before it
             if self._found.causes:
                 return
-            known = known and not self._seen_over and before.distance <= _HIDDEN
+            is_complete = is_complete and not self._seen_over and before.distance <= _HIDDEN
             before = most((before, self._so_far))
         times, limit = (
             max(self._times(item, before) for item in off),
             self._limits.get(op.type, JUMP),
         )
-        if known and times >= limit:
+        if is_complete and times >= limit:
             if not self._excuse(op.id):
                 self._blame(op, *self._structure(op, inside=True))
-        elif known and not any(item.over and is_bound(item) for item in off):
+        elif is_complete and not any(item.over and is_bound(item) for item in off):
             self._found.largest = max(self._found.largest, times)
             self._brought(op, off)
         elif self._found.causes or self._excuse(op.id):
@@ -227,14 +229,14 @@ class _Search:
                 f"({_much(worst, self._errors[id(worst)] or NONE)}); look at that rank"
             )
 
-    def _of_equal_inputs(self, op: Op, made: Sequence[Comparison]) -> bool:
+    def _of_equal_inputs(self, op: Op, outputs: Sequence[Comparison]) -> bool:
         """Whether checksums prove that *op* makes another output, by more than rounding, of what is
         the same on both sides."""
         read = self._pairs.inputs.get(op.id, ())
         return (
             bool(read)
             and all(item.detail == BY_CHECKSUM for item in read)
-            and any(is_unequal(item) and self._is_more_than_rounding(item) for item in made)
+            and any(is_unequal(item) and self._is_more_than_rounding(item) for item in outputs)
         )
 
     def _is_more_than_rounding(self, item: Comparison) -> bool:
@@ -260,76 +262,82 @@ class _Search:
 
     def _judge_arrival(self, op: Op, item: Comparison, error: Error) -> None:
         """An input off by more than what made it is: a call between was left out, or is another."""
-        source, known = self._source(item)
-        if (not known and self._seen_over) or (is_bound(item) and self._found.causes):
+        source, is_complete = self._source(item)
+        if (not is_complete and self._seen_over) or (is_bound(item) and self._found.causes):
             return
         if not item.over and not self._is_felt(op, item):
             return
-        before = source if known else self._so_far
+        before = source if is_complete else self._so_far
         if error.over(before, item.failed) < JUMP:
             return
-        if not known and self._is_first:
+        if not is_complete and self._is_first:
             self._feeds(op, item, error, "the first that is read")
             return
-        label, said = self._structure(op, inside=False)
-        if said and said in self._said:
+        label, sentence = self._structure(op, inside=False)
+        if sentence and sentence in self._said:
             return  # another that reads what is missing
-        made = "what was recorded before it is not" if known else "no recorded call made it"
-        said = said or (
-            f"its input {item.port} is off already ({_much(item, error)}), and {made}: a weight, "
-            "or an unrecorded op (a view, a cast, an index), differs"
+        source_text = (
+            "what was recorded before it is not" if is_complete else "no recorded call made it"
         )
-        self._blame(op, label or INPUT, said)
+        sentence = sentence or (
+            f"its input {item.port} is off already ({_much(item, error)}), and {source_text}: "
+            "a weight, or an unrecorded op (a view, a cast, an index), differs"
+        )
+        self._blame(op, label or INPUT, sentence)
 
     def _feeds(self, op: Op, item: Comparison, error: Error, which: str) -> None:
         self._found.data = (
             f"input {item.port} of {op.name}, {which}, differs from golden's "
             f"({_much(item, error)}): feed both sides the same data, in the same order"
         )
-        found = Finding(
+        finding = Finding(
             FindingKind.CAUSE, DATA, self._found.data, op.id, TensorIO.INPUT, item.port, 0.9
         )
-        self._found.findings = [found]
+        self._found.findings = [finding]
 
     def _is_felt(self, op: Op, item: Comparison) -> bool:
         """Whether what *op* makes is off, too, by more than its other inputs are."""
-        others = [each for each in self._pairs.inputs.get(op.id, ()) if each is not item]
-        before = most(filter(None, (self._errors[id(each)] for each in others)))
-        made = [each for each in self._made(op.id) if each.level is not Level.PASS]
-        return bool(others) and any(self._times(each, before) >= _SHIFTED for each in made)
+        others = [
+            item_before
+            for item_before in self._pairs.inputs.get(op.id, ())
+            if item_before is not item
+        ]
+        before = most(filter(None, (self._errors[id(other)] for other in others)))
+        outputs = [output for output in self._made(op.id) if output.level is not Level.PASS]
+        return bool(others) and any(self._times(output, before) >= _SHIFTED for output in outputs)
 
     def _source(self, item: Comparison) -> tuple[Error, bool]:
         """The error of what made the input, through golden calls the device lacks."""
         golden = item.golden
         seen: set[str] = set()
         waiting = [] if golden is None else [golden]
-        found: list[Error] = []
+        errors_before: list[Error] = []
         while waiting:
             ref = waiting.pop()
             device = self._pairs.device_twins.get(ref.op)
             if device is not None:
                 errors = [
                     error
-                    for made in self._pairs.outputs.get(device, ())
-                    if made.port == ref.port and (error := self._errors[id(made)]) is not None
+                    for output in self._pairs.outputs.get(device, ())
+                    if output.port == ref.port and (error := self._errors[id(output)]) is not None
                 ]
-                found += errors
+                errors_before += errors
             elif ref.op not in seen:
                 seen.add(ref.op)
                 waiting += self._pairs.golden_ops[ref.op].takes
-        return most(found), bool(found)
+        return most(errors_before), bool(errors_before)
 
     # causes
 
     def _structure(self, op: Op, *, inside: bool) -> tuple[str, str]:
         """What the device calls otherwise near *op*: within it, or before it where it is called."""
         pairs = self._pairs
-        missing = [each for each in pairs.missing if self._is_near(each, op, inside=inside)]
-        kinds = {(each.type, each.subgraph) for each in missing}
-        missing = [each for each in pairs.missing if (each.type, each.subgraph) in kinds]
+        missing = [call for call in pairs.missing if self._is_near(call, op, inside=inside)]
+        kinds = {(call.type, call.subgraph) for call in missing}
+        missing = [call for call in pairs.missing if (call.type, call.subgraph) in kinds]
         bodies = {op.name} if inside else {op.subgraph}
-        extra = [each for each in pairs.extra if each.subgraph in bodies]
-        moved = [each for each in pairs.moved if each.subgraph in bodies]
+        extra = [call for call in pairs.extra if call.subgraph in bodies]
+        moved = [call for call in pairs.moved if call.subgraph in bodies]
         if missing:
             return MISSING, f"golden calls {_listed(missing)}, which the device does not"
         if extra:
@@ -347,15 +355,15 @@ class _Search:
         takes = {ref.op for ref in twin.takes}
         return missing.id in takes or missing.subgraph == twin.subgraph
 
-    def _blame(self, op: Op, label: str, said: str) -> None:
-        if said and (label, op.type, said) in self._alike:
+    def _blame(self, op: Op, label: str, sentence: str) -> None:
+        if sentence and (label, op.type, sentence) in self._alike:
             return  # the optimizer's beta, say, is an argument of a call for each parameter
-        self._alike.add((label, op.type, said))
-        self._said.add(said)
-        self._found.causes[op.id] = said
-        if said:
+        self._alike.add((label, op.type, sentence))
+        self._said.add(sentence)
+        self._found.causes[op.id] = sentence
+        if sentence:
             self._found.findings.append(
-                Finding(FindingKind.CAUSE, label, said, op.id, TensorIO.OUTPUT, 0, 0.9)
+                Finding(FindingKind.CAUSE, label, sentence, op.id, TensorIO.OUTPUT, 0, 0.9)
             )
 
     # weights
@@ -391,5 +399,5 @@ def _listed(ops: Sequence[Op]) -> str:
 
 
 def _much(item: Comparison, error: Error) -> str:
-    least = "at least " if is_bound(item) else ""
-    return "not finite" if math.isinf(error.distance) else f"relative {least}{error.distance:.2g}"
+    bound = "at least " if is_bound(item) else ""
+    return "not finite" if math.isinf(error.distance) else f"relative {bound}{error.distance:.2g}"

@@ -28,12 +28,12 @@ class Error(NamedTuple):
         square of a tensor that is 10 times too large is off by 99 times itself."""
         if before.distance >= _ALTOGETHER:
             return 1.0
-        whole = self.distance / max(before.distance, _NO_ERROR)
+        distance_times = self.distance / max(before.distance, _NO_ERROR)
         single = self.worst / max(before.worst, _NO_WORST)
         kinds = {metric is Metric.MAX_ABSOLUTE_ERROR for metric in measured}
         if kinds == {True}:
             return single
-        return whole if kinds == {False} else max(whole, single)
+        return distance_times if kinds == {False} else max(distance_times, single)
 
     def over_choices(self, before: Error) -> float:
         """How many times the error this is that choices between near equals give: of values that
@@ -49,10 +49,10 @@ BROKEN = Error(math.inf, math.inf)
 
 def most(errors: Iterable[Error]) -> Error:
     """The largest of *errors* by either measure."""
-    found = NONE
-    for each in errors:
-        found = Error(max(found.distance, each.distance), max(found.worst, each.worst))
-    return found
+    largest = NONE
+    for error in errors:
+        largest = Error(max(largest.distance, error.distance), max(largest.worst, error.worst))
+    return largest
 
 
 def error_of(item: Comparison) -> Error | None:

@@ -27,22 +27,22 @@ class RecordedJudgement:
 
 def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudgement:
     """Judge two recorded runs. *excuse* says why a call over a limit is no fault, or ""."""
-    said = layout_difference(pairs)
-    if said:
-        return RecordedJudgement(verdict=Verdict.LAYOUTS_DIFFER, doubt=said)
-    found = culprits(pairs, excuse)
-    findings = tuple(found.findings)
-    if found.data:
-        return RecordedJudgement(findings=findings, verdict=Verdict.INPUTS_DIFFER, doubt=found.data)
-    if found.causes:
-        return RecordedJudgement(found.causes, findings)
-    if found.arrived:
-        doubt = found.arrived
+    difference = layout_difference(pairs)
+    if difference:
+        return RecordedJudgement(verdict=Verdict.LAYOUTS_DIFFER, doubt=difference)
+    calls = culprits(pairs, excuse)
+    findings = tuple(calls.findings)
+    if calls.data:
+        return RecordedJudgement(findings=findings, verdict=Verdict.INPUTS_DIFFER, doubt=calls.data)
+    if calls.causes:
+        return RecordedJudgement(calls.causes, findings)
+    if calls.arrived:
+        doubt = calls.arrived
         return RecordedJudgement(findings=findings, verdict=Verdict.INPUTS_DIFFER, doubt=doubt)
-    if found.unexplained:
+    if calls.unexplained:
         doubt = (
-            f"{counted(len(found.unexplained), 'call')} over a limit, and what was compared cannot "
-            f"tell whether the error starts there (first: {found.unexplained[0]}): dump values of "
+            f"{counted(len(calls.unexplained), 'call')} over a limit, and what was compared cannot "
+            f"tell whether the error starts there (first: {calls.unexplained[0]}): dump values of "
             "the calls before it"
         )
         return RecordedJudgement(findings=findings, verdict=Verdict.UNDECIDED, doubt=doubt)
@@ -51,7 +51,7 @@ def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudge
     if over:
         note = (
             f"{counted(over, 'tensor')} over a limit, but no call makes more than "
-            f"{max(found.largest, 1.0):.1f} times the error of what it reads: rounding that has "
+            f"{max(calls.largest, 1.0):.1f} times the error of what it reads: rounding that has "
             "grown from call to call"
         )
     return RecordedJudgement(findings=findings, note=note)

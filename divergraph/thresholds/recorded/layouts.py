@@ -46,21 +46,21 @@ def layout_difference(pairs: CallPairs) -> str:
     is_split_data = bool(parts.data) and (unlike_ranks or wrapped or bool(ours) or bool(theirs))
     if not (parts.weights or between or groups or is_split_data or (one_sided and unlike_ranks)):
         return ""
-    told = [f"{counted(ranks[0], 'rank')} against {ranks[1]}"] if unlike_ranks else []
-    told += list(_of_parts(parts.weights, "weight"))
+    differences = [f"{counted(ranks[0], 'rank')} against {ranks[1]}"] if unlike_ranks else []
+    differences += list(_of_parts(parts.weights, "weight"))
     for one, other, side, lacking in (
         (ours, theirs, "the device", "golden"),
         (theirs, ours, "golden", "the device"),
     ):
         if only := sorted(one - other):
-            told.append(f"{side} calls {', '.join(only)}, {lacking} does not")
-    told += [groups] if groups else []
+            differences.append(f"{side} calls {', '.join(only)}, {lacking} does not")
+    differences += [groups] if groups else []
     if is_split_data:
-        told += list(_of_parts(parts.data, "input"))
+        differences += list(_of_parts(parts.data, "input"))
     return (
-        f"the job is split otherwise over its ranks than golden's ({'; '.join(told)}), so a tensor "
-        "may be a part of golden's, or an addend: compare with a golden job of the same layout, or "
-        "only what is whole on both sides"
+        f"the job is split otherwise over its ranks than golden's ({'; '.join(differences)}), "
+        "so a tensor may be a part of golden's, or an addend: "
+        "compare with a golden job of the same layout, or only what is whole on both sides"
     )
 
 
@@ -93,34 +93,34 @@ def _of_parts(parts: Sequence[tuple[str, Shape, Shape]], noun: str) -> Iterator[
 
 
 def _parts(pairs: CallPairs) -> _Parts:
-    found = _Parts()
+    parts = _Parts()
     ours, theirs = (_given(graph) for graph in (pairs.device, pairs.golden))
     for name, tensor in ours.items():
         other = theirs.get(name)
         if other is not None and _is_part(tensor.shape, other.shape):
             assert tensor.shape is not None
             assert other.shape is not None
-            found.weights.append((_short(name), tensor.shape, other.shape))
-    known = {name for name, _, _ in found.weights}
+            parts.weights.append((_short(name), tensor.shape, other.shape))
+    names = {name for name, _, _ in parts.weights}
     for op in pairs.device.ops:
         twin = pairs.twin(op.id)
         for own, golden in _read(op, twin, pairs):
             name = own.name
-            if not _is_part(own.shape, golden.shape) or _short(name) in known:
+            if not _is_part(own.shape, golden.shape) or _short(name) in names:
                 continue
-            known.add(_short(name))
+            names.add(_short(name))
             assert own.shape is not None
             assert golden.shape is not None
             if own.dtype in _INTEGERS or op is pairs.device.ops[0]:
-                found.data.append((name, own.shape, golden.shape))
+                parts.data.append((name, own.shape, golden.shape))
             elif not ours and op.attrs.get("kind") == _FUNCTION and not name.endswith("input.0"):
-                found.weights.append((name, own.shape, golden.shape))
-    return found
+                parts.weights.append((name, own.shape, golden.shape))
+    return parts
 
 
 def _given(graph: ModelGraph) -> dict[str, Tensor]:
     """The parameters by name, without the wrappers around the model."""
-    return {plain_name(each.tensor.name): each.tensor for each in graph.constants}
+    return {plain_name(constant.tensor.name): constant.tensor for constant in graph.constants}
 
 
 def _short(name: str) -> str:

@@ -171,7 +171,7 @@ def _used(digests: Mapping[str, str], paths: Sequence[Path]) -> tuple[Path, ...]
 
 def _broken(digest_of: Mapping[str, str], paths: Sequence[Path]) -> list[Path]:
     """The jars that are not there, not whole (a zip's directory is at its end) or not those
-    that are *digest_of*."""
+    that *digest_of* lists."""
     broken = [path for path in paths if not zipfile.is_zipfile(path)]
     if not broken and digest_of:
         with ThreadPoolExecutor() as pool:

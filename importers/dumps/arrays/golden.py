@@ -174,23 +174,23 @@ class _Scan:
             key = (op.id, TensorIO.OUTPUT, port)
             scaled = _quantisation(op, port)
             self._keep(_Found(file, key, time, _output(op, port), None, *scaled))
-        elif (given := self._names.find_input(stem)) is not None:
-            tensor, time = given
-            found = _Found(file, ("", TensorIO.OUTPUT, 0), time, tensor)
-            self._inputs.setdefault(tensor.name, []).append(found)
-        elif (taken := self._names.find_taken(stem)) is not None:
-            self._take(file, taken)
+        elif (graph_input := self._names.find_input(stem)) is not None:
+            tensor, time = graph_input
+            candidate = _Found(file, ("", TensorIO.OUTPUT, 0), time, tensor)
+            self._inputs.setdefault(tensor.name, []).append(candidate)
+        elif (hit := self._names.find_taken(stem)) is not None:
+            self._take(file, hit)
         else:
             self._gathered.strange(file.path, file.damage)
 
-    def _take(self, file: _File, taken: Hit) -> None:
+    def _take(self, file: _File, hit: Hit) -> None:
         """Keep an op's input if it is the graph's; what ops made is dumped as their outputs."""
-        inputs = taken.op.inputs
-        ref = inputs[taken.port] if taken.port < len(inputs) else None
-        given = self._names.given(ref.tensor) if ref and ref.producer is None else None
-        if given is not None:
-            found = _Found(file, ("", TensorIO.OUTPUT, 0), taken.timestamp, given)
-            self._inputs.setdefault(given.name, []).append(found)
+        inputs = hit.op.inputs
+        ref = inputs[hit.port] if hit.port < len(inputs) else None
+        tensor = self._names.given(ref.tensor) if ref and ref.producer is None else None
+        if tensor is not None:
+            candidate = _Found(file, ("", TensorIO.OUTPUT, 0), hit.timestamp, tensor)
+            self._inputs.setdefault(tensor.name, []).append(candidate)
 
     def _add_converted(self, file: _File, stem: str) -> bool:
         """Take a device dump that was converted to ``.npy``; False if it is none."""
@@ -199,15 +199,15 @@ class _Scan:
         if match is None or name is None:
             return False
         if name.op_type == _PARAMETER and (given := self._names.parameter(name.op_name)):
-            found = _Found(file, ("", TensorIO.OUTPUT, 0), name.timestamp, given)
-            self._inputs.setdefault(given.name, []).append(found)
+            candidate = _Found(file, ("", TensorIO.OUTPUT, 0), name.timestamp, given)
+            self._inputs.setdefault(given.name, []).append(candidate)
             return True
         ops = self._device_names.find(name)
         io, port = TensorIO(match["io"]), int(match["port"])
         if len(ops) == 1:
             tensor = _output(ops[0], port) if io is TensorIO.OUTPUT else None
-            said = None if match["layout"] == "DefaultFormat" else match["layout"]
-            layout = said or (tensor.layout if tensor else None)
+            stored = None if match["layout"] == "DefaultFormat" else match["layout"]
+            layout = stored or (tensor.layout if tensor else None)
             self._keep(_Found(file, (ops[0].id, io, port), name.timestamp, tensor, layout))
         elif ops:
             alike = (f"{name.op_type}.{name.op_name}", port)
@@ -218,8 +218,8 @@ class _Scan:
             self._gathered.strange(file.path, file.damage)
         return True
 
-    def _keep(self, found: _Found) -> None:
-        self._found.setdefault(found.key, []).append(found)
+    def _keep(self, candidate: _Found) -> None:
+        self._found.setdefault(candidate.key, []).append(candidate)
 
     def _unclear(self, file: _File, fits: dict[DumpPlace, str]) -> None:
         what = f"the file's name fits {len(fits)} tensors"
@@ -238,19 +238,21 @@ class _Scan:
         return gathered.index()
 
 
-def _tensor_ref(found: _Found) -> DumpTensorRef:
-    header = found.file.header
+def _tensor_ref(candidate: _Found) -> DumpTensorRef:
+    header = candidate.file.header
     if header is None:
-        raise found.file.damage or DamagedError("no header")
+        raise candidate.file.damage or DamagedError("no header")
     if isinstance(header, NpyHeader):
-        header = header.ref(found.path, found.key, found.tensor.dtype if found.tensor else None)
-    op, io, port = found.key
+        header = header.ref(
+            candidate.path, candidate.key, candidate.tensor.dtype if candidate.tensor else None
+        )
+    op, io, port = candidate.key
     return DumpTensorRef(
-        *(found.path, header.format, op, io, port),
-        *(header.dtype, header.shape, header.offset, header.nbytes, found.layout),
-        timestamp=found.timestamp,
-        scale=found.scale if header.dtype in _WHOLE_NUMBERS else None,
-        zero_point=found.zero_point,
+        *(candidate.path, header.format, op, io, port),
+        *(header.dtype, header.shape, header.offset, header.nbytes, candidate.layout),
+        timestamp=candidate.timestamp,
+        scale=candidate.scale if header.dtype in _WHOLE_NUMBERS else None,
+        zero_point=candidate.zero_point,
     )
 
 
@@ -346,8 +348,8 @@ class GoldenReader(DumpReader):
 
     def claims(self, name: str, folder: str) -> Confidence:
         """By the number before the ending: graphs have such endings, too."""
-        found = name.endswith(_BINARY) and golden_ending(name) is not None
-        return Confidence.SURE if found else Confidence.NO
+        is_golden = name.endswith(_BINARY) and golden_ending(name) is not None
+        return Confidence.SURE if is_golden else Confidence.NO
 
     def detect(self, listing: FolderListing) -> Iterator[FoundDump]:
         """Only what can be read: graphs have such names."""

@@ -116,8 +116,8 @@ class GoldenNames:
 
     def parameter(self, name: str) -> Tensor | None:
         """The graph input or weight that MindSpore writes as *name*."""
-        given = (*self._graph.inputs, *(constant.tensor for constant in self._graph.constants))
-        fitting = [tensor for tensor in given if coarse(tensor.name) == name]
+        inputs = (*self._graph.inputs, *(constant.tensor for constant in self._graph.constants))
+        fitting = [tensor for tensor in inputs if coarse(tensor.name) == name]
         return fitting[0] if len(fitting) == 1 else None
 
     def find_taken(self, stem: str) -> Hit | None:
@@ -137,7 +137,7 @@ class GoldenNames:
         for reading in _readings(stem):
             for write in (_as_written, coarse, _coarsest):
                 name = write(reading.name)
-                fitting = [given for given in self._graph.inputs if write(given.name) == name]
+                fitting = [tensor for tensor in self._graph.inputs if write(tensor.name) == name]
                 if len(fitting) == 1 and not reading.port:
                     return fitting[0], reading.timestamp
         return None
@@ -184,6 +184,6 @@ def _by_op(table: _Table, readings: list[_Reading], *, strict: bool) -> Iterator
 
 def _by_tensor(table: _Table, readings: list[_Reading]) -> Iterator[list[Hit]]:
     for reading in readings:
-        found = table.tensors.get(table.write(reading.name), ())
-        if found and not reading.port:
-            yield [Hit(op, port, reading.timestamp) for op, port in found]
+        outputs = table.tensors.get(table.write(reading.name), ())
+        if outputs and not reading.port:
+            yield [Hit(op, port, reading.timestamp) for op, port in outputs]

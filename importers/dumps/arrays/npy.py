@@ -41,7 +41,7 @@ _NO_TYPE = (
 )
 _PYTHON2_LONG = re.compile(r"(?<=\d)L\b")
 
-_DTYPES = {str(each): each for each in DType if each.numpy and each.numpy.name == each.value}
+_DTYPES = {str(dtype): dtype for dtype in DType if dtype.numpy and dtype.numpy.name == dtype.value}
 _OTHER_KINDS = {
     "U": "text",
     "S": "text",
@@ -75,9 +75,9 @@ class NpyHeader:
         Raises:
             DamagedError: a type that is no tensor element (object, structured, text).
         """
-        known = _DTYPES.get(self.dtype.name)
-        if known is not None:
-            return known
+        dtype = _DTYPES.get(self.dtype.name)
+        if dtype is not None:
+            return dtype
         raw = self.dtype.kind == "V" and self.dtype.names is None and not self.dtype.shape
         bits = expected.bits if expected is not None and expected.numpy is None else None
         if raw and expected is not None and bits == self.dtype.itemsize * 8:
@@ -237,10 +237,10 @@ def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
     length = ref.offset + ref.nbytes
     if ref.format is not DumpFormat.NPY or not 0 < ref.nbytes < MOST_BYTES or ref.parts:
         return None
-    found = small_npy_bytes(ref.path, length, most=length)
-    if found is None or ref.dtype is None:
+    content = small_npy_bytes(ref.path, length, at_once=length)
+    if content is None or ref.dtype is None:
         return None
-    data, plain = found
+    data, plain = content
     if (plain.dtype, plain.shape, plain.offset) != (ref.dtype.numpy, ref.shape, ref.offset):
         return None
     return np.ndarray(plain.shape, plain.dtype, data, plain.offset)
@@ -249,32 +249,32 @@ def small_npy(ref: DumpTensorRef) -> NDArray[np.generic] | None:
 def small_npy_file(path: str | Path, size: int = 0) -> tuple[NDArray[np.generic], DType] | None:
     """The values and type of a small ``.npy`` file that was not opened before, read-only; None if
     it is not small and plain. A file known to have *size* bytes is read a little faster."""
-    found = small_npy_bytes(path, size)
-    if found is None:
+    content = small_npy_bytes(path, size)
+    if content is None:
         return None
-    data, plain = found
+    data, plain = content
     return np.ndarray(plain.shape, plain.dtype, data, plain.offset), plain.kind
 
 
 def small_npy_bytes(
-    path: str | Path, size: int = 0, *, most: int = _AT_ONCE
+    path: str | Path, size: int = 0, *, at_once: int = _AT_ONCE
 ) -> tuple[bytes, PlainNpy] | None:
     """The same as the bytes of the whole file, and what its header says: of files with the
-    same header that is one object. A larger *size* than *most* is taken for unknown."""
+    same header that is one object. A larger *size* than *at_once* is taken for unknown."""
     # One byte more than there should be, so that a longer file is noticed.
-    data = _start_of(path, size + 1 if 0 < size <= most else _AT_ONCE)
+    data = _start_of(path, size + 1 if 0 < size <= at_once else _AT_ONCE)
     if len(data) < _LEAST or data[:8] != _VERSION_1:
         return None
     start = data[: 10 + data[8] + (data[9] << 8)]
-    known = _headers.get(start)
-    if known is None:
-        known = _plain_header(data)
-        if known is None:
+    header = _headers.get(start)
+    if header is None:
+        header = _plain_header(data)
+        if header is None:
             return None
         if len(_headers) >= _MOST_HEADERS:
             _headers.clear()
-        _headers[start] = known
-    return (data, known) if len(data) == known.length else None
+        _headers[start] = header
+    return (data, header) if len(data) == header.length else None
 
 
 def _plain_header(data: bytes) -> PlainNpy | None:

@@ -133,8 +133,8 @@ def read_members(fd: int, size: int) -> tuple[ArchiveMember, ...]:
 
 def _bomb(info: zipfile.ZipInfo) -> ArchiveMember:
     what = f"{info.compress_size} bytes that would unpack to {info.file_size}, as a zip bomb does"
-    told = f"{what}: not unpacked; `unzip` it, if it is meant, and give the folder"
-    return ArchiveMember(info.filename.removesuffix(_ARRAY), DamagedError(told))
+    detail = f"{what}: not unpacked; `unzip` it, if it is meant, and give the folder"
+    return ArchiveMember(info.filename.removesuffix(_ARRAY), DamagedError(detail))
 
 
 def _member(info: zipfile.ZipInfo, fd: int, size: int) -> ArchiveMember:
@@ -183,8 +183,8 @@ def member_data(fd: int, ref: DumpTensorRef) -> tuple[NpyHeader, int | NDArray[n
 
 def _check_crc(ref: DumpTensorRef, crc: int) -> None:
     if ref.crc32 is not None and crc != ref.crc32:
-        told = f"its CRC-32 is {crc:08x}, the archive says {ref.crc32:08x}"
-        raise DamagedError(f"the array is damaged: {told}")
+        detail = f"its CRC-32 is {crc:08x}, the archive says {ref.crc32:08x}"
+        raise DamagedError(f"the array is damaged: {detail}")
 
 
 def _unpacked_file(fd: int, ref: DumpTensorRef, limit: int) -> tuple[mmap.mmap, int]:

@@ -93,8 +93,8 @@ def read_places(data: Buffer) -> Value:
     places: list[TextPlace] = []
     cuts = [(0, 0)]  # up to where of the rest, and as many bytes further in the file
     at = 0
-    for found in _TEXT.finditer(data):
-        start, end = found.span()
+    for match in _TEXT.finditer(data):
+        start, end = match.span()
         if end - start - 2 > LONG_TEXT:
             rest += data[at:start]
             rest += b'"\\u0000%d"' % len(places)
@@ -206,10 +206,10 @@ def read_iterations(path: Path) -> tuple[Iteration, ...]:
             raise DamagedError("the file is empty", offset=0)
         with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
             content = read_places(data)
-    found = tuple(_iterations(content))
-    if not found:
+    iterations = tuple(_iterations(content))
+    if not iterations:
         raise DamagedError("no run results in this JSON file", offset=0)
-    return found
+    return iterations
 
 
 def _iterations(content: Value) -> Iterator[Iteration]:
@@ -240,9 +240,9 @@ def _array(value: Value) -> TextPlace | str:
     for _ in range(4):
         if not isinstance(value, dict):
             break
-        found = value.get("array")
-        if isinstance(found, TextPlace | str):
-            return found
+        array = value.get("array")
+        if isinstance(array, TextPlace | str):
+            return array
         value = value.get("values")
     return ""
 
@@ -263,8 +263,8 @@ def scan_polygraphy(path: Path, graph: ModelGraph, step: int | None = None) -> D
     notes: tuple[str, ...] = ()
     if len(iterations) > 1:
         runner = f" of {shown(chosen.runner)}" if chosen.runner else ""
-        told = f"{path.name}: iteration {chosen.number}{runner}, one of {len(iterations)}"
-        notes = (f"{told} (divergraph convert -d {path.name} -out DIR parts them)",)
+        note = f"{path.name}: iteration {chosen.number}{runner}, one of {len(iterations)}"
+        notes = (f"{note} (divergraph convert -d {path.name} -out DIR parts them)",)
     return scan.result(notes)
 
 
@@ -307,24 +307,24 @@ class _Scan:
 
     def add(self, fd: int, name: str, place: TextPlace | str) -> None:
         self._gathered.files += 1
-        found = self._by_tensor.get(name)
-        if found is None and name not in self._inputs:
+        key_and_type = self._by_tensor.get(name)
+        if key_and_type is None and name not in self._inputs:
             self._missing.append(name)
             return
-        key, dtype = found or (("", TensorIO.OUTPUT, 0), self._inputs.get(name))
+        key, dtype = key_and_type or (("", TensorIO.OUTPUT, 0), self._inputs.get(name))
         ref = or_damage(partial(_ref, fd, self._path, key, place, dtype))
         if isinstance(ref, DamagedError):
             damage = DamagedError(f"tensor {shown(name)}: {ref.detail}", ref.reason)
             self._gathered.problem(self._path, damage, *key)
-        elif found is None:
+        elif key_and_type is None:
             self._gathered.graph_inputs[name] = ref
         else:
             self._gathered.tensors[key] = ref
 
     def result(self, notes: tuple[str, ...]) -> DumpIndex:
         if self._missing:
-            told = of_no_op(sorted(self._missing), "tensor")
-            notes += (f"{self._path.name}: {told}",)
+            op_names = of_no_op(sorted(self._missing), "tensor")
+            notes += (f"{self._path.name}: {op_names}",)
         return self._gathered.index(notes=notes)
 
 
@@ -392,8 +392,8 @@ class PolygraphyReader(DumpReader):
         """Each file, with its iteration where its name tells it."""
         reason = "JSON that holds arrays as Polygraphy writes them"
         for name in self.files_in(listing):
-            found = FoundDump(listing.folder / name, self.name, Confidence.SURE, reason, 1)
-            yield at_step(found, iteration_of(name))
+            dump = FoundDump(listing.folder / name, self.name, Confidence.SURE, reason, 1)
+            yield at_step(dump, iteration_of(name))
 
     def parts(self, dump: FoundDump) -> Iterator[FoundDump]:
         """A file once for each iteration of its first runner."""
@@ -401,45 +401,47 @@ class PolygraphyReader(DumpReader):
             iterations = read_iterations(dump.path)
         except DamagedError:
             iterations = ()  # who reads it says what is wrong
-        numbers = [each.number for each in iterations if each.runner == iterations[0].runner]
+        numbers = [
+            iteration.number for iteration in iterations if iteration.runner == iterations[0].runner
+        ]
         several = len(numbers) > 1
         yield from (at_step(dump, number) for number in numbers) if several else (dump,)
 
     def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
         """The tensors of all iterations of all runners."""
-        for iteration, name, found in array_refs(place.path):
+        for iteration, name, ref in array_refs(place.path):
             scope = "/".join(filter(None, (place.scope, iteration.scope)))
             identity = Identity(scope, "", plain(name), TensorIO.OUTPUT, 0)
             inside = f"{iteration.called}/{name}" if iteration.scope else name
             full = place.below(f"{place.stem}/{inside}")
-            tensor = found_tensor(full, place.path, found, identity, model_name=name)
+            tensor = found_tensor(full, place.path, ref, identity, model_name=name)
             tensor.iteration = iteration.called
             yield tensor
 
     def scan(self, listing: FolderListing, graph: ModelGraph, choice: DumpChoice) -> DumpIndex:
         """Of files that are called by their iterations one is taken: that of the step chosen,
         else the first."""
-        found: list[DumpIndex] = []
+        indexes: list[DumpIndex] = []
         names = self.files_in(listing)
         numbers = {number: name for name in names if (number := iteration_of(name)) is not None}
         step = choice.step
         if step is not None and numbers and step not in numbers:
             there = ", ".join(map(str, sorted(numbers)))
             raise InputError(f"no iteration {step}, there are {there}", where=str(listing.folder))
-        taken = min(numbers, default=None) if step is None else step
+        iteration = min(numbers, default=None) if step is None else step
         for name in names:
             path = listing.folder / name
             number = iteration_of(name)
-            if number != taken and number is not None:
+            if number != iteration and number is not None:
                 continue
             try:
                 one = scan_polygraphy(path, graph, step if number is None else None)
             except DamagedError as damage:
                 problem = DumpProblem(path, None, None, None, damage.reason, damage.detail)
-                found.append(DumpIndex(problems=(problem,), files=1))
+                indexes.append(DumpIndex(problems=(problem,), files=1))
                 continue
             if number is not None and len(numbers) > 1:
-                told = f"iteration {number}, one of {len(numbers)} (--step)"
-                one = replace(one, notes=(*one.notes, told))
-            found.append(one)
-        return merged(found)
+                note = f"iteration {number}, one of {len(numbers)} (--step)"
+                one = replace(one, notes=(*one.notes, note))
+            indexes.append(one)
+        return merged(indexes)

@@ -107,14 +107,14 @@ def device_folders(root: Path) -> list[Path]:
         return [root]
     try:
         with os.scandir(root) as entries:
-            found = [
+            paths = [
                 entry.path
                 for entry in entries
                 if entry.name.startswith(DEVICE) and not entry.is_symlink()
             ]
     except OSError:
         return []
-    return [Path(path) for path in sorted(found)]
+    return [Path(path) for path in sorted(paths)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,10 +128,10 @@ def scan_tfdbg(root: Path, graph: ModelGraph) -> DumpIndex:
     gathered = Gathering()
     ops = {op.name: op.id for op in reversed(graph.ops) if op.subgraph}
     ops |= {op.name: op.id for op in graph.ops if not op.subgraph}
-    found: dict[TensorKey, list[_Found]] = {}
-    given: dict[TensorKey, list[_Found]] = {}
+    outputs: dict[TensorKey, list[_Found]] = {}
+    inputs_fed: dict[TensorKey, list[_Found]] = {}
     passed: set[str] = set()
-    for path, name in (each for device in device_folders(root) for each in _files(device, "", 0)):
+    for path, name in (file for device in device_folders(root) for file in _files(device, "", 0)):
         match = _FILE.fullmatch(name)
         if match is None or match["debug"] != _IDENTITY:
             passed |= {match["debug"]} if match else set()
@@ -143,13 +143,15 @@ def scan_tfdbg(root: Path, graph: ModelGraph) -> DumpIndex:
             gathered.unmatched.append(path)
             continue
         key = (op, TensorIO.OUTPUT, int(match["slot"]))
-        (given if fed else found).setdefault(key, []).append(_Found(path, int(match["time"])))
+        (inputs_fed if fed else outputs).setdefault(key, []).append(
+            _Found(path, int(match["time"]))
+        )
     # A placeholder has no file of its own where its value was fed: "_arg_" has it.
-    for key, group in (given | found).items():
+    for key, group in (inputs_fed | outputs).items():
         latest = gathered.latest(group)
         gathered.keep(latest.path, key, partial(_ref, latest, key))
     return gathered.index(
-        notes=tuple(f"files of {each} are passed over" for each in sorted(passed))
+        notes=tuple(f"files of {folder} are passed over" for folder in sorted(passed))
     )
 
 
@@ -178,9 +180,9 @@ def _files(folder: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
             yield folder / entry.name, prefix + entry.name
 
 
-def _ref(found: _Found, key: TensorKey) -> DumpTensorRef:
-    with open_dump(found.path) as (fd, size):
-        return read_event(fd, size).ref(found.path, key, found.timestamp)
+def _ref(candidate: _Found, key: TensorKey) -> DumpTensorRef:
+    with open_dump(candidate.path) as (fd, size):
+        return read_event(fd, size).ref(candidate.path, key, candidate.timestamp)
 
 
 def read_event(fd: int, size: int) -> EventTensor:
@@ -200,9 +202,9 @@ def read_event(fd: int, size: int) -> EventTensor:
 
 
 def _only(data: mmap.mmap, start: int, end: int, number: int, missing: str) -> FieldSpan:
-    for found in wirewalk.fields(data, start, end):
-        if found.number == number and found.wire_type == BLOCK:
-            return found
+    for field in wirewalk.fields(data, start, end):
+        if field.number == number and field.wire_type == BLOCK:
+            return field
     raise DamagedError(missing, offset=start)
 
 
@@ -262,12 +264,12 @@ def _shape(data: mmap.mmap, field: FieldSpan) -> tuple[int, ...]:
     if field.end - field.start > _MAX_SHAPE:
         raise unclear
     try:
-        told = pb.TensorShape.FromString(data[field.start : field.end])
+        shape_message = pb.TensorShape.FromString(data[field.start : field.end])
     except DecodeError:
         raise unclear from None
-    if told.unknown_rank:
+    if shape_message.unknown_rank:
         raise _bad("a tensor of unknown rank", field.start)
-    dims = tuple(dim.size for dim in told.dim)
+    dims = tuple(dim.size for dim in shape_message.dim)
     if len(dims) > 64 or not all(0 <= size < 1 << 62 for size in dims):
         raise unclear
     return dims
@@ -299,8 +301,8 @@ def _repeated(data: mmap.mmap, field: tuple[FieldSpan, ...], dtype: DType) -> ND
     _, width = _FIELDS[dtype]
     if width:
         raw = b"".join(bytes(data[part.start : part.end]) for part in field)
-        whole = np.dtype(width).itemsize
-        return np.frombuffer(raw[: len(raw) // whole * whole], width)
+        itemsize = np.dtype(width).itemsize
+        return np.frombuffer(raw[: len(raw) // itemsize * itemsize], width)
     numbers: list[int] = []
     for part in field:
         if part.wire_type == VARINT:

@@ -105,11 +105,11 @@ def read_torch(fd: int, size: int, key: str = "") -> TorchTensor:
     if stored is None:
         raise DamagedError(f"no member data/{shown(tensor.storage.key)}", offset=0)
     start = member_place(stored, fd, size, zipfile.ZIP_STORED)
-    found = _placed(tensor, start, stored.compress_size)
-    if (found.offset, found.nbytes) != (start, stored.compress_size):
+    torch_tensor = _placed(tensor, start, stored.compress_size)
+    if (torch_tensor.offset, torch_tensor.nbytes) != (start, stored.compress_size):
         check_sum(fd, start, stored.compress_size, stored.CRC)
-        return replace(found, crc32=None)
-    return replace(found, crc32=stored.CRC)
+        return replace(torch_tensor, crc32=None)
+    return replace(torch_tensor, crc32=stored.CRC)
 
 
 def check_sum(fd: int, start: int, nbytes: int, wanted: int) -> None:
@@ -122,8 +122,8 @@ def check_sum(fd: int, start: int, nbytes: int, wanted: int) -> None:
     for place in range(start, start + nbytes, _CHUNK):
         crc = zlib.crc32(read_at(fd, min(_CHUNK, start + nbytes - place), place), crc)
     if crc != wanted:
-        told = f"its CRC-32 is {crc:08x}, the archive says {wanted:08x}"
-        raise DamagedError(f"the tensor is damaged, or saved without checksums: {told}")
+        detail = f"its CRC-32 is {crc:08x}, the archive says {wanted:08x}"
+        raise DamagedError(f"the tensor is damaged, or saved without checksums: {detail}")
 
 
 def _content(info: zipfile.ZipInfo, fd: int, size: int) -> bytes:
@@ -164,19 +164,19 @@ def _tensor_of(data: bytes, key: str) -> _Tensor:
     """
     try:
         _check_opcodes(data, _OPCODES_OF_DICTS if key else _OPCODES)
-        found = _Unpickler(io.BytesIO(data)).load()
+        tensor = _Unpickler(io.BytesIO(data)).load()
     except (
         *(pickle.UnpicklingError, struct.error, EOFError),
         *(ArithmeticError, LookupError, TypeError, ValueError),
     ) as error:
         raise DamagedError(f"its description is damaged: {shown(str(error))}", offset=0) from None
-    if key and isinstance(found, dict):
-        found = found.get(key)
-    if not isinstance(found, _Tensor):
+    if key and isinstance(tensor, dict):
+        tensor = tensor.get(key)
+    if not isinstance(tensor, _Tensor):
         raise DamagedError(
             "the file holds something else than one tensor", Reason.DTYPE_UNSUPPORTED
         )
-    return found
+    return tensor
 
 
 def _check_opcodes(data: bytes, allowed: Collection[str]) -> None:
@@ -199,9 +199,9 @@ class _Unpickler(pickle.Unpickler):
     """Knows the names in a saved tensor and no others; nothing is imported."""
 
     def find_class(self, module: str, name: str) -> Any:
-        known = _FUNCTIONS.get(f"{module} {name}")
-        if known is not None:
-            return known
+        builder = _FUNCTIONS.get(f"{module} {name}")
+        if builder is not None:
+            return builder
         if module == "torch" and (element := named_dtype(name)) is not None:
             return element
         storage = name.rpartition(".")[2]
@@ -244,12 +244,12 @@ def _of_parameter(tensor: Any, *_: Any) -> Any:
     return tensor
 
 
-def _rebuilt_of_bytes(storage: Any, *told: Any) -> _Tensor:
+def _rebuilt_of_bytes(storage: Any, *arguments: Any) -> _Tensor:
     """Of the newer types, float8 among them: a storage of bytes, with the type beside it."""
-    dtype = told[5] if len(told) > 5 else None
+    dtype = arguments[5] if len(arguments) > 5 else None
     if not isinstance(storage, _Storage) or not isinstance(dtype, DType):
         raise ValueError("a tensor without a type of elements")  # noqa: TRY004 - the file is wrong
-    return _rebuilt(_Storage(dtype, storage.key), *told[:3])
+    return _rebuilt(_Storage(dtype, storage.key), *arguments[:3])
 
 
 _FUNCTIONS = {

@@ -68,9 +68,9 @@ def read_header(fd: int, size: int) -> DumpHeader:
 def _header(fd: int, size: int, start: bytes) -> DumpHeader:
     """The header whose bytes, the length before it included, are *start*."""
     if start[8:12] == MAGIC:
-        found = nano_header(start, size)
+        header = nano_header(start, size)
     elif start[8:9] == b"{":
-        found = _json_header(start, size)
+        header = _json_header(start, size)
     else:
         try:
             message = _parsed(start, 8)
@@ -78,10 +78,10 @@ def _header(fd: int, size: int, start: bytes) -> DumpHeader:
             if _is_version_1(fd, size):
                 return _version_1(fd, size)
             raise
-        found = _described(DumpFormat.ASCEND_V2, message, _in_a_row(message, len(start)))
-    if not found.tensors and not found.blocks:
+        header = _described(DumpFormat.ASCEND_V2, message, _in_a_row(message, len(start)))
+    if not header.tensors and not header.blocks:
         raise DamagedError("the header describes no tensor", offset=8)
-    return found
+    return header
 
 
 def _no_header(size: int, length: int) -> DamagedError:
@@ -131,29 +131,29 @@ def _in_a_row(
 
 def _shape_bytes(head: pb.OpInput | pb.OpOutput) -> int:
     dtype, dims = DTYPES.get(head.data_type), head.shape.dim
-    known = dtype is not None and dtype.bits is not None and max(dims, default=0) < _MAX_DIM
-    return stored_bytes(dtype, prod(dims)) if known and dtype is not None else 0
+    has_size = dtype is not None and dtype.bits is not None and max(dims, default=0) < _MAX_DIM
+    return stored_bytes(dtype, prod(dims)) if has_size and dtype is not None else 0
 
 
 def _described(
     form: DumpFormat, header: pb.DumpData, places: Iterable[tuple[int, int]]
 ) -> DumpHeader:
     """The header with the places of the data of inputs, outputs, buffers and workspaces."""
-    left = iter(places)
+    places_left = iter(places)
     heads: list[tuple[TensorIO, int, pb.OpInput | pb.OpOutput]] = [
         *((TensorIO.INPUT, number, head) for number, head in enumerate(header.input)),
         *((TensorIO.OUTPUT, number, head) for number, head in enumerate(header.output)),
     ]
     return DumpHeader(
         format=form,
-        tensors=tuple(_tensor(*head, next(left)) for head in heads),
+        tensors=tuple(_tensor(*head, next(places_left)) for head in heads),
         op_name=_text(header.op_name),
         dump_time=header.dump_time,
         blocks=(
-            *(RawBlock("buffer", at, *next(left)) for at in range(len(header.buffer))),
-            *(RawBlock("workspace", at, *next(left)) for at in range(len(header.space))),
+            *(RawBlock("buffer", at, *next(places_left)) for at in range(len(header.buffer))),
+            *(RawBlock("workspace", at, *next(places_left)) for at in range(len(header.space))),
         ),
-        attributes={_text(given.name): _text(given.value) for given in header.attr},
+        attributes={_text(op_attr.name): _text(op_attr.value) for op_attr in header.attr},
     )
 
 
@@ -194,8 +194,8 @@ def _is_version_1(fd: int, size: int) -> bool:
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
         try:
             return all(
-                found.number in _FIELDS and found.wire_type in (VARINT, BLOCK)
-                for found in wirewalk.fields(data, 0, size)
+                field.number in _FIELDS and field.wire_type in (VARINT, BLOCK)
+                for field in wirewalk.fields(data, 0, size)
             )
         except DamagedError:
             return False
@@ -205,13 +205,13 @@ def _version_1(fd: int, size: int) -> DumpHeader:
     places: dict[int, list[tuple[int, int]]] = {number: [] for number in _DATA_FIELD}
     rest = bytearray()
     with mmap.mmap(fd, size, access=mmap.ACCESS_READ) as data:
-        for found in wirewalk.fields(data, 0, size):
-            if found.wire_type == BLOCK and found.number in places:
-                inner, *place = _split(data, found)
-                rest += data[found.key : found.key + 1] + varint_bytes(len(inner)) + inner
-                places[found.number].append((place[0], place[1]))
-            elif found.end - found.key <= _MAX_DESCRIPTION:
-                rest += data[found.key : found.end]
+        for field in wirewalk.fields(data, 0, size):
+            if field.wire_type == BLOCK and field.number in places:
+                inner, *place = _split(data, field)
+                rest += data[field.key : field.key + 1] + varint_bytes(len(inner)) + inner
+                places[field.number].append((place[0], place[1]))
+            elif field.end - field.key <= _MAX_DESCRIPTION:
+                rest += data[field.key : field.end]
     in_order = [place for number in (_INPUT, _OUTPUT, _BUFFER, _SPACE) for place in places[number]]
     if not in_order:
         raise DamagedError("the header describes no tensor", offset=0)
@@ -222,11 +222,11 @@ def _split(data: mmap.mmap, part: FieldSpan) -> tuple[bytes, int, int]:
     """An entry of a version 1 message without its data; where that lies, and its size."""
     rest = bytearray()
     place, size = part.end, 0
-    for found in wirewalk.fields(data, part.start, part.end):
-        if found.number == _DATA_FIELD[part.number] and found.wire_type == BLOCK:
-            place, size = found.start, found.end - found.start
-        elif found.end - found.key <= _MAX_DESCRIPTION:
-            rest += data[found.key : found.end]
+    for field in wirewalk.fields(data, part.start, part.end):
+        if field.number == _DATA_FIELD[part.number] and field.wire_type == BLOCK:
+            place, size = field.start, field.end - field.start
+        elif field.end - field.key <= _MAX_DESCRIPTION:
+            rest += data[field.key : field.end]
     return bytes(rest), place, size
 
 
@@ -242,10 +242,10 @@ def _json_header(start: bytes, size: int) -> DumpHeader:
         raise _bad_json(str(error) or "nested too deep") from None
     if not isinstance(content, dict):
         raise _bad_json("it is not an object")
-    told: dict[str, Any] = {key: _entries(content, key) for key in ("input", "output")}
+    entries: dict[str, Any] = {key: _entries(content, key) for key in ("input", "output")}
     try:
-        told["dump_time"] = content.get("dump_time")
-        header = ParseDict(told, pb.DumpData(), ignore_unknown_fields=True)
+        entries["dump_time"] = content.get("dump_time")
+        header = ParseDict(entries, pb.DumpData(), ignore_unknown_fields=True)
     except ParseError as error:
         raise _bad_json(shown(str(error))) from None
     name = content.get("op_name")
@@ -261,8 +261,11 @@ def _entries(content: dict[str, Any], key: str) -> list[dict[str, Any]]:
     if not all(isinstance(entry, dict) for entry in entries):
         raise _bad_json(f"its {key} holds what is not a tensor")
     return [
-        {name: {"dim": value} if isinstance(value, list) else value for name, value in each.items()}
-        for each in entries
+        {
+            name: {"dim": value} if isinstance(value, list) else value
+            for name, value in entry.items()
+        }
+        for entry in entries
     ]
 
 

@@ -60,8 +60,8 @@ def scan_device_listing(listing: FolderListing, graph: ModelGraph) -> DumpIndex:
         elif file_name == TABLE:
             scan.add_table(path)
         elif file_name.endswith(ENDING):
-            known = mapping.get(file_name.removesuffix(ENDING), full).removesuffix(ENDING)
-            if (name := parse_dump_name(known)) is not None:
+            base = mapping.get(file_name.removesuffix(ENDING), full).removesuffix(ENDING)
+            if (name := parse_dump_name(base)) is not None:
                 scan.add_table(path, name)
     for file_name, why in listing.others.items():
         if (name := parse_dump_name(file_name.removesuffix(ENDING))) is not None:
@@ -134,7 +134,9 @@ class _Scan:
         for row in rows:
             by_name.setdefault((name,) if name else row.names, []).append(row)
         for names, lines in by_name.items():
-            ops = next((found for name in names if (found := self._names.find(name))), ())
+            ops = next(
+                (ops_of_name for name in names if (ops_of_name := self._names.find(name))), ()
+            )
             if len(ops) > 1:
                 self._ambiguous(path, ops)
             elif ops:
@@ -165,32 +167,32 @@ class _Scan:
         )
 
     def _overflows(self, debug_files: Iterable[Path]) -> list[OverflowRecord]:
-        found: list[OverflowRecord] = []
+        overflows: list[OverflowRecord] = []
         for path in debug_files:
             try:
-                found += read_overflows(path)
+                overflows += read_overflows(path)
             except DamagedError as damage:
                 self._gathered.problem(path, damage)
-        return found
+        return overflows
 
     def _failed_tasks(self) -> tuple[tuple[Path, str | None], ...]:
         """The dumps of exceptions with their ops; they also count as dumps of these."""
-        found: list[tuple[Path, str | None]] = []
+        tasks: list[tuple[Path, str | None]] = []
         for file in self._exceptions:
             named = self._names.find(None, file.header.op_name) if file.header else ()
             op = named[0].id if len(named) == 1 else self._op_of_task(file.name)
-            found.append((file.path, op))
+            tasks.append((file.path, op))
             if op is None:
                 self._gathered.strange(file.path, file.damage)
             elif not named:
                 self._by_op.setdefault(op, []).append(file)
-        return tuple(found)
+        return tuple(tasks)
 
     def _op_of_task(self, name: DumpName | None) -> str | None:
         ops = {
             op
-            for known, op in self._tasks
-            if name is not None and (known.task, known.stream) == (name.task, name.stream)
+            for dump_name, op in self._tasks
+            if name is not None and (dump_name.task, dump_name.stream) == (name.task, name.stream)
         }
         return ops.pop() if len(ops) == 1 else None
 
@@ -207,15 +209,15 @@ class _Scan:
     def _take_latest(self, op: Op, files: list[ScannedFile]) -> None:
         files.sort(key=lambda file: (file.timestamp, file.path.name))
         latest = {file.name.part if file.name else "": file for file in files}
-        kept = set(map(id, latest.values()))
-        self._gathered.superseded += [file.path for file in files if id(file) not in kept]
-        whole = latest.pop("", None)
-        if whole is not None and (not latest or whole is files[-1]):
+        chosen = set(map(id, latest.values()))
+        self._gathered.superseded += [file.path for file in files if id(file) not in chosen]
+        unsliced = latest.pop("", None)
+        if unsliced is not None and (not latest or unsliced is files[-1]):
             self._gathered.superseded += [file.path for file in latest.values()]
-            self._take_whole(op, whole)
+            self._take_whole(op, unsliced)
             return
-        if whole is not None:
-            self._gathered.superseded.append(whole.path)
+        if unsliced is not None:
+            self._gathered.superseded.append(unsliced.path)
         slices = list(latest.values())
         if len(slices) == 1 and not _is_sliced(slices[0]):
             self._take_whole(op, slices[0])

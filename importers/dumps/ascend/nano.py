@@ -102,7 +102,7 @@ def _tensor(reader: _Reader, tag: int, number: int, offset: int) -> HeaderTensor
 
 def _dims(reader: _Reader, length: int) -> dict[int, tuple[int, ...]]:
     """The shapes in a list of *length* bytes by tag; names and unknown tags are skipped."""
-    found: dict[int, tuple[int, ...]] = {}
+    dims: dict[int, tuple[int, ...]] = {}
     stop = reader.at + length
     if stop > len(reader.data):
         raise _bad(f"a list of {length} bytes in a header with {reader.left} left", reader.at)
@@ -113,8 +113,8 @@ def _dims(reader: _Reader, length: int) -> dict[int, tuple[int, ...]]:
             continue
         if size % 8 or size > 8 * _MAX_DIMS:
             raise _bad(f"a shape of {size} bytes", reader.at - size)
-        found[tag] = struct.unpack(f"<{size // 8}Q", value)
-    return found
+        dims[tag] = struct.unpack(f"<{size // 8}Q", value)
+    return dims
 
 
 def _bad(what: str, at: int) -> DamagedError:

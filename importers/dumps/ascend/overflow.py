@@ -118,10 +118,10 @@ def _decode_new(data: bytes, at: int) -> tuple[str, dict[str, int]]:
         raise DamagedError(
             f"a debug record of {length} bytes is too short for unit {unit}", offset=at + 20
         )
-    found = struct.unpack_from(f"<{min(length // 8, words)}Q", data, _HEAD.size)
-    values = dict(zip(names, found, strict=False))
+    words_read = struct.unpack_from(f"<{min(length // 8, words)}Q", data, _HEAD.size)
+    values = dict(zip(names, words_read, strict=False))
     if version and names is _CORE:  # four words of status, one for each pipe
-        for extra in found[len(names) : len(names) + 3]:
+        for extra in words_read[len(names) : len(names) + 3]:
             values["status"] |= extra
     return unit, {"version": version, **values}
 
@@ -138,8 +138,8 @@ def causes(unit: str, status: int) -> tuple[str, ...]:
 
 
 def _atomic(code: int) -> tuple[str, ...]:
-    known = 0 <= code < len(_ATOMIC_CAUSES)
-    return (f"atomic add: {_ATOMIC_CAUSES[code]}",) if known else ()
+    is_listed = 0 <= code < len(_ATOMIC_CAUSES)
+    return (f"atomic add: {_ATOMIC_CAUSES[code]}",) if is_listed else ()
 
 
 def record_json(data: bytes) -> dict[str, object]:
@@ -154,7 +154,7 @@ def record_json(data: bytes) -> dict[str, object]:
         return {unit: _shown(values) for unit, values in units}
     ((unit, values),) = units
     _, version, valid, _, reserved, length = _HEAD.unpack_from(data)
-    shown = _shown({name: value for name, value in values.items() if name != "version"})
+    numbers = _shown({name: value for name, value in values.items() if name != "version"})
     return {
         "magic": hex(MAGIC),
         "version": version,
@@ -163,7 +163,7 @@ def record_json(data: bytes) -> dict[str, object]:
             "acc_type": unit,
             "rsv": reserved,
             "data_len": length,
-            "data": shown,
+            "data": numbers,
         },
     }
 
@@ -199,9 +199,11 @@ def tied(
     The op is that of the earliest dump of the same task and stream, and of the same
     context and thread where the record has them.
     """
-    known = sorted(tasks, key=lambda task: task[0].timestamp)
+    tasks_by_time = sorted(tasks, key=lambda task: task[0].timestamp)
     return tuple(
-        replace(record, op=next((op for name, op in known if _same_task(record, name)), None))
+        replace(
+            record, op=next((op for name, op in tasks_by_time if _same_task(record, name)), None)
+        )
         for record in sorted(records, key=lambda record: (record.timestamp, record.path.name))
     )
 

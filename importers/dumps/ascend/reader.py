@@ -26,8 +26,8 @@ class AscendReader(DumpReader):
 
     def claims(self, name: str, folder: str) -> Confidence:
         """By the form of the name alone; records of overflows are no dumps of tensors."""
-        found = not name.startswith(OPDEBUG) and is_device_dump(name, {})
-        return Confidence.SURE if found else Confidence.NO
+        is_dump = not name.startswith(OPDEBUG) and is_device_dump(name, {})
+        return Confidence.SURE if is_dump else Confidence.NO
 
     def files_in(self, listing: FolderListing) -> list[str]:
         """Those of the form, or told by ``mapping.csv``; records of overflows where there are no
@@ -78,10 +78,10 @@ class StatisticsReader(DumpReader):
 
     def claims(self, name: str, folder: str) -> Confidence:
         """By the name of the dump file that a table stands for."""
-        found = name == TABLE or (
+        is_table = name == TABLE or (
             name.endswith(ENDING) and is_device_dump(name.removesuffix(ENDING), {})
         )
-        return Confidence.SURE if found else Confidence.NO
+        return Confidence.SURE if is_table else Confidence.NO
 
     def detect(self, listing: FolderListing) -> Iterator[FoundDump]:
         """By the names of the tables."""

@@ -35,10 +35,10 @@ def varint(data: Buffer, at: int, end: int) -> tuple[int, int]:
     Raises:
         DamagedError: it is cut or longer than 10 bytes.
     """
-    value, behind = read_varint(data, at)
-    if value is None or behind > end:
+    value, following = read_varint(data, at)
+    if value is None or following > end:
         raise _bad("a number is cut or too long", at)
-    return value, behind
+    return value, following
 
 
 def _bad(what: str, at: int) -> DamagedError:

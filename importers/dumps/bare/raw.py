@@ -40,10 +40,10 @@ class RawReader(DumpReader):
     def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
         """The one tensor, checked against the size of the file."""
         stem, layout = place.stem, None
-        if told := _told(place.file):
-            shape = tuple(map(int, told["shape"].split("_")))
-            form = RawForm(_DTYPES[told["dtype"]], shape)
-            layout = None if told["layout"] == "ND" else told["layout"]
+        if match := _told(place.file):
+            shape = tuple(map(int, match["shape"].split("_")))
+            form = RawForm(_DTYPES[match["dtype"]], shape)
+            layout = None if match["layout"] == "ND" else match["layout"]
             stem = place.file.removesuffix(_RAW)
         assert form.dtype is not None
         identity, time = identity_of(place.folder, stem)

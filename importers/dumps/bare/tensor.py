@@ -114,18 +114,20 @@ class BareTensor:
 def found_tensor(
     name: str,
     path: Path,
-    found: DumpTensorRef | DamagedError,
+    ref: DumpTensorRef | DamagedError,
     identity: Identity,
     time: int = 0,
     model_name: str = "",
 ) -> BareTensor:
-    """The tensor *name* in the file at *path* as it was *found*, at *time* and under the
+    """The tensor *name* in the file at *path* as *ref* says, at *time* and under the
     *model_name* as far as known."""
-    told = (identity, time)
-    if isinstance(found, DamagedError):
-        reason, detail = found.reason, found.detail
-        return BareTensor(name, str(path), None, reason, detail, told, model_name=model_name)
-    return BareTensor(name, str(found.path), found, _told=told, model_name=model_name)
+    identity_and_time = (identity, time)
+    if isinstance(ref, DamagedError):
+        reason, detail = ref.reason, ref.detail
+        return BareTensor(
+            name, str(path), None, reason, detail, identity_and_time, model_name=model_name
+        )
+    return BareTensor(name, str(ref.path), ref, _told=identity_and_time, model_name=model_name)
 
 
 def npy_tensor(

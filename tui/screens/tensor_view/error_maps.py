@@ -112,8 +112,8 @@ class ErrorMapScreen(ViewScreen):
         """The scatter plot and the map over two axes."""
         if self.owner.settings.pixels is None:
             return ()
-        pictures = (plot.placed_picture() for plot in self.query(Plot))
-        return tuple(picture for picture in pictures if picture is not None)
+        placed = (plot.placed_picture() for plot in self.query(Plot))
+        return tuple(picture for picture in placed if picture is not None)
 
     def _place_of_axes(self) -> str:
         choices = () if self._look is None else self._look.picture.axes

@@ -34,16 +34,16 @@ def _detections(layer: CaffeLayer) -> list[str]:
         layer.reshape(layer.bottom(1), (images, places, classes)), 0, 2, 1
     )
     scores = _candidates(layer, scores, classes, places)
-    each = (images * groups, classes // groups, places)
+    grouping = (images * groups, classes // groups, places)
     flat = layer.reshape(_without_area(layer, boxes), (images * groups, places, 4))
     chosen = layer.add(
-        *("NonMaxSuppression", flat, layer.reshape(scores, each), layer.piece.ints(places)),
+        *("NonMaxSuppression", flat, layer.reshape(scores, grouping), layer.piece.ints(places)),
         layer.number(layer.real(_said("nms_param.nms_threshold"), 0.3)),
         layer.number(max(layer.real(_said("confidence_threshold"), _NEVER), _NEVER)),
     )
-    found = _Chosen.of(layer, chosen, classes, shared)
-    found = _best(layer, found, scores, images, classes * places)
-    return [_rows(layer, found, scores, boxes, images)]
+    detections = _Chosen.of(layer, chosen, classes, shared)
+    detections = _best(layer, detections, scores, images, classes * places)
+    return [_rows(layer, detections, scores, boxes, images)]
 
 
 def _said(name: str) -> str:
@@ -54,8 +54,8 @@ def _decoded(layer: CaffeLayer, images: int, places: int, groups: int) -> str:
     """The corners of all boxes: images x groups x places x 4."""
     prior = layer.reshape(layer.bottom(2), (2, places, 4))
     corners, variances = layer.piece.add_many("Split", 2, prior, axis=0, num_outputs=2)
-    said = layer.reshape(layer.bottom(), (images, places, groups, 4))
-    moves = layer.piece.transpose(said, 0, 2, 1, 3)
+    offsets = layer.reshape(layer.bottom(), (images, places, groups, 4))
+    moves = layer.piece.transpose(offsets, 0, 2, 1, 3)
     if not layer.flag(_said("variance_encoded_in_target"), False):
         moves = layer.add("Mul", moves, variances)
     code = layer.choice(_said("code_type"), _CODES, "CORNER")
@@ -126,7 +126,7 @@ class _Chosen:
     def kept(self, layer: CaffeLayer, flags: str) -> _Chosen:
         """Those with a flag."""
         lists = (self.image, self.label, self.place, self.group)
-        return _Chosen(*(layer.add("Compress", each, flags, axis=0) for each in lists))
+        return _Chosen(*(layer.add("Compress", column, flags, axis=0) for column in lists))
 
     def looked_up(self, layer: CaffeLayer, scores: str) -> str:
         """Their entries of images x classes x places."""
@@ -134,33 +134,37 @@ class _Chosen:
         return layer.add("GatherND", scores, at)
 
 
-def _best(layer: CaffeLayer, found: _Chosen, scores: str, images: int, entries: int) -> _Chosen:
+def _best(
+    layer: CaffeLayer, detections: _Chosen, scores: str, images: int, entries: int
+) -> _Chosen:
     """The ``keep_top_k`` best boxes of each image, over all classes."""
     keep = layer.integer(_said("keep_top_k"), -1)
     if not 0 <= keep < entries:
-        return found
-    at = layer.add("Concat", found.image, found.label, found.place, axis=1)
+        return detections
+    at = layer.add("Concat", detections.image, detections.label, detections.place, axis=1)
     none = layer.add("Expand", layer.number(_NEVER), layer.add("Shape", scores))
-    left = layer.add("ScatterND", none, at, found.looked_up(layer, scores))
-    best = _only_best(layer, layer.reshape(left, (images, entries)), 1, keep)
+    remaining = layer.add("ScatterND", none, at, detections.looked_up(layer, scores))
+    best = _only_best(layer, layer.reshape(remaining, (images, entries)), 1, keep)
     best = layer.add("Reshape", best, layer.add("Shape", scores))
-    flags = layer.add("Greater", found.looked_up(layer, best), layer.number(_NEVER))
-    return found.kept(layer, flags)
+    flags = layer.add("Greater", detections.looked_up(layer, best), layer.number(_NEVER))
+    return detections.kept(layer, flags)
 
 
-def _rows(layer: CaffeLayer, found: _Chosen, scores: str, boxes: str, images: int) -> str:
-    at = layer.add("Concat", found.image, found.group, found.place, axis=1)
-    score = layer.add("Unsqueeze", found.looked_up(layer, scores), layer.piece.ints(1))
-    heads = [layer.piece.cast(each, layer.dtype) for each in (found.image, found.label)]
+def _rows(layer: CaffeLayer, detections: _Chosen, scores: str, boxes: str, images: int) -> str:
+    at = layer.add("Concat", detections.image, detections.group, detections.place, axis=1)
+    score = layer.add("Unsqueeze", detections.looked_up(layer, scores), layer.piece.ints(1))
+    heads = [
+        layer.piece.cast(column, layer.dtype) for column in (detections.image, detections.label)
+    ]
     listed = layer.add("Concat", *heads, score, layer.add("GatherND", boxes, at), axis=1)
     nothing = np.full((images, 7), -1.0)
     nothing[:, 0] = np.arange(images)
-    count = layer.add("Shape", found.place, start=0, end=1)
+    count = layer.add("Shape", detections.place, start=0, end=1)
     is_empty = layer.piece.cast(layer.add("Equal", count, layer.piece.ints(0)), np.int64)
     end = layer.add("Add", count, layer.add("Mul", is_empty, layer.piece.ints(images)))
-    whole = layer.add("Concat", listed, layer.array(nothing), axis=0)
-    whole = layer.add("Slice", whole, layer.piece.ints(0), end, layer.piece.ints(0))
-    return layer.add("Unsqueeze", whole, layer.piece.ints(0, 1))
+    table = layer.add("Concat", listed, layer.array(nothing), axis=0)
+    table = layer.add("Slice", table, layer.piece.ints(0), end, layer.piece.ints(0))
+    return layer.add("Unsqueeze", table, layer.piece.ints(0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +183,14 @@ class _Proposing:
     def anchors(self) -> Array:
         """The boxes around one cell: corners of each ratio and, of that, each scale."""
         middle = (self.base - 1) / 2
-        found = []
+        corners = []
         for ratio in self.ratios:
             width = np.round(np.sqrt(self.base**2 / ratio))
             height = np.round(width * ratio)
             for scale in self.scales:
                 reach = np.array([width * scale - 1, height * scale - 1]) / 2
-                found.append([*(middle - reach), *(middle + reach)])
-        return np.array(found)
+                corners.append([*(middle - reach), *(middle + reach)])
+        return np.array(corners)
 
 
 @row("Proposal", source=_RPN)
@@ -212,11 +216,11 @@ def _python(layer: CaffeLayer) -> list[str]:
     name = layer.setting("python_param.layer")
     if name != "ProposalLayer" or layer.is_training:
         raise layer.refused(f"runs the Python class {name}")
-    said = str(layer.setting("python_param.param_str") or "")
-    stride = re.search(r"feat_stride\W+(\d+)", said)
-    scales = re.search(r"scales\W+([\d., ]+)", said)
+    setting = str(layer.setting("python_param.param_str") or "")
+    stride = re.search(r"feat_stride\W+(\d+)", setting)
+    scales = re.search(r"scales\W+([\d., ]+)", setting)
     usual = _Proposing()
-    listed = tuple(float(each) for each in re.findall(r"[\d.]+", scales[1])) if scales else None
+    listed = tuple(float(scale) for scale in re.findall(r"[\d.]+", scales[1])) if scales else None
     return _proposed(
         layer,
         _Proposing(int(stride[1]) if stride else usual.stride, scales=listed or usual.scales),
@@ -245,10 +249,10 @@ def _proposed(layer: CaffeLayer, settings: _Proposing) -> list[str]:
     if 0 < settings.before < len(boxes):
         scores = _only_best(layer, scores, 2, settings.before)
     # A box of corners 0 and 3 is four pixels long here.
-    whole = layer.add("Add", corners, layer.array([0.0, 0.0, 1.0, 1.0]))
-    most = settings.after if settings.after > 0 else len(boxes)
+    inclusive = layer.add("Add", corners, layer.array([0.0, 0.0, 1.0, 1.0]))
+    limit = settings.after if settings.after > 0 else len(boxes)
     chosen = layer.add(
-        *("NonMaxSuppression", layer.add("Unsqueeze", whole, ints(0)), scores, ints(most)),
+        *("NonMaxSuppression", layer.add("Unsqueeze", inclusive, ints(0)), scores, ints(limit)),
         *(layer.number(settings.overlap), layer.number(_NEVER)),
     )
     places = layer.add("Gather", chosen, layer.piece.const(np.array(2, np.int64)), axis=1)
@@ -273,16 +277,16 @@ def _clipped(layer: CaffeLayer, corners: str) -> str:
     """*corners* within the image, whose height, width and scale are the third bottom."""
     image = layer.reshape(layer.bottom(2), (-1,))
     order = layer.piece.const(np.array([1, 0, 1, 0], np.int64))
-    most = layer.add("Sub", layer.add("Gather", image, order), layer.number(1))
-    return layer.add("Max", layer.add("Min", corners, most), layer.number(0))
+    largest = layer.add("Sub", layer.add("Gather", image, order), layer.number(1))
+    return layer.add("Max", layer.add("Min", corners, largest), layer.number(0))
 
 
-def _large(layer: CaffeLayer, corners: str, least: float) -> str:
-    """Whether both sides of each box are as long as *least* pixels of the original image."""
+def _large(layer: CaffeLayer, corners: str, smallest: float) -> str:
+    """Whether both sides of each box are as long as *smallest* pixels of the original image."""
     low, high = layer.piece.add_many("Split", 2, corners, axis=1, num_outputs=2)
     sizes = layer.add("Add", layer.add("Sub", high, low), layer.number(1))
     image = layer.reshape(layer.bottom(2), (-1,))
     scale = layer.add("Gather", image, layer.piece.ints(2))
-    limit = layer.add("Mul", scale, layer.number(least))
+    limit = layer.add("Mul", scale, layer.number(smallest))
     shortest = layer.add("ReduceMin", sizes, layer.piece.ints(1), keepdims=0)
     return layer.add("GreaterOrEqual", shortest, limit)

@@ -13,7 +13,7 @@ _SSD = "weiliu89/caffe (branch ssd), src/caffe/layers/{}_layer.cpp"
 
 
 def _alone(*types: str, source: str, kind: str) -> None:
-    row(*types, source=source)(lambda layer: [layer.add(kind, each) for each in layer.bottoms])
+    row(*types, source=source)(lambda layer: [layer.add(kind, bottom) for bottom in layer.bottoms])
 
 
 _alone("AbsVal", source="absval", kind="Abs")
@@ -37,8 +37,8 @@ def _relu6(layer: CaffeLayer) -> list[str]:
 
 @row("Clip", source="clip")
 def _clip(layer: CaffeLayer) -> list[str]:
-    least, most = layer.real("clip_param.min", -math.inf), layer.real("clip_param.max", math.inf)
-    return [layer.add("Clip", layer.bottom(), layer.number(least), layer.number(most))]
+    low, high = layer.real("clip_param.min", -math.inf), layer.real("clip_param.max", math.inf)
+    return [layer.add("Clip", layer.bottom(), layer.number(low), layer.number(high))]
 
 
 @row("ELU", source="elu")
@@ -149,12 +149,12 @@ def _operand(layer: CaffeLayer, block: str) -> tuple[str, tuple[int, ...], int]:
         sizes = shape[axis:] if axes == -1 else shape[axis : axis + axes]
     if not sizes:
         axis = len(shape)
-    whole = (*sizes, *(1 for _ in shape[axis + len(sizes) :]))
+    full_shape = (*sizes, *(1 for _ in shape[axis + len(sizes) :]))
     if not second:
-        return layer.weight(0, *whole), whole, 1
+        return layer.weight(0, *full_shape), full_shape, 1
     if shape[axis : axis + len(sizes)] != sizes:
         raise layer.refused(f"has bottoms of shapes {shape} and {sizes}")
-    return layer.reshape(layer.bottom(1), whole), whole, 0
+    return layer.reshape(layer.bottom(1), full_shape), full_shape, 0
 
 
 def _affine(layer: CaffeLayer, block: str) -> str:

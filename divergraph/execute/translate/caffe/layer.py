@@ -25,11 +25,11 @@ LayerRow: TypeAlias = "Callable[[CaffeLayer], Sequence[str | None]]"
 def row(*types: str, source: str) -> Callable[[LayerRow], LayerRow]:
     """Put the decorated function into Caffe's table for these layer *types*; *source* says where
     they are defined (a single word is a layer file of BVLC/caffe)."""
-    said = source if " " in source else BVLC.format(source)
+    description = source if " " in source else BVLC.format(source)
 
-    def put(made: LayerRow) -> LayerRow:
-        ROWS.row(*types, source=said)(lambda piece: made(CaffeLayer(piece)))
-        return made
+    def put(layer_row: LayerRow) -> LayerRow:
+        ROWS.row(*types, source=description)(lambda piece: layer_row(CaffeLayer(piece)))
+        return layer_row
 
     return put
 
@@ -88,9 +88,9 @@ class CaffeLayer:
         place = self._weights[at]
         if np.prod(self.piece.shape(place), dtype=np.int64) != np.prod(shape, dtype=np.int64):
             raise self.refused(f"has weights of shape {self.piece.shape(place)}, not {shape}")
-        known = self.piece.known[place]
-        if known is not None and known.value is not None:
-            return self.piece.const(known.value.reshape(shape).astype(self.dtype, copy=False))
+        tensor = self.piece.known[place]
+        if tensor is not None and tensor.value is not None:
+            return self.piece.const(tensor.value.reshape(shape).astype(self.dtype, copy=False))
         name = self.piece.names[place]
         if self.piece.dtype(place) != self.dtype:
             name = self.piece.cast(name, self.dtype)
@@ -157,11 +157,11 @@ class CaffeLayer:
 
     def axis(self, path: str, default: int, rank: int | None = None) -> int:
         """An axis of the first bottom, counted from the front."""
-        known = len(self.shape()) if rank is None else rank
+        dims = len(self.shape()) if rank is None else rank
         at = self.integer(path, default)
-        if not -known <= at < max(known, 1):
-            raise self.refused(f"has {path}: {at} for a bottom of {known} axes")
-        return at % known if known else 0
+        if not -dims <= at < max(dims, 1):
+            raise self.refused(f"has {path}: {at} for a bottom of {dims} axes")
+        return at % dims if dims else 0
 
     @property
     def is_training(self) -> bool:

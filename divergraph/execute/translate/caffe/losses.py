@@ -14,8 +14,10 @@ _LEAST_PROBABILITY = 1e-20  # kLOG_THRESHOLD of Caffe
 
 @row("EuclideanLoss", source="euclidean_loss")
 def _euclidean(layer: CaffeLayer) -> list[str]:
-    apart = layer.add("Sub", layer.bottom(), layer.bottom(1))
-    return [_divided(layer, _sum(layer, layer.add("Mul", apart, apart)), 2 * layer.shape()[0])]
+    difference = layer.add("Sub", layer.bottom(), layer.bottom(1))
+    return [
+        _divided(layer, _sum(layer, layer.add("Mul", difference, difference)), 2 * layer.shape()[0])
+    ]
 
 
 @row("SoftmaxWithLoss", source="softmax_loss")
@@ -53,9 +55,9 @@ def _infogain(layer: CaffeLayer) -> list[str]:
     places = layer.piece.cast(layer.add("Mul", labels, counted), np.int64)
     table = layer.reshape(layer.bottom(2), (classes, classes))
     weights = layer.piece.transpose(layer.add("Gather", table, places, axis=0), 0, 2, 1)
-    told = layer.add("Mul", layer.reshape(logs, shape), weights)
-    each = layer.add("ReduceSum", told, layer.piece.ints(1), keepdims=0)
-    total = layer.add("Neg", _sum(layer, layer.add("Mul", each, counted)))
+    weighted = layer.add("Mul", layer.reshape(logs, shape), weights)
+    row_sums = layer.add("ReduceSum", weighted, layer.piece.ints(1), keepdims=0)
+    total = layer.add("Neg", _sum(layer, layer.add("Mul", row_sums, counted)))
     how = _normalisation(layer, "VALID")
     return [_normalised(layer, total, counted, how, outer, outer * inner), chances][: layer.tops]
 
@@ -89,10 +91,10 @@ def _hinge(layer: CaffeLayer) -> list[str]:
 @row("ContrastiveLoss", source="contrastive_loss")
 def _contrastive(layer: CaffeLayer) -> list[str]:
     shape = layer.shape()
-    apart = layer.reshape(
+    difference = layer.reshape(
         layer.add("Sub", layer.bottom(), layer.bottom(1)), (shape[0], count(shape[1:]))
     )
-    square = layer.add("ReduceSumSquare", apart, layer.piece.ints(1), keepdims=0)
+    square = layer.add("ReduceSumSquare", difference, layer.piece.ints(1), keepdims=0)
     margin = layer.number(layer.real("contrastive_loss_param.margin", 1.0))
     if layer.flag("contrastive_loss_param.legacy_version", False):
         other = layer.add("Relu", layer.add("Sub", margin, square))
@@ -118,10 +120,10 @@ def _accuracy(layer: CaffeLayer) -> list[str]:
     as_large = layer.piece.cast(layer.add("GreaterOrEqual", values, at_label), layer.dtype)
     others = layer.add("Sub", layer.add("ReduceSum", as_large, ones), layer.number(1))
     top = layer.number(layer.integer("accuracy_param.top_k", 1))
-    found = layer.piece.cast(layer.add("Less", others, top), layer.dtype)
+    correct = layer.piece.cast(layer.add("Less", others, top), layer.dtype)
     labels = layer.reshape(layer.bottom(1), (outer, 1, inner))
     counted = _counted(layer, labels, "accuracy_param.ignore_label")
-    right = _sum(layer, layer.add("Mul", found, counted))
+    right = _sum(layer, layer.add("Mul", correct, counted))
     return [layer.add("Div", right, _sum(layer, counted))]
 
 
@@ -170,12 +172,12 @@ def _normalisation(layer: CaffeLayer, usual: str) -> str:
 
 
 def _normalised(
-    layer: CaffeLayer, total: str, counted: str, how: str, batch: int, whole: int
+    layer: CaffeLayer, total: str, counted: str, how: str, batch: int, full_count: int
 ) -> str:
     if how == "VALID":
         valid = layer.add("Max", _sum(layer, counted), layer.number(1))
         return layer.add("Div", total, valid)
-    return _divided(layer, total, {"BATCH_SIZE": batch, "FULL": whole, "NONE": 1}[how])
+    return _divided(layer, total, {"BATCH_SIZE": batch, "FULL": full_count, "NONE": 1}[how])
 
 
 def _divided(layer: CaffeLayer, total: str, by: float) -> str:

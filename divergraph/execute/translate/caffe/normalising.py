@@ -38,8 +38,11 @@ def _lrn(layer: CaffeLayer) -> list[str]:
         return [layer.add("LRN", layer.bottom(), size=size, alpha=alpha, beta=beta, bias=bias)]
     square = layer.add("Mul", layer.bottom(), layer.bottom())
     pad = (size - 1) // 2
-    found = [Windows(each, size, 1, pad, each + 2 * pad - size + 1) for each in layer.shape()[2:]]
-    (mean,) = pooled(layer, square, found, "AVE")
+    windows_of_axes = [
+        Windows(size_of_axis, size, 1, pad, size_of_axis + 2 * pad - size + 1)
+        for size_of_axis in layer.shape()[2:]
+    ]
+    (mean,) = pooled(layer, square, windows_of_axes, "AVE")
     scale = layer.add("Add", layer.add("Mul", mean, layer.number(alpha)), layer.number(1))
     return [layer.add("Mul", layer.bottom(), layer.add("Pow", scale, layer.number(-beta)))]
 

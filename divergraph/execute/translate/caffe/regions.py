@@ -28,10 +28,10 @@ def _prior_box(layer: CaffeLayer) -> list[str]:
         for box_width, box_height in sizes:
             boxes += [(middle_x - box_width / 2) / width, (middle_y - box_height / 2) / height]
             boxes += [(middle_x + box_width / 2) / width, (middle_y + box_height / 2) / height]
-    found = np.clip(boxes, 0, 1) if clip else np.array(boxes)
+    boxes_array = np.clip(boxes, 0, 1) if clip else np.array(boxes)
     variances = layer.reals("prior_box_param.variance") or (0.1,)
-    spread = np.resize(variances, found.size)
-    return [layer.array(np.stack([found, spread])[None])]
+    spread = np.resize(variances, boxes_array.size)
+    return [layer.array(np.stack([boxes_array, spread])[None])]
 
 
 def _size(layer: CaffeLayer, what: str, usual: tuple[int, ...]) -> tuple[int, int]:
@@ -48,21 +48,24 @@ def _steps(layer: CaffeLayer, usual: tuple[float, float]) -> tuple[float, float]
 
 def _box_sizes(layer: CaffeLayer) -> list[tuple[float, float]]:
     """Width and height of each box at one cell."""
-    least, most = layer.reals("prior_box_param.min_size"), layer.reals("prior_box_param.max_size")
-    if not least or (most and len(most) != len(least)):
-        raise layer.refused(f"has {len(least)} min_size and {len(most)} max_size")
+    smallest, largest = (
+        layer.reals("prior_box_param.min_size"),
+        layer.reals("prior_box_param.max_size"),
+    )
+    if not smallest or (largest and len(largest) != len(smallest)):
+        raise layer.refused(f"has {len(smallest)} min_size and {len(largest)} max_size")
     ratios = [1.0]
     for ratio in layer.reals("prior_box_param.aspect_ratio"):
-        if all(abs(ratio - known) >= 1e-6 for known in ratios):
+        if all(abs(ratio - other) >= 1e-6 for other in ratios):
             flipped = layer.flag("prior_box_param.flip", True)
             ratios += [ratio, 1 / ratio] if flipped else [ratio]
-    found = []
-    for at, size in enumerate(least):
-        found.append((size, size))
-        if most:
-            found.append((math.sqrt(size * most[at]),) * 2)
-        found += [(size * math.sqrt(each), size / math.sqrt(each)) for each in ratios[1:]]
-    return found
+    sizes = []
+    for at, size in enumerate(smallest):
+        sizes.append((size, size))
+        if largest:
+            sizes.append((math.sqrt(size * largest[at]),) * 2)
+        sizes += [(size * math.sqrt(ratio), size / math.sqrt(ratio)) for ratio in ratios[1:]]
+    return sizes
 
 
 @row("ROIPooling", source="rbgirshick/caffe-fast-rcnn, src/caffe/layers/roi_pooling_layer.cpp")
@@ -108,15 +111,17 @@ def _region(layer: CaffeLayer) -> list[str]:
     boxes = channels // (coords + 1 + classes)
     if boxes * (coords + 1 + classes) != channels or coords < 2:
         raise layer.refused(f"has {channels} channels: no boxes of {coords} + 1 + {classes}")
-    apart = layer.reshape(layer.bottom(), (n, boxes, coords + 1 + classes, height * width))
+    parts_of_boxes = layer.reshape(layer.bottom(), (n, boxes, coords + 1 + classes, height * width))
     sizes = layer.piece.ints(2, coords - 2, 1, classes)
-    middle, size, objectness, scores = layer.piece.add_many("Split", 4, apart, sizes, axis=2)
+    middle, size, objectness, scores = layer.piece.add_many(
+        "Split", 4, parts_of_boxes, sizes, axis=2
+    )
     middle, objectness = layer.add("Sigmoid", middle), layer.add("Sigmoid", objectness)
     scores = layer.add("Softmax", scores, axis=2) if among_all else layer.add("Sigmoid", scores)
-    made = layer.add("Concat", middle, size, objectness, scores, axis=2)
+    joined = layer.add("Concat", middle, size, objectness, scores, axis=2)
     is_flat = own == "region_yolo_param" and among_all
     shape = (n, channels * height * width) if is_flat else layer.shape()
-    return [layer.reshape(made, shape)]
+    return [layer.reshape(joined, shape)]
 
 
 @row("Upsample", source="Ascend's caffe.proto (UpsampleParameter) and forks for YOLOv3")
@@ -146,8 +151,10 @@ def _put_back(layer: CaffeLayer) -> str:
     plane = (n, channels, height * width)
     places = layer.piece.cast(layer.reshape(layer.bottom(1), plane), np.int64)
     zeros = layer.array(np.zeros((n, channels, sizes[0] * sizes[1])))
-    made = layer.add("ScatterElements", zeros, places, layer.reshape(layer.bottom(), plane), axis=2)
-    return layer.reshape(made, (n, channels, *sizes))
+    scattered = layer.add(
+        "ScatterElements", zeros, places, layer.reshape(layer.bottom(), plane), axis=2
+    )
+    return layer.reshape(scattered, (n, channels, *sizes))
 
 
 @row("ROIAlign", source="Ascend's caffe.proto (ROIAlignParameter), as in Detectron")
@@ -159,7 +166,7 @@ def _roi_align(layer: CaffeLayer) -> list[str]:
     sizes = layer.piece.ints(1, 4)
     image, corners = layer.piece.add_many("Split", 2, regions, sizes, axis=1)
     image = layer.reshape(layer.piece.cast(image, np.int64), (count_of,))
-    made = layer.add(
+    aligned = layer.add(
         *("RoiAlign", layer.bottom(), corners, image),
         output_height=layer.integer("roi_align_param.pooled_h", 1),
         output_width=layer.integer("roi_align_param.pooled_w", 1),
@@ -167,7 +174,7 @@ def _roi_align(layer: CaffeLayer) -> list[str]:
         spatial_scale=layer.real("roi_align_param.spatial_scale", 1.0),
         coordinate_transformation_mode="output_half_pixel",
     )
-    return [made]
+    return [aligned]
 
 
 @row("Interp", source="hszhao/PSPNet, src/caffe/layers/interp_layer.cpp and util/interp.cpp")
@@ -203,7 +210,8 @@ def _along(layer: CaffeLayer, tensor: str, axis: int, old: int, new: int) -> str
     above = np.minimum(below + 1, old - 1)
     share = (places - below).reshape(-1, *(1 for _ in layer.shape()[axis + 1 :]))
     low, high = (
-        layer.add("Gather", tensor, layer.piece.const(each), axis=axis) for each in (below, above)
+        layer.add("Gather", tensor, layer.piece.const(indices), axis=axis)
+        for indices in (below, above)
     )
     low = layer.add("Mul", low, layer.array(1 - share))
     return layer.add("Add", low, layer.add("Mul", high, layer.array(share)))
@@ -228,7 +236,7 @@ def _position_sensitive(layer: CaffeLayer) -> list[str]:
     chosen = layer.add("Gather", layer.reshape(layer.bottom(), shape), image, axis=0)
     total = layer.add("Einsum", chosen, rows, columns, equation="rcijhw,rih,rjw->rcij")
     last = layer.piece.ints(2)
-    tall, wide = (layer.add("ReduceSum", each, last, keepdims=0) for each in (rows, columns))
+    tall, wide = (layer.add("ReduceSum", sums, last, keepdims=0) for sums in (rows, columns))
     area = layer.add("Einsum", tall, wide, equation="ri,rj->rij")
     area = layer.reshape(layer.add("Max", area, layer.number(1)), (count_of, 1, bins, bins))
     return [layer.add("Div", total, area)]
@@ -244,8 +252,8 @@ def _bin_members(
         return layer.add("Floor", layer.add("Add", tensor, half))
 
     first = layer.add("Mul", rounded(start), by)
-    behind = layer.add("Mul", layer.add("Add", rounded(end), one), by)
-    length = layer.add("Max", layer.add("Sub", behind, first), layer.number(0.1))
+    stop = layer.add("Mul", layer.add("Add", rounded(end), one), by)
+    length = layer.add("Max", layer.add("Sub", stop, first), layer.number(0.1))
     bin_size = layer.add("Div", length, layer.number(bins))
     numbers = np.arange(bins).reshape(1, bins)
     edges = [
@@ -253,8 +261,8 @@ def _bin_members(
         for more in (0, 1)
     ]
     low, high = layer.add("Floor", edges[0]), layer.add("Ceil", edges[1])
-    apart = layer.piece.ints(2)
-    low, high = (layer.add("Unsqueeze", each, apart) for each in (low, high))
+    last_axis = layer.piece.ints(2)
+    low, high = (layer.add("Unsqueeze", bound, last_axis) for bound in (low, high))
     every = layer.array(np.arange(size).reshape(1, 1, size))
     inside = layer.add(
         "And", layer.add("GreaterOrEqual", every, low), layer.add("Less", every, high)

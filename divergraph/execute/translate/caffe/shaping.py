@@ -29,14 +29,14 @@ def _parameter(layer: CaffeLayer) -> list[str]:
 @row("DummyData", source="dummy_data")
 def _dummy(layer: CaffeLayer) -> list[str]:
     """Tops filled with one number each; what was drawn is fed."""
-    known = [tensor.shape for tensor in layer.piece.op.outputs]
+    shapes = [tensor.shape for tensor in layer.piece.op.outputs]
     values = layer.reals("dummy_data_param.data_filler.value") or (0.0,)
     if len(values) not in (1, layer.tops):
         raise layer.refused(f"has {len(values)} fillers with a value for {layer.tops} tops")
     every = values if len(values) == layer.tops else values * layer.tops
     return [
         layer.array(np.full([size or 0 for size in shape or ()], value))
-        for shape, value in zip(known, every, strict=True)
+        for shape, value in zip(shapes, every, strict=True)
     ]
 
 
@@ -83,17 +83,17 @@ def _reshape(layer: CaffeLayer) -> list[str]:
     start += len(shape) + 1 if start < 0 else 0
     axes = layer.integer("reshape_param.num_axes", -1)
     end = len(shape) if axes == -1 else start + axes
-    said = layer.integers("reshape_param.shape.dim")
+    dims = layer.integers("reshape_param.shape.dim")
     if not 0 <= start <= end <= len(shape):
         raise layer.refused(f"cannot reshape axes {start} to {end} of {len(shape)}")
     inside = shape[start:end]
-    if any(size == 0 and at >= len(inside) for at, size in enumerate(said)):
+    if any(size == 0 and at >= len(inside) for at, size in enumerate(dims)):
         raise layer.refused("copies a size the bottom does not have")
-    made = [inside[at] if size == 0 else size for at, size in enumerate(said)]
-    if -1 in made:
-        rest = count([size for size in made if size != -1])
-        made[made.index(-1)] = count(inside) // rest if rest else 0
-    return [layer.reshape(layer.bottom(), (*shape[:start], *made, *shape[end:]))]
+    sizes = [inside[at] if size == 0 else size for at, size in enumerate(dims)]
+    if -1 in sizes:
+        rest = count([size for size in sizes if size != -1])
+        sizes[sizes.index(-1)] = count(inside) // rest if rest else 0
+    return [layer.reshape(layer.bottom(), (*shape[:start], *sizes, *shape[end:]))]
 
 
 @row("Permute", source="weiliu89/caffe (branch ssd), src/caffe/layers/permute_layer.cpp")
@@ -137,7 +137,7 @@ def _batch_reindex(layer: CaffeLayer) -> list[str]:
 @row("Filter", source="filter")
 def _filter(layer: CaffeLayer) -> list[str]:
     chosen = layer.reshape(layer.piece.cast(layer.bottoms[-1], np.bool_), (-1,))
-    return [layer.add("Compress", each, chosen, axis=0) for each in layer.bottoms[:-1]]
+    return [layer.add("Compress", bottom, chosen, axis=0) for bottom in layer.bottoms[:-1]]
 
 
 @row("ShuffleChannel", source="farmingyard/ShuffleNet, shuffle_channel_layer.cpp")
@@ -145,8 +145,10 @@ def _shuffle_channel(layer: CaffeLayer) -> list[str]:
     shape, groups = layer.shape(), layer.integer("shuffle_channel_param.group", 1)
     if shape[1] % groups:
         raise layer.refused(f"cannot divide {shape[1]} channels into {groups} groups")
-    apart = layer.reshape(layer.bottom(), (shape[0], groups, shape[1] // groups, count(shape[2:])))
-    return [layer.reshape(layer.piece.transpose(apart, 0, 2, 1, 3), shape)]
+    grouped = layer.reshape(
+        layer.bottom(), (shape[0], groups, shape[1] // groups, count(shape[2:]))
+    )
+    return [layer.reshape(layer.piece.transpose(grouped, 0, 2, 1, 3), shape)]
 
 
 @row("Embed", source="embed")
@@ -169,9 +171,9 @@ def _argmax(layer: CaffeLayer) -> list[str]:
         return [values if values_wanted else places]
     flat = layer.reshape(layer.bottom(), (shape[0], 1, count(shape[1:])))
     values, places = _largest(layer, flat, 2, top, count(shape[1:]))
-    made = layer.add("Concat", places, values, axis=1) if values_wanted else places
+    joined = layer.add("Concat", places, values, axis=1) if values_wanted else places
     return [
-        layer.reshape(made, (shape[0], 2 if values_wanted else 1, top, *(1 for _ in shape[3:])))
+        layer.reshape(joined, (shape[0], 2 if values_wanted else 1, top, *(1 for _ in shape[3:])))
     ]
 
 

@@ -18,7 +18,7 @@ class CaffeWeights:
 
     def __init__(self, path: Path, graph: ModelGraph) -> None:
         self._folder = path.resolve().parent
-        self._constants = {each.tensor.name: each for each in graph.constants}
+        self._constants = {constant.tensor.name: constant for constant in graph.constants}
         self._layers = {
             f"{op.id}/blobs/{at}": (op.name, at) for op in graph.ops for at in range(len(op.inputs))
         }
@@ -66,9 +66,11 @@ class CaffeWeights:
     @cached_property
     def _in_pieces(self) -> dict[str, list[Array]]:
         """What does not lie in one piece anywhere, by layer."""
-        found = {each.location for each in self._constants.values() if each.nbytes is None}
+        locations = {
+            constant.location for constant in self._constants.values() if constant.nbytes is None
+        }
         return {
             name: blobs
-            for location in sorted(found - {""})
+            for location in sorted(locations - {""})
             for name, blobs in blob_values(self._folder / location).items()
         }

@@ -50,13 +50,13 @@ def _convolved(layer: CaffeLayer, kind: str, groups: int | None = None) -> list[
     first, second = (outputs, shape[axis]) if kind == "Conv" else (shape[axis], outputs)
     weight = layer.weight(0, first, second // groups, *kernel)
     bias = layer.weight(1, outputs) if layer.flag(f"{block}.bias_term", True) else None
-    made = []
+    results = []
     for at, bottom in enumerate(layer.bottoms):
         around = layer.shape(at)[:axis]
-        taken = bottom if axis == 1 else layer.reshape(bottom, (count(around), *shape[axis:]))
+        source = bottom if axis == 1 else layer.reshape(bottom, (count(around), *shape[axis:]))
         value = layer.add(
             kind,
-            *(taken, weight, bias),
+            *(source, weight, bias),
             kernel_shape=kernel,
             strides=strides,
             pads=[*pads, *pads],
@@ -67,8 +67,8 @@ def _convolved(layer: CaffeLayer, kind: str, groups: int | None = None) -> list[
             value = layer.reshape(
                 value, [_known(d) for d in layer.expected([layer.shape(at)])[0] or ()]
             )
-        made.append(value)
-    return made
+        results.append(value)
+    return results
 
 
 def _known(size: int | None) -> int:
@@ -78,10 +78,13 @@ def _known(size: int | None) -> int:
 def _settings(layer: CaffeLayer, rank: int) -> list[list[int]]:
     """Kernel, strides, padding and dilation along each spatial axis."""
     words = (("kernel_size", "kernel", 0), ("stride", "stride", 1), ("pad", "pad", 0))
-    found = [spatial(layer.settings, both, one, rank, usual) for both, one, usual in words]
-    found.append(spatial(layer.settings, "dilation", "dilation", rank, 1))
-    settings = [each for each in found if each is not None]
-    if len(settings) < len(found) or min((*settings[0], *settings[1], *settings[3]), default=1) < 1:
+    values = [spatial(layer.settings, both, one, rank, usual) for both, one, usual in words]
+    values.append(spatial(layer.settings, "dilation", "dilation", rank, 1))
+    settings = [numbers for numbers in values if numbers is not None]
+    if (
+        len(settings) < len(values)
+        or min((*settings[0], *settings[1], *settings[3]), default=1) < 1
+    ):
         raise layer.refused(f"has no kernel for {rank} spatial axes")
     return settings
 
@@ -113,14 +116,17 @@ class Windows:
 def windows(layer: CaffeLayer, size: Sequence[int]) -> list[Windows]:
     """The windows of a pooling layer along both axes."""
     if layer.flag("pooling_param.global_pooling", False):
-        return [Windows(each, each, 1, 0, 1) for each in size]
+        return [Windows(size_of_axis, size_of_axis, 1, 0, 1) for size_of_axis in size]
     kernel, strides, pads, _ = _settings(layer, 2)
-    made = layer.expected([layer.shape()])[0]
-    assert made is not None
-    tops = [_known(each) for each in made[2:]]
+    top_shape = layer.expected([layer.shape()])[0]
+    assert top_shape is not None
+    tops = [_known(dim) for dim in top_shape[2:]]
     if min(tops) < 1:
         raise layer.refused(f"has no window in {tuple(size)}")
-    return [Windows(*each) for each in zip(size, kernel, strides, pads, tops, strict=True)]
+    return [
+        Windows(*numbers_of_axis)
+        for numbers_of_axis in zip(size, kernel, strides, pads, tops, strict=True)
+    ]
 
 
 @row("Pooling", source="pooling")
@@ -132,70 +138,84 @@ def _pooling(layer: CaffeLayer) -> list[str]:
     return pooled(layer, layer.bottom(), windows(layer, shape[2:]), kind)[: layer.tops]
 
 
-def pooled(layer: CaffeLayer, tensor: str, found: Sequence[Windows], kind: str) -> list[str]:
+def pooled(
+    layer: CaffeLayer, tensor: str, windows_of_axes: Sequence[Windows], kind: str
+) -> list[str]:
     """A blob of four axes pooled; with the place of each largest element for MAX."""
     if kind == "MAX":
-        return _largest(layer, tensor, found)
+        return _largest(layer, tensor, windows_of_axes)
     if kind == "AVE":
-        return [_averages(layer, tensor, found)]
+        return [_averages(layer, tensor, windows_of_axes)]
     if layer.is_training:
         raise layer.refused("draws numbers in the phase TRAIN")
     # Each element is weighted by its share in the sum of its window.
-    whole = count([each.kernel for each in found])
-    total = layer.add("Mul", _plain_average(layer, tensor, found), layer.number(whole))
+    area = count([axis_windows.kernel for axis_windows in windows_of_axes])
+    total = layer.add("Mul", _plain_average(layer, tensor, windows_of_axes), layer.number(area))
     square = layer.add("Mul", tensor, tensor)
-    squares = layer.add("Mul", _plain_average(layer, square, found), layer.number(whole))
+    squares = layer.add("Mul", _plain_average(layer, square, windows_of_axes), layer.number(area))
     return [layer.add("Div", squares, layer.add("Add", total, layer.number(_TINY)))]
 
 
-def _largest(layer: CaffeLayer, tensor: str, found: Sequence[Windows]) -> list[str]:
-    before, behind = [each.pad for each in found], [each.behind for each in found]
-    kernel = [each.kernel for each in found]
-    if any(ends >= size for ends, size in zip((*before, *behind), (*kernel, *kernel), strict=True)):
+def _largest(layer: CaffeLayer, tensor: str, windows_of_axes: Sequence[Windows]) -> list[str]:
+    before, pad_ends = (
+        [axis_windows.pad for axis_windows in windows_of_axes],
+        [axis_windows.behind for axis_windows in windows_of_axes],
+    )
+    kernel = [axis_windows.kernel for axis_windows in windows_of_axes]
+    if any(
+        ends >= size for ends, size in zip((*before, *pad_ends), (*kernel, *kernel), strict=True)
+    ):
         if layer.tops > 1:
             raise layer.refused("tells places in windows without an element")
-        tensor = _padded(layer, tensor, before, behind, _LEAST)
-        before = behind = [0, 0]
+        tensor = _padded(layer, tensor, before, pad_ends, _LEAST)
+        before = pad_ends = [0, 0]
     values, places = layer.piece.add_many(
         "MaxPool",
         2,
         tensor,
         kernel_shape=kernel,
-        strides=[each.stride for each in found],
-        pads=[*before, *behind],
+        strides=[axis_windows.stride for axis_windows in windows_of_axes],
+        pads=[*before, *pad_ends],
     )
-    plane = layer.piece.const(np.array(count([each.size for each in found]), np.int64))
+    plane = layer.piece.const(
+        np.array(count([axis_windows.size for axis_windows in windows_of_axes]), np.int64)
+    )
     if layer.tops == 1:
         return [values]
     return [values, layer.piece.cast(layer.add("Mod", places, plane), layer.dtype)]
 
 
-def _averages(layer: CaffeLayer, tensor: str, found: Sequence[Windows]) -> str:
+def _averages(layer: CaffeLayer, tensor: str, windows_of_axes: Sequence[Windows]) -> str:
     """The sum of each window divided by the elements counted in it."""
-    average = _plain_average(layer, tensor, found)
+    average = _plain_average(layer, tensor, windows_of_axes)
     with np.errstate(divide="ignore"):
-        rows, columns = (each.kernel / each.counted for each in found)
+        rows, columns = (
+            axis_windows.kernel / axis_windows.counted for axis_windows in windows_of_axes
+        )
     share = np.outer(rows, columns)
     return average if (share == 1).all() else layer.add("Mul", average, layer.array(share))
 
 
-def _plain_average(layer: CaffeLayer, tensor: str, found: Sequence[Windows]) -> str:
+def _plain_average(layer: CaffeLayer, tensor: str, windows_of_axes: Sequence[Windows]) -> str:
     """The sum of each window divided by its whole size; what is outside of the data is zero."""
-    before, behind = [each.pad for each in found], [each.behind for each in found]
-    if any((*before, *behind)):
-        tensor = _padded(layer, tensor, before, behind, 0.0)
+    before, pad_ends = (
+        [axis_windows.pad for axis_windows in windows_of_axes],
+        [axis_windows.behind for axis_windows in windows_of_axes],
+    )
+    if any((*before, *pad_ends)):
+        tensor = _padded(layer, tensor, before, pad_ends, 0.0)
     return layer.add(
         "AveragePool",
         tensor,
-        kernel_shape=[each.kernel for each in found],
-        strides=[each.stride for each in found],
+        kernel_shape=[axis_windows.kernel for axis_windows in windows_of_axes],
+        strides=[axis_windows.stride for axis_windows in windows_of_axes],
     )
 
 
 def _padded(
-    layer: CaffeLayer, tensor: str, before: Sequence[int], behind: Sequence[int], value: float
+    layer: CaffeLayer, tensor: str, before: Sequence[int], pad_ends: Sequence[int], value: float
 ) -> str:
-    ends = layer.piece.ints(0, 0, *before, 0, 0, *behind)
+    ends = layer.piece.ints(0, 0, *before, 0, 0, *pad_ends)
     return layer.add("Pad", tensor, ends, layer.number(value))
 
 
@@ -206,11 +226,11 @@ def _spatial_pyramid(layer: CaffeLayer) -> list[str]:
     kind = layer.choice("spp_param.pool", _POOLS, "MAX")
     levels = []
     for level in range(height):
-        found = [_bins(size, 2**level) for size in shape[2:]]
-        levels.append(pooled(layer, layer.bottom(), found, kind)[0])
+        windows_of_axes = [_bins(size, 2**level) for size in shape[2:]]
+        levels.append(pooled(layer, layer.bottom(), windows_of_axes, kind)[0])
     if height == 1:
         return levels
-    flat = [layer.reshape(each, (shape[0], shape[1] * 4**at)) for at, each in enumerate(levels)]
+    flat = [layer.reshape(level, (shape[0], shape[1] * 4**at)) for at, level in enumerate(levels)]
     return [layer.add("Concat", *flat, axis=1)]
 
 

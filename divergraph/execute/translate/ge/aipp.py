@@ -31,36 +31,36 @@ _CHANNELS = {"YUV420SP_U8": 3, "XRGB8888_U8": 4, "RGB888_U8": 3, "YUV400_U8": 1}
 
 @ROWS.row("Aipp", source="CANN ATC manual, AIPP configuration")
 def _aipp(piece: Piece) -> Sequence[str]:
-    said = _configuration(piece)
-    form = str(said.get("input_format", ""))
+    configuration = _configuration(piece)
+    form = str(configuration.get("input_format", ""))
     if form not in _CHANNELS:
         raise NotTranslatedError(f"Aipp of images in the format {form or 'of an unknown name'}")
-    refused = [name for name in ("resize", "padding") if said.get(name)]
+    refused = [name for name in ("resize", "padding") if configuration.get(name)]
     if refused:
         raise NotTranslatedError(f"Aipp with {refused[0]}")
     there = four_axes(output_layout(piece))
     out = dict(zip(there, output_shape(piece), strict=True))
     high, wide = (
-        int(said.get(f"src_image_size_{side}") or out[axis])
+        int(configuration.get(f"src_image_size_{side}") or out[axis])
         for side, axis in (("h", "H"), ("w", "W"))
     )
     image = _pixels(piece, form, out["N"], high, wide)
-    image = _cropped(piece, image, said, (high, wide), (out["H"], out["W"]))
-    image = _swapped(piece, image, said, form)
-    if said.get("csc_switch"):
-        image = _converted(piece, image, said)
-    image = _normalised(piece, image, said, out["C"])
+    image = _cropped(piece, image, configuration, (high, wide), (out["H"], out["W"]))
+    image = _swapped(piece, image, configuration, form)
+    if configuration.get("csc_switch"):
+        image = _converted(piece, image, configuration)
+    image = _normalised(piece, image, configuration, out["C"])
     return [to_layout(piece, image, "NCHW", there)]
 
 
 def _configuration(piece: Piece) -> Mapping[str, Any]:
     try:
-        said = json.loads(str(piece.op.attrs.get(_CONFIG, "")))
+        configuration = json.loads(str(piece.op.attrs.get(_CONFIG, "")))
     except json.JSONDecodeError:
-        said = None
-    if not isinstance(said, dict) or said.get("aipp_mode") != "static":
+        configuration = None
+    if not isinstance(configuration, dict) or configuration.get("aipp_mode") != "static":
         raise NotTranslatedError("Aipp whose configuration is not in its graph")
-    return said
+    return configuration
 
 
 def _pixels(piece: Piece, form: str, batch: int, high: int, wide: int) -> str:
@@ -88,57 +88,61 @@ def _pixels(piece: Piece, form: str, batch: int, high: int, wide: int) -> str:
 def _cropped(
     piece: Piece,
     image: str,
-    said: Mapping[str, Any],
+    configuration: Mapping[str, Any],
     sizes: tuple[int, int],
     wanted: tuple[int, int],
 ) -> str:
-    if not said.get("crop"):
+    if not configuration.get("crop"):
         if sizes != wanted:
             raise NotTranslatedError("Aipp whose image is of another size than its output")
         return image
-    first = [int(said.get(f"load_start_pos_{side}", 0)) for side in "hw"]
-    size = [int(said.get(f"crop_size_{s}") or n) for s, n in zip("hw", wanted, strict=True)]
+    first = [int(configuration.get(f"load_start_pos_{side}", 0)) for side in "hw"]
+    size = [
+        int(configuration.get(f"crop_size_{s}") or n) for s, n in zip("hw", wanted, strict=True)
+    ]
     if tuple(size) != wanted:
         raise NotTranslatedError("Aipp whose crop is of another size than its output")
     ends = [start + count for start, count in zip(first, size, strict=True)]
     return piece.add("Slice", image, piece.ints(*first), piece.ints(*ends), piece.ints(2, 3))
 
 
-def _swapped(piece: Piece, image: str, said: Mapping[str, Any], form: str) -> str:
+def _swapped(piece: Piece, image: str, configuration: Mapping[str, Any], form: str) -> str:
     """The three channels that count, in the order the conversion takes them."""
     if form == "YUV400_U8":
         return image
     order = [0, 1, 2]
     if form == "XRGB8888_U8":  # the first one has no meaning, or the last if axes are swapped
-        order = [0, 1, 2] if said.get("ax_swap_switch") else [1, 2, 3]
-    if said.get("rbuv_swap_switch"):
+        order = [0, 1, 2] if configuration.get("ax_swap_switch") else [1, 2, 3]
+    if configuration.get("rbuv_swap_switch"):
         turned = (0, 2, 1) if form == "YUV420SP_U8" else (2, 1, 0)
         order = [order[at] for at in turned]
     return piece.add("Gather", image, piece.ints(*order), axis=1)
 
 
-def _converted(piece: Piece, image: str, said: Mapping[str, Any]) -> str:
+def _converted(piece: Piece, image: str, configuration: Mapping[str, Any]) -> str:
     """The matrix times the channels less their bias, over 256, in whole numbers of 8 bits."""
-    matrix = [[float(said.get(f"matrix_r{r}c{c}", 0)) for c in range(3)] for r in range(3)]
-    before, behind = (
-        np.array([said.get(f"{side}_bias_{at}", 0) for at in range(3)], np.float32)
+    matrix = [[float(configuration.get(f"matrix_r{r}c{c}", 0)) for c in range(3)] for r in range(3)]
+    before, output_bias = (
+        np.array([configuration.get(f"{side}_bias_{at}", 0) for at in range(3)], np.float32)
         for side in ("input", "output")
     )
     level = piece.add("Sub", image, piece.const(before.reshape(1, 3, 1, 1)))
     weights = piece.const(np.array(matrix, np.float32).reshape(3, 3, 1, 1))
-    found = piece.add("Conv", level, weights)
-    whole = piece.add("Floor", piece.add("Div", found, piece.const(np.array(256, np.float32))))
+    product = piece.add("Conv", level, weights)
+    levels = piece.add("Floor", piece.add("Div", product, piece.const(np.array(256, np.float32))))
     # Only a conversion to luma and chroma adds the output's bias.
     if not before.any():
-        whole = piece.add("Add", whole, piece.const(behind.reshape(1, 3, 1, 1)))
+        levels = piece.add("Add", levels, piece.const(output_bias.reshape(1, 3, 1, 1)))
     ends = np.array(0, np.float32), np.array(255, np.float32)
-    return piece.add("Clip", whole, *ends)
+    return piece.add("Clip", levels, *ends)
 
 
-def _normalised(piece: Piece, image: str, said: Mapping[str, Any], channels: int) -> str:
+def _normalised(piece: Piece, image: str, configuration: Mapping[str, Any], channels: int) -> str:
     def numbers(name: str, usual: float) -> np.ndarray[Any, Any]:
-        found = [float(said.get(f"{name}_{at}", usual)) for at in range(channels)]
-        return np.array(found, np.float32).reshape(1, channels, 1, 1)
+        channel_numbers = [
+            float(configuration.get(f"{name}_{at}", usual)) for at in range(channels)
+        ]
+        return np.array(channel_numbers, np.float32).reshape(1, channels, 1, 1)
 
     level = piece.add("Sub", image, piece.const(numbers("mean_chn", 0)))
     level = piece.add("Sub", level, piece.const(numbers("min_chn", 0)))

@@ -35,8 +35,8 @@ def axes(piece: Piece, at: int) -> str:
 
 def filter_axes(piece: Piece, at: int) -> str:
     """The order of a filter's axes: N are its outputs, C its inputs."""
-    known = piece.op.attrs.get(FILTER)
-    return four_axes(str(known) if known else layout(piece, at))
+    filter_layout = piece.op.attrs.get(FILTER)
+    return four_axes(str(filter_layout) if filter_layout else layout(piece, at))
 
 
 @ROWS.row("Conv2D", "Convolution", source=NN)
@@ -46,9 +46,9 @@ def _conv(piece: Piece) -> Sequence[str]:
         raise NotTranslatedError(f"{piece.op.type} of {piece.rank(0)} axes")
     here = axes(piece, 0)
     value = to_layout(piece, needed(piece, 0), here, "NCHW")
-    made = _plain(piece, value, oihw(piece, 1), geometry(piece, here), bias(piece, 2))
-    made = with_tail(piece, made, "NCHW")
-    return [to_layout(piece, made, "NCHW", four_axes(output_layout(piece), here))]
+    result = _plain(piece, value, oihw(piece, 1), geometry(piece, here), bias(piece, 2))
+    result = with_tail(piece, result, "NCHW")
+    return [to_layout(piece, result, "NCHW", four_axes(output_layout(piece), here))]
 
 
 @ROWS.row("DepthwiseConv2D", "DepthwiseConv2DD", source=NN)
@@ -56,11 +56,11 @@ def _depthwise(piece: Piece) -> Sequence[str]:
     here = axes(piece, 0)
     value = to_layout(piece, needed(piece, 0), here, "NCHW")
     channels = piece.shape(0)[here.index("C")]
-    made = _plain(
+    result = _plain(
         piece, value, depth_filter(piece, 1), geometry(piece, here), bias(piece, 2), channels
     )
-    made = with_tail(piece, made, "NCHW")
-    return [to_layout(piece, made, "NCHW", four_axes(output_layout(piece), here))]
+    result = with_tail(piece, result, "NCHW")
+    return [to_layout(piece, result, "NCHW", four_axes(output_layout(piece), here))]
 
 
 def depth_filter(piece: Piece, at: int) -> str:
@@ -83,13 +83,13 @@ def oihw(piece: Piece, at: int) -> str:
 
 def bias(piece: Piece, at: int) -> str | None:
     """The bias as a flat list, None where the op has none."""
-    found = optional(piece, at)
-    if found is None:
+    bias_name = optional(piece, at)
+    if bias_name is None:
         return None
     kind = np.dtype(np.int32 if piece.dtype(0).kind in "iu" else np.float32)
     if piece.dtype(at) != kind:
-        found = piece.cast(found, kind)
-    return piece.reshape(found, (-1,))
+        bias_name = piece.cast(bias_name, kind)
+    return piece.reshape(bias_name, (-1,))
 
 
 def _plain(
@@ -100,22 +100,22 @@ def _plain(
     added: str | None,
     groups: int | None = None,
 ) -> str:
-    said: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "strides": shape.strides,
         "pads": shape.pads,
         "dilations": shape.dilations,
     }
     groups = groups or int(piece.attr("groups", 1))
     if piece.dtype(0).kind not in "iu":
-        return piece.add("Conv", value, weight, added, group=groups, **said)
+        return piece.add("Conv", value, weight, added, group=groups, **settings)
     # Products of 8-bit integers are added up in integers; ONNX Runtime takes the data without sign.
     middle = np.array(128 if piece.dtype(0).kind == "i" else 0, np.uint8)
     raised = piece.add("Add", piece.cast(value, np.int32), middle.astype(np.int32))
     data = piece.cast(raised, np.uint8)
-    made = piece.add("ConvInteger", data, weight, middle, group=groups, **said)
+    result = piece.add("ConvInteger", data, weight, middle, group=groups, **settings)
     if added is not None:
-        made = piece.add("Add", made, piece.reshape(added, (1, -1, 1, 1)))
-    return piece.cast(made, np.float32) if piece.op.attrs.get(TAIL) else made
+        result = piece.add("Add", result, piece.reshape(added, (1, -1, 1, 1)))
+    return piece.cast(result, np.float32) if piece.op.attrs.get(TAIL) else result
 
 
 @ROWS.row("Conv2DBackpropInput", "Conv2DBackpropInputD", "Conv2DTransposeD", source=NN)
@@ -184,5 +184,5 @@ def _filter_gradient(piece: Piece) -> Sequence[str]:
     over = geometry(piece, here).over((sizes["H"], sizes["W"]), (small["H"], small["W"]))
     value = to_layout(piece, needed(piece, 0), here, "CNHW")
     gradient = to_layout(piece, needed(piece, at), there, "CNHW")
-    made = seen_by_filters(piece, value, gradient, over, 1)
-    return [to_layout(piece, made, "CNHW", order)]
+    gradient_of_filters = seen_by_filters(piece, value, gradient, over, 1)
+    return [to_layout(piece, gradient_of_filters, "CNHW", order)]

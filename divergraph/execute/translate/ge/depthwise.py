@@ -40,8 +40,8 @@ def _by_input(piece: Piece) -> Sequence[str]:
     )
     value = to_layout(piece, needed(piece, gradient), here, "NCHW")
     channels = output_shape(piece)[there.index("C")]
-    made = put_back(piece, value, depth_filter(piece, weight), over, sizes, channels)
-    return [to_layout(piece, made, "NCHW", there)]
+    gradient_of_input = put_back(piece, value, depth_filter(piece, weight), over, sizes, channels)
+    return [to_layout(piece, gradient_of_input, "NCHW", there)]
 
 
 @ROWS.row("DepthwiseConv2DBackpropFilter", "DepthwiseConv2DBackpropFilterD", source=NN)
@@ -56,8 +56,16 @@ def _by_filter(piece: Piece) -> Sequence[str]:
     value = to_layout(piece, needed(piece, 0), here, "CNHW")
     value = piece.reshape(value, (1, channels * batch, *_space(here, piece.shape(0))))
     gradient = to_layout(piece, needed(piece, at), there, "CNHW")
-    made = seen_by_filters(piece, value, gradient, over, channels)
+    gradient_of_filters = seen_by_filters(piece, value, gradient, over, channels)
     # TensorFlow's order has the channels as C; that of blocks has all outputs as N.
     if output_shape(piece)[order.index("C")] == channels:
-        return [to_layout(piece, piece.reshape(made, (channels, many, *kernel)), "CNHW", order)]
-    return [to_layout(piece, piece.reshape(made, (channels * many, 1, *kernel)), "NCHW", order)]
+        return [
+            to_layout(
+                piece, piece.reshape(gradient_of_filters, (channels, many, *kernel)), "CNHW", order
+            )
+        ]
+    return [
+        to_layout(
+            piece, piece.reshape(gradient_of_filters, (channels * many, 1, *kernel)), "NCHW", order
+        )
+    ]

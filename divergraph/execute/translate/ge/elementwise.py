@@ -56,8 +56,8 @@ _BINARY = {
 
 @ROWS.row(*_BINARY, source=MATH)
 def _binary(piece: Piece) -> Sequence[str]:
-    left, right = alike(piece, 0, 1)
-    return [piece.add(_BINARY[piece.op.type], left, right)]
+    one, right = alike(piece, 0, 1)
+    return [piece.add(_BINARY[piece.op.type], one, right)]
 
 
 @ROWS.row("NotEqual", source=MATH)
@@ -86,8 +86,8 @@ def _square(piece: Piece) -> Sequence[str]:
 
 @ROWS.row("SquaredDifference", source=MATH)
 def _squared_difference(piece: Piece) -> Sequence[str]:
-    apart = piece.add("Sub", *alike(piece, 0, 1))
-    return [piece.add("Mul", apart, apart)]
+    difference = piece.add("Sub", *alike(piece, 0, 1))
+    return [piece.add("Mul", difference, difference)]
 
 
 @ROWS.row("Rsqrt", source=MATH)
@@ -100,34 +100,34 @@ def _near_zero(piece: Piece) -> Sequence[str]:
     wide = piece.cast(needed(piece, 0), np.float64)  # 1 + x has no digits of x left in float32
     one = np.array(1.0)
     if piece.op.type == "Log1p":
-        made = piece.add("Log", piece.add("Add", wide, one))
+        result = piece.add("Log", piece.add("Add", wide, one))
     else:
-        made = piece.add("Sub", piece.add("Exp", wide), one)
-    return [piece.cast(made, piece.dtype(0))]
+        result = piece.add("Sub", piece.add("Exp", wide), one)
+    return [piece.cast(result, piece.dtype(0))]
 
 
 @ROWS.row("DivNoNan", source=MATH)
 def _div_no_nan(piece: Piece) -> Sequence[str]:
-    left, right = alike(piece, 0, 1)
+    one, right = alike(piece, 0, 1)
     zero = piece.number(0.0)
     is_zero = piece.add("Equal", right, zero)
     safe = piece.add("Where", is_zero, piece.number(1.0), right)
-    return [piece.add("Where", is_zero, zero, piece.add("Div", left, safe))]
+    return [piece.add("Where", is_zero, zero, piece.add("Div", one, safe))]
 
 
 @ROWS.row("FloorDiv", "FloorMod", source=MATH)
 def _floored(piece: Piece) -> Sequence[str]:
-    left, right = alike(piece, 0, 1)
+    one, right = alike(piece, 0, 1)
     kind = piece.dtype(0)
     if kind.kind != "f":
         if piece.op.type == "FloorMod":
-            return [piece.add("Mod", left, right)]
-        wide = [piece.cast(each, np.float64) for each in (left, right)]
+            return [piece.add("Mod", one, right)]
+        wide = [piece.cast(operand, np.float64) for operand in (one, right)]
         return [piece.cast(piece.add("Floor", piece.add("Div", *wide)), kind)]
-    times = piece.add("Floor", piece.add("Div", left, right))
+    times = piece.add("Floor", piece.add("Div", one, right))
     if piece.op.type == "FloorDiv":
         return [times]
-    return [piece.add("Sub", left, piece.add("Mul", times, right))]
+    return [piece.add("Sub", one, piece.add("Mul", times, right))]
 
 
 @ROWS.row("Mod", source=MATH)
@@ -144,9 +144,9 @@ def _with_number(piece: Piece) -> Sequence[str]:
 
 @ROWS.row("Axpy", source=MATH)
 def _axpy(piece: Piece) -> Sequence[str]:
-    left, right = alike(piece, 0, 1)
+    one, right = alike(piece, 0, 1)
     scaled = piece.add("Mul", right, piece.number(float(piece.attr("alpha"))))
-    return [piece.add("Add", left, scaled)]
+    return [piece.add("Add", one, scaled)]
 
 
 @ROWS.row("FusedMulAdd", source=MATH)
@@ -164,11 +164,11 @@ def _mul_add_scalar(piece: Piece) -> Sequence[str]:
 @ROWS.row("Addcmul", "Addcdiv", source=MATH)
 def _add_product(piece: Piece) -> Sequence[str]:
     start, one, two = alike(piece, 0, 1, 2)
-    made = piece.add("Mul" if piece.op.type == "Addcmul" else "Div", one, two)
+    product = piece.add("Mul" if piece.op.type == "Addcmul" else "Div", one, two)
     value = optional(piece, 3)
     if value is not None:
-        made = piece.add("Mul", made, piece.cast(value, piece.dtype(0)))
-    return [piece.add("Add", start, made)]
+        product = piece.add("Mul", product, piece.cast(value, piece.dtype(0)))
+    return [piece.add("Add", start, product)]
 
 
 @ROWS.row("Eltwise", source=MATH)
@@ -182,10 +182,10 @@ def _eltwise(piece: Piece) -> Sequence[str]:
             for name, factor in zip(names, coeff, strict=True)
         ]
     if mode == 0:
-        made = names[0]
+        result = names[0]
         for name in names[1:]:
-            made = piece.add("Mul", made, name)
-        return [made]
+            result = piece.add("Mul", result, name)
+        return [result]
     if mode not in (1, 2):
         raise NotTranslatedError(f"Eltwise of mode {mode}")
     return [piece.add("Sum" if mode == 1 else "Max", *names)]
@@ -208,21 +208,21 @@ def _exponential(piece: Piece) -> Sequence[str]:
         value = value if number == nothing else piece.add(kind, value, piece.number(number))
     by = 1.0 if base == -1.0 else math.log(base)
     if piece.op.type == "Log":
-        made = piece.add("Log", value)
-        return [made if by == 1.0 else piece.add("Div", made, piece.number(by))]
+        result = piece.add("Log", value)
+        return [result if by == 1.0 else piece.add("Div", result, piece.number(by))]
     return [piece.add("Exp", value if by == 1.0 else piece.add("Mul", value, piece.number(by)))]
 
 
 @ROWS.row("ClipByValue", "ClipByValueV2", source=MATH)
 def _clip(piece: Piece) -> Sequence[str]:
-    value, least, most = alike(piece, 0, 1, 2)
-    return [piece.add("Min", piece.add("Max", value, least), most)]
+    value, low, high = alike(piece, 0, 1, 2)
+    return [piece.add("Min", piece.add("Max", value, low), high)]
 
 
 @ROWS.row("Relu6", "Relu6D", source=ACTIVATION)
 def _relu6(piece: Piece) -> Sequence[str]:
-    most = 6.0 * float(piece.attr("scale", 1.0))
-    return [piece.add("Clip", needed(piece, 0), piece.number(0.0), piece.number(most))]
+    highest = 6.0 * float(piece.attr("scale", 1.0))
+    return [piece.add("Clip", needed(piece, 0), piece.number(0.0), piece.number(highest))]
 
 
 @ROWS.row("LeakyRelu", source=ACTIVATION)
@@ -256,8 +256,8 @@ def _elu(piece: Piece) -> Sequence[str]:
     if inner != 1.0:
         below = piece.add("Mul", piece.add("Min", value, zero), piece.number(inner))
         value = piece.add("Where", piece.add("Greater", value, zero), value, below)
-    made = piece.add("Elu", value, alpha=alpha)
-    return [made if scale == 1.0 else piece.add("Mul", made, piece.number(scale))]
+    result = piece.add("Elu", value, alpha=alpha)
+    return [result if scale == 1.0 else piece.add("Mul", result, piece.number(scale))]
 
 
 @ROWS.row("Selu", source=ACTIVATION)
@@ -342,10 +342,12 @@ def _bias_add(piece: Piece) -> Sequence[str]:
 @ROWS.row("Scale", source=MATH)
 def _scale(piece: Piece) -> Sequence[str]:
     value, scale = alike(piece, 0, 1)
-    made = piece.add("Mul", value, _from_axis(piece, scale, piece.shape(1)))
+    result = piece.add("Mul", value, _from_axis(piece, scale, piece.shape(1)))
     bias = optional(piece, 2)
     return [
-        made if bias is None else piece.add("Add", made, _from_axis(piece, bias, piece.shape(2)))
+        result
+        if bias is None
+        else piece.add("Add", result, _from_axis(piece, bias, piece.shape(2)))
     ]
 
 

@@ -39,31 +39,31 @@ def geometry(piece: Piece, axes: str) -> Geometry:
     pads = integers(op.attrs.get("pads", op.attrs.get("pad")))
     if strides is None or len(pads) not in (2, 4):
         raise NotTranslatedError(f"{op.type} whose graph gives no strides or paddings")
-    top, bottom, left, right = pads if len(pads) != _BOTH else (pads[0],) * 2 + (pads[1],) * 2
+    top, bottom, left_pad, right = pads if len(pads) != _BOTH else (pads[0],) * 2 + (pads[1],) * 2
     if min(pads) < 0:
         raise NotTranslatedError(f"{op.type} whose paddings are found at run time")
     dilations = along_space(op, ("dilations", "dilation"), axes) or (1, 1)
-    return Geometry(strides, (top, left, bottom, right), dilations)
+    return Geometry(strides, (top, left_pad, bottom, right), dilations)
 
 
 def along_space(op: Op, names: tuple[str, ...], axes: str) -> tuple[int, int] | None:
     """An attribute of two numbers, or of one for each axis, along height and width; GE gives it in
     the order of the original tensor, whatever ``data_format`` says."""
-    given = (height_and_width(integers(op.attrs.get(name)), axes) for name in names)
-    return next((each for each in given if each is not None), None)
+    settings = (height_and_width(integers(op.attrs.get(name)), axes) for name in names)
+    return next((setting for setting in settings if setting is not None), None)
 
 
-def height_and_width(found: tuple[int, ...], axes: str) -> tuple[int, int] | None:
+def height_and_width(numbers: tuple[int, ...], axes: str) -> tuple[int, int] | None:
     """What one number, two, or one for each axis say of height and width; None if they do not."""
-    if len(found) == 1:
-        return found[0], found[0]
-    if len(found) == _BOTH:
-        return found[0], found[1]
-    if len(found) != len(axes):
+    if len(numbers) == 1:
+        return numbers[0], numbers[0]
+    if len(numbers) == _BOTH:
+        return numbers[0], numbers[1]
+    if len(numbers) != len(axes):
         return None
-    by_axis = dict(zip(axes, found, strict=True))
+    by_axis = dict(zip(axes, numbers, strict=True))
     if by_axis["N"] != 1 or by_axis["C"] != 1:
-        other = dict(zip("NCHW" if axes != "NCHW" else "NHWC", found, strict=True))
+        other = dict(zip("NCHW" if axes != "NCHW" else "NHWC", numbers, strict=True))
         by_axis = other if other["N"] == other["C"] == 1 else by_axis
     return by_axis["H"], by_axis["W"]
 
@@ -75,9 +75,9 @@ def fitting(size: int, kernel: int, out: int) -> Iterator[tuple[int, int, int]]:
         if -(-size // stride) == out:
             total = max((out - 1) * stride + kernel - size, 0)
             yield stride, total // 2, total - total // 2
-        for each in range((kernel + 1) // 2):
-            if size + 2 * each >= kernel and (size + 2 * each - kernel) // stride + 1 == out:
-                yield stride, each, each
+        for pad in range((kernel + 1) // 2):
+            if size + 2 * pad >= kernel and (size + 2 * pad - kernel) // stride + 1 == out:
+                yield stride, pad, pad
 
 
 def square_geometries(

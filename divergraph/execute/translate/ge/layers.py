@@ -22,12 +22,14 @@ def _layer(piece: Piece) -> Sequence[str]:
     value, rank = needed(piece, 0), piece.rank(0)
     axes = range(int(piece.attr("begin_norm_axis", 0)) % rank, rank)
     mean = reduced(piece, "ReduceMean", value, axes, keep=True)
-    apart = piece.add("Sub", value, mean)
-    variance = reduced(piece, "ReduceMean", piece.add("Mul", apart, apart), axes, keep=True)
-    normal = piece.add("Div", apart, _rooted(piece, variance, 1e-7))
-    made = piece.add("Add", piece.add("Mul", normal, needed(piece, 1)), needed(piece, 2))
+    difference = piece.add("Sub", value, mean)
+    variance = reduced(
+        piece, "ReduceMean", piece.add("Mul", difference, difference), axes, keep=True
+    )
+    normal = piece.add("Div", difference, _rooted(piece, variance, 1e-7))
+    result = piece.add("Add", piece.add("Mul", normal, needed(piece, 1)), needed(piece, 2))
     sides = [mean, variance][: len(piece.op.outputs) - 1]
-    return [made, *(as_output(piece, each, port)[0] for port, each in enumerate(sides, 1))]
+    return [result, *(as_output(piece, side, port)[0] for port, side in enumerate(sides, 1))]
 
 
 def _normal(piece: Piece) -> tuple[str, str]:
@@ -44,8 +46,8 @@ def _input_gradient(piece: Piece, normal: str, root: str) -> str:
     mean = reduced(piece, "ReduceMean", scaled, axes, keep=True)
     product = piece.add("Mul", scaled, normal)
     along = piece.add("Mul", normal, reduced(piece, "ReduceMean", product, axes, keep=True))
-    left = piece.add("Sub", piece.add("Sub", scaled, mean), along)
-    return piece.add("Div", left, root)
+    scaled_difference = piece.add("Sub", piece.add("Sub", scaled, mean), along)
+    return piece.add("Div", scaled_difference, root)
 
 
 def _parameter_gradients(piece: Piece, normal: str, port: int) -> list[str]:
@@ -53,14 +55,14 @@ def _parameter_gradients(piece: Piece, normal: str, port: int) -> list[str]:
     gradient = needed(piece, 0)
     axes = range(piece.rank(0) - len(output_shape(piece, port)))
     both = (piece.add("Mul", gradient, normal), gradient)
-    return [reduced(piece, "ReduceSum", each, axes, keep=False) for each in both]
+    return [reduced(piece, "ReduceSum", product, axes, keep=False) for product in both]
 
 
 @ROWS.row("LayerNormXBackprop", "LayerNormXBackpropV2", "LayerNormXBackpropV3", source=NORM)
 def _by_input(piece: Piece) -> Sequence[str]:
     normal, root = _normal(piece)
-    made = _input_gradient(piece, normal, root)
-    return [made, normal][: len(piece.op.outputs)]
+    gradient = _input_gradient(piece, normal, root)
+    return [gradient, normal][: len(piece.op.outputs)]
 
 
 @ROWS.row("LayerNormGrad", source=NORM)

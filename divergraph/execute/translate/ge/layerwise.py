@@ -11,12 +11,12 @@ from divergraph.execute.translate.piece import Piece
 
 @ROWS.row("LarsV2", "LarsV2Update", source=TRAINING)
 def _lars(piece: Piece) -> Sequence[str]:
-    weight, gradient, *given = alike(piece, *range(len(piece)))
-    decay, rate = given[-2:]
-    squares = given[:-2] or [
-        piece.add("ReduceSumSquare", each, keepdims=0) for each in (weight, gradient)
+    weight, gradient, *options = alike(piece, *range(len(piece)))
+    decay, rate = options[-2:]
+    squares = options[:-2] or [
+        piece.add("ReduceSumSquare", tensor, keepdims=0) for tensor in (weight, gradient)
     ]
-    norm, slope = (piece.add("Sqrt", each) for each in squares)
+    norm, slope = (piece.add("Sqrt", square) for square in squares)
     top = piece.add("Mul", norm, piece.number(float(piece.attr("hyperpara", 0.001))))
     below = piece.add("Add", slope, piece.add("Mul", norm, decay))
     below = piece.add("Add", below, piece.number(float(piece.attr("epsilon", 1e-5))))
@@ -28,13 +28,13 @@ def _lars(piece: Piece) -> Sequence[str]:
     return [piece.add("Mul", decayed, share)]
 
 
-def _moment(piece: Piece, held: str, kept: str, value: str, rest: str) -> str:
-    return piece.add("Add", piece.add("Mul", held, kept), piece.add("Mul", value, rest))
+def _moment(piece: Piece, moment: str, decay: str, value: str, rest: str) -> str:
+    return piece.add("Add", piece.add("Mul", moment, decay), piece.add("Mul", value, rest))
 
 
-def _ratio(piece: Piece, mean: str, mean_left: str, square: str, left: str, epsilon: str) -> str:
+def _ratio(piece: Piece, mean: str, mean_left: str, square: str, divisor: str, epsilon: str) -> str:
     """The first moment over the root of the second, both without their bias."""
-    root = piece.add("Sqrt", piece.add("Div", square, left))
+    root = piece.add("Sqrt", piece.add("Div", square, divisor))
     return piece.add("Div", piece.add("Div", mean, mean_left), piece.add("Add", root, epsilon))
 
 
@@ -49,8 +49,8 @@ def _lamb_direction(piece: Piece) -> Sequence[str]:
     square = _moment(piece, square, beta2, piece.add("Mul", gradient, gradient), rest2)
     mean = _moment(piece, mean, beta1, gradient, rest1)
     one = piece.number(1.0)
-    left = [piece.add("Sub", one, piece.add("Pow", beta, steps)) for beta in (beta1, beta2)]
-    ratio = _ratio(piece, mean, left[0], square, left[1], epsilon)
+    divisors = [piece.add("Sub", one, piece.add("Pow", beta, steps)) for beta in (beta1, beta2)]
+    ratio = _ratio(piece, mean, divisors[0], square, divisors[1], epsilon)
     return [_decayed(piece, ratio, weight, piece.add("Mul", decay, uses)), square, mean]
 
 
@@ -68,9 +68,9 @@ def _lamb_moments(piece: Piece) -> Sequence[str]:
 @ROWS.row("LambUpdateWithLrV2", "LambApplyWeightAssign", source=TRAINING)
 def _lamb_step(piece: Piece) -> Sequence[str]:
     """A step as long as the weights are over the length of its direction, 1 where one is zero."""
-    norm, length, rate, direction, weight, *given = alike(piece, *range(len(piece)))
-    zero, one = given or (piece.number(0.0), piece.number(1.0))
-    both = piece.add("And", *(piece.add("Greater", each, zero) for each in (norm, length)))
+    norm, length, rate, direction, weight, *limits = alike(piece, *range(len(piece)))
+    zero, one = limits or (piece.number(0.0), piece.number(1.0))
+    both = piece.add("And", *(piece.add("Greater", tensor, zero) for tensor in (norm, length)))
     share = piece.add("Where", both, piece.add("Div", norm, length), one)
     step = piece.add("Mul", piece.add("Mul", share, rate), direction)
     return [piece.add("Sub", weight, step)]

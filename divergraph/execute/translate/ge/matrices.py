@@ -37,18 +37,18 @@ def _product(piece: Piece) -> Sequence[str]:
     # Sums of products of 8-bit integers are exact.
     wide = np.dtype(np.float64 if piece.dtype(0).kind in "iu" else np.float32)
     operands = [_operand(piece, at, swap, wide) for at, swap in enumerate(transposes)]
-    made = piece.add("MatMul", *operands)
+    product = piece.add("MatMul", *operands)
     added = optional(piece, 2)
     if added is not None:
-        made = piece.add("Add", made, _as(piece, added, 2, wide))
-    return [with_tail(piece, _of_integers(piece, made))]
+        product = piece.add("Add", product, _as(piece, added, 2, wide))
+    return [with_tail(piece, _of_integers(piece, product))]
 
 
-def _of_integers(piece: Piece, made: str) -> str:
+def _of_integers(piece: Piece, product: str) -> str:
     """What an op of integers puts out: integers, unless an activation of floats follows."""
     if piece.dtype(0).kind not in "iu":
-        return made
-    return piece.cast(made, np.float32 if piece.op.attrs.get(TAIL) else np.int32)
+        return product
+    return piece.cast(product, np.float32 if piece.op.attrs.get(TAIL) else np.int32)
 
 
 def _as(piece: Piece, value: str, at: int, kind: np.dtype[Any]) -> str:
@@ -77,9 +77,9 @@ def _fully_connected(piece: Piece) -> Sequence[str]:
         weight = piece.reshape(weight, (columns, outputs))
     else:
         weight = piece.transpose(piece.reshape(weight, (outputs, columns)), 1, 0)
-    made = piece.add("MatMul", value, weight)
+    product = piece.add("MatMul", value, weight)
     added = optional(piece, 2)
     if added is not None:
         added = _as(piece, piece.reshape(added, (1, -1)), 2, wide)
-        made = piece.add("Add", made, added)
-    return [piece.reshape(with_tail(piece, _of_integers(piece, made)), output_shape(piece))]
+        product = piece.add("Add", product, added)
+    return [piece.reshape(with_tail(piece, _of_integers(piece, product)), output_shape(piece))]

@@ -86,9 +86,9 @@ def _count(piece: Piece) -> Sequence[str]:
 @ROWS.row("Concat", "ConcatD", "ConcatV2", "ConcatV2D", source=ARRAY)
 def _concat(piece: Piece) -> Sequence[str]:
     kind = piece.op.type
-    said = piece.op.attrs.get("concat_dim")
-    if said is not None:
-        places, axis = range(len(piece)), integers(said)[0]
+    axis_attr = piece.op.attrs.get("concat_dim")
+    if axis_attr is not None:
+        places, axis = range(len(piece)), integers(axis_attr)[0]
     elif kind == "Concat":
         places, axis = range(1, len(piece)), piece.integers(0)[0]
     else:
@@ -136,7 +136,7 @@ def _strided_slice(piece: Piece) -> Sequence[str]:
             ends[axis] = begin[axis] + 1 or _LAST
         elif at_end >> axis & 1:
             ends[axis] = _LAST if step > 0 else -_LAST
-    made = piece.add(
+    slice_of_input = piece.add(
         "Slice",
         needed(piece, 0),
         piece.ints(*starts),
@@ -144,7 +144,7 @@ def _strided_slice(piece: Piece) -> Sequence[str]:
         piece.ints(*range(len(starts))),
         piece.ints(*strides),
     )
-    return as_output(piece, made)
+    return as_output(piece, slice_of_input)
 
 
 _MASKS = ("begin", "end", "ellipsis", "new_axis", "shrink_axis")
@@ -187,9 +187,9 @@ def _gather_nd(piece: Piece) -> Sequence[str]:
 
 @ROWS.row("Pad", "PadD", source=ARRAY)
 def _pad(piece: Piece) -> Sequence[str]:
-    said = piece.op.attrs.get("paddings")
-    if isinstance(said, tuple):
-        flat = [each for pair in said for each in integers(pair)]
+    attr = piece.op.attrs.get("paddings")
+    if isinstance(attr, tuple):
+        flat = [integer for pair in attr for integer in integers(pair)]
     else:
         needed(piece, 1)
         flat = list(piece.integers(1))
@@ -203,7 +203,7 @@ def _one_hot(piece: Piece) -> Sequence[str]:
     axis = int(piece.attr("axis", -1))
     depth = piece.integers(1)[0] if is_dynamic else int(piece.attr("depth"))
     on, off = alike(piece, *((2, 3) if is_dynamic else (1, 2)))
-    flat = [piece.reshape(each, (1,)) for each in (off, on)]
+    flat = [piece.reshape(value_name, (1,)) for value_name in (off, on)]
     values = piece.add("Concat", *flat, axis=0)
     places = piece.cast(needed(piece, 0), np.int64)
     return [piece.add("OneHot", places, np.array(depth), values, axis=axis)]
@@ -216,10 +216,10 @@ def _depth_and_space(piece: Piece) -> Sequence[str]:
     size = int(piece.attr("block_size"))
     if piece.op.type == "DepthToSpace":
         mode = str(piece.attr("mode", "DCR"))
-        made = piece.add("DepthToSpace", value, blocksize=size, mode=mode)
+        result = piece.add("DepthToSpace", value, blocksize=size, mode=mode)
     else:
-        made = piece.add("SpaceToDepth", value, blocksize=size)
-    return [piece.transpose(made, *("NCHW".index(axis) for axis in here))]
+        result = piece.add("SpaceToDepth", value, blocksize=size)
+    return [piece.transpose(result, *("NCHW".index(axis) for axis in here))]
 
 
 @ROWS.row("Range", "RangeD", source=ARRAY)
@@ -227,7 +227,7 @@ def _range(piece: Piece) -> Sequence[str]:
     if piece.op.type == "RangeD":  # its input helps the kernel to count
         ends = (float(piece.attr(name)) for name in ("start", "limit", "delta"))
         return [piece.const(np.arange(*ends, dtype=piece.dtype(0)))]
-    return [piece.add("Range", *(piece.reshape(each, ()) for each in alike(piece, 0, 1, 2)))]
+    return [piece.add("Range", *(piece.reshape(operand, ()) for operand in alike(piece, 0, 1, 2)))]
 
 
 @ROWS.row("ReadSelect", source=ARRAY)
@@ -240,9 +240,9 @@ def _read_select(piece: Piece) -> Sequence[str]:
     here, value = four_axes(layout(piece)), needed(piece, 0)
     if any(step != 1 for step in axes.values()):
         places = [here.index(axis) for axis in axes]
-        zero, most = (0,) * len(places), (_LAST,) * len(places)
+        zero, last_places = (0,) * len(places), (_LAST,) * len(places)
         value = piece.add(
-            *("Slice", value, piece.ints(*zero), piece.ints(*most)),
+            *("Slice", value, piece.ints(*zero), piece.ints(*last_places)),
             *(piece.ints(*places), piece.ints(*axes.values())),
         )
     return as_output(piece, value)

@@ -45,8 +45,8 @@ def _root(piece: Piece, variance: str, usual: float | None = None) -> str:
 
 
 def _normal(piece: Piece, mean: str, variance: str, usual: float | None = None) -> str:
-    apart = piece.add("Sub", needed(piece, 0), mean)
-    return piece.add("Div", apart, _root(piece, variance, usual))
+    difference = piece.add("Sub", needed(piece, 0), mean)
+    return piece.add("Div", difference, _root(piece, variance, usual))
 
 
 def _scaled(piece: Piece, value: str, scale: str, offset: str) -> str:
@@ -78,35 +78,38 @@ def _unbiased(piece: Piece, variance: str) -> str:
 @ROWS.row("BNTrainingUpdate", source=NORM)
 def _batch_update(piece: Piece) -> Sequence[str]:
     mean, variance = _moments(piece)
-    made = _scaled(
+    result = _scaled(
         piece, _normal(piece, mean, variance), _by_channel(piece, 3), _by_channel(piece, 4)
     )
     factor = float(piece.attr("factor"))
-    held = []
+    updated = []
     for before, now in ((5, mean), (6, _unbiased(piece, variance))):
-        kept = piece.add("Mul", _by_channel(piece, before), piece.number(1.0 - factor))
-        held.append(piece.add("Add", kept, piece.add("Mul", now, piece.number(factor))))
-    found = [made, *held, mean, variance]
-    return [made, *(as_output(piece, found[port], port)[0] for port in range(1, len(found)))]
+        decayed = piece.add("Mul", _by_channel(piece, before), piece.number(1.0 - factor))
+        updated.append(piece.add("Add", decayed, piece.add("Mul", now, piece.number(factor))))
+    results = [result, *updated, mean, variance]
+    return [result, *(as_output(piece, results[port], port)[0] for port in range(1, len(results)))]
 
 
 @ROWS.row("BNTrainingUpdateV2", "BNTrainingUpdateV3", source=NORM)
 def _batch_update_without_history(piece: Piece) -> Sequence[str]:
     mean, variance = _moments(piece)
-    made = _scaled(
+    result = _scaled(
         piece, _normal(piece, mean, variance), _by_channel(piece, 3), _by_channel(piece, 4)
     )
-    found = [mean, variance]
+    results = [mean, variance]
     if piece.op.type == "BNTrainingUpdateV3":
-        found = [mean, _unbiased(piece, variance), mean, variance]
-    return [made, *(as_output(piece, each, port)[0] for port, each in enumerate(found, 1))]
+        results = [mean, _unbiased(piece, variance), mean, variance]
+    return [
+        result,
+        *(as_output(piece, result_name, port)[0] for port, result_name in enumerate(results, 1)),
+    ]
 
 
 @ROWS.row("BNTrainingUpdateGrad", source=NORM)
 def _batch_parameter_gradients(piece: Piece) -> Sequence[str]:
     gradient, value = needed(piece, 0), needed(piece, 1)
-    apart = piece.add("Sub", value, _by_channel(piece, 2))
-    normal = piece.add("Div", apart, _root(piece, _by_channel(piece, 3), 0.0001))
+    difference = piece.add("Sub", value, _by_channel(piece, 2))
+    normal = piece.add("Div", difference, _root(piece, _by_channel(piece, 3), 0.0001))
     axes = _other_axes(piece)
     scale = reduced(piece, "ReduceSum", piece.add("Mul", gradient, normal), axes, keep=True)
     offset = reduced(piece, "ReduceSum", gradient, axes, keep=True)
@@ -120,8 +123,8 @@ def _batch_gradient(piece: Piece) -> Sequence[str]:
     root, count = _root(piece, variance, 0.0001), piece.number(float(_count(piece)))
     normal = piece.add("Div", piece.add("Sub", value, mean), root)
     shared = piece.add("Add", by_offset, piece.add("Mul", normal, by_scale))
-    left = piece.add("Sub", gradient, piece.add("Div", shared, count))
-    return [piece.add("Mul", left, piece.add("Div", scale, root))]
+    remainder = piece.add("Sub", gradient, piece.add("Div", shared, count))
+    return [piece.add("Mul", remainder, piece.add("Div", scale, root))]
 
 
 @ROWS.row("BNInferGrad", source=NORM)
@@ -142,19 +145,19 @@ def _fixed(piece: Piece) -> Sequence[str | None]:
 def _moved_and_scaled(piece: Piece) -> Sequence[str]:
     """Mean and variance come as the host prepared them: what is added, and the factor."""
     moved = piece.add("Add", needed(piece, 0), _by_channel(piece, 1))
-    made = piece.add("Mul", moved, _by_channel(piece, 2))
+    result = piece.add("Mul", moved, _by_channel(piece, 2))
     for at, kind in ((3, "Mul"), (4, "Add")):
         if optional(piece, at) is not None:
-            made = piece.add(kind, made, _by_channel(piece, at))
-    return [made]
+            result = piece.add(kind, result, _by_channel(piece, at))
+    return [result]
 
 
 @ROWS.row("L2Normalize", source=NORM)
 def _unit_length(piece: Piece) -> Sequence[str]:
     value, axes = needed(piece, 0), integers(piece.op.attrs.get("axis"))
     total = reduced(piece, "ReduceSumSquare", value, axes, keep=True)
-    least = piece.add("Max", total, piece.number(float(piece.attr("eps", 1e-4))))
-    return [piece.add("Div", value, piece.add("Sqrt", least))]
+    smallest = piece.add("Max", total, piece.number(float(piece.attr("eps", 1e-4))))
+    return [piece.add("Div", value, piece.add("Sqrt", smallest))]
 
 
 @ROWS.row("LRN", source=NORM)
@@ -163,7 +166,7 @@ def _neighbours(piece: Piece) -> Sequence[str]:
         raise NotTranslatedError("LRN within channels")
     here = four_axes(layout(piece))
     size = 2 * int(piece.attr("depth_radius", 5)) + 1
-    made = piece.add(
+    result = piece.add(
         "LRN",
         to_layout(piece, needed(piece, 0), here, "NCHW"),
         alpha=float(piece.attr("alpha", 1.0)) * size,
@@ -171,18 +174,18 @@ def _neighbours(piece: Piece) -> Sequence[str]:
         bias=float(piece.attr("bias", 1.0)),
         size=size,
     )
-    return [to_layout(piece, made, "NCHW", here)]
+    return [to_layout(piece, result, "NCHW", here)]
 
 
 @ROWS.row("Cumsum", "CumsumD", source=NORM)
 def _running_sum(piece: Piece) -> Sequence[str]:
     is_dynamic = piece.op.type == "Cumsum"
     axis = piece.integers(1)[0] if is_dynamic else int(piece.attr("axis"))
-    made = piece.add(
+    sums = piece.add(
         "CumSum",
         needed(piece, 0),
         np.array(axis, np.int64),
         exclusive=int(piece.attr("exclusive", False)),
         reverse=int(piece.attr("reverse", False)),
     )
-    return [made]
+    return [sums]

@@ -30,10 +30,10 @@ def _reversed(piece: Piece) -> Sequence[str]:
         piece.add(
             "Slice",
             needed(piece, 0),
-            piece.ints(*(-each for each in ones)),
+            piece.ints(*(-factor for factor in ones)),
             piece.ints(*(-_LAST for _ in ones)),
             piece.ints(*axes),
-            piece.ints(*(-each for each in ones)),
+            piece.ints(*(-factor for factor in ones)),
         )
     ]
 
@@ -61,25 +61,27 @@ def _resized(piece: Piece) -> Sequence[str]:
     corners = bool(piece.attr("align_corners", False))
     if is_nearest and corners:
         raise NotTranslatedError(f"{piece.op.type} with aligned corners")
-    way = "asymmetric"
+    coordinates = "asymmetric"
     if corners:
-        way = "align_corners"
+        coordinates = "align_corners"
     elif centres:
-        way = "tf_half_pixel_for_nn" if is_nearest else "half_pixel"
-    if way == "tf_half_pixel_for_nn":  # ONNX gave the name up; without rounding it is half_pixel
+        coordinates = "tf_half_pixel_for_nn" if is_nearest else "half_pixel"
+    if (
+        coordinates == "tf_half_pixel_for_nn"
+    ):  # ONNX gave the name up; without rounding it is half_pixel
         raise NotTranslatedError(f"{piece.op.type} with centres at half pixels")
     value = to_layout(piece, needed(piece, 0), here, "NCHW")
-    made = piece.add(
+    result = piece.add(
         "Resize",
         value,
         None,
         None,
         piece.ints(*(sizes[axis] for axis in "NCHW")),
         mode="nearest" if is_nearest else "linear",
-        coordinate_transformation_mode=way,
+        coordinate_transformation_mode=coordinates,
         nearest_mode="floor",
     )
-    return [to_layout(piece, made, "NCHW", here)]
+    return [to_layout(piece, result, "NCHW", here)]
 
 
 @ROWS.row("Upsample", source=ARRAY)
@@ -88,15 +90,15 @@ def _upsampled(piece: Piece) -> Sequence[str]:
     steps = {"H": int(piece.attr("stride_h", 2)), "W": int(piece.attr("stride_w", 2))}
     scales = np.array([steps.get(axis, 1) for axis in "NCHW"], np.float32)
     value = to_layout(piece, needed(piece, 0), here, "NCHW")
-    made = piece.add(
+    result = piece.add(
         *("Resize", value, None, scales),
         mode="nearest",
         coordinate_transformation_mode="asymmetric",
         nearest_mode="floor",
     )
     factor = float(piece.attr("scale", 1.0))
-    made = made if factor == 1.0 else piece.add("Mul", made, piece.number(factor))
-    return [to_layout(piece, made, "NCHW", here)]
+    result = result if factor == 1.0 else piece.add("Mul", result, piece.number(factor))
+    return [to_layout(piece, result, "NCHW", here)]
 
 
 @ROWS.row("TopK", "TopKV2", "TopKD", source=ARRAY)
@@ -104,11 +106,11 @@ def _largest(piece: Piece) -> Sequence[str]:
     """Of equal values the one that comes first."""
     if not piece.attr("sorted", True):
         raise NotTranslatedError(f"{piece.op.type} in any order")
-    said = piece.op.type == "TopKD"
-    count = int(piece.attr("k")) if said else int(piece.value(1).reshape(-1)[0])
+    has_attr = piece.op.type == "TopKD"
+    count = int(piece.attr("k")) if has_attr else int(piece.value(1).reshape(-1)[0])
     axis, largest = int(piece.attr("dim", -1)), int(bool(piece.attr("largest", True)))
-    taken = (needed(piece, 0), piece.ints(count))
-    values, places = piece.add_many("TopK", 2, *taken, axis=axis, largest=largest)
+    operands = (needed(piece, 0), piece.ints(count))
+    values, places = piece.add_many("TopK", 2, *operands, axis=axis, largest=largest)
     return [values, piece.cast(places, np.int32)]
 
 
@@ -116,7 +118,9 @@ def _largest(piece: Piece) -> Sequence[str]:
 def _unique(piece: Piece) -> Sequence[str]:
     """The values in the order in which they come first, and for each element its place there."""
     kind, value = piece.dtype(0), needed(piece, 0)
-    whole = kind.kind in "iu"
-    made = piece.add_many("Unique", 4, piece.cast(value, np.int64) if whole else value, sorted=0)
-    values = piece.cast(made[0], kind) if whole else made[0]
-    return [values, made[2], made[3]][: len(piece.op.outputs)]
+    is_integer = kind.kind in "iu"
+    results = piece.add_many(
+        "Unique", 4, piece.cast(value, np.int64) if is_integer else value, sorted=0
+    )
+    values = piece.cast(results[0], kind) if is_integer else results[0]
+    return [values, results[2], results[3]][: len(piece.op.outputs)]

@@ -29,13 +29,13 @@ _STRIDES = ("strides", "stride")
 
 def _said(piece: Piece, here: str, names: tuple[str, ...], at: int) -> tuple[int, int]:
     """An attribute along height and width; in MaxPoolV2 it is input *at*."""
-    found = along_space(piece.op, names, here)
-    if found is None and piece.op.type == "MaxPoolV2":
+    pair = along_space(piece.op, names, here)
+    if pair is None and piece.op.type == "MaxPoolV2":
         needed(piece, at)
-        found = height_and_width(piece.integers(at), here)
-    if found is None:
+        pair = height_and_width(piece.integers(at), here)
+    if pair is None:
         raise NotTranslatedError(f"{piece.op.type} whose graph gives no {names[-1]}")
-    return found
+    return pair
 
 
 def windows(
@@ -51,10 +51,10 @@ def windows(
             max((out - 1) * stride + k - size, 0) if same else 0
             for out, stride, k, size in zip(outs, strides, kernel, sizes, strict=True)
         ]
-        top, left = total[0] // 2, total[1] // 2
-        return kernel, Geometry(strides, (top, left, total[0] - top, total[1] - left))
-    top, bottom, left, right = pads
-    return kernel, Geometry(strides, (top, left, bottom, right))
+        top, left_pad = total[0] // 2, total[1] // 2
+        return kernel, Geometry(strides, (top, left_pad, total[0] - top, total[1] - left_pad))
+    top, bottom, left_pad, right = pads
+    return kernel, Geometry(strides, (top, left_pad, bottom, right))
 
 
 def _space(order: str, shape: Sequence[int]) -> list[int]:
@@ -67,21 +67,21 @@ def _pool(piece: Piece) -> Sequence[str]:
     there = four_axes(output_layout(piece), here)
     value = to_layout(piece, needed(piece, 0), here, "NCHW")
     sizes, outs = _space(here, piece.shape(0)), _space(there, output_shape(piece))
-    whole = bool(piece.attr("global_pooling", False))
+    is_global = bool(piece.attr("global_pooling", False))
     is_max = piece.op.type.startswith("Max") or _mode(piece) == 0
-    if whole:
-        made = piece.add("GlobalMaxPool" if is_max else "GlobalAveragePool", value)
-        return [to_layout(piece, made, "NCHW", there)]
+    if is_global:
+        result = piece.add("GlobalMaxPool" if is_max else "GlobalAveragePool", value)
+        return [to_layout(piece, result, "NCHW", there)]
     kernel, moves = windows(piece, here, sizes, outs)
     excludes = piece.op.type.startswith("Avg") and bool(
         piece.attr("exclusive", piece.attr("padding", "") == "SAME")
     )
-    made = (
+    result = (
         _maxima(piece, value, kernel, moves, sizes, outs)
         if is_max
         else _means(piece, value, kernel, moves, sizes, outs, excludes)
     )
-    return [to_layout(piece, made, "NCHW", there)]
+    return [to_layout(piece, result, "NCHW", there)]
 
 
 def _mode(piece: Piece) -> int:
@@ -104,9 +104,9 @@ def _padded(
     piece: Piece, value: str, moves: Geometry, beyond: Sequence[int], filling: float
 ) -> str:
     """The input with its padding; windows that would end before its end see it cut."""
-    top, left, bottom, right = moves.pads
+    top, left_pad, bottom, right = moves.pads
     ends = (bottom + beyond[0], right + beyond[1])
-    pads = piece.ints(0, 0, top, left, 0, 0, *ends)
+    pads = piece.ints(0, 0, top, left_pad, 0, 0, *ends)
     return piece.add("Pad", value, pads, np.array(filling, np.float32))
 
 
@@ -121,8 +121,8 @@ def _maxima(
     beyond = _beyond(kernel, moves, sizes, outs)
     if not any((*moves.pads, *beyond)):
         return piece.add("MaxPool", value, kernel_shape=kernel, strides=moves.strides)
-    least = float(np.finfo(np.float32).min)
-    padded = _padded(piece, value, moves, beyond, least)
+    lowest = float(np.finfo(np.float32).min)
+    padded = _padded(piece, value, moves, beyond, lowest)
     return piece.add("MaxPool", padded, kernel_shape=kernel, strides=moves.strides)
 
 
@@ -139,9 +139,9 @@ def _means(
     *excludes* it, its padding; never what lies behind that."""
     beyond = _beyond(kernel, moves, sizes, outs)
     padded = _padded(piece, value, moves, beyond, 0.0)
-    made = piece.add("AveragePool", padded, kernel_shape=kernel, strides=moves.strides)
+    result = piece.add("AveragePool", padded, kernel_shape=kernel, strides=moves.strides)
     shares = _shares(kernel, moves, sizes, outs, excludes)
-    return piece.add("Mul", made, np.asarray(shares, np.float32))
+    return piece.add("Mul", result, np.asarray(shares, np.float32))
 
 
 def _shares(
@@ -177,8 +177,8 @@ def _pool_gradient(piece: Piece) -> Sequence[str]:
         excludes = bool(piece.attr("exclusive", piece.attr("padding", "") == "SAME"))
         shares = _shares(kernel, moves, sizes, outs, excludes) / (kernel[0] * kernel[1])
         spread = piece.add("Mul", gradient, np.asarray(shares, np.float32))
-        made = _spread(piece, spread, kernel, moves, sizes, outs)
-        return [to_layout(piece, made, "NCHW", there)]
+        result = _spread(piece, spread, kernel, moves, sizes, outs)
+        return [to_layout(piece, result, "NCHW", there)]
     value = to_layout(piece, needed(piece, 0), four_axes(layout(piece, 0), there), "NCHW")
     padded = _padded(piece, value, moves, beyond, float(np.finfo(np.float32).min))
     return [
@@ -202,9 +202,9 @@ def _spread(
     ones = piece.const(np.ones((1, 1, *kernel), np.float32))
     high, wide = sizes
     over = moves.over((kernel[0], kernel[1]), outs)
-    made = put_back(piece, alone, ones, over, sizes, 1)
+    result = put_back(piece, alone, ones, over, sizes, 1)
     shape = piece.add("Concat", batch, piece.ints(high, wide), axis=0)
-    return piece.add("Reshape", made, shape)
+    return piece.add("Reshape", result, shape)
 
 
 def _to_maxima(
@@ -217,9 +217,9 @@ def _to_maxima(
     beyond: Sequence[int],
 ) -> str:
     """Each value of the gradient at the first place of its window that holds the maximum."""
-    top, left, bottom, right = moves.pads
+    top, left_pad, bottom, right = moves.pads
     rows = sizes[0] + top + bottom + beyond[0]
-    columns = sizes[1] + left + right + beyond[1]
+    columns = sizes[1] + left_pad + right + beyond[1]
     shape = piece.add("Shape", padded, start=0, end=2)
     flat = piece.reshape(padded, (-1, 1, rows, columns))
     _, places = piece.add_many("MaxPool", 2, flat, kernel_shape=kernel, strides=moves.strides)
@@ -233,7 +233,7 @@ def _to_maxima(
         axis=1,
         reduction="add",
     )
-    whole = piece.add("Concat", shape, piece.ints(rows, columns), axis=0)
-    made = piece.add("Reshape", filled, whole)
-    ends = piece.ints(top + sizes[0], left + sizes[1])
-    return piece.add("Slice", made, piece.ints(top, left), ends, piece.ints(2, 3))
+    full_shape = piece.add("Concat", shape, piece.ints(rows, columns), axis=0)
+    result = piece.add("Reshape", filled, full_shape)
+    ends = piece.ints(top + sizes[0], left_pad + sizes[1])
+    return piece.add("Slice", result, piece.ints(top, left_pad), ends, piece.ints(2, 3))

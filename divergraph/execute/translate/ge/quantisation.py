@@ -26,9 +26,9 @@ def _as_int8(piece: Piece, value: str, mode: str) -> str:
         raise NotTranslatedError(f"{piece.op.type} that rounds by {mode}")
     if piece.op.attrs.get(UNROUNDED):
         return value
-    whole = value if mode in _CUT else piece.add(_ROUNDED[mode], value)  # a cast cuts, too
+    rounded = value if mode in _CUT else piece.add(_ROUNDED[mode], value)  # a cast cuts, too
     ends = (np.array(-128.0, np.float32), np.array(127.0, np.float32))
-    return piece.cast(piece.add("Clip", whole, *ends), np.int8)
+    return piece.cast(piece.add("Clip", rounded, *ends), np.int8)
 
 
 @ROWS.row("AscendQuant", source=QUANT)
@@ -37,9 +37,9 @@ def _quantised(piece: Piece) -> Sequence[str]:
         raise NotTranslatedError("AscendQuant to another type than int8")
     scale = float(piece.attr("scale"))
     scale = scale * scale if piece.attr("sqrt_mode", False) else scale
-    made = piece.add("Mul", needed(piece, 0), piece.number(scale))
-    made = piece.add("Add", made, piece.number(float(piece.attr("offset"))))
-    return [_as_int8(piece, made, str(piece.attr("round_mode", "Round")))]
+    scaled = piece.add("Mul", needed(piece, 0), piece.number(scale))
+    scaled = piece.add("Add", scaled, piece.number(float(piece.attr("offset"))))
+    return [_as_int8(piece, scaled, str(piece.attr("round_mode", "Round")))]
 
 
 @ROWS.row("AscendAntiQuant", source=QUANT)
@@ -68,11 +68,11 @@ def _multiplied(piece: Piece) -> str:
     scales = _scales(piece)
     wide = piece.cast(needed(piece, 0), np.float64)  # int32 has more digits than float32
     shape = along_channels(piece, scales.size) if scales.size > 1 else ()
-    made = piece.add("Mul", wide, scales.astype(np.float64).reshape(shape))
+    product = piece.add("Mul", wide, scales.astype(np.float64).reshape(shape))
     if piece.attr("sqrt_mode", False):
-        made = piece.add("Mul", made, scales.astype(np.float64).reshape(shape))
-    made = piece.cast(made, np.float32)
-    return piece.add("Relu", made) if piece.attr("relu_flag", False) else made
+        product = piece.add("Mul", product, scales.astype(np.float64).reshape(shape))
+    product = piece.cast(product, np.float32)
+    return piece.add("Relu", product) if piece.attr("relu_flag", False) else product
 
 
 @ROWS.row("AscendDequant", source=QUANT)

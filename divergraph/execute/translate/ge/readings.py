@@ -41,7 +41,7 @@ _ENDING = _PRODUCTS | _CONVOLUTIONS | _GRADIENTS | {"FullyConnection"}
 _OPERANDS = 3
 """Inputs of those ops that are their own: two operands and a bias."""
 _FILTERS = ("HWCN", "NCHW", "NHWC")
-_LEAKING = tuple((each,) for each in LEAKING)
+_LEAKING = tuple((name,) for name in LEAKING)
 _TAILS: tuple[tuple[str, ...], ...] = (
     *((), ("Relu",), ("Relu6",), ("Sigmoid",), ("Tanh",)),
     *_LEAKING,
@@ -68,24 +68,27 @@ def readings(op: Op, shapes: Sequence[tuple[int, ...] | None]) -> OpReadings:
     if op.type == FUSED:
         return OpReadings(_chains(op))
     tails, is_open = _tails(op, shapes)
-    ways: list[Attrs] = [{}]
+    readings_of_op: list[Attrs] = [{}]
     out = op.outputs[0].shape if op.outputs else None
     if out is not None and None not in out:
         sizes = tuple(size for size in out if size is not None)
-        found = _ways(op, [*shapes, None, None, None], sizes)
-        if found is not None:
-            ways, among = found
+        geometries = _ways(op, [*shapes, None, None, None], sizes)
+        if geometries is not None:
+            readings_of_op, among = geometries
             is_open |= among
-    if not ways:
+    if not readings_of_op:
         raise NotTranslatedError(f"{op.type} whose shapes fit no attributes")
-    both = ({**way, **({TAIL: tail} if tail else {})} for way, tail in product(ways, tails))
+    both = (
+        {**reading, **({TAIL: tail} if tail else {})}
+        for reading, tail in product(readings_of_op, tails)
+    )
     return OpReadings(tuple(both), is_open)
 
 
 def _chains(op: Op) -> tuple[Attrs, ...]:
     if None in op.inputs or len(op.outputs) != 1:
         raise NotTranslatedError(f"fused of {', '.join(op.original_names or ())}, not all is there")
-    return tuple({STEPS: each} for each in orders(kernel_types(op) or (), len(op.inputs)))
+    return tuple({STEPS: order} for order in orders(kernel_types(op) or (), len(op.inputs)))
 
 
 def read_as(op: Op, attrs: Attrs) -> Op:
@@ -105,17 +108,17 @@ Tails: TypeAlias = "tuple[tuple[str, ...], ...]"
 
 def _tails(op: Op, shapes: Sequence[tuple[int, ...] | None]) -> tuple[Tails, bool]:
     """What the op may end with, and whether it may be something else."""
-    said = said_tail(op) if op.type in _ENDING else None
-    if said is not None:
-        return (said,), False
+    tail = said_tail(op) if op.type in _ENDING else None
+    if tail is not None:
+        return (tail,), False
     if not fused_kernel(op):
         return ((),), False
     types = kernel_types(op)
-    found = None
+    tails = None
     if op.type in _ENDING:
-        found = None if types is None else tails_of(types, op.inputs)
-    if found is not None:
-        return tuple(found), False
+        tails = None if types is None else tails_of(types, op.inputs)
+    if tails is not None:
+        return tuple(tails), False
     names = op.original_names or ()
     if op.type not in _ENDING or types is not None:
         raise NotTranslatedError(f"fused of {', '.join(names)}, a chain its graph does not define")
@@ -171,9 +174,9 @@ def _transposes(
 ) -> Iterator[Attrs]:
     names = TRANSPOSES[1 if kind.startswith("Batch") else 0]
     for swaps in product((False, True), repeat=2):
-        left = one[:-2] + (one[:-3:-1] if swaps[0] else one[-2:])
+        one_dims = one[:-2] + (one[:-3:-1] if swaps[0] else one[-2:])
         right = other[:-2] + (other[:-3:-1] if swaps[1] else other[-2:])
-        if left[-1] == right[-2] and (left[-2], right[-1]) == out[-2:]:
+        if one_dims[-1] == right[-2] and (one_dims[-2], right[-1]) == out[-2:]:
             yield dict(zip(names, swaps, strict=True))
 
 
@@ -182,8 +185,8 @@ def _layout(op: Op, at: int | None) -> str:
     usual = str(op.attrs.get("data_format", "NCHW"))
     if at is None:
         return four_axes(op.outputs[0].layout or "", usual)
-    known = op.attrs.get(LAYOUTS, ())
-    name = str(known[at]) if isinstance(known, tuple) and at < len(known) else ""
+    layouts = op.attrs.get(LAYOUTS, ())
+    name = str(layouts[at]) if isinstance(layouts, tuple) and at < len(layouts) else ""
     return four_axes(name, usual)
 
 
@@ -198,16 +201,16 @@ def _windows(
     if not len(large[0]) == len(filters) == len(small[0]) == len("NCHW"):
         return
     value = dict(zip(_layout(op, large[1]), large[0], strict=True))
-    made = dict(zip(_layout(op, small[1]), small[0], strict=True))
-    given = op.attrs.get("groups", 1)
-    groups = given if isinstance(given, int) else 1
-    for order in _orders(op, filters, value["C"], made["C"], groups):
+    out_sizes = dict(zip(_layout(op, small[1]), small[0], strict=True))
+    groups_attr = op.attrs.get("groups", 1)
+    groups = groups_attr if isinstance(groups_attr, int) else 1
+    for order in _orders(op, filters, value["C"], out_sizes["C"], groups):
         sizes = dict(zip(order, filters, strict=True))
         if _has_geometry(op):
             yield {FILTER: order}
             continue
-        for found in square_geometries(value, (sizes["H"], sizes["W"]), made):
-            yield {**found, FILTER: order}
+        for geometry_attrs in square_geometries(value, (sizes["H"], sizes["W"]), out_sizes):
+            yield {**geometry_attrs, FILTER: order}
 
 
 def _has_geometry(op: Op) -> bool:
@@ -222,9 +225,9 @@ def _orders(op: Op, filters: tuple[int, ...], inputs: int, outputs: int, groups:
     at = 1 if op.type in _CONVOLUTIONS | {"Conv2DTransposeD"} else None
     if op.type in _GRADIENTS and at is None:
         at = 1 if len(op.inputs) > SIZELESS else 0
-    said = _layout(op, at)
+    layout_of_filters = _layout(op, at)
     fitting = []
-    for order in dict.fromkeys((said, *_FILTERS)):
+    for order in dict.fromkeys((layout_of_filters, *_FILTERS)):
         sizes = dict(zip(order, filters, strict=True))
         if op.type.startswith("Depthwise"):
             if (sizes["C"] == 1 and sizes["N"] == outputs) or (
@@ -233,7 +236,7 @@ def _orders(op: Op, filters: tuple[int, ...], inputs: int, outputs: int, groups:
                 fitting.append(order)
         elif sizes["C"] * groups == inputs and sizes["N"] == outputs:
             fitting.append(order)
-    return [said] if said in fitting else fitting
+    return [layout_of_filters] if layout_of_filters in fitting else fitting
 
 
 def _pools(op: Op, shapes: Sequence[tuple[int, ...] | None], out: tuple[int, ...]) -> list[Attrs]:
@@ -241,16 +244,16 @@ def _pools(op: Op, shapes: Sequence[tuple[int, ...] | None], out: tuple[int, ...
     is_gradient = op.type == "MaxPoolGrad"
     here = _layout(op, 0)
     value = dict(zip(here, shapes[0] or (), strict=False))
-    made = dict(zip(here, (shapes[1] if is_gradient else out) or (), strict=False))
-    if not {"H", "W"} <= value.keys() & made.keys() or not (made["H"] and made["W"]):
+    out_sizes = dict(zip(here, (shapes[1] if is_gradient else out) or (), strict=False))
+    if not {"H", "W"} <= value.keys() & out_sizes.keys() or not (out_sizes["H"] and out_sizes["W"]):
         return []
-    found: list[Attrs] = []
+    pools: list[Attrs] = []
     for kernel in _WINDOWS:
         for step, padding in product(range(1, kernel + 1), ("VALID", "SAME")):
             size = kernel if padding == "VALID" else 1
-            fits = all(-(-(value[a] - size + 1) // step) == made[a] for a in "HW")
+            fits = all(-(-(value[a] - size + 1) // step) == out_sizes[a] for a in "HW")
             if fits:
-                found.append(
+                pools.append(
                     {"ksize": (kernel, kernel), "strides": (step, step), "padding": padding}
                 )
-    return found
+    return pools

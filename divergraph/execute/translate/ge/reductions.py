@@ -38,9 +38,9 @@ def reduced(piece: Piece, kind: str, tensor: str, axes: Sequence[int], keep: boo
 def _axes(piece: Piece) -> tuple[int, ...]:
     """The axes an op reduces. Whether an empty list means all or none differs between the ops and
     their versions: the shape of the output tells."""
-    found = axes_of(piece, "axes", 1)
-    if found or output_shape(piece) == piece.shape(0):
-        return found
+    axes = axes_of(piece, "axes", 1)
+    if axes or output_shape(piece) == piece.shape(0):
+        return axes
     return tuple(range(piece.rank(0)))
 
 
@@ -56,24 +56,24 @@ def _logical(piece: Piece) -> Sequence[str]:
     axes = _axes(piece)
     kind = "ReduceMin" if "All" in piece.op.type else "ReduceMax"
     numbers = piece.cast(needed(piece, 0), np.int32)
-    made = reduced(piece, kind, numbers, axes, bool(piece.attr("keep_dims", False)))
-    return [piece.cast(made, np.bool_)]
+    result = reduced(piece, kind, numbers, axes, bool(piece.attr("keep_dims", False)))
+    return [piece.cast(result, np.bool_)]
 
 
 @ROWS.row("ArgMaxD", "ArgMaxV2", "ArgMax", "ArgMinD", "ArgMin", source=REDUCE)
 def _places(piece: Piece) -> Sequence[str]:
     axis = axes_of(piece, "dimension", 1)[0]
     kind = piece.op.type[: len("ArgMax")]
-    made = piece.add(kind, needed(piece, 0), axis=axis, keepdims=0)
-    return [piece.cast(made, np.int32)]
+    index_of_extreme = piece.add(kind, needed(piece, 0), axis=axis, keepdims=0)
+    return [piece.cast(index_of_extreme, np.int32)]
 
 
 @ROWS.row("SquareSumV1", "SquareSumAll", source=REDUCE)
 def _square_sum(piece: Piece) -> Sequence[str]:
     names = range(2 if piece.op.type == "SquareSumAll" else 1)
-    said = integers(piece.op.attrs.get("axis"))
-    keep = bool(piece.attr("keep_dims", True)) if said else False
-    axes = [said or tuple(range(piece.rank(at))) for at in names]
+    axis_attr = integers(piece.op.attrs.get("axis"))
+    keep = bool(piece.attr("keep_dims", True)) if axis_attr else False
+    axes = [axis_attr or tuple(range(piece.rank(at))) for at in names]
     return [reduced(piece, "ReduceSumSquare", needed(piece, at), axes[at], keep) for at in names]
 
 
@@ -94,8 +94,8 @@ def _bias_gradient(piece: Piece) -> Sequence[str]:
 
 
 def _softmax_axes(piece: Piece) -> tuple[int, ...]:
-    said = piece.op.attrs.get("axes", piece.op.attrs.get("axis", (-1,)))
-    return integers(said) or (-1,)
+    axes_attr = piece.op.attrs.get("axes", piece.op.attrs.get("axis", (-1,)))
+    return integers(axes_attr) or (-1,)
 
 
 @ROWS.row("SoftmaxV2", "Softmax", "LogSoftmaxV2", source=NORM)
@@ -115,17 +115,17 @@ def _softmax(piece: Piece) -> Sequence[str]:
 
 @ROWS.row("SoftmaxGrad", source=NORM)
 def _softmax_gradient(piece: Piece) -> Sequence[str]:
-    made, gradient = needed(piece, 0), needed(piece, 1)
-    both = piece.add("Mul", made, gradient)
+    output, gradient = needed(piece, 0), needed(piece, 1)
+    both = piece.add("Mul", output, gradient)
     total = reduced(piece, "ReduceSum", both, _softmax_axes(piece), keep=True)
-    return [piece.add("Mul", piece.add("Sub", gradient, total), made)]
+    return [piece.add("Mul", piece.add("Sub", gradient, total), output)]
 
 
 @ROWS.row("LogSoftmaxGrad", source=NORM)
 def _log_softmax_gradient(piece: Piece) -> Sequence[str]:
-    gradient, made = needed(piece, 0), needed(piece, 1)
+    gradient, output = needed(piece, 0), needed(piece, 1)
     total = reduced(piece, "ReduceSum", gradient, _softmax_axes(piece), keep=True)
-    return [piece.add("Sub", gradient, piece.add("Mul", piece.add("Exp", made), total))]
+    return [piece.add("Sub", gradient, piece.add("Mul", piece.add("Exp", output), total))]
 
 
 @ROWS.row("SparseSoftmaxCrossEntropyWithLogits", "SoftmaxCrossEntropyWithLogits", source=NORM)
@@ -139,8 +139,8 @@ def _cross_entropy(piece: Piece) -> Sequence[str]:
         labels = piece.add("OneHot", places, np.array(classes), values, axis=-1)
     else:
         labels = needed(piece, 1)
-    told = piece.add("Mul", chances, labels)
-    loss = piece.add("Neg", reduced(piece, "ReduceSum", told, (-1,), keep=False))
+    weighted = piece.add("Mul", chances, labels)
+    loss = piece.add("Neg", reduced(piece, "ReduceSum", weighted, (-1,), keep=False))
     return [loss, piece.add("Sub", piece.add("Softmax", logits, axis=-1), labels)]
 
 

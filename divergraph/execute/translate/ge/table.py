@@ -36,8 +36,8 @@ FOUR = 4
 
 def layout(piece: Piece, at: int = 0) -> str:
     """The layout of an input: NCHW, NHWC, HWCN or ND."""
-    known = piece.op.attrs.get(LAYOUTS, ())
-    return str(known[at]) if isinstance(known, tuple) and at < len(known) else "ND"
+    layouts = piece.op.attrs.get(LAYOUTS, ())
+    return str(layouts[at]) if isinstance(layouts, tuple) and at < len(layouts) else "ND"
 
 
 def output_layout(piece: Piece, port: int = 0) -> str:
@@ -73,10 +73,10 @@ def optional(piece: Piece, at: int) -> str | None:
 
 def needed(piece: Piece, at: int) -> str:
     """An input the op cannot do without."""
-    found = optional(piece, at)
-    if found is None:
+    operand = optional(piece, at)
+    if operand is None:
         raise NotTranslatedError(f"{piece.op.type} without its input {at}")
-    return found
+    return operand
 
 
 def axes_of(piece: Piece, name: str, at: int | None = None) -> tuple[int, ...]:
@@ -93,7 +93,7 @@ def axes_of(piece: Piece, name: str, at: int | None = None) -> tuple[int, ...]:
 def integers(value: object) -> tuple[int, ...]:
     """An attribute that is a number or a list of them."""
     if isinstance(value, tuple):
-        return tuple(int(each) for each in value if isinstance(each, int | float))
+        return tuple(int(number) for number in value if isinstance(number, int | float))
     return (int(value),) if isinstance(value, int | float) else ()
 
 

@@ -36,9 +36,9 @@ class TensorFlowConstants:
             if op.type == "Const" and op.outputs:
                 name = op.outputs[0].name
                 self._ops[name + VALUE if op.id in branches else name] = op
-        known = set(variables)
+        variable_names = set(variables)
         self._values = variables
-        self._variables = {op.outputs[0].name: op for op in graph.ops if op.id in known}
+        self._variables = {op.outputs[0].name: op for op in graph.ops if op.id in variable_names}
         self._read: dict[str, Array] = {}
 
     def __contains__(self, tensor: object) -> bool:
@@ -80,17 +80,17 @@ class TensorFlowConstants:
         """
         name = _called(self.node(op), role)
         library = self._definition[0].library.function
-        found = next((each for each in library if each.signature.name == name), None)
-        if found is None:
+        function = next((function for function in library if function.signature.name == name), None)
+        if function is None:
             raise ExecutionError(f"the model has no function {name!r}", where=self._graph.source)
-        return found
+        return function
 
     @cached_property
     def _definition(self) -> tuple[Any, Mapping[str, Any]]:
-        found = whole_graph(Path(self._graph.source), self._graph)
-        if found is None:
+        definition = whole_graph(Path(self._graph.source), self._graph)
+        if definition is None:
             raise ExecutionError("the file has changed since it was read", where=self._graph.source)
-        return found
+        return definition
 
 
 def _called(node: Any, role: str) -> str:

@@ -14,7 +14,7 @@ def numpy_type(name: str) -> np.dtype:
     Raises:
         NotTranslatedError: it has none.
     """
-    found = DType(name).numpy if name in set(DType) else None
-    if found is None or found.kind == "c":
+    numpy = DType(name).numpy if name in set(DType) else None
+    if numpy is None or numpy.kind == "c":
         raise NotTranslatedError(f"elements of type {name}")
-    return found
+    return numpy

@@ -41,13 +41,13 @@ class TranslatedTensorFlowFactory:
         """Whether every op that counts has a row and every loop is as TensorFlow makes them, no op
         takes a variable after the step has changed it in ways the graph does not tell, and whether
         the run has all values it starts from, if they do not come with each question."""
-        said = options or {}
-        program = _program(graph, said, variables_of(graph, said), from_dumps=True)
+        chosen = options or {}
+        program = _program(graph, chosen, variables_of(graph, chosen), from_dumps=True)
         if program.without_row() or _loose_ends(program):
             return False
         if with_late_values(calls_in_place(graph))[1]:
             return False
-        return options is None or not _read_from_outside(_with_first_values(graph, said))
+        return options is None or not _read_from_outside(_with_first_values(graph, chosen))
 
     def computes(self, op: Op) -> bool:
         """Whether *op* computes numbers: not state, random numbers, files, queues or texts."""
@@ -59,8 +59,8 @@ class TranslatedTensorFlowFactory:
 
     def open(self, path: Path, graph: ModelGraph) -> Executor:
         """The model in *path*; variables, random numbers and batches come with each question."""
-        known = variables_of(graph, {})
-        return TranslatedExecutor(_program(graph, {}, known, from_dumps=True))
+        variables = variables_of(graph, {})
+        return TranslatedExecutor(_program(graph, {}, variables, from_dumps=True))
 
     def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
         """The model in *path* with some of :attr:`options`.
@@ -92,22 +92,26 @@ _NOT_GIVEN = "drawn or fetched from outside of the model: give it with --inputs"
 def _with_first_values(graph: ModelGraph, options: Mapping[str, str]) -> Program:
     """The program with the known values of variables, and those that the model itself gives others
     first, if it draws no numbers for them."""
-    known = variables_of(graph, options)
-    program = _program(graph, options, known, from_dumps=True)
+    variables = variables_of(graph, options)
+    program = _program(graph, options, variables, from_dumps=True)
     starts = initialisers(program.ops)
-    found: dict[str, Array] = {}
+    values: dict[str, Array] = {}
     for variable in _unknown_variables(program):
         start = starts.get(variable.id)
         value = start.inputs[1].tensor if start is not None and start.inputs[1] else ""
         try:
-            made = dict(ProgramRun(program, {}, [value], DEFAULT_MEMORY).values()) if value else {}
+            first_values = (
+                dict(ProgramRun(program, {}, [value], DEFAULT_MEMORY).values()) if value else {}
+            )
         except ExecutionError:
             continue  # it needs drawn numbers or a file: the variable stays without a value
-        if value in made or value in program.constants:
-            found[variable.id] = made[value] if value in made else program.constants[value]
-    if not found:
+        if value in first_values or value in program.constants:
+            values[variable.id] = (
+                first_values[value] if value in first_values else program.constants[value]
+            )
+    if not values:
         return program
-    return _program(graph, options, {**known, **found}, from_dumps=True)
+    return _program(graph, options, {**variables, **values}, from_dumps=True)
 
 
 def _loose_ends(program: Program) -> bool:
@@ -132,10 +136,10 @@ def _read_from_outside(program: Program) -> set[str]:
 
     A read of a variable that nobody takes computes nothing: of each variable there is one.
     """
-    given = {tensor.name for tensor in program.inputs} | program.outside
-    needed = program.needed(program.tensors(), given)
-    taken = {ref.tensor for op in needed for ref in op.inputs if ref is not None}
-    idle = {op.id for op in needed if op.type == READS and op.outputs[0].name not in taken}
+    fed = {tensor.name for tensor in program.inputs} | program.outside
+    needed = program.needed(program.tensors(), fed)
+    tensors = {ref.tensor for op in needed for ref in op.inputs if ref is not None}
+    idle = {op.id for op in needed if op.type == READS and op.outputs[0].name not in tensors}
     read = {ref.tensor for op in needed if op.id not in idle for ref in op.inputs if ref}
     return read & program.outside
 
@@ -160,5 +164,5 @@ def _program(
     )
 
 
-def _listed(said: str) -> list[str]:
-    return [each for each in said.split(",") if each]
+def _listed(text: str) -> list[str]:
+    return [entry for entry in text.split(",") if entry]

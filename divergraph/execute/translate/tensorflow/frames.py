@@ -55,8 +55,8 @@ def in_order(ops: Sequence[Op], homes: Mapping[str, str] | None = None) -> list[
     edges = {
         (places[maker], places[op.id])
         for op in ops
-        for each in (*(ref.op for ref in op.takes), *op.control_inputs)
-        if (maker := inside.get(each, each)) in places and maker != op.id
+        for neighbour in (*(ref.op for ref in op.takes), *op.control_inputs)
+        if (maker := inside.get(neighbour, neighbour)) in places and maker != op.id
         if ops[places[maker]].type not in _NEXT  # the turn before
     }
     order = lowest_first(len(ops), [edge[0] for edge in edges], [edge[1] for edge in edges])
@@ -75,7 +75,7 @@ _PASS_FLOWS = frozenset((*_HANDS_ON, *_EXIT, *_NEXT, "Add", "AddV2", "AddN"))
 def flows_of_arrays(ops: Iterable[Op]) -> set[str]:
     """The tensors that only order the ops of TensorArrays: whoever takes one takes the array."""
     users: dict[str, list[Op]] = {}
-    found: set[str] = set()
+    flows: set[str] = set()
     waiting: list[str] = []
     for op in ops:
         for ref in op.inputs:
@@ -85,10 +85,10 @@ def flows_of_arrays(ops: Iterable[Op]) -> set[str]:
             waiting.append(op.outputs[_FLOWS[op.type]].name)
     while waiting:
         name = waiting.pop()
-        if name not in found:
-            found.add(name)
+        if name not in flows:
+            flows.add(name)
             waiting += [tensor.name for op in users.get(name, ()) for tensor in op.outputs]
-    return found
+    return flows
 
 
 class _Folding:
@@ -102,18 +102,18 @@ class _Folding:
 
     def level(self, frame: str) -> list[Op]:
         """The ops right in *frame*, loops in it as one op each."""
-        found = list(self._members[frame])
+        ops = list(self._members[frame])
         homes: dict[str, str] = {}
         for inner, around in self._around.items():
             if around == frame:
-                whole, *deciding = self._loop(inner)
-                found += [whole, *deciding]
-                homes.update((op.id, whole.id) for op in self._all(inner))
+                loop_op, *deciding = self._loop(inner)
+                ops += [loop_op, *deciding]
+                homes.update((op.id, loop_op.id) for op in self._all(inner))
                 for loop in deciding:
                     leaving = {tensor.name for tensor in loop.outputs}
                     exits = (op for op in self._members[inner] if op.type in _EXIT)
                     homes.update((op.id, loop.id) for op in exits if op.outputs[0].name in leaving)
-        return in_order(found, homes)
+        return in_order(ops, homes)
 
     def waits(self) -> dict[str, frozenset[str]]:
         """By op, those that push what it pops."""
@@ -121,11 +121,11 @@ class _Folding:
         for op in self._ops.values():
             if op.type in _PUSHES:
                 pushed.setdefault(self._stack(op), set()).add(self._top(op))
-        found: dict[str, set[str]] = {}
+        waits_of: dict[str, set[str]] = {}
         for op in self._ops.values():
             if op.type in _POPS:
-                found.setdefault(self._top(op), set()).update(pushed.get(self._stack(op), ()))
-        return {op: frozenset(by - {op}) for op, by in found.items()}
+                waits_of.setdefault(self._top(op), set()).update(pushed.get(self._stack(op), ()))
+        return {op: frozenset(by - {op}) for op, by in waits_of.items()}
 
     def _outer(self, frame: str) -> str:
         """The frame around *frame*: the innermost one that something enters it from."""
@@ -179,34 +179,39 @@ class _Folding:
         inside = [op for op in ops if op.id not in around and op.type not in _NEXT]
         parts = _LoopParts(entered, started, carried, decides, tuple(inside))
         asks = [op.outputs[0].name for op in ops if op.type == "LoopCond"]
-        real = {each.name for op in ops for each in op.outputs if not _is_whole(each)}
-        known = {op.id: parts.reached([*asks, _tensor(op)]) for op in exits}
-        counts = [op for op in exits if known[op.id].isdisjoint(real)]
+        real = {output.name for op in ops for output in op.outputs if not _is_whole(output)}
+        needed_by_exit = {op.id: parts.reached([*asks, _tensor(op)]) for op in exits}
+        counts = [op for op in exits if needed_by_exit[op.id].isdisjoint(real)]
         others = [op for op in exits if op not in counts]
-        needed = frozenset(each for op in counts for each in known[op.id])
-        if not counts or not others or any(kinds.get(each) in _STACKS for each in needed):
+        needed = frozenset(name for op in counts for name in needed_by_exit[op.id])
+        if not counts or not others or any(kinds.get(name) in _STACKS for name in needed):
             self.loops[_loop_id(frame)] = parts.loop(exits)
             return [self._as_op(_loop_id(frame), frame, ops, enters, exits)]
         self.loops[_loop_id(frame)] = parts.loop(others)
         number = f"{_loop_id(frame)} turns"
         self.loops[number] = parts.only(needed).loop(counts)
-        taken = [op for op in enters if op.outputs[0].name in needed]
+        entering = [op for op in enters if op.outputs[0].name in needed]
         return [
             self._as_op(_loop_id(frame), frame, ops, enters, others),
-            self._as_op(number, frame, (), taken, counts),
+            self._as_op(number, frame, (), entering, counts),
         ]
 
     def _as_op(
         self, name: str, frame: str, ops: Sequence[Op], enters: Sequence[Op], exits: Sequence[Op]
     ) -> Op:
         inside = {op.id for op in self._all(frame)}
-        taken: dict[str, InputRef] = {ref.tensor: ref for op in enters for ref in op.inputs if ref}
-        waits = {each for op in ops for each in op.control_inputs if each not in inside}
+        refs: dict[str, InputRef] = {ref.tensor: ref for op in enters for ref in op.inputs if ref}
+        waits = {
+            control_input
+            for op in ops
+            for control_input in op.control_inputs
+            if control_input not in inside
+        }
         return Op(
             name,
             frame,
             "Loop",
-            tuple(taken.values()),
+            tuple(refs.values()),
             tuple(sorted(waits)),
             tuple(tensor for op in exits for tensor in op.outputs),
             sequence=min(op.sequence for op in self._members[frame]),
@@ -227,32 +232,32 @@ class _LoopParts:
     def reached(self, tensors: Iterable[str]) -> frozenset[str]:
         """The tensors and the ops that *tensors* are made by, in this turn or in those before."""
         makers = {tensor.name: op for op in self.inside for tensor in op.outputs}
-        found: set[str] = set()
+        names_reached: set[str] = set()
         waiting = list(tensors)
         while waiting:
             name = waiting.pop()
-            if name in found:
+            if name in names_reached:
                 continue
-            found.add(name)
+            names_reached.add(name)
             if name in self.carried:
                 # The first value comes by the tensor that enters, and the next by what is carried.
                 own = self.started[name]
-                found.update(each for each, source in self.entered.items() if source == own)
+                names_reached.update(name for name, source in self.entered.items() if source == own)
                 waiting.append(self.carried[name])
             elif name in makers:
-                made = makers[name]
-                found.update((made.id, *(tensor.name for tensor in made.outputs)))
-                waiting += [ref.tensor for ref in made.inputs if ref is not None]
-        return frozenset(found)
+                maker = makers[name]
+                names_reached.update((maker.id, *(tensor.name for tensor in maker.outputs)))
+                waiting += [ref.tensor for ref in maker.inputs if ref is not None]
+        return frozenset(names_reached)
 
-    def only(self, known: Collection[str]) -> _LoopParts:
-        """Those of them among *known*, and the ops that hand such on."""
+    def only(self, names_reached: Collection[str]) -> _LoopParts:
+        """Those of them among *names_reached*, and the ops that hand such on."""
         return _LoopParts(
-            {name: source for name, source in self.entered.items() if name in known},
-            {name: source for name, source in self.started.items() if name in known},
-            {name: source for name, source in self.carried.items() if name in known},
+            {name: source for name, source in self.entered.items() if name in names_reached},
+            {name: source for name, source in self.started.items() if name in names_reached},
+            {name: source for name, source in self.carried.items() if name in names_reached},
             self.decides,
-            tuple(op for op in self.inside if op.id in known),
+            tuple(op for op in self.inside if op.id in names_reached),
         )
 
     def loop(self, exits: Sequence[Op]) -> FrameLoop:
@@ -300,10 +305,10 @@ def _entering(ops: Mapping[str, Op], ref: InputRef) -> str:
 def _behind(tensors: Iterable[str], ops: Sequence[Op]) -> list[Op]:
     """Those of *ops* that *tensors* are made by, makers before users."""
     wanted = set(tensors)
-    found: list[Op] = []
+    ops_after: list[Op] = []
     for op in reversed(ops):
         if any(tensor.name in wanted for tensor in op.outputs):
-            found.append(op)
+            ops_after.append(op)
             wanted.update(ref.tensor for ref in op.inputs if ref is not None)
-    found.reverse()
-    return found
+    ops_after.reverse()
+    return ops_after

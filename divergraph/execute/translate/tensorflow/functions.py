@@ -51,17 +51,17 @@ class _Bodies:
     def _block(self, op: Op, bodies: Mapping[str, Subgraph]) -> Block | None:
         kind = op.type.removeprefix("Stateless")
         wanted = _ROLES.get(kind, () if kind == "Case" or "f" in op.attrs else ("f",))
-        made = {
+        blocks = {
             role: self._body(op, body)
             for role, body in bodies.items()
             if role in wanted or (kind == "Case" and role.startswith("branches_"))
         }
-        if not made or not made.keys() >= set(wanted):
+        if not blocks or not blocks.keys() >= set(wanted):
             return None
         if kind == "Case":
-            numbered = sorted(made, key=lambda role: int(role.rpartition("_")[2]))
-            return BranchBodies(tuple(made[role] for role in numbered), by_number=True)
-        parts = [made[role] for role in wanted]
+            numbered = sorted(blocks, key=lambda role: int(role.rpartition("_")[2]))
+            return BranchBodies(tuple(blocks[role] for role in numbered), by_number=True)
+        parts = [blocks[role] for role in wanted]
         if kind == "While":
             return While(*parts)
         return BranchBodies(tuple(parts), by_number=False) if kind == "If" else CalledBody(*parts)
@@ -87,8 +87,8 @@ class _Bodies:
         """*ref* by the name of the tensor it is, or by that of the argument."""
         if ref is None or ref.producer is None:
             return ref if ref is None else InputRef(ref.tensor.removesuffix(":0"))
-        made = ref.producer
-        return InputRef(self._ops[made.op].outputs[made.port].name, made)
+        producer = ref.producer
+        return InputRef(self._ops[producer.op].outputs[producer.port].name, producer)
 
     def _result(self, entry: str, body: str, ops: Mapping[str, Op]) -> str:
         """The tensor, or the argument, that a function gives as *entry*."""

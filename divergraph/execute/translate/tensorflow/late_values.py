@@ -31,14 +31,14 @@ def with_late_values(graph: ModelGraph) -> tuple[ModelGraph, frozenset[str]]:
     untold: set[str] = set()
     for op_id, read in late.items():
         old = ops[op_id].inputs
-        told = [_told(ref, read.writers, ops) for ref in old]
-        found = [ref for ref in told if ref is not None]
-        if not read.ordered or not found or any(ref.producer is None for ref in found):
+        refs = [_told(ref, read.writers, ops) for ref in old]
+        known_refs = [ref for ref in refs if ref is not None]
+        if not read.ordered or not known_refs or any(ref.producer is None for ref in known_refs):
             untold.add(op_id)
             continue
-        inputs[op_id] = tuple(new or ref for ref, new in zip(old, told, strict=True))
-        leave.update(ref.producer.op for ref in found if ref.producer is not None)
-    changed = {op_id: replace(ops[op_id], inputs=taken) for op_id, taken in inputs.items()}
+        inputs[op_id] = tuple(new or ref for ref, new in zip(old, refs, strict=True))
+        leave.update(ref.producer.op for ref in known_refs if ref.producer is not None)
+    changed = {op_id: replace(ops[op_id], inputs=refs) for op_id, refs in inputs.items()}
     for op_id in leave:
         op = changed.get(op_id, ops[op_id])
         variable = _variable(op.inputs[0], ops)
@@ -67,12 +67,12 @@ def _told(ref: InputRef | None, writers: Sequence[str], ops: Mapping[str, Op]) -
 
 def _variable(ref: InputRef | None, ops: Mapping[str, Op]) -> str:
     """The variable *ref* is, or shares its memory with; empty if none."""
-    made = None if ref is None else ref.producer
-    while made is not None:
-        op = ops[made.op]
+    producer = None if ref is None else ref.producer
+    while producer is not None:
+        op = ops[producer.op]
         if op.type in VARIABLES:
             return op.id
-        made = op.source() if op.type in _SAME_MEMORY else None
+        producer = op.source() if op.type in _SAME_MEMORY else None
     return ""
 
 

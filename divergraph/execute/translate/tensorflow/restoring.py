@@ -39,16 +39,16 @@ class _Restoring:
 
     def _name(self, assign: Op) -> str:
         """The name under which what *assign* puts is restored; empty if it is not."""
-        made = assign.source(1)
-        while made is not None and self._ops[made.op].type in _HANDS_ON:
-            made = self._ops[made.op].source()
-        if made is None or self._ops[made.op].type != "RestoreV2":
+        source = assign.source(1)
+        while source is not None and self._ops[source.op].type in _HANDS_ON:
+            source = self._ops[source.op].source()
+        if source is None or self._ops[source.op].type != "RestoreV2":
             return ""
-        listed = self._ops[made.op].source(1)
+        listed = self._ops[source.op].source(1)
         if listed is None or self._ops[listed.op].type != "Const":
             return ""
         names = self._constants.node(listed.op).attr["value"].tensor.string_val
-        return names[made.port].decode("utf-8") if made.port < len(names) else ""
+        return names[source.port].decode("utf-8") if source.port < len(names) else ""
 
     def _variable(self, op: Op, ref: InputRef | None) -> str:
         """The op of the variable that *ref* of *op* is the handle of; empty if none."""

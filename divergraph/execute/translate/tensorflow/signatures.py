@@ -9,22 +9,22 @@ _PREFIX = "signature "
 _DEFAULT = "serving_default"
 
 
-def of_other_signatures(graph: ModelGraph, asked: str) -> dict[str, str]:
-    """The ops that only other signatures than the one *asked* for are fed through, and why they
+def of_other_signatures(graph: ModelGraph, signature: str) -> dict[str, str]:
+    """The ops that only other signatures than *signature* are fed through, and why they
     are not run; with nothing asked for, that is TensorFlow's own default, if there is one.
 
     Raises:
         InputError: the model has no such signature.
     """
     fed = {
-        name.removeprefix(_PREFIX): _fed_ops(str(said))
-        for name, said in graph.attrs.items()
+        name.removeprefix(_PREFIX): _fed_ops(str(attr))
+        for name, attr in graph.attrs.items()
         if name.startswith(_PREFIX)
     }
-    if asked and asked not in fed:
+    if signature and signature not in fed:
         listed = ", ".join(sorted(fed)) or "none"
-        raise InputError(f"the model has no signature {asked!r}", hint=f"there are: {listed}")
-    chosen = asked or _DEFAULT
+        raise InputError(f"the model has no signature {signature!r}", hint=f"there are: {listed}")
+    chosen = signature or _DEFAULT
     if chosen not in fed:
         return {}
     return {
@@ -32,8 +32,8 @@ def of_other_signatures(graph: ModelGraph, asked: str) -> dict[str, str]:
     }
 
 
-def _fed_ops(said: str) -> set[str]:
+def _fed_ops(text: str) -> set[str]:
     """The ops that a signature is fed through, of what the importer says of it."""
-    given = said.partition(" -> ")[0]
-    tensors = (each.rpartition("=")[2] for each in given.split(", "))
+    inputs_text = text.partition(" -> ")[0]
+    tensors = (entry.rpartition("=")[2] for entry in inputs_text.split(", "))
     return {tensor.partition(":")[0] for tensor in tensors}

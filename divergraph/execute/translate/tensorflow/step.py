@@ -49,53 +49,55 @@ def tensorflow_program(
     Raises:
         InputError: a train op, a fed tensor or a signature that is not in the model.
     """
-    whole, late = with_late_values(_handing_on(graph))
-    ops = in_order([op for op in whole.ops if not op.subgraph])
+    full_graph, late = with_late_values(_handing_on(graph))
+    ops = in_order([op for op in full_graph.ops if not op.subgraph])
     tensors = {tensor.name: tensor for op in ops for tensor in op.outputs}
-    for each in fed:
-        if each not in tensors:
-            raise InputError(f"the model has no tensor {each!r} to feed")
+    for fed_name in fed:
+        if fed_name not in tensors:
+            raise InputError(f"the model has no tensor {fed_name!r} to feed")
     closed = of_other_signatures(graph, signature)
-    found = _Step(whole, ops, train_ops, fed, late, closed)
-    branches = in_branches(whole)
+    step = _Step(full_graph, ops, train_ops, fed, late, closed)
+    branches = in_branches(full_graph)
     constants = TensorFlowConstants(graph, branches, variables)
-    kept = [_without_variable(op) for op in ops if not _is_constant(op, constants)]
-    folded = fold_loops([_in_branch(op, branches) for op in kept if op.type not in PLACEHOLDERS])
-    blocks = {**function_blocks(whole, constants), **folded.loops}
+    ops_left = [_without_variable(op) for op in ops if not _is_constant(op, constants)]
+    folded = fold_loops(
+        [_in_branch(op, branches) for op in ops_left if op.type not in PLACEHOLDERS]
+    )
+    blocks = {**function_blocks(full_graph, constants), **folded.loops}
     open_ops = [op for op in ops if op.type in PLACEHOLDERS and op.id not in closed]
     placeholders = [tensor.name for op in open_ops for tensor in op.outputs]
-    inputs = tuple(tensors[each] for each in dict.fromkeys((*placeholders, *fed)))
+    inputs = tuple(tensors[fed_name] for fed_name in dict.fromkeys((*placeholders, *fed)))
     outside = {
         tensor.name: f"{what}: give the values of {tensor.name!r}"
-        for op in kept
+        for op in ops_left
         if (what := _comes_from_outside(op))
         for tensor in op.outputs
         if tensor.name not in fed
     }
-    left_out = {name: reason for name, reason in found.left_out() if name not in fed}
+    left_out = {name: reason for name, reason in step.left_out() if name not in fed}
     if from_dumps:
-        given = frozenset(outside)
-        left_out = {name: reason for name, reason in left_out.items() if name not in given}
+        available = frozenset(outside)
+        left_out = {name: reason for name, reason in left_out.items() if name not in available}
     else:
-        given, left_out = frozenset(), {**outside, **left_out}
+        available, left_out = frozenset(), {**outside, **left_out}
     hidden = {
         tensor.name: reason for op in ops for tensor in op.outputs if (reason := _hides(op, tensor))
     }
     hidden.update(dict.fromkeys(flows_of_arrays(ops), "only orders ops"))
     return Program(
-        name, ROWS, folded.ops, inputs, constants, left_out, given, blocks, hidden, folded.after
+        name, ROWS, folded.ops, inputs, constants, left_out, available, blocks, hidden, folded.after
     )
 
 
 def _handing_on(graph: ModelGraph) -> ModelGraph:
     """*graph* with called functions in the place of their calls, which hand on what those give."""
-    given = {op: len(body.outputs) for op, body in placed_bodies(graph).items()}
-    whole = calls_in_place(graph)
+    outputs_of_calls = {op: len(body.outputs) for op, body in placed_bodies(graph).items()}
+    inlined = calls_in_place(graph)
     ops = (
-        replace(op, type="IdentityN") if given.get(op.id) == len(op.outputs) else op
-        for op in whole.ops
+        replace(op, type="IdentityN") if outputs_of_calls.get(op.id) == len(op.outputs) else op
+        for op in inlined.ops
     )
-    return replace(whole, ops=tuple(ops))
+    return replace(inlined, ops=tuple(ops))
 
 
 _DRAWS = (
@@ -148,16 +150,16 @@ def computes(op: Op) -> bool:
 
 def initialisers(ops: Iterable[Op]) -> dict[str, Op]:
     """The op that gives each variable its first value, by variable."""
-    known = {op.id: op for op in ops}
-    found: dict[str, Op] = {}
-    for op in known.values():
+    ops_by_id = {op.id: op for op in ops}
+    assigns: dict[str, Op] = {}
+    for op in ops_by_id.values():
         first = op.source() if op.type in ("Assign", "AssignVariableOp") else None
-        variable = known.get(first.op) if first is not None else None
+        variable = ops_by_id.get(first.op) if first is not None else None
         if variable is None or variable.type not in VARIABLES:
             continue
         if op.id == f"{variable.id}/Assign" or "/Initializer/" in str(op.source(1)):
-            found.setdefault(variable.id, op)
-    return found
+            assigns.setdefault(variable.id, op)
+    return assigns
 
 
 class _Step:
@@ -176,29 +178,29 @@ class _Step:
         self._fed = frozenset(fed)
         listed = graph.attrs.get("collection train_op", ())
         named = train_ops or (map(str, listed) if isinstance(listed, tuple) else ())
-        ends = [each.partition(":")[0] for each in named]
-        for each in train_ops:
-            if each.partition(":")[0] not in self._ops:
-                raise InputError(f"the model has no op {each!r} to end the step with")
-        self._step = self._behind(each for each in ends if each in self._ops)
+        ends = [tensor_name.partition(":")[0] for tensor_name in named]
+        for train_op in train_ops:
+            if train_op.partition(":")[0] not in self._ops:
+                raise InputError(f"the model has no op {train_op!r} to end the step with")
+        self._step = self._behind(end for end in ends if end in self._ops)
         self._late = late
         self._closed = closed
         self._prepares = frozenset(self._preparing(ops))
 
     def left_out(self) -> Iterator[tuple[str, str]]:
         """Each tensor that no run gives, with the reason."""
-        behind: dict[str, str] = {}
+        reasons_of: dict[str, str] = {}
         for op in self._ops.values():
             reason = self._blocked(op)
             if not reason:
                 ids = (ref.op for ref in op.takes if str(ref) not in self._fed)
-                reason = next((behind[each] for each in ids if each in behind), "")
+                reason = next((reasons_of[op_id] for op_id in ids if op_id in reasons_of), "")
             if reason:
-                behind[op.id] = reason
+                reasons_of[op.id] = reason
             for tensor in op.outputs:
                 texts = _not_kept(op, tensor) if str(tensor.dtype) == "string" else ""
-                if said := reason or texts:
-                    yield tensor.name, said
+                if text := reason or texts:
+                    yield tensor.name, text
 
     def _blocked(self, op: Op) -> str:
         if op.id in self._closed and op.type in PLACEHOLDERS:
@@ -213,32 +215,32 @@ class _Step:
 
     def _behind(self, ids: Iterable[str]) -> frozenset[str]:
         """The ops *ids* and all that run before them."""
-        found: set[str] = set()
+        ops_reached: set[str] = set()
         waiting = list(ids)
         while waiting:
             op = self._ops.get(waiting.pop())
-            if op is None or op.id in found:
+            if op is None or op.id in ops_reached:
                 continue
-            found.add(op.id)
+            ops_reached.add(op.id)
             waiting += [ref.op for ref in op.takes if str(ref) not in self._fed]
             waiting += op.control_inputs
-        return frozenset(found)
+        return frozenset(ops_reached)
 
     def _preparing(self, ops: list[Op]) -> Iterator[str]:
         """The ops that give variables their first values, and what serves nothing else."""
         users: dict[str, list[Op]] = {}
         for op in ops:
-            for each in dict.fromkeys((*(ref.op for ref in op.takes), *op.control_inputs)):
-                users.setdefault(each, []).append(op)
+            for op_id in dict.fromkeys((*(ref.op for ref in op.takes), *op.control_inputs)):
+                users.setdefault(op_id, []).append(op)
         starts = initialisers(ops).values()
-        found = {op.id for op in starts if op.id not in self._step}
-        yield from found
+        ids = {op.id for op in starts if op.id not in self._step}
+        yield from ids
         for op in reversed(ops):
             reads = users.get(op.id, [])
             if op.id in self._step or op.type in VARIABLES or not reads:
                 continue
-            if all(each.id in found for each in reads):
-                found.add(op.id)
+            if all(read.id in ids for read in reads):
+                ids.add(op.id)
                 yield op.id
 
 

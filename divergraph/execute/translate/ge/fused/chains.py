@@ -43,19 +43,19 @@ FUSED = "te_fused_op"
 def kernel_types(op: Op) -> tuple[str, ...] | None:
     """The types of the ops in the op's kernel; None if its name does not tell."""
     for name, value in op.attrs.items():
-        found = _KERNEL.match(str(value)) if name.endswith("kernelname") else None
-        if found:
-            return _split(tuple(found[1].split("_")))
+        match = _KERNEL.match(str(value)) if name.endswith("kernelname") else None
+        if match:
+            return _split(tuple(match[1].split("_")))
     return None
 
 
 @cache
 def _known() -> Mapping[tuple[str, ...], str]:
-    found: dict[tuple[str, ...], str] = {}
+    types_by_words: dict[tuple[str, ...], str] = {}
     for kind in ROWS:
         for name in (kind, _VERSION.sub("", kind)):
-            found.setdefault(tuple(_HUMPS.sub("_", name).lower().split("_")), kind)
-    return found
+            types_by_words.setdefault(tuple(_HUMPS.sub("_", name).lower().split("_")), kind)
+    return types_by_words
 
 
 def _split(words: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -94,15 +94,15 @@ def tails_of(types: Sequence[str], inputs: Sequence[object]) -> Iterator[tuple[s
     """What may come behind the op itself in a kernel of these *types*, which reads *inputs*; None
     if that cannot be told. Slopes and the kind of an ``eltwise`` are not in the name."""
     tail = [kind for kind in types if kind != SELECTING][1:]
-    connected = [at for at, each in enumerate(inputs) if each is not None]
+    connected = [at for at, operand in enumerate(inputs) if operand is not None]
     operands = sum(kind in _WITH_OPERAND for kind in tail)
-    taken = iter(connected[len(connected) - operands :])
+    places = iter(connected[len(connected) - operands :])
     if not 2 <= len(connected) - operands <= 3:
         return None
     steps: list[Sequence[str]] = []
     for kind in tail:
         if kind in _WITH_OPERAND:
-            at = next(taken)
+            at = next(places)
             steps.append([f"{name} {at}" for name in _WITH_OPERAND[kind]])
         elif kind in _ALONE:
             steps.append(_ALONE[kind])

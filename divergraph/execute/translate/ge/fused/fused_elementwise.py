@@ -48,40 +48,46 @@ def orders(kinds: Sequence[str], inputs: int) -> tuple[tuple[str, ...], ...]:
     Raises:
         NotTranslatedError: there are none, or too many.
     """
-    found: list[tuple[str, ...]] = []
-    for way in _ways(tuple(kinds), 0, inputs, 0, ()):
-        found.append(way)
-        if len(found) > _MOST:
+    all_orders: list[tuple[str, ...]] = []
+    for order in _ways(tuple(kinds), 0, inputs, 0, ()):
+        all_orders.append(order)
+        if len(all_orders) > _MOST:
             break
-    if not 0 < len(found) <= _MOST:
+    if not 0 < len(all_orders) <= _MOST:
         raise NotTranslatedError(f"fused of {', '.join(kinds)} in ways its graph does not tell")
-    return tuple(found)
+    return tuple(all_orders)
 
 
 def _ways(
-    kinds: tuple[str, ...], taken: int, inputs: int, made: int, free: tuple[str, ...]
+    kinds: tuple[str, ...],
+    used_inputs: int,
+    inputs: int,
+    results: int,
+    free: tuple[str, ...],
 ) -> Iterator[tuple[str, ...]]:
-    """Steps of the rest of *kinds*: *taken* of the *inputs* are used up, *made* results are there,
+    """Steps of the rest of *kinds*, after *used_inputs* of *inputs* and with *results* results
     of which *free* ones have not been read."""
     if not kinds:
-        if taken == inputs and len(free) == 1:
+        if used_inputs == inputs and len(free) == 1:
             yield ()
         return
     kind, *rest = kinds
-    for operands in _operands(kind, taken, inputs, free):
-        used = sum(each.isdecimal() for each in operands)
-        left = tuple(each for each in free if each not in operands)
-        result = f"r{made}"
-        for behind in _ways(tuple(rest), taken + used, inputs, made + 1, (*left, result)):
-            yield (" ".join((kind, *operands)), *behind)
+    for operands in _operands(kind, used_inputs, inputs, free):
+        used = sum(operand.isdecimal() for operand in operands)
+        unused = tuple(result_name for result_name in free if result_name not in operands)
+        result = f"r{results}"
+        for following in _ways(
+            tuple(rest), used_inputs + used, inputs, results + 1, (*unused, result)
+        ):
+            yield (" ".join((kind, *operands)), *following)
 
 
 def _operands(
-    kind: str, taken: int, inputs: int, free: tuple[str, ...]
+    kind: str, used_inputs: int, inputs: int, free: tuple[str, ...]
 ) -> Iterator[tuple[str, ...]]:
-    fresh = [str(at) for at in range(taken, min(taken + 2, inputs))]
+    fresh = [str(at) for at in range(used_inputs, min(used_inputs + 2, inputs))]
     if kind in _UNARY:
-        yield from ((each,) for each in (*fresh[:1], *free))
+        yield from ((result_name,) for result_name in (*fresh[:1], *free))
         return
     pairs = [(one, other) for one in (*fresh[:1], *free) for other in (*fresh[:1], *free)]
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
@@ -97,11 +103,11 @@ def _fused(piece: Piece) -> Sequence[str]:
     steps = piece.op.attrs.get(STEPS)
     if not isinstance(steps, tuple):
         raise NotTranslatedError("a fused kernel whose ops are not known")
-    given = alike(piece, *range(len(piece)))
+    inputs = alike(piece, *range(len(piece)))
     results: list[str] = []
     for step in steps:
         kind, *operands = str(step).split()
-        names = [results[int(o[1:])] if o.startswith("r") else given[int(o)] for o in operands]
+        names = [results[int(o[1:])] if o.startswith("r") else inputs[int(o)] for o in operands]
         results.append(_step(piece, kind, names))
     return [results[-1]]
 
@@ -113,8 +119,8 @@ def _step(piece: Piece, kind: str, names: Sequence[str]) -> str:
     if kind == "Square":
         return piece.add("Mul", names[0], names[0])
     if kind == "SquaredDifference":
-        apart = piece.add("Sub", *names)
-        return piece.add("Mul", apart, apart)
+        difference = piece.add("Sub", *names)
+        return piece.add("Mul", difference, difference)
     if kind == "Rsqrt":
         return piece.add("Reciprocal", piece.add("Sqrt", names[0]))
     if kind == "Relu6":

@@ -47,8 +47,8 @@ def said_tail(op: Op) -> tuple[str, ...] | None:
 def activations(names: tuple[str, ...]) -> tuple[str, ...]:
     """The activations among originals of these *names*."""
     last = [name.rpartition("/")[2] for name in names]
-    found = (_ACTIVATION.search(each) for each in last if not _OTHER.search(each))
-    return tuple(_KINDS[match[1].lower()] for match in found if match)
+    matches = (_ACTIVATION.search(name) for name in last if not _OTHER.search(name))
+    return tuple(_KINDS[match[1].lower()] for match in matches if match)
 
 
 def tail_of_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
@@ -57,17 +57,17 @@ def tail_of_names(names: tuple[str, ...]) -> tuple[str, ...] | None:
     The first original computes; the others add their bias, are folded into the weights, or are
     activations: frameworks name ops after their types.
     """
-    found: list[str] = []
+    kinds: list[str] = []
     unknown = 0
     for name in names:
         last = name.rpartition("/")[2]
         if _OTHER.search(last):
             return None
         if match := _ACTIVATION.search(last):
-            found.append(_KINDS[match[1].lower()])
+            kinds.append(_KINDS[match[1].lower()])
         elif not _ADDED.search(last) and not _ADDED.match(re.sub(r"_.*", "", last)):
             unknown += 1
-    return tuple(found) if unknown <= 1 else None
+    return tuple(kinds) if unknown <= 1 else None
 
 
 def with_tail(piece: Piece, tensor: str, order: str = "") -> str:

@@ -38,9 +38,9 @@ def reshape(p: Piece) -> Sequence[str]:
     """Another shape of as many elements; one -1 is what is left."""
     wanted = list(p.integers(1))
     if -1 in wanted:
-        rest = int(np.prod([each for each in wanted if each != -1], dtype=np.int64))
-        whole = int(np.prod(p.shape(), dtype=np.int64))
-        wanted[wanted.index(-1)] = whole // rest if rest else 0
+        rest = int(np.prod([dim for dim in wanted if dim != -1], dtype=np.int64))
+        elements = int(np.prod(p.shape(), dtype=np.int64))
+        wanted[wanted.index(-1)] = elements // rest if rest else 0
     return [p.reshape(p.name(0), wanted)]
 
 
@@ -49,8 +49,8 @@ def squeeze(p: Piece) -> Sequence[str]:
     """Without the axes of one element, or without those listed."""
     listed = tuple(p.attr("squeeze_dims", ()) or p.attr("axis", ()))
     dropped = {axis % p.rank() for axis in listed}
-    kept = [n for at, n in enumerate(p.shape()) if at not in dropped and (listed or n != 1)]
-    return [p.reshape(p.name(0), kept)]
+    dims = [n for at, n in enumerate(p.shape()) if at not in dropped and (listed or n != 1)]
+    return [p.reshape(p.name(0), dims)]
 
 
 @ROWS.row("ExpandDims", source=ARRAY)
@@ -80,7 +80,7 @@ def pack(p: Piece) -> Sequence[str]:
     axis = int(p.attr("axis", 0))
     rank = p.rank() + 1
     at = p.ints(axis % rank)
-    return [p.add("Concat", *(p.add("Unsqueeze", each, at) for each in p.names), axis=axis % rank)]
+    return [p.add("Concat", *(p.add("Unsqueeze", name, at) for name in p.names), axis=axis % rank)]
 
 
 @ROWS.row("Unpack", source=ARRAY)
@@ -91,7 +91,7 @@ def unpack(p: Piece) -> Sequence[str]:
     if not count:
         return []
     parts = p.add_many("Split", count, p.name(), p.ints(*[1] * count), axis=axis)
-    return [p.add("Squeeze", each, p.ints(axis)) for each in parts]
+    return [p.add("Squeeze", part, p.ints(axis)) for part in parts]
 
 
 @ROWS.row("ConcatV2", "Concat", source=ARRAY)
@@ -101,8 +101,8 @@ def concat(p: Piece) -> Sequence[str]:
     at = places.pop(-1 if p.op.type == "ConcatV2" else 0)
     (axis,) = p.integers(at)
     # TensorFlow takes lists of no elements of any rank.
-    taken = [p.name(each) for each in places if p.shape(each) != (0,)] or [p.name(places[0])]
-    return [p.add("Concat", *taken, axis=axis)]
+    names = [p.name(place) for place in places if p.shape(place) != (0,)] or [p.name(places[0])]
+    return [p.add("Concat", *names, axis=axis)]
 
 
 @ROWS.row("ConcatOffset", source=ARRAY)
@@ -110,13 +110,13 @@ def concat_offset(p: Piece) -> Sequence[str]:
     """Where each of some shapes begins if they are put one behind the other."""
     (axis,) = p.integers(0)
     shapes = [p.value(at) for at in range(1, len(p))]
-    begin, found = 0, []
-    for each in shapes:
-        offset = np.zeros_like(each)
+    begin, offsets = 0, []
+    for dims in shapes:
+        offset = np.zeros_like(dims)
         offset[axis] = begin
-        begin += int(each[axis])
-        found.append(p.const(offset))
-    return found
+        begin += int(dims[axis])
+        offsets.append(p.const(offset))
+    return offsets
 
 
 @ROWS.row("Split", source=ARRAY)
@@ -133,7 +133,7 @@ def split_v(p: Piece) -> Sequence[str]:
     """Parts of the sizes given along an axis; one -1 is what is left."""
     sizes, (axis,) = list(p.integers(1)), p.integers(2)
     if -1 in sizes:
-        sizes[sizes.index(-1)] = p.shape(0)[axis] - sum(each for each in sizes if each != -1)
+        sizes[sizes.index(-1)] = p.shape(0)[axis] - sum(length for length in sizes if length != -1)
     return p.add_many("Split", len(sizes), p.name(0), p.ints(*sizes), axis=axis)
 
 
@@ -142,8 +142,8 @@ def slice_(p: Piece) -> Sequence[str]:
     """A block from a place on, of a size; -1 is all that is left."""
     begin, sizes = p.integers(1), p.integers(2)
     ends = [
-        whole if size == -1 else first + size
-        for first, size, whole in zip(begin, sizes, p.shape(), strict=True)
+        dim if size == -1 else first + size
+        for first, size, dim in zip(begin, sizes, p.shape(), strict=True)
     ]
     return [p.add("Slice", p.name(0), p.ints(*begin), p.ints(*ends), p.ints(*range(len(begin))))]
 
@@ -177,20 +177,20 @@ def broadcast_args(p: Piece) -> Sequence[str]:
 def broadcast_gradient_args(p: Piece) -> Sequence[str]:
     """The axes along which the gradients of two operands are summed: those they were repeated
     along, those of one element on both sides among them."""
-    left, right = p.integers(0), p.integers(1)
-    rank = max(len(left), len(right))
-    sides = [(1,) * (rank - len(each)) + each for each in (left, right)]
+    one, right = p.integers(0), p.integers(1)
+    rank = max(len(one), len(right))
+    sides = [(1,) * (rank - len(dims)) + dims for dims in (one, right)]
     # Equal shapes need no sum at all; of others, axes of one element count on both sides.
-    apart_at_all = left != right
-    found = []
+    apart_at_all = one != right
+    gradient_axes = []
     for own, other in (sides, sides[::-1]):
         axes = [
             at
             for at, (mine, its) in enumerate(zip(own, other, strict=True))
             if mine == 1 and (apart_at_all or its != 1)
         ]
-        found.append(p.const(np.array(axes, p.dtype())))
-    return found
+        gradient_axes.append(p.const(np.array(axes, p.dtype())))
+    return gradient_axes
 
 
 @ROWS.row("Range", source=MATH)
@@ -225,20 +225,20 @@ def pad(p: Piece) -> Sequence[str]:
 
 def _symmetric(p: Piece, widths: np.ndarray) -> str:
     """Mirrored with the edge itself, which ONNX has no mode for: gathered axis by axis."""
-    found = p.name(0)
-    for axis, (before, behind) in enumerate(widths):
-        if before or behind:
+    padded = p.name(0)
+    for axis, (before, after) in enumerate(widths):
+        if before or after:
             size = p.shape()[axis]
-            places = np.pad(np.arange(size), (int(before), int(behind)), mode="symmetric")
-            found = p.add("Gather", found, p.const(places), axis=axis)
-    return found
+            places = np.pad(np.arange(size), (int(before), int(after)), mode="symmetric")
+            padded = p.add("Gather", padded, p.const(places), axis=axis)
+    return padded
 
 
 @ROWS.row("MirrorPadGrad", source=ARRAY)
 def mirror_pad_grad(p: Piece) -> Sequence[str]:
     """What padding had mirrored, added to what it was mirrored from."""
     widths = np.array(p.value(1), np.int64).reshape(-1, 2)
-    shape = [size - int(each.sum()) for size, each in zip(p.shape(0), widths, strict=True)]
+    shape = [size - int(width.sum()) for size, width in zip(p.shape(0), widths, strict=True)]
     count = int(np.prod(shape, dtype=np.int64))
     mode: Literal["reflect", "symmetric"]
     mode = "reflect" if p.attr("mode") == "REFLECT" else "symmetric"
@@ -253,12 +253,12 @@ def mirror_pad_grad(p: Piece) -> Sequence[str]:
 @ROWS.row("Roll", source=MANIP)
 def roll(p: Piece) -> Sequence[str]:
     """The elements moved along some axes, those at the end to the front."""
-    found = p.name(0)
+    rolled = p.name(0)
     for step, axis in zip(p.integers(1), p.integers(2), strict=True):
         size = p.shape(0)[axis]
         places = np.roll(np.arange(size, dtype=np.int64), step)
-        found = p.add("Gather", found, p.const(places), axis=axis)
-    return [found]
+        rolled = p.add("Gather", rolled, p.const(places), axis=axis)
+    return [rolled]
 
 
 @ROWS.row("ReverseSequence", source=ARRAY)
@@ -288,13 +288,13 @@ def cumulative_product(p: Piece) -> Sequence[str]:
     if p.attr("reverse", False):
         parts.reverse()
     shape = [1 if at == axis else size for at, size in enumerate(p.shape(0))]
-    found = [p.const(np.ones(shape, p.dtype(0)))]
-    for each in parts:
-        found.append(p.add("Mul", found[-1], each))
-    found = found[:-1] if p.attr("exclusive", False) else found[1:]
+    products = [p.const(np.ones(shape, p.dtype(0)))]
+    for part in parts:
+        products.append(p.add("Mul", products[-1], part))
+    products = products[:-1] if p.attr("exclusive", False) else products[1:]
     if p.attr("reverse", False):
-        found.reverse()
-    return [p.add("Concat", *found, axis=axis)]
+        products.reverse()
+    return [p.add("Concat", *products, axis=axis)]
 
 
 @ROWS.row("ReverseV2", "Reverse", source=ARRAY)
@@ -304,10 +304,10 @@ def reverse(p: Piece) -> Sequence[str]:
         axes = [axis for axis, turned in enumerate(p.value(1)) if turned]
     else:
         axes = [axis % p.rank() for axis in p.integers(1)]
-    count, least = len(axes), np.iinfo(np.int64).min
+    count, lowest = len(axes), np.iinfo(np.int64).min
     if not axes:
         return [p.name(0)]
-    ones, ends = p.ints(*[-1] * count), p.ints(*[least] * count)
+    ones, ends = p.ints(*[-1] * count), p.ints(*[lowest] * count)
     return [p.add("Slice", p.name(0), ones, ends, p.ints(*axes), ones)]
 
 
@@ -319,12 +319,12 @@ def space_and_depth(p: Piece) -> Sequence[str]:
     block = int(p.attr("block_size"))
     n, h, w, c = p.shape()
     if p.op.type == "SpaceToDepth":
-        apart = p.reshape(p.name(), (n, h // block, block, w // block, block, c))
-        moved = p.transpose(apart, 0, 1, 3, 2, 4, 5)
+        blocks_apart = p.reshape(p.name(), (n, h // block, block, w // block, block, c))
+        moved = p.transpose(blocks_apart, 0, 1, 3, 2, 4, 5)
         return [p.reshape(moved, (n, h // block, w // block, block * block * c))]
     depth = c // (block * block)
-    apart = p.reshape(p.name(), (n, h, w, block, block, depth))
-    moved = p.transpose(apart, 0, 1, 3, 2, 4, 5)
+    blocks_apart = p.reshape(p.name(), (n, h, w, block, block, depth))
+    moved = p.transpose(blocks_apart, 0, 1, 3, 2, 4, 5)
     return [p.reshape(moved, (n, h * block, w * block, depth))]
 
 
@@ -337,16 +337,16 @@ def space_to_batch(p: Piece) -> Sequence[str]:
     padded = p.add("Pad", p.name(0), p.const(pads.T.ravel().copy()))
     sizes = [size + int(pads[at].sum()) for at, size in enumerate(p.shape())]
     count = len(blocks)
-    apart, inner = [sizes[0]], []
+    split_dims, inner = [sizes[0]], []
     for size, block in zip(sizes[1 : 1 + count], blocks, strict=True):
-        apart += [size // block, block]
+        split_dims += [size // block, block]
         inner.append(size // block)
     rest = sizes[1 + count :]
     order = [2 * at + 2 for at in range(count)] + [0] + [2 * at + 1 for at in range(count)]
     order += range(2 * count + 1, 2 * count + 1 + len(rest))
-    moved = p.transpose(p.reshape(padded, (*apart, *rest)), *order)
-    whole = sizes[0] * int(np.prod(blocks, dtype=np.int64))
-    return [p.reshape(moved, (whole, *inner, *rest))]
+    moved = p.transpose(p.reshape(padded, (*split_dims, *rest)), *order)
+    batches = sizes[0] * int(np.prod(blocks, dtype=np.int64))
+    return [p.reshape(moved, (batches, *inner, *rest))]
 
 
 @ROWS.row("BatchToSpaceND", source=ARRAY)
@@ -356,14 +356,14 @@ def batch_to_space(p: Piece) -> Sequence[str]:
     count = len(blocks)
     sizes = p.shape()
     batch = sizes[0] // int(np.prod(blocks, dtype=np.int64))
-    apart = p.reshape(p.name(0), (*blocks, batch, *sizes[1:]))
+    blocks_apart = p.reshape(p.name(0), (*blocks, batch, *sizes[1:]))
     order = [count]
     for at in range(count):
         order += [count + 1 + at, at]
     order += range(2 * count + 1, 2 * count + 1 + len(sizes) - 1 - count)
-    whole = [size * block for size, block in zip(sizes[1:], blocks, strict=False)]
-    joined = p.reshape(p.transpose(apart, *order), (batch, *whole, *sizes[1 + count :]))
-    ends = [size - int(crop) for size, crop in zip(whole, crops[:, 1], strict=True)]
+    full_sizes = [size * block for size, block in zip(sizes[1:], blocks, strict=False)]
+    joined = p.reshape(p.transpose(blocks_apart, *order), (batch, *full_sizes, *sizes[1 + count :]))
+    ends = [size - int(crop) for size, crop in zip(full_sizes, crops[:, 1], strict=True)]
     begins = [int(crop) for crop in crops[:, 0]]
     axes = p.ints(*range(1, 1 + count))
     return [p.add("Slice", joined, p.ints(*begins), p.ints(*ends), axes)]

@@ -20,18 +20,18 @@ def non_max_suppression(p: Piece) -> Sequence[str]:
         p.add("Unsqueeze", p.name(0), p.ints(0)),
         p.add("Unsqueeze", p.name(1), p.ints(0, 1)),
     )
-    most = p.reshape(p.cast(p.name(2), np.int64), (1,))
+    limit = p.reshape(p.cast(p.name(2), np.int64), (1,))
     overlap = p.name(3) if p.has(3) else np.array(p.attr("iou_threshold", 0.5), np.float32)
-    least = p.reshape(p.cast(p.name(4), np.float32), (1,)) if p.has(4) else None
+    lowest_score = p.reshape(p.cast(p.name(4), np.float32), (1,)) if p.has(4) else None
     if isinstance(overlap, str):
         overlap = p.reshape(p.cast(overlap, np.float32), (1,))
-    kept = p.add("NonMaxSuppression", boxes, scores, most, overlap, least)
-    places = p.cast(p.reshape(p.add("Gather", kept, p.ints(2), axis=1), (-1,)), np.int32)
+    chosen = p.add("NonMaxSuppression", boxes, scores, limit, overlap, lowest_score)
+    places = p.cast(p.reshape(p.add("Gather", chosen, p.ints(2), axis=1), (-1,)), np.int32)
     count = p.cast(p.reshape(p.add("Shape", places), ()), np.int32)
     if not p.attr("pad_to_max_output_size", False):
         return [places, count]
-    whole = p.add("Sub", most, p.add("Shape", places))
-    return [p.add("Pad", places, p.add("Concat", p.ints(0), whole, axis=0)), count]
+    missing = p.add("Sub", limit, p.add("Shape", places))
+    return [p.add("Pad", places, p.add("Concat", p.ints(0), missing, axis=0)), count]
 
 
 @ROWS.row("CropAndResize", source=IMAGE)
@@ -45,21 +45,21 @@ def crop_and_resize(p: Piece) -> Sequence[str]:
     image = p.cast(p.name(0), np.float32)
     y, inside_y = _places(p, 0, height, image_height)
     x, inside_x = _places(p, 1, width, image_width)
-    y, inside_y = (p.add("Unsqueeze", each, p.ints(2)) for each in (y, inside_y))  # n h 1
-    x, inside_x = (p.add("Unsqueeze", each, p.ints(1)) for each in (x, inside_x))  # n 1 w
+    y, inside_y = (p.add("Unsqueeze", operand, p.ints(2)) for operand in (y, inside_y))  # n h 1
+    x, inside_x = (p.add("Unsqueeze", operand, p.ints(1)) for operand in (x, inside_x))  # n 1 w
     if how == "nearest":
-        found = _at(p, image, _rounded(p, y), _rounded(p, x))
+        corner = _at(p, image, _rounded(p, y), _rounded(p, x))
     else:
         top, bottom = (_limited(p, p.add(kind, y), image_height) for kind in ("Floor", "Ceil"))
-        left, right = (_limited(p, p.add(kind, x), image_width) for kind in ("Floor", "Ceil"))
+        left_at, right = (_limited(p, p.add(kind, x), image_width) for kind in ("Floor", "Ceil"))
         down = _last(p, p.add("Sub", y, p.add("Floor", y)))
         across = _last(p, p.add("Sub", x, p.add("Floor", x)))
-        upper = _between(p, _at(p, image, top, left), _at(p, image, top, right), across)
-        lower = _between(p, _at(p, image, bottom, left), _at(p, image, bottom, right), across)
-        found = _between(p, upper, lower, down)
+        upper = _between(p, _at(p, image, top, left_at), _at(p, image, top, right), across)
+        lower = _between(p, _at(p, image, bottom, left_at), _at(p, image, bottom, right), across)
+        corner = _between(p, upper, lower, down)
     inside = _last(p, p.add("And", inside_y, inside_x))
     outside = np.array(p.attr("extrapolation_value", 0.0), np.float32)
-    return [p.add("Where", inside, found, p.const(outside))]
+    return [p.add("Where", inside, corner, p.const(outside))]
 
 
 def _places(p: Piece, side: int, count: int, size: int) -> tuple[str, str]:
@@ -71,12 +71,12 @@ def _places(p: Piece, side: int, count: int, size: int) -> tuple[str, str]:
         step = p.add("Mul", p.add("Sub", last, first), reach)
         step = p.add("Div", step, np.array(count - 1, np.float32))
         along = p.add("Mul", step, np.arange(count, dtype=np.float32)[None])
-        found = p.add("Add", p.add("Mul", first, reach), along)
+        positions = p.add("Add", p.add("Mul", first, reach), along)
     else:
         middle = p.add("Mul", p.add("Add", first, last), np.array(0.5, np.float32))
-        found = p.add("Mul", middle, reach)
-    low = p.add("GreaterOrEqual", found, np.array(0, np.float32))
-    return found, p.add("And", low, p.add("LessOrEqual", found, reach))
+        positions = p.add("Mul", middle, reach)
+    low = p.add("GreaterOrEqual", positions, np.array(0, np.float32))
+    return positions, p.add("And", low, p.add("LessOrEqual", positions, reach))
 
 
 def _rounded(p: Piece, places: str) -> str:
@@ -114,5 +114,5 @@ def sparse_to_dense(p: Piece) -> Sequence[str]:
         indices = p.reshape(indices, (-1, len(shape)))
     count = p.add("Shape", indices, start=0, end=1)
     values = p.add("Expand", p.name(2), count)
-    whole = p.add("Expand", p.name(3), p.ints(*shape))
-    return [p.add("ScatterND", whole, indices, values)]
+    filled = p.add("Expand", p.name(3), p.ints(*shape))
+    return [p.add("ScatterND", filled, indices, values)]

@@ -43,23 +43,29 @@ def list_diff(p: Piece) -> Sequence[str]:
 @ROWS.row("InTopK", "InTopKV2", source=NN)
 def in_top_k(p: Piece) -> Sequence[str]:
     """Whether fewer than k predictions are above that of the target; not where any is no number."""
-    (most,) = p.integers(2) if p.has(2) else (int(p.attr("k")),)
+    (k,) = p.integers(2) if p.has(2) else (int(p.attr("k")),)
     predictions, classes = p.name(0), p.shape(0)[1]
     targets = p.cast(p.reshape(p.name(1), (p.shape(1)[0], 1)), np.int64)
     limit = p.const(np.array(classes))
-    known = p.add(
+    is_inside = p.add(
         "And",
         p.add("GreaterOrEqual", targets, p.const(np.array(0))),
         p.add("Less", targets, limit),
     )
-    safe = p.add("Where", known, targets, p.const(np.array(0)))
+    safe = p.add("Where", is_inside, targets, p.const(np.array(0)))
     own = p.add("GatherElements", predictions, safe, axis=1)
     above = p.cast(p.add("Greater", predictions, own), np.int64)
     count = p.add("ReduceSum", above, p.ints(1), keepdims=1)
-    odd = p.cast(p.add("Or", p.add("IsNaN", predictions), p.add("IsInf", predictions)), np.int64)
-    even = p.add("Equal", p.add("ReduceMax", odd, p.ints(1), keepdims=1), p.const(np.array(0)))
-    found = p.add("And", p.add("Less", count, p.const(np.array(most))), p.add("And", known, even))
-    return [p.reshape(found, (p.shape(1)[0],))]
+    nonfinite = p.cast(
+        p.add("Or", p.add("IsNaN", predictions), p.add("IsInf", predictions)), np.int64
+    )
+    even = p.add(
+        "Equal", p.add("ReduceMax", nonfinite, p.ints(1), keepdims=1), p.const(np.array(0))
+    )
+    is_in_top = p.add(
+        "And", p.add("Less", count, p.const(np.array(k))), p.add("And", is_inside, even)
+    )
+    return [p.reshape(is_in_top, (p.shape(1)[0],))]
 
 
 @ROWS.row("LowerBound", "UpperBound", source=ARRAY)
@@ -92,7 +98,7 @@ def histogram(p: Piece) -> Sequence[str]:
     kind = numpy_type(p.attr("dtype", "int32"))
     low, high = (p.add("Gather", p.name(1), p.const(np.array(at)), axis=0) for at in (0, 1))
     values = p.reshape(p.name(0), (int(np.prod(p.shape(0), dtype=np.int64)), 1))
-    low, high, values = (p.cast(each, np.float64) for each in (low, high, values))
+    low, high, values = (p.cast(operand, np.float64) for operand in (low, high, values))
     step = p.add("Div", p.add("Sub", high, low), p.const(np.array(count, np.float64)))
     part = p.add("Floor", p.add("Div", p.add("Sub", values, low), step))
     part = p.add("Clip", part, np.array(0.0), np.array(count - 1.0))
@@ -104,9 +110,9 @@ def histogram(p: Piece) -> Sequence[str]:
 def unravel_index(p: Piece) -> Sequence[str]:
     """Places as numbers along each axis."""
     sizes = p.integers(1)
-    found, rest = [], p.name(0)
+    indices, rest = [], p.name(0)
     for size in reversed(sizes):
-        each = p.const(np.array(size, p.dtype(0)))
-        found.append(p.add("Unsqueeze", p.add("Mod", rest, each), p.ints(0)))
-        rest = p.add("Div", rest, each)
-    return [p.add("Concat", *reversed(found), axis=0)]
+        divisor = p.const(np.array(size, p.dtype(0)))
+        indices.append(p.add("Unsqueeze", p.add("Mod", rest, divisor), p.ints(0)))
+        rest = p.add("Div", rest, divisor)
+    return [p.add("Concat", *reversed(indices), axis=0)]

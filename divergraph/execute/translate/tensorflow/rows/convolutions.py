@@ -24,11 +24,11 @@ def conv3d(p: Piece) -> Sequence[str]:
 
 
 def _convolution(p: Piece, spatial: int) -> str:
-    held = images(p, spatial)
-    over = windows(p, held, held.sizes(p.shape(0)), p.shape(1)[:spatial])
+    layout = images(p, spatial)
+    over = windows(p, layout, layout.sizes(p.shape(0)), p.shape(1)[:spatial])
     filters = p.transpose(p.name(1), spatial + 1, spatial, *range(spatial))
-    groups = p.shape(0)[held.axis] // p.shape(1)[spatial]
-    return held.from_first(p, _conv(p, held.to_first(p, p.name(0)), filters, over, groups))
+    groups = p.shape(0)[layout.axis] // p.shape(1)[spatial]
+    return layout.from_first(p, _conv(p, layout.to_first(p, p.name(0)), filters, over, groups))
 
 
 def _conv(p: Piece, image: str, filters: str, over: SlidingWindows, groups: int) -> str:
@@ -46,19 +46,19 @@ def _conv(p: Piece, image: str, filters: str, over: SlidingWindows, groups: int)
 @ROWS.row("DepthwiseConv2dNative", source=NN)
 def depthwise(p: Piece) -> Sequence[str]:
     """A convolution of each channel by itself, with some filters each."""
-    held = images(p)
+    layout = images(p)
     high, wide, channels, _many = p.shape(1)
-    over = windows(p, held, held.sizes(p.shape(0)), (high, wide))
-    image = held.to_first(p, p.name(0))
+    over = windows(p, layout, layout.sizes(p.shape(0)), (high, wide))
+    image = layout.to_first(p, p.name(0))
     return [
-        held.from_first(p, _conv(p, image, _by_channel(p, p.name(1), p.shape(1)), over, channels))
+        layout.from_first(p, _conv(p, image, _by_channel(p, p.name(1), p.shape(1)), over, channels))
     ]
 
 
 def _by_channel(p: Piece, filters: str, shape: Sequence[int]) -> str:
     high, wide, channels, many = shape
-    apart = p.transpose(filters, 2, 3, 0, 1)
-    return p.reshape(apart, (channels * many, 1, high, wide))
+    by_output = p.transpose(filters, 2, 3, 0, 1)
+    return p.reshape(by_output, (channels * many, 1, high, wide))
 
 
 _TAKES_TENSOR = ("Conv2DBackpropInputV2", "Conv2DBackpropFilterV2")
@@ -79,16 +79,16 @@ def _shape(p: Piece, at: int) -> tuple[int, ...]:
 def convolution_input_gradient(p: Piece) -> Sequence[str]:
     """The gradient of a convolution's image; also the transposed convolution."""
     spatial = _spatial(p)
-    held = images(p, spatial)
+    layout = images(p, spatial)
     shape = _shape(p, 0)
     short = len(shape) == spatial  # some writers give height and width alone
-    sizes = shape if short else held.sizes(shape)
-    over = windows(p, held, sizes, p.shape(1)[:spatial])
+    sizes = shape if short else layout.sizes(shape)
+    over = windows(p, layout, sizes, p.shape(1)[:spatial])
     inner = p.shape(1)[spatial]
-    groups = 1 if short else shape[held.axis] // inner
+    groups = 1 if short else shape[layout.axis] // inner
     filters = p.transpose(p.name(1), spatial + 1, spatial, *range(spatial))
-    gradient = held.to_first(p, p.name(2))
-    return [held.from_first(p, put_back(p, gradient, filters, over, sizes, groups))]
+    gradient = layout.to_first(p, p.name(2))
+    return [layout.from_first(p, put_back(p, gradient, filters, over, sizes, groups))]
 
 
 @ROWS.row("Conv2DBackpropFilter", "Conv2DBackpropFilterV2", source=NN)
@@ -96,24 +96,24 @@ def convolution_input_gradient(p: Piece) -> Sequence[str]:
 def convolution_filter_gradient(p: Piece) -> Sequence[str]:
     """The gradient of a convolution's filters: the image convolved with the gradient."""
     spatial = _spatial(p)
-    held = images(p, spatial)
+    layout = images(p, spatial)
     shape = _shape(p, 1)
-    over = windows(p, held, held.sizes(p.shape(0)), shape[:spatial])
-    groups = p.shape(0)[held.axis] // shape[spatial]
-    found = _correlated(p, held, over, groups, depthwise=False)
-    return [p.transpose(found, *range(2, 2 + spatial), 0, 1)]
+    over = windows(p, layout, layout.sizes(p.shape(0)), shape[:spatial])
+    groups = p.shape(0)[layout.axis] // shape[spatial]
+    correlated = _correlated(p, layout, over, groups, depthwise=False)
+    return [p.transpose(correlated, *range(2, 2 + spatial), 0, 1)]
 
 
 def _correlated(
-    p: Piece, held: Images, over: SlidingWindows, groups: int, *, depthwise: bool
+    p: Piece, layout: Images, over: SlidingWindows, groups: int, *, depthwise: bool
 ) -> str:
     """The filters' gradient as in, out, height, width."""
     n = p.shape(0)[0]
-    channels = p.shape(0)[held.axis]
-    sizes = held.sizes(p.shape(0))
-    along = range(2, 2 + held.spatial)
-    image = p.transpose(held.to_first(p, p.name(0)), 1, 0, *along)
-    gradient = p.transpose(held.to_first(p, p.name(2)), 1, 0, *along)
+    channels = p.shape(0)[layout.axis]
+    sizes = layout.sizes(p.shape(0))
+    along = range(2, 2 + layout.spatial)
+    image = p.transpose(layout.to_first(p, p.name(0)), 1, 0, *along)
+    gradient = p.transpose(layout.to_first(p, p.name(2)), 1, 0, *along)
     if groups > 1 or depthwise:
         inner = channels // groups
         # in / groups, groups x batch: each group is convolved with its own gradients
@@ -126,20 +126,20 @@ def _correlated(
 @ROWS.row("DepthwiseConv2dNativeBackpropInput", source=NN)
 def depthwise_input_gradient(p: Piece) -> Sequence[str]:
     """The gradient of a depthwise convolution's image."""
-    held = images(p)
-    sizes = held.sizes(p.integers(0))
-    over = windows(p, held, sizes, p.shape(1)[:2])
+    layout = images(p)
+    sizes = layout.sizes(p.integers(0))
+    over = windows(p, layout, sizes, p.shape(1)[:2])
     filters = _by_channel(p, p.name(1), p.shape(1))
-    gradient = held.to_first(p, p.name(2))
-    return [held.from_first(p, put_back(p, gradient, filters, over, sizes, p.shape(1)[2]))]
+    gradient = layout.to_first(p, p.name(2))
+    return [layout.from_first(p, put_back(p, gradient, filters, over, sizes, p.shape(1)[2]))]
 
 
 @ROWS.row("DepthwiseConv2dNativeBackpropFilter", source=NN)
 def depthwise_filter_gradient(p: Piece) -> Sequence[str]:
     """The gradient of a depthwise convolution's filters."""
-    held = images(p)
+    layout = images(p)
     high, wide, channels, many = p.integers(1)
-    over = windows(p, held, held.sizes(p.shape(0)), (high, wide))
-    found = _correlated(p, held, over, channels, depthwise=True)
-    apart = p.reshape(found, (channels, many, high, wide))
-    return [p.transpose(apart, 2, 3, 0, 1)]
+    over = windows(p, layout, layout.sizes(p.shape(0)), (high, wide))
+    correlated = _correlated(p, layout, over, channels, depthwise=True)
+    split = p.reshape(correlated, (channels, many, high, wide))
+    return [p.transpose(split, 2, 3, 0, 1)]

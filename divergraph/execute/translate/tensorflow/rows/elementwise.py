@@ -190,8 +190,8 @@ def floor_mod(p: Piece) -> Sequence[str]:
         return [p.add("Mod", x, y)]
     rest = p.add("Mod", x, y, fmod=1)
     zero = p.number(0)
-    apart = p.add("Xor", p.add("Less", rest, zero), p.add("Less", y, zero))
-    wrong = p.add("And", apart, p.add("Not", p.add("Equal", rest, zero)))
+    signs_differ = p.add("Xor", p.add("Less", rest, zero), p.add("Less", y, zero))
+    wrong = p.add("And", signs_differ, p.add("Not", p.add("Equal", rest, zero)))
     return [p.add("Where", wrong, p.add("Add", rest, y), rest)]
 
 
@@ -211,11 +211,11 @@ def expm1(p: Piece) -> Sequence[str]:
     x, one = p.name(), p.number(1)
     u = p.add("Exp", x)
     less = p.add("Sub", u, one)
-    near = p.add("Div", p.add("Mul", less, x), p.add("Log", u))
+    close = p.add("Div", p.add("Mul", less, x), p.add("Log", u))
     # Far from 0 nothing cancels, and log(u) has no value where u is 0 or infinite.
     far = p.add("Greater", p.add("Abs", x), p.number(1))
-    found = p.add("Where", far, less, near)
-    return [p.add("Where", p.add("Equal", u, one), x, found)]
+    result = p.add("Where", far, less, close)
+    return [p.add("Where", p.add("Equal", u, one), x, result)]
 
 
 @ROWS.row("Log1p", source=MATH)
@@ -229,10 +229,10 @@ def _log1p(p: Piece, x: str) -> str:
     one = p.number(1)
     u = p.add("Add", x, one)
     logarithm = p.add("Log", u)
-    near = p.add("Div", p.add("Mul", logarithm, x), p.add("Sub", u, one))
+    close = p.add("Div", p.add("Mul", logarithm, x), p.add("Sub", u, one))
     far = p.add("Greater", p.add("Abs", x), one)
-    found = p.add("Where", far, logarithm, near)
-    return p.add("Where", p.add("Equal", u, one), x, found)
+    result = p.add("Where", far, logarithm, close)
+    return p.add("Where", p.add("Equal", u, one), x, result)
 
 
 @ROWS.row("Xlog1py", source=MATH)
@@ -246,16 +246,16 @@ def xlog1py(p: Piece) -> Sequence[str]:
 def atan2(p: Piece) -> Sequence[str]:
     """The angle of the point (x, y), in its quadrant; signs of zeros count."""
     y, x, zero = p.name(0), p.name(1), p.number(0)
-    half, whole = p.number(np.pi / 2), p.number(np.pi)
+    half, pi = p.number(np.pi / 2), p.number(np.pi)
     below = p.add("Less", p.add("Reciprocal", y), zero)  # of -0, too
-    behind = p.add("Less", p.add("Reciprocal", x), zero)
+    is_negative = p.add("Less", p.add("Reciprocal", x), zero)
     one, minus = p.number(1), p.number(-1)
     side = p.add("Where", below, minus, one)
     steep = p.add("Greater", p.add("Abs", y), p.add("Abs", x))
     flat = p.add("Where", p.add("Equal", x, zero), one, x)
     upright = p.add("Where", p.add("Equal", y, zero), one, y)
     lying = p.add("Atan", p.add("Div", y, flat))
-    turn = p.add("Where", behind, p.add("Mul", side, whole), zero)
+    turn = p.add("Where", is_negative, p.add("Mul", side, pi), zero)
     lying = p.add("Where", p.add("Equal", y, zero), p.add("Mul", y, zero), lying)
     standing = p.add("Sub", p.add("Mul", side, half), p.add("Atan", p.add("Div", x, upright)))
     return [p.add("Where", steep, standing, p.add("Add", lying, turn))]
@@ -264,8 +264,8 @@ def atan2(p: Piece) -> Sequence[str]:
 @ROWS.row("ApproximateEqual", source=MATH)
 def approximately_equal(p: Piece) -> Sequence[str]:
     """Whether elements differ by no more than the tolerance."""
-    apart = p.add("Abs", p.add("Sub", p.name(0), p.name(1)))
-    return [p.add("LessOrEqual", apart, p.number(float(p.attr("tolerance", 1e-5))))]
+    difference = p.add("Abs", p.add("Sub", p.name(0), p.name(1)))
+    return [p.add("LessOrEqual", difference, p.number(float(p.attr("tolerance", 1e-5))))]
 
 
 @ROWS.row("Erfc", source=MATH)
@@ -302,8 +302,8 @@ def softplus(p: Piece) -> Sequence[str]:
     limit = float(np.log(np.finfo(p.dtype()).eps)) + 2
     exp = p.add("Exp", p.add("Min", x, p.number(-limit)))
     u = p.add("Add", exp, one)
-    near = p.add("Div", p.add("Mul", p.add("Log", u), exp), p.add("Sub", u, one))
-    middle = p.add("Where", p.add("Equal", u, one), exp, near)
+    close = p.add("Div", p.add("Mul", p.add("Log", u), exp), p.add("Sub", u, one))
+    middle = p.add("Where", p.add("Equal", u, one), exp, close)
     small = p.add("Where", p.add("Less", x, p.number(limit)), exp, middle)
     return [p.add("Where", p.add("Greater", x, p.number(-limit)), x, small)]
 

@@ -49,15 +49,15 @@ def images(p: Piece, spatial: int = 2) -> Images:
     Raises:
         NotTranslatedError: in a form of its own.
     """
-    said = p.attr("data_format", "NHWC" if spatial == 2 else "NDHWC")
-    if said not in _FORMATS:
-        raise NotTranslatedError(f"{p.op.type} of images held as {said}")
-    return Images(_FORMATS[said], spatial)
+    data_format = p.attr("data_format", "NHWC" if spatial == 2 else "NDHWC")
+    if data_format not in _FORMATS:
+        raise NotTranslatedError(f"{p.op.type} of images held as {data_format}")
+    return Images(_FORMATS[data_format], spatial)
 
 
 def windows(
     p: Piece,
-    held: Images,
+    layout: Images,
     sizes: Sequence[int],
     kernel: Sequence[int],
     steps: Sequence[int] | None = None,
@@ -71,24 +71,24 @@ def windows(
     Raises:
         NotTranslatedError: a padding of another name.
     """
-    every = [1] * (held.spatial + 2)
-    strides = held.sizes(steps or p.attr("strides", tuple(every)))
-    dilations = held.sizes(p.attr("dilations", tuple(every)))
-    said = p.attr("padding")
+    every = [1] * (layout.spatial + 2)
+    strides = layout.sizes(steps or p.attr("strides", tuple(every)))
+    dilations = layout.sizes(p.attr("dilations", tuple(every)))
+    padding = p.attr("padding")
     begin, end, out = [], [], []
     explicit = list(p.attr("explicit_paddings", ()))
-    for at, axis in enumerate(held.places):
+    for at, axis in enumerate(layout.places):
         reach = (kernel[at] - 1) * dilations[at] + 1
-        if said == "SAME":
+        if padding == "SAME":
             count = -(-sizes[at] // strides[at])
-            whole = max((count - 1) * strides[at] + reach - sizes[at], 0)
-            pad = (whole // 2, whole - whole // 2)
-        elif said == "VALID":
+            total_pad = max((count - 1) * strides[at] + reach - sizes[at], 0)
+            pad = (total_pad // 2, total_pad - total_pad // 2)
+        elif padding == "VALID":
             pad = (0, 0)
-        elif said == "EXPLICIT":
+        elif padding == "EXPLICIT":
             pad = (explicit[2 * axis], explicit[2 * axis + 1])
         else:
-            raise NotTranslatedError(f"{p.op.type} with padding {said}")
+            raise NotTranslatedError(f"{p.op.type} with padding {padding}")
         begin.append(pad[0])
         end.append(pad[1])
         out.append((sizes[at] + sum(pad) - reach) // strides[at] + 1)

@@ -32,9 +32,9 @@ def _inverse(p: Piece, tensor: str, shape: Sequence[int]) -> str:
     """The inverses of a stack of matrices held in float64."""
     if 0 in shape:
         return tensor
-    found = p.add("Inverse", tensor, domain=MICROSOFT)
+    inverse = p.add("Inverse", tensor, domain=MICROSOFT)
     # Nothing infers the shapes and types of this op: they are said.
-    return p.reshape(p.cast(found, np.float64), shape)
+    return p.reshape(p.cast(inverse, np.float64), shape)
 
 
 def _own(p: Piece, tensor: str) -> str:
@@ -75,14 +75,14 @@ def cholesky(p: Piece) -> Sequence[str]:
         return [p.add("Identity", p.name())]
     wide, columns = _wide(p), list[str]()
     for at in range(count):
-        left = _columns(p, wide, at, at + 1)
+        column = _columns(p, wide, at, at + 1)
         if columns:
-            made = p.add("Concat", *columns, axis=-1)
-            row = _turned(p, _rows(p, made, at, at + 1), p.rank())
-            left = p.add("Sub", left, p.add("MatMul", made, row))
-        diagonal = p.add("Sqrt", _rows(p, left, at, at + 1))
+            factor = p.add("Concat", *columns, axis=-1)
+            row = _turned(p, _rows(p, factor, at, at + 1), p.rank())
+            column = p.add("Sub", column, p.add("MatMul", factor, row))
+        diagonal = p.add("Sqrt", _rows(p, column, at, at + 1))
         below = p.const((np.arange(count) >= at).astype(np.float64)[:, None])
-        columns.append(p.add("Mul", p.add("Div", left, diagonal), below))
+        columns.append(p.add("Mul", p.add("Div", column, diagonal), below))
     return [_own(p, p.add("Concat", *columns, axis=-1))]
 
 
@@ -110,5 +110,5 @@ def determinant(p: Piece) -> Sequence[str]:
 @ROWS.row("LogMatrixDeterminant", source=LINALG)
 def log_determinant(p: Piece) -> Sequence[str]:
     """The sign of the determinant, and the logarithm of its size."""
-    found = _determinant(p)
-    return [p.add("Sign", found), p.add("Log", p.add("Abs", found))]
+    value = _determinant(p)
+    return [p.add("Sign", value), p.add("Log", p.add("Abs", value))]

@@ -14,8 +14,8 @@ from divergraph.execute.translate.tensorflow.element_types import numpy_type
 from divergraph.execute.translate.tensorflow.rows.table import DATA_FLOW, LIST, ROWS
 
 
-def _new(p: Piece, made: TensorList) -> str:
-    return p.const(np.array(p.lists.new(made), np.int64))
+def _new(p: Piece, tensor_list: TensorList) -> str:
+    return p.const(np.array(p.lists.new(tensor_list), np.int64))
 
 
 def _list(p: Piece, at: int = 0) -> TensorList:
@@ -43,49 +43,51 @@ def _told(p: Piece, at: int) -> tuple[int, ...] | None:
     return tuple(int(size) for size in value) if value.ndim else None
 
 
-def _whole(held: TensorList, *shapes: tuple[int, ...] | None) -> tuple[int, ...]:
+def _whole(tensor_list: TensorList, *shapes: tuple[int, ...] | None) -> tuple[int, ...]:
     """The shape of an element nobody wrote, as one of *shapes* or the list says it.
 
     Raises:
         NotTranslatedError: none of them does.
     """
-    for shape in (*shapes, held.shape):
+    for shape in (*shapes, tensor_list.shape):
         if shape is not None and min(shape, default=0) >= 0:
             return shape
     raise NotTranslatedError("an element that nobody wrote, of unknown shape")
 
 
-def _element(p: Piece, held: TensorList, at: int, *shapes: tuple[int, ...] | None) -> str:
+def _element(p: Piece, tensor_list: TensorList, at: int, *shapes: tuple[int, ...] | None) -> str:
     """The element at a place; zeros where nobody wrote one."""
-    if not 0 <= at < len(held.elements):
-        raise NotTranslatedError(f"{p.op.type} at {at} of {len(held.elements)} elements")
-    name = held.elements[at]
+    if not 0 <= at < len(tensor_list.elements):
+        raise NotTranslatedError(f"{p.op.type} at {at} of {len(tensor_list.elements)} elements")
+    name = tensor_list.elements[at]
     if name is not None:
         return name
-    like = (each for each in held.elements if each is not None)
-    known = p.known_of(next(like, ""))
-    found = known.shape if known is not None else None
-    return p.const(np.zeros(_whole(held, *shapes, found), held.dtype))
+    like = (element for element in tensor_list.elements if element is not None)
+    known_tensor = p.known_of(next(like, ""))
+    shape = known_tensor.shape if known_tensor is not None else None
+    return p.const(np.zeros(_whole(tensor_list, *shapes, shape), tensor_list.dtype))
 
 
-def _elements(p: Piece, held: TensorList, *shapes: tuple[int, ...] | None) -> list[str]:
-    return [_element(p, held, at, *shapes) for at in range(len(held.elements))]
+def _elements(p: Piece, tensor_list: TensorList, *shapes: tuple[int, ...] | None) -> list[str]:
+    return [_element(p, tensor_list, at, *shapes) for at in range(len(tensor_list.elements))]
 
 
-def _stacked(p: Piece, names: Sequence[str], held: TensorList, *shapes: object) -> str:
+def _stacked(p: Piece, names: Sequence[str], tensor_list: TensorList, *shapes: object) -> str:
     """Elements as one tensor, along a new first axis."""
     if not names:
-        told = next((each for each in shapes if isinstance(each, tuple)), held.shape) or ()
-        return p.const(np.zeros((0, *(max(size, 0) for size in told)), held.dtype))
+        shape = (
+            next((shape for shape in shapes if isinstance(shape, tuple)), tensor_list.shape) or ()
+        )
+        return p.const(np.zeros((0, *(max(size, 0) for size in shape)), tensor_list.dtype))
     wide = [p.add("Unsqueeze", name, p.ints(0)) for name in names]
     return wide[0] if len(wide) == 1 else p.add("Concat", *wide, axis=0)
 
 
-def _joined(p: Piece, names: Sequence[str], held: TensorList) -> tuple[str, str]:
+def _joined(p: Piece, names: Sequence[str], tensor_list: TensorList) -> tuple[str, str]:
     """Elements one behind the other along their first axis, and how long each is."""
     if not names:
-        rest = (held.shape or (0,))[1:]
-        empty = np.zeros((0, *(max(size, 0) for size in rest)), held.dtype)
+        rest = (tensor_list.shape or (0,))[1:]
+        empty = np.zeros((0, *(max(size, 0) for size in rest)), tensor_list.dtype)
         return p.const(empty), p.const(np.zeros(0, np.int64))
     sizes = [p.add("Shape", name, start=0, end=1) for name in names]
     return p.add("Concat", *names, axis=0), p.add("Concat", *sizes, axis=0)
@@ -111,34 +113,39 @@ def _cut(p: Piece, tensor: str, lengths: Sequence[int]) -> list[str | None]:
 @ROWS.row("TensorArrayV3", source=DATA_FLOW)
 def tensor_array(p: Piece) -> Sequence[str]:
     """A list of so many tensors."""
-    made = TensorList(
+    tensor_list = TensorList(
         [None] * p.integers(0)[0],
         numpy_type(p.attr("dtype")),
         _sizes(p.op.attrs.get("element_shape")),
     )
-    return [_new(p, made), _flow(p)]
+    return [_new(p, tensor_list), _flow(p)]
 
 
 @ROWS.row("TensorArrayGradV3", source=DATA_FLOW)
 def tensor_array_gradient(p: Piece) -> Sequence[str]:
     """The list of the gradients of another one's elements, the same for each who asks."""
-    held = _list(p)
+    tensor_list = _list(p)
     source = str(p.attr("source"))
-    if source not in held.gradients:
-        count = len(held.elements)
-        known = [p.known_of(name) if name is not None else None for name in held.elements]
-        shape = next((each.shape for each in known if each is not None), held.shape)
-        made = TensorList([None] * count, held.dtype, shape, adds_up=True)
-        held.gradients[source] = p.lists.new(made)
-    return [p.const(np.array(held.gradients[source], np.int64)), _flow(p)]
+    if source not in tensor_list.gradients:
+        count = len(tensor_list.elements)
+        known_tensors = [
+            p.known_of(name) if name is not None else None for name in tensor_list.elements
+        ]
+        shape = next(
+            (known_tensor.shape for known_tensor in known_tensors if known_tensor is not None),
+            tensor_list.shape,
+        )
+        gradient_list = TensorList([None] * count, tensor_list.dtype, shape, adds_up=True)
+        tensor_list.gradients[source] = p.lists.new(gradient_list)
+    return [p.const(np.array(tensor_list.gradients[source], np.int64)), _flow(p)]
 
 
-def _write(p: Piece, held: TensorList, at: int, name: str) -> None:
-    held.elements.extend([None] * (at + 1 - len(held.elements)))
-    before = held.elements[at]
-    if held.adds_up and before is not None:
+def _write(p: Piece, tensor_list: TensorList, at: int, name: str) -> None:
+    tensor_list.elements.extend([None] * (at + 1 - len(tensor_list.elements)))
+    before = tensor_list.elements[at]
+    if tensor_list.adds_up and before is not None:
         name = p.element(p.add("Add", before, name))
-    held.elements[at] = name
+    tensor_list.elements[at] = name
 
 
 @ROWS.row("TensorArrayWriteV3", source=DATA_FLOW)
@@ -157,35 +164,35 @@ def tensor_array_read(p: Piece) -> Sequence[str]:
 @ROWS.row("TensorArrayGatherV3", source=DATA_FLOW)
 def tensor_array_gather(p: Piece) -> Sequence[str]:
     """The elements that are listed as one tensor."""
-    held, told = _list(p), _sizes(p.op.attrs.get("element_shape"))
-    names = [_element(p, held, at, told) for at in p.integers(1)]
-    return [_stacked(p, names, held, told)]
+    tensor_list, element_shape = _list(p), _sizes(p.op.attrs.get("element_shape"))
+    names = [_element(p, tensor_list, at, element_shape) for at in p.integers(1)]
+    return [_stacked(p, names, tensor_list, element_shape)]
 
 
 @ROWS.row("TensorArrayScatterV3", source=DATA_FLOW)
 def tensor_array_scatter(p: Piece) -> Sequence[str]:
     """Puts the slices of a tensor at the places that are listed."""
-    held, places = _list(p), p.integers(1)
+    tensor_list, places = _list(p), p.integers(1)
     for at, name in zip(places, _apart(p, p.name(2), len(places)), strict=True):
         if name is not None:
-            _write(p, held, at, name)
+            _write(p, tensor_list, at, name)
     return [_flow(p)]
 
 
 @ROWS.row("TensorArrayConcatV3", source=DATA_FLOW)
 def tensor_array_concat(p: Piece) -> Sequence[str]:
     """All elements one behind the other, and how long each is."""
-    held = _list(p)
-    return _joined(p, _elements(p, held), held)
+    tensor_list = _list(p)
+    return _joined(p, _elements(p, tensor_list), tensor_list)
 
 
 @ROWS.row("TensorArraySplitV3", source=DATA_FLOW)
 def tensor_array_split(p: Piece) -> Sequence[str]:
     """Puts parts of a tensor of such lengths."""
-    held = _list(p)
+    tensor_list = _list(p)
     for at, name in enumerate(_cut(p, p.name(1), p.integers(2))):
         if name is not None:
-            _write(p, held, at, name)
+            _write(p, tensor_list, at, name)
     return [_flow(p)]
 
 
@@ -217,10 +224,10 @@ def stack_push(p: Piece) -> Sequence[str]:
 @ROWS.row("StackPop", "StackPopV2", source=DATA_FLOW)
 def stack_pop(p: Piece) -> Sequence[str]:
     """Takes the tensor that was put last."""
-    held = _list(p)
-    if not held.elements:
+    tensor_list = _list(p)
+    if not tensor_list.elements:
         raise NotTranslatedError("takes from a stack that nothing has filled")
-    return [str(held.elements.pop())]
+    return [str(tensor_list.elements.pop())]
 
 
 @ROWS.row("TensorListReserve", source=LIST)
@@ -246,23 +253,30 @@ def list_from_tensor(p: Piece) -> Sequence[str]:
 @ROWS.row("TensorListStack", source=LIST)
 def list_stack(p: Piece) -> Sequence[str]:
     """All elements as one tensor."""
-    held, told = _list(p), _told(p, 1)
-    return [_stacked(p, _elements(p, held, told), held, told)]
+    tensor_list, element_shape = _list(p), _told(p, 1)
+    return [_stacked(p, _elements(p, tensor_list, element_shape), tensor_list, element_shape)]
 
 
 @ROWS.row("TensorListGather", source=LIST)
 def list_gather(p: Piece) -> Sequence[str]:
     """The elements that are listed as one tensor."""
-    held, told = _list(p), _told(p, 2)
-    return [_stacked(p, [_element(p, held, at, told) for at in p.integers(1)], held, told)]
+    tensor_list, element_shape = _list(p), _told(p, 2)
+    return [
+        _stacked(
+            p,
+            [_element(p, tensor_list, at, element_shape) for at in p.integers(1)],
+            tensor_list,
+            element_shape,
+        )
+    ]
 
 
 @ROWS.row("TensorListConcat", "TensorListConcatV2", source=LIST)
 def list_concat(p: Piece) -> Sequence[str]:
     """All elements one behind the other, and how long each is."""
-    held = _list(p)
-    told = _told(p, 1) if p.has(1) else _sizes(p.op.attrs.get("element_shape"))
-    return _joined(p, _elements(p, held, told), held)
+    tensor_list = _list(p)
+    element_shape = _told(p, 1) if p.has(1) else _sizes(p.op.attrs.get("element_shape"))
+    return _joined(p, _elements(p, tensor_list, element_shape), tensor_list)
 
 
 @ROWS.row("TensorListGetItem", source=LIST)
@@ -274,34 +288,41 @@ def list_get(p: Piece) -> Sequence[str]:
 @ROWS.row("TensorListSetItem", source=LIST)
 def list_set(p: Piece) -> Sequence[str]:
     """A list with another element at a place."""
-    held, at = _list(p), p.integers(1)[0]
-    made = list(held.elements)
-    made.extend([None] * (at + 1 - len(made)))
-    made[at] = p.name(2)
-    return [_new(p, TensorList(made, held.dtype, held.shape))]
+    tensor_list, at = _list(p), p.integers(1)[0]
+    elements = list(tensor_list.elements)
+    elements.extend([None] * (at + 1 - len(elements)))
+    elements[at] = p.name(2)
+    return [_new(p, TensorList(elements, tensor_list.dtype, tensor_list.shape))]
 
 
 @ROWS.row("TensorListPushBack", source=LIST)
 def list_push(p: Piece) -> Sequence[str]:
     """A list with one more element."""
-    held = _list(p)
-    return [_new(p, TensorList([*held.elements, p.name(1)], held.dtype, held.shape))]
+    tensor_list = _list(p)
+    return [
+        _new(
+            p, TensorList([*tensor_list.elements, p.name(1)], tensor_list.dtype, tensor_list.shape)
+        )
+    ]
 
 
 @ROWS.row("TensorListPopBack", source=LIST)
 def list_pop(p: Piece) -> Sequence[str]:
     """A list without its last element, and that."""
-    held, told = _list(p), _told(p, 1)
-    last = _element(p, held, len(held.elements) - 1, told)
-    return [_new(p, TensorList(held.elements[:-1], held.dtype, held.shape)), last]
+    tensor_list, element_shape = _list(p), _told(p, 1)
+    last = _element(p, tensor_list, len(tensor_list.elements) - 1, element_shape)
+    return [
+        _new(p, TensorList(tensor_list.elements[:-1], tensor_list.dtype, tensor_list.shape)),
+        last,
+    ]
 
 
 @ROWS.row("TensorListResize", source=LIST)
 def list_resize(p: Piece) -> Sequence[str]:
     """A list with so many of its elements, or more that nobody wrote."""
-    held, count = _list(p), p.integers(1)[0]
-    made = [*held.elements[:count], *[None] * (count - len(held.elements))]
-    return [_new(p, TensorList(made, held.dtype, held.shape))]
+    tensor_list, count = _list(p), p.integers(1)[0]
+    elements = [*tensor_list.elements[:count], *[None] * (count - len(tensor_list.elements))]
+    return [_new(p, TensorList(elements, tensor_list.dtype, tensor_list.shape))]
 
 
 @ROWS.row("TensorListConcatLists", source=LIST)
@@ -323,23 +344,23 @@ def list_shape(p: Piece) -> Sequence[str]:
 @ROWS.row("TensorListScatter", "TensorListScatterV2", source=LIST)
 def list_scatter(p: Piece) -> Sequence[str]:
     """The slices of a tensor at the places that are listed."""
-    places, told = p.integers(1), _told(p, 2)
+    places, element_shape = p.integers(1), _told(p, 2)
     count = max(p.integers(3)[0] if p.has(3) else -1, max(places, default=-1) + 1)
-    made: list[str | None] = [None] * count
+    elements: list[str | None] = [None] * count
     for at, name in zip(places, _apart(p, p.name(0), len(places)), strict=True):
-        made[at] = name
-    return [_new(p, TensorList(made, p.dtype(0), told))]
+        elements[at] = name
+    return [_new(p, TensorList(elements, p.dtype(0), element_shape))]
 
 
 @ROWS.row("TensorListScatterIntoExistingList", source=LIST)
 def list_scatter_into(p: Piece) -> Sequence[str]:
     """A list with the slices of a tensor at the places that are listed."""
-    held, places = _list(p), p.integers(2)
-    made = list(held.elements)
-    made.extend([None] * (max(places, default=-1) + 1 - len(made)))
+    tensor_list, places = _list(p), p.integers(2)
+    elements = list(tensor_list.elements)
+    elements.extend([None] * (max(places, default=-1) + 1 - len(elements)))
     for at, name in zip(places, _apart(p, p.name(1), len(places)), strict=True):
-        made[at] = name
-    return [_new(p, TensorList(made, held.dtype, held.shape))]
+        elements[at] = name
+    return [_new(p, TensorList(elements, tensor_list.dtype, tensor_list.shape))]
 
 
 @ROWS.row("TensorListSplit", source=LIST)
@@ -351,24 +372,32 @@ def list_split(p: Piece) -> Sequence[str]:
 
 def added_lists(p: Piece) -> str:
     """The sum of lists, element by element: what several users of a list give back for it."""
-    held = [_list(p, at) for at in range(len(p))]
-    count = max(len(each.elements) for each in held)
-    made: list[str | None] = []
+    tensor_lists = [_list(p, at) for at in range(len(p))]
+    count = max(len(tensor_list.elements) for tensor_list in tensor_lists)
+    sums: list[str | None] = []
     for at in range(count):
-        names = [each.elements[at] for each in held if at < len(each.elements)]
+        names = [
+            tensor_list.elements[at]
+            for tensor_list in tensor_lists
+            if at < len(tensor_list.elements)
+        ]
         there = [name for name in names if name is not None]
         if len(there) > 1:
-            made.append(p.element(p.add("Sum", *there)))
+            sums.append(p.element(p.add("Sum", *there)))
         else:
-            made.append(there[0] if there else None)
-    return _new(p, TensorList(made, held[0].dtype, held[0].shape))
+            sums.append(there[0] if there else None)
+    return _new(p, TensorList(sums, tensor_lists[0].dtype, tensor_lists[0].shape))
 
 
 def empty_like(p: Piece) -> str:
     """A list of as many elements, all of zeros."""
-    held = _list(p)
-    known: KnownTensor | None = None
-    for name in held.elements:
-        known = known or (p.known_of(name) if name is not None else None)
-    shape = known.shape if known is not None and known.shape is not None else held.shape
-    return _new(p, TensorList([None] * len(held.elements), held.dtype, shape))
+    tensor_list = _list(p)
+    known_tensor: KnownTensor | None = None
+    for name in tensor_list.elements:
+        known_tensor = known_tensor or (p.known_of(name) if name is not None else None)
+    shape = (
+        known_tensor.shape
+        if known_tensor is not None and known_tensor.shape is not None
+        else tensor_list.shape
+    )
+    return _new(p, TensorList([None] * len(tensor_list.elements), tensor_list.dtype, shape))

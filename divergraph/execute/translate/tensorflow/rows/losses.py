@@ -74,10 +74,10 @@ def bias_add_grad(p: Piece) -> Sequence[str]:
 @ROWS.row("DataFormatVecPermute", source=NN)
 def vector_of_another_format(p: Piece) -> Sequence[str]:
     """Numbers for each axis in the order of another data format."""
-    given, wanted = p.attr("src_format", "NHWC"), p.attr("dst_format", "NCHW")
-    if p.shape(0)[0] == len(given) - 2:
-        given, wanted = (
-            "".join(each for each in name if each not in "NC") for name in (given, wanted)
+    source_format, wanted = p.attr("src_format", "NHWC"), p.attr("dst_format", "NCHW")
+    if p.shape(0)[0] == len(source_format) - 2:
+        source_format, wanted = (
+            "".join(axis for axis in name if axis not in "NC") for name in (source_format, wanted)
         )
-    order = [given.index(each) for each in wanted]
+    order = [source_format.index(axis) for axis in wanted]
     return [p.add("Gather", p.name(0), p.ints(*order), axis=0)]

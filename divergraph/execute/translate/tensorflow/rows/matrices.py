@@ -11,9 +11,9 @@ from divergraph.execute.translate.tensorflow.rows.table import MATH, ROWS
 @ROWS.row("MatMul", source=MATH)
 def mat_mul(p: Piece) -> Sequence[str]:
     """The product of two matrices, each transposed where the op says so."""
-    left = p.transpose(p.name(0), 1, 0) if p.attr("transpose_a", False) else p.name(0)
+    one = p.transpose(p.name(0), 1, 0) if p.attr("transpose_a", False) else p.name(0)
     right = p.transpose(p.name(1), 1, 0) if p.attr("transpose_b", False) else p.name(1)
-    return [p.add("MatMul", left, right)]
+    return [p.add("MatMul", one, right)]
 
 
 @ROWS.row("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", source=MATH)

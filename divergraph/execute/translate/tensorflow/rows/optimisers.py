@@ -162,8 +162,8 @@ def by_sign(p: Piece) -> Sequence[str]:
 def _shrunk(p: Piece, value: str, rate: str, l1: str, l2: str) -> str:
     """*value* moved to zero by rate l1, and what is left over 1 + rate l2."""
     size = p.add("Sub", p.add("Abs", value), p.add("Mul", rate, l1))
-    left = p.add("Mul", p.add("Sign", value), p.add("Max", size, p.number(0)))
-    moved = p.add("Where", p.add("Greater", l1, p.number(0)), left, value)
+    shrunk = p.add("Mul", p.add("Sign", value), p.add("Max", size, p.number(0)))
+    moved = p.add("Where", p.add("Greater", l1, p.number(0)), shrunk, value)
     return p.add("Div", moved, p.add("Add", p.number(1), p.add("Mul", rate, l2)))
 
 

@@ -15,16 +15,16 @@ from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
 from divergraph.execute.translate.windows import SlidingWindows, put_back
 
 
-def _windows(p: Piece, held: Images, shape: Sequence[int]) -> SlidingWindows:
+def _windows(p: Piece, layout: Images, shape: Sequence[int]) -> SlidingWindows:
     size: Sequence[int]
     steps: Sequence[int] | None = None
     if p.op.type.endswith("V2"):  # sizes and strides are its last two inputs
         size, steps = (p.integers(at) for at in range(len(p) - 2, len(p)))
     else:
         size = p.attr("ksize")
-    if any(int(size[at]) != 1 for at in (0, held.axis)):
+    if any(int(size[at]) != 1 for at in (0, layout.axis)):
         raise NotTranslatedError(f"{p.op.type} over the batch or the channels")
-    return windows(p, held, held.sizes(shape), held.sizes(size), steps)
+    return windows(p, layout, layout.sizes(shape), layout.sizes(size), steps)
 
 
 def _spatial(p: Piece) -> int:
@@ -34,20 +34,20 @@ def _spatial(p: Piece) -> int:
 @ROWS.row("MaxPool", "MaxPoolV2", "MaxPool3D", source=NN)
 def max_pool(p: Piece) -> Sequence[str]:
     """The largest element of each window."""
-    held = images(p, _spatial(p))
-    over = _windows(p, held, p.shape())
-    image = held.to_first(p, p.name())
-    found = p.add("MaxPool", image, kernel_shape=over.size, strides=over.strides, pads=over.pads)
-    return [held.from_first(p, found)]
+    layout = images(p, _spatial(p))
+    over = _windows(p, layout, p.shape())
+    image = layout.to_first(p, p.name())
+    pooled = p.add("MaxPool", image, kernel_shape=over.size, strides=over.strides, pads=over.pads)
+    return [layout.from_first(p, pooled)]
 
 
 @ROWS.row("AvgPool", "AvgPool3D", source=NN)
 def average_pool(p: Piece) -> Sequence[str]:
     """The mean of each window, padding left out."""
-    held = images(p, _spatial(p))
-    over = _windows(p, held, p.shape())
-    image = held.to_first(p, p.name())
-    found = p.add(
+    layout = images(p, _spatial(p))
+    over = _windows(p, layout, p.shape())
+    image = layout.to_first(p, p.name())
+    pooled = p.add(
         "AveragePool",
         image,
         kernel_shape=over.size,
@@ -55,14 +55,14 @@ def average_pool(p: Piece) -> Sequence[str]:
         pads=over.pads,
         count_include_pad=0,
     )
-    return [held.from_first(p, found)]
+    return [layout.from_first(p, pooled)]
 
 
-def _largest(p: Piece, held: Images) -> tuple[str, str]:
+def _largest(p: Piece, layout: Images) -> tuple[str, str]:
     """The largest elements of all windows, and their places in all images, channels first."""
-    over = _windows(p, held, p.shape(0))
+    over = _windows(p, layout, p.shape(0))
     values, places = p.add_many(
-        *("MaxPool", 2, held.to_first(p, p.name(0))),
+        *("MaxPool", 2, layout.to_first(p, p.name(0))),
         kernel_shape=over.size,
         strides=over.strides,
         pads=over.pads,
@@ -77,50 +77,50 @@ def max_pool_grad(p: Piece) -> Sequence[str]:
 
     By ``equal_elements``, an attribute of ours, "all" of them get it (as from
     ``LaunchMaxPooling3dGradOp`` of core/kernels/pooling_ops_3d.cc) or "none"."""
-    held = images(p, _spatial(p))
+    layout = images(p, _spatial(p))
     if (which := p.attr("equal_elements", "first")) != "first":
-        return [held.from_first(p, _put_to_equal_ones(p, held, only_alone=which == "none"))]
-    _, places = _largest(p, held)
-    gradient = held.to_first(p, p.name(2))
-    n, channels, sizes = p.shape(0)[0], p.shape(0)[held.axis], held.sizes(p.shape(0))
+        return [layout.from_first(p, _put_to_equal_ones(p, layout, only_alone=which == "none"))]
+    _, places = _largest(p, layout)
+    gradient = layout.to_first(p, p.name(2))
+    n, channels, sizes = p.shape(0)[0], p.shape(0)[layout.axis], layout.sizes(p.shape(0))
     count = int(np.prod((n, channels, *sizes), dtype=np.int64))
     zeros = p.const(np.zeros(count, p.dtype(2)))
     flat = p.reshape(gradient, (-1,)) if count else gradient
     put = p.add("ScatterElements", zeros, p.reshape(places, (-1,)), flat, axis=0, reduction="add")
-    return [held.from_first(p, p.reshape(put, (n, channels, *sizes)))]
+    return [layout.from_first(p, p.reshape(put, (n, channels, *sizes)))]
 
 
-def _put_to_equal_ones(p: Piece, held: Images, *, only_alone: bool) -> str:
+def _put_to_equal_ones(p: Piece, layout: Images, *, only_alone: bool) -> str:
     """The gradient of each window put to all elements of it that equal its largest one, or to that
     only if it is *alone*; channels first."""
-    over = _windows(p, held, p.shape(0))
+    over = _windows(p, layout, p.shape(0))
     nothing = (0, 0)
     padded = p.add(
-        *("Pad", held.to_first(p, p.name(0)), p.ints(*nothing, *over.begin, *nothing, *over.end))
+        *("Pad", layout.to_first(p, p.name(0)), p.ints(*nothing, *over.begin, *nothing, *over.end))
     )
-    n, channels, sizes = p.shape(0)[0], p.shape(0)[held.axis], held.sizes(p.shape(0))
-    whole = tuple(map(sum, zip(over.begin, sizes, over.end, strict=True)))
+    n, channels, sizes = p.shape(0)[0], p.shape(0)[layout.axis], layout.sizes(p.shape(0))
+    padded_sizes = tuple(map(sum, zip(over.begin, sizes, over.end, strict=True)))
     many = n * channels
 
     def by_place(tensor: str, *places: int) -> str:
         return p.transpose(p.reshape(tensor, (many, int(np.prod(places, dtype=np.int64)))), 1, 0)
 
     # Rows are the elements of the padded images; each window reads them at these places.
-    numbers = np.arange(np.prod(whole, dtype=np.int64)).reshape(whole)
+    numbers = np.arange(np.prod(padded_sizes, dtype=np.int64)).reshape(padded_sizes)
     read = np.stack([numbers[at].ravel() for at in _inside(over)])
-    seen = p.add("Gather", by_place(padded, *whole), read, axis=0)
-    largest = by_place(held.to_first(p, p.name(1)), *over.out)
-    gradient = by_place(held.to_first(p, p.name(2)), *over.out)
+    seen = p.add("Gather", by_place(padded, *padded_sizes), read, axis=0)
+    largest = by_place(layout.to_first(p, p.name(1)), *over.out)
+    gradient = by_place(layout.to_first(p, p.name(2)), *over.out)
     chosen = p.add("Equal", seen, largest)
     if only_alone:
         count = p.add("ReduceSum", p.cast(chosen, np.int64), p.ints(0))
         chosen = p.add("And", chosen, p.add("Equal", count, p.ints(1)))
-    given = p.add("Where", chosen, gradient, p.number(0, 2))
+    gradients = p.add("Where", chosen, gradient, p.number(0, 2))
     zeros = p.const(np.zeros((numbers.size, many), p.dtype(2)))
-    put = p.add("ScatterND", zeros, read[..., None], given, reduction="add")
-    back = p.reshape(p.transpose(put, 1, 0), (n, channels, *whole))
+    put = p.add("ScatterND", zeros, read[..., None], gradients, reduction="add")
+    back = p.reshape(p.transpose(put, 1, 0), (n, channels, *padded_sizes))
     stop = [begin + size for begin, size in zip(over.begin, sizes, strict=True)]
-    axes = p.ints(*range(2, 2 + held.spatial))
+    axes = p.ints(*range(2, 2 + layout.spatial))
     return p.add("Slice", back, p.ints(*over.begin), p.ints(*stop), axes)
 
 
@@ -138,43 +138,43 @@ def _inside(over: SlidingWindows) -> list[tuple[slice, ...]]:
 @ROWS.row("MaxPoolGradGrad", "MaxPoolGradGradV2", source=NN)
 def max_pool_grad_grad(p: Piece) -> Sequence[str]:
     """What *grad* has where each window has its largest element."""
-    held = images(p)
-    _, places = _largest(p, held)
-    flat = p.reshape(held.to_first(p, p.name(2)), (-1,))
-    return [held.from_first(p, p.add("Gather", flat, places, axis=0))]
+    layout = images(p)
+    _, places = _largest(p, layout)
+    flat = p.reshape(layout.to_first(p, p.name(2)), (-1,))
+    return [layout.from_first(p, p.add("Gather", flat, places, axis=0))]
 
 
 @ROWS.row("MaxPoolWithArgmax", source=NN)
 def max_pool_with_places(p: Piece) -> Sequence[str]:
     """The largest element of each window, and its place in the image, channels last."""
-    held = Images(first=False, spatial=2)
-    values, places = _largest(p, held)
+    layout = Images(first=False, spatial=2)
+    values, places = _largest(p, layout)
     _, high, wide, channels = p.shape(0)
     column, row, channel, image = _digits(p, places, (wide, high, channels))
-    found = _number(p, (row, column, channel), (wide, channels))
+    numbers = _number(p, (row, column, channel), (wide, channels))
     if p.attr("include_batch_in_index", False):
-        whole = p.const(np.array(high * wide * channels))
-        found = p.add("Add", found, p.add("Mul", image, whole))
+        image_size = p.const(np.array(high * wide * channels))
+        numbers = p.add("Add", numbers, p.add("Mul", image, image_size))
     kind = numpy_type(p.attr("Targmax", "int64"))
-    return [held.from_first(p, values), p.cast(held.from_first(p, found), kind)]
+    return [layout.from_first(p, values), p.cast(layout.from_first(p, numbers), kind)]
 
 
 def _digits(p: Piece, places: str, sizes: Sequence[int]) -> list[str]:
     """Places as numbers along each axis, the innermost first; the rest is the outermost."""
-    found = []
+    digits = []
     for size in sizes:
-        each = p.const(np.array(size))
-        found.append(p.add("Mod", places, each))
-        places = p.add("Div", places, each)
-    return [*found, places]
+        base = p.const(np.array(size))
+        digits.append(p.add("Mod", places, base))
+        places = p.add("Div", places, base)
+    return [*digits, places]
 
 
 def _number(p: Piece, digits: Sequence[str], sizes: Sequence[int]) -> str:
     """The place that numbers along the axes are, the outermost first."""
-    found, *rest = digits
-    for each, size in zip(rest, sizes, strict=True):
-        found = p.add("Add", p.add("Mul", found, p.const(np.array(size))), each)
-    return found
+    total, *rest = digits
+    for digit, size in zip(rest, sizes, strict=True):
+        total = p.add("Add", p.add("Mul", total, p.const(np.array(size))), digit)
+    return total
 
 
 @ROWS.row("MaxPoolGradWithArgmax", source=NN)
@@ -183,12 +183,13 @@ def max_pool_grad_by_places(p: Piece) -> Sequence[str]:
     shape = p.shape(0)
     places = p.cast(p.name(2), np.int64)
     if not p.attr("include_batch_in_index", False):
-        whole = int(np.prod(shape[1:], dtype=np.int64))
-        before = np.arange(shape[0], dtype=np.int64).reshape(-1, 1, 1, 1) * whole
+        image_size = int(np.prod(shape[1:], dtype=np.int64))
+        before = np.arange(shape[0], dtype=np.int64).reshape(-1, 1, 1, 1) * image_size
         places = p.add("Add", places, p.const(before))
     zeros = p.const(np.zeros(int(np.prod(shape, dtype=np.int64)), p.dtype(1)))
     flat = (
-        p.reshape(each, (int(np.prod(p.shape(1), dtype=np.int64)),)) for each in (places, p.name(1))
+        p.reshape(operand, (int(np.prod(p.shape(1), dtype=np.int64)),))
+        for operand in (places, p.name(1))
     )
     put = p.add("ScatterElements", zeros, *flat, axis=0, reduction="add")
     return [p.reshape(put, shape)]
@@ -197,20 +198,20 @@ def max_pool_grad_by_places(p: Piece) -> Sequence[str]:
 @ROWS.row("AvgPoolGrad", "AvgPool3DGrad", source=NN)
 def average_pool_grad(p: Piece) -> Sequence[str]:
     """The gradient of each window, shared out evenly to the elements in it."""
-    held = images(p, _spatial(p))
+    layout = images(p, _spatial(p))
     shape = p.integers(0)
-    over = _windows(p, held, shape)
-    sizes, channels = held.sizes(shape), shape[held.axis]
+    over = _windows(p, layout, shape)
+    sizes, channels = layout.sizes(shape), shape[layout.axis]
     counts = np.ones(over.out)
     for at in product(*map(range, over.out)):
         for axis, size in enumerate(sizes):
             first = at[axis] * over.strides[axis] - over.begin[axis]
             counts[at] *= min(first + over.size[axis], size) - max(first, 0)
-    gradient = held.to_first(p, p.name(1))
+    gradient = layout.to_first(p, p.name(1))
     shared = p.add("Div", gradient, p.const(counts.astype(p.dtype(1))))
     ones = p.const(np.ones((channels, 1, *over.size), p.dtype(1)))
     back = put_back(p, shared, ones, over, sizes, channels)
-    return [held.from_first(p, back)]
+    return [layout.from_first(p, back)]
 
 
 @ROWS.row("LRN", source=NN)
@@ -218,7 +219,7 @@ def local_response(p: Piece) -> Sequence[str]:
     """Each element by the squares of those beside it along the last axis."""
     radius = int(p.attr("depth_radius", 5))
     size = 2 * radius + 1
-    found = p.add(
+    normalised = p.add(
         "LRN",
         p.transpose(p.name(), 0, 3, 1, 2),
         size=size,
@@ -227,7 +228,7 @@ def local_response(p: Piece) -> Sequence[str]:
         beta=float(p.attr("beta", 0.5)),
         bias=float(p.attr("bias", 1.0)),
     )
-    return [p.transpose(found, 0, 2, 3, 1)]
+    return [p.transpose(normalised, 0, 2, 3, 1)]
 
 
 @ROWS.row("LRNGrad", source=NN)

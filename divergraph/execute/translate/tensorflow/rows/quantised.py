@@ -18,8 +18,8 @@ _KINDS = ("Args", "Vars", "VarsPerChannel")
 def _bounds(p: Piece, first: int) -> tuple[str, str]:
     """The smallest and the largest value, as attributes or as inputs from *first* on."""
     if "Args" in p.op.type:
-        said = (("min", -6.0), ("max", 6.0))
-        low, high = (np.array(p.attr(name, usual), np.float32) for name, usual in said)
+        limits = (("min", -6.0), ("max", 6.0))
+        low, high = (np.array(p.attr(name, usual), np.float32) for name, usual in limits)
         return p.const(low), p.const(high)
     return p.name(first), p.name(first + 1)
 
@@ -27,10 +27,10 @@ def _bounds(p: Piece, first: int) -> tuple[str, str]:
 def _grid(p: Piece, first: int) -> tuple[str, str, str, str]:
     """The lowest and highest point, the step, and where a range is no range but 0 alone."""
     low, high = _bounds(p, first)
-    least = float(bool(p.attr("narrow_range", False)))
-    most = float(2 ** int(p.attr("num_bits", 8)) - 1)
-    steps = p.const(np.array(most - least, np.float32))
-    bottom, top = (p.const(np.array(each, np.float32)) for each in (least, most))
+    lowest = float(bool(p.attr("narrow_range", False)))
+    highest = float(2 ** int(p.attr("num_bits", 8)) - 1)
+    steps = p.const(np.array(highest - lowest, np.float32))
+    bottom, top = (p.const(np.array(limit, np.float32)) for limit in (lowest, highest))
     step = p.add("Div", p.add("Sub", high, low), steps)
     zero = p.add("Sub", bottom, p.add("Div", low, step))
     half = p.const(np.array(0.5, np.float32))
@@ -55,8 +55,8 @@ def fake_quant(p: Piece) -> Sequence[str]:
     half = p.const(np.array(0.5, np.float32))
     number = p.add("Mul", p.add("Sub", clamped, low), inverse)
     number = p.add("Floor", p.add("Add", number, half))
-    found = p.add("Add", p.add("Mul", number, step), low)
-    return [p.add("Where", empty, p.number(0), found)]
+    quantised = p.add("Add", p.add("Mul", number, step), low)
+    return [p.add("Where", empty, p.number(0), quantised)]
 
 
 @ROWS.row(*(f"FakeQuantWithMinMax{kind}Gradient" for kind in _KINDS), source=ARRAY)
@@ -67,13 +67,13 @@ def fake_quant_grad(p: Piece) -> Sequence[str]:
     below, above = p.add("Less", x, low), p.add("Greater", x, high)
     outside = p.add("Or", below, above)
     inside = p.add("Or", p.add("Not", outside), empty)
-    kept = p.add("Where", inside, gradient, zero)
+    gradient_inside = p.add("Where", inside, gradient, zero)
     if "Args" in p.op.type:
-        return [kept]
+        return [gradient_inside]
     axes = list(range(p.rank(0) - 1 if "PerChannel" in p.op.type else p.rank(0)))
     ends = []
     for side in (below, above):
-        taken = p.add("And", side, p.add("Not", empty))
-        value = p.add("Where", taken, gradient, zero)
+        is_beyond = p.add("And", side, p.add("Not", empty))
+        value = p.add("Where", is_beyond, gradient, zero)
         ends.append(p.summed("ReduceSum", value, axes) if axes else value)
-    return [kept, *ends]
+    return [gradient_inside, *ends]

@@ -22,12 +22,12 @@ def _reducing(kind: str) -> Row:
 
 
 def _reduced(p: Piece, kind: str, tensor: str) -> str:
-    kept = bool(p.attr("keep_dims", False))
+    keep = bool(p.attr("keep_dims", False))
     if kind in _ADDING and p.dtype() == np.float32:
-        return p.summed(kind, tensor, p.integers(1), keep=kept)
+        return p.summed(kind, tensor, p.integers(1), keep=keep)
     axes = p.const(np.array(p.integers(1), np.int64))
     # Without any axis, TensorFlow reduces along none.
-    return p.add(kind, tensor, axes, keepdims=int(kept), noop_with_empty_axes=1)
+    return p.add(kind, tensor, axes, keepdims=int(keep), noop_with_empty_axes=1)
 
 
 for _kind, _onnx in {
@@ -52,19 +52,19 @@ def all_or_any(p: Piece) -> Sequence[str]:
 def l2_loss(p: Piece) -> Sequence[str]:
     """Half the sum of the squares."""
     if p.dtype() == np.float32:
-        found = p.summed("ReduceSumSquare", p.name(), range(p.rank()))
+        squares = p.summed("ReduceSumSquare", p.name(), range(p.rank()))
     else:
-        found = p.add("ReduceSumSquare", p.name(), keepdims=0)
-    return [p.add("Mul", found, p.number(0.5))]
+        squares = p.add("ReduceSumSquare", p.name(), keepdims=0)
+    return [p.add("Mul", squares, p.number(0.5))]
 
 
 @ROWS.row("ArgMax", "ArgMin", source=MATH)
 def arg_max(p: Piece) -> Sequence[str]:
     """The first place of the largest, or smallest, element along an axis."""
     (axis,) = p.integers(1) if p.has(1) else (0,)
-    found = p.add(p.op.type, p.name(), axis=axis, keepdims=0)
+    index_of_extreme = p.add(p.op.type, p.name(), axis=axis, keepdims=0)
     kind = numpy_type(p.attr("output_type", "int64"))
-    return [found if kind == np.int64 else p.cast(found, kind)]
+    return [index_of_extreme if kind == np.int64 else p.cast(index_of_extreme, kind)]
 
 
 @ROWS.row("Cumsum", source=MATH)

@@ -30,11 +30,11 @@ def _linear(p: Piece, size: int, wanted: int) -> Array:
     low = np.clip(np.floor(places), 0, size - 1).astype(np.int64)
     high = np.clip(np.ceil(places), 0, size - 1).astype(np.int64)
     share = places - np.floor(places)
-    found = np.zeros((wanted, size), np.float32)
+    matrix = np.zeros((wanted, size), np.float32)
     rows = np.arange(wanted)
-    np.add.at(found, (rows, low), 1 - share)
-    np.add.at(found, (rows, high), share)
-    return found
+    np.add.at(matrix, (rows, low), 1 - share)
+    np.add.at(matrix, (rows, high), share)
+    return matrix
 
 
 def _nearest(p: Piece, size: int, wanted: int) -> Array:
@@ -68,8 +68,8 @@ def resize_bilinear_grad(p: Piece) -> Sequence[str]:
     """The gradient given back to the four nearest pixels."""
     _, high, wide, _ = p.shape(1)
     rows, columns = _linear(p, high, p.shape(0)[1]), _linear(p, wide, p.shape(0)[2])
-    found = _by_matrices(p, p.name(0), rows.T.copy(), columns.T.copy())
-    return [p.cast(found, p.dtype(1))]
+    gradient = _by_matrices(p, p.name(0), rows.T.copy(), columns.T.copy())
+    return [p.cast(gradient, p.dtype(1))]
 
 
 _STEPS = 1024
@@ -80,9 +80,9 @@ def _cubic_weights(bend: np.float32) -> Array:
     """The weight of a pixel by how many steps it is away, up to two pixels: cubics that meet
     smoothly; *bend* is their slope one pixel away."""
     away = np.arange(2 * _STEPS + 1, dtype=np.float32) / np.float32(_STEPS)
-    near = ((bend + 2) * away - (bend + 3)) * away * away + 1
+    close = ((bend + 2) * away - (bend + 3)) * away * away + 1
     far = ((bend * away - 5 * bend) * away + 8 * bend) * away - 4 * bend
-    return np.asarray(np.where(away <= 1, near, far), np.float32)
+    return np.asarray(np.where(away <= 1, close, far), np.float32)
 
 
 def _cubic(p: Piece, size: int, wanted: int) -> Array:
@@ -94,7 +94,7 @@ def _cubic(p: Piece, size: int, wanted: int) -> Array:
     first = np.floor(places)
     steps = np.rint((places - first) * np.float32(_STEPS)).astype(np.int64)
     table = _cubic_weights(np.float32(-0.5 if halves else -0.75))
-    found = np.zeros((wanted, size), np.float32)
+    matrix = np.zeros((wanted, size), np.float32)
     rows = np.arange(wanted)
     for offset, away in (
         (-1, _STEPS + steps),
@@ -105,11 +105,11 @@ def _cubic(p: Piece, size: int, wanted: int) -> Array:
         there = first.astype(np.int64) + offset
         inside = (there >= 0) & (there < size)
         weight = np.where(inside, table[away], 0) if halves else table[away]
-        np.add.at(found, (rows, np.clip(there, 0, size - 1)), weight.astype(np.float32))
+        np.add.at(matrix, (rows, np.clip(there, 0, size - 1)), weight.astype(np.float32))
     if halves:
-        sums = found.sum(axis=1, keepdims=True)
-        found /= np.where(np.abs(sums) >= 1000 * np.finfo(np.float32).tiny, sums, 1)
-    return found
+        sums = matrix.sum(axis=1, keepdims=True)
+        matrix /= np.where(np.abs(sums) >= 1000 * np.finfo(np.float32).tiny, sums, 1)
+    return matrix
 
 
 def _share(p: Piece, size: int, wanted: int) -> Array:
@@ -118,13 +118,13 @@ def _share(p: Piece, size: int, wanted: int) -> Array:
     aligned = bool(p.attr("align_corners", False)) and wanted > 1
     above, below = (size - 1, wanted - 1) if aligned else (size, wanted)
     scale = np.float32(above) / np.float32(below)
-    found = np.zeros((wanted, size), np.float32)
+    matrix = np.zeros((wanted, size), np.float32)
     for row in range(wanted):
         start, end = np.float32(row) * scale, np.float32(row + 1) * scale
         for at in range(int(np.floor(start)), int(np.ceil(end))):
             covered = min(np.float32(at + 1), end) - max(np.float32(at), start)
-            found[row, min(max(at, 0), size - 1)] += covered / scale
-    return found
+            matrix[row, min(max(at, 0), size - 1)] += covered / scale
+    return matrix
 
 
 @ROWS.row("ResizeBicubic", source=IMAGE)
@@ -140,8 +140,8 @@ def resize_bicubic_grad(p: Piece) -> Sequence[str]:
     """The gradient given back to the sixteen nearest pixels."""
     _, high, wide, _ = p.shape(1)
     rows, columns = _cubic(p, high, p.shape(0)[1]), _cubic(p, wide, p.shape(0)[2])
-    found = _by_matrices(p, p.name(0), rows.T.copy(), columns.T.copy())
-    return [p.cast(found, p.dtype(1))]
+    gradient = _by_matrices(p, p.name(0), rows.T.copy(), columns.T.copy())
+    return [p.cast(gradient, p.dtype(1))]
 
 
 @ROWS.row("ResizeArea", source=IMAGE)
@@ -175,22 +175,22 @@ def resize_nearest_grad(p: Piece) -> Sequence[str]:
 def _lanczos(radius: int) -> Callable[[Array], Array]:
     def weights(away: Array) -> Array:
         turned = np.pi * np.where(away <= 1e-3, 1, away)
-        found = radius * np.sin(turned) * np.sin(turned / radius) / turned**2
-        return np.where(away <= 1e-3, 1, np.where(away > radius, 0, found))
+        window = radius * np.sin(turned) * np.sin(turned / radius) / turned**2
+        return np.where(away <= 1e-3, 1, np.where(away > radius, 0, window))
 
     return weights
 
 
 def _keys(away: Array) -> Array:
-    near = (1.5 * away - 2.5) * away * away + 1
+    close = (1.5 * away - 2.5) * away * away + 1
     far = ((-0.5 * away + 2.5) * away - 4) * away + 2
-    return np.where(away < 1, near, np.where(away < 2, far, 0))
+    return np.where(away < 1, close, np.where(away < 2, far, 0))
 
 
 def _mitchell(away: Array) -> Array:
-    near = (7 / 6 * away - 2) * away * away + 8 / 9
+    close = (7 / 6 * away - 2) * away * away + 8 / 9
     far = ((-7 / 18 * away + 2) * away - 10 / 3) * away + 16 / 9
-    return np.where(away < 1, near, np.where(away < 2, far, 0))
+    return np.where(away < 1, close, np.where(away < 2, far, 0))
 
 
 _KERNELS: Mapping[str, tuple[float, Callable[[Array], Array]]] = {
@@ -207,21 +207,21 @@ _KERNELS: Mapping[str, tuple[float, Callable[[Array], Array]]] = {
 def _sampled(p: Piece, axis: int, size: int, wanted: int, scale: Array, moved: Array) -> Array:
     """The matrix that takes *size* pixels to *wanted* ones, scaled and moved
     (``ComputeSpansCore`` of core/kernels/image/scale_and_translate_op.cc)."""
-    said = str(p.attr("kernel_type", "lanczos3"))
-    if said not in _KERNELS:
-        raise NotTranslatedError(f"{p.op.type} by a kernel {said!r}")
-    reach, kernel = _KERNELS[said]
+    kernel_type = str(p.attr("kernel_type", "lanczos3"))
+    if kernel_type not in _KERNELS:
+        raise NotTranslatedError(f"{p.op.type} by a kernel {kernel_type!r}")
+    reach, kernel = _KERNELS[kernel_type]
     step = np.float32(1) / np.float32(scale[axis])
     wide = max(step, np.float32(1)) if p.attr("antialias", True) else np.float32(1)
     centres = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) * step
     centres += -step * np.float32(moved[axis])
     pixels = np.arange(size, dtype=np.float32) + np.float32(0.5)
     away = np.abs(pixels - centres[:, None]) / wide
-    found = np.where(away <= reach, kernel(away), 0)
-    sums = found.sum(axis=1, keepdims=True)
-    found = found / np.where(np.abs(sums) >= 1000 * np.finfo(np.float32).tiny, sums, 1)
+    matrix = np.where(away <= reach, kernel(away), 0)
+    sums = matrix.sum(axis=1, keepdims=True)
+    matrix = matrix / np.where(np.abs(sums) >= 1000 * np.finfo(np.float32).tiny, sums, 1)
     inside = (centres >= 0) & (centres <= size)
-    return np.asarray(np.where(inside[:, None], found, 0), np.float32)
+    return np.asarray(np.where(inside[:, None], matrix, 0), np.float32)
 
 
 @ROWS.row("ScaleAndTranslate", source=IMAGE)

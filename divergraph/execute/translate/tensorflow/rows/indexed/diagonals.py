@@ -18,10 +18,10 @@ def _diagonal(p: Piece, at: int) -> int:
     Raises:
         NotTranslatedError: it names several.
     """
-    found = set(p.integers(at))
-    if len(found) != 1:
+    diagonals = set(p.integers(at))
+    if len(diagonals) != 1:
         raise NotTranslatedError(f"{p.op.type} of several diagonals")
-    return found.pop()
+    return diagonals.pop()
 
 
 def _places(rows: int, columns: int, number: int) -> tuple[Array, Array]:
@@ -70,8 +70,8 @@ def matrix_diag(p: Piece) -> Sequence[str]:
     )
     shape = (*outer, rows, columns)
     value = p.name(4) if p.has(4) else p.number(0)
-    whole = p.add("Expand", value, p.ints(*shape))
-    return [_put(p, whole, p.name(0), shape, number)]
+    expanded = p.add("Expand", value, p.ints(*shape))
+    return [_put(p, expanded, p.name(0), shape, number)]
 
 
 @ROWS.row("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3", source=ARRAY)
@@ -87,8 +87,8 @@ def matrix_band_part(p: Piece) -> Sequence[str]:
     below, above = p.integers(1)[0], p.integers(2)[0]
     rows, columns = p.shape(0)[-2:]
     down, across = np.indices((rows, columns))
-    kept = ((below < 0) | (down - across <= below)) & ((above < 0) | (across - down <= above))
-    return [p.add("Where", p.const(kept), p.name(0), p.number(0))]
+    mask = ((below < 0) | (down - across <= below)) & ((above < 0) | (across - down <= above))
+    return [p.add("Where", p.const(mask), p.name(0), p.number(0))]
 
 
 @ROWS.row("Diag", source=ARRAY)
@@ -96,8 +96,8 @@ def diag(p: Piece) -> Sequence[str]:
     """A tensor of twice as many axes, with the input where both halves of a place are the same."""
     count = int(np.prod(p.shape(0), dtype=np.int64))
     zeros = p.const(np.zeros((count, count), p.dtype(0)))
-    made = _put(p, zeros, p.reshape(p.name(0), (count,)), (count, count), 0)
-    return [p.reshape(made, (*p.shape(0), *p.shape(0)))]
+    result = _put(p, zeros, p.reshape(p.name(0), (count,)), (count, count), 0)
+    return [p.reshape(result, (*p.shape(0), *p.shape(0)))]
 
 
 @ROWS.row("DiagPart", source=ARRAY)

@@ -40,10 +40,10 @@ def unique(p: Piece) -> Sequence[str]:
     axis = p.integers(1) if p.has(1) else ()
     along = axis[0] % p.rank(0) if axis else 0
     wide = np.int64 if p.dtype().kind in "iu" else np.float64  # ONNX Runtime knows few types
-    whole = p.cast(p.name(0), wide)
-    found, _, places, counts = p.add_many("Unique", 4, whole, axis=along, sorted=0)
+    wide_value = p.cast(p.name(0), wide)
+    unique_values, _, places, counts = p.add_many("Unique", 4, wide_value, axis=along, sorted=0)
     kind = numpy_type(p.attr("out_idx", "int32"))
-    return [p.cast(found, p.dtype()), p.cast(places, kind), p.cast(counts, kind)]
+    return [p.cast(unique_values, p.dtype()), p.cast(places, kind), p.cast(counts, kind)]
 
 
 @ROWS.row("ScatterNd", source=ARRAY)
@@ -61,7 +61,7 @@ _PUTTING = ("TensorScatter", "ScatterNd", "ResourceScatterNd")
 @ROWS.row("ScatterNdNonAliasingAdd", source=ARRAY)
 def tensor_scatter(p: Piece) -> Sequence[str]:
     """The input with slices put, added, taken away, ... at the places that are listed."""
-    how = next(each for each in _PUTS if p.op.type.endswith(each))
+    how = next(kind for kind in _PUTS if p.op.type.endswith(kind))
     updates = p.add("Neg", p.name(2)) if how == "Sub" else p.name(2)
     places = p.cast(p.name(1), np.int64)
     return [p.add("ScatterND", p.name(0), places, updates, reduction=_PUTS[how])]
@@ -85,8 +85,8 @@ def one_hot(p: Piece) -> Sequence[str]:
 @ROWS.row("Where", source=ARRAY)
 def where(p: Piece) -> Sequence[str]:
     """The places of all elements that are not zero, row by row."""
-    found = p.name() if p.dtype().kind == "b" else p.cast(p.name(), np.bool_)
-    return [p.transpose(p.add("NonZero", found), 1, 0)]
+    flags = p.name() if p.dtype().kind == "b" else p.cast(p.name(), np.bool_)
+    return [p.transpose(p.add("NonZero", flags), 1, 0)]
 
 
 @ROWS.row("TopKV2", source=NN)
@@ -104,17 +104,17 @@ def dynamic_stitch(p: Piece) -> Sequence[str]:
     count = len(p) // 2
     indices = [p.integers(at) for at in range(count)]
     inner = p.shape(count)[p.rank(0) :]
-    rows = max((max(each, default=-1) for each in indices), default=-1) + 1
-    found = p.const(np.zeros((rows, *inner), p.dtype(count)))
+    rows = max((max(index, default=-1) for index in indices), default=-1) + 1
+    stitched = p.const(np.zeros((rows, *inner), p.dtype(count)))
     for at, places in enumerate(indices):
         if places:
             data = p.reshape(p.name(count + at), (len(places), *inner))
             # An index that comes twice within one tensor: the last one stays.
             last = {place: number for number, place in enumerate(places)}
-            kept = p.add("Gather", data, p.ints(*last.values()), axis=0)
+            rows_read = p.add("Gather", data, p.ints(*last.values()), axis=0)
             where_to = p.const(np.array(list(last), np.int64).reshape(-1, 1))
-            found = p.add("ScatterND", found, where_to, kept)
-    return [found]
+            stitched = p.add("ScatterND", stitched, where_to, rows_read)
+    return [stitched]
 
 
 class StridedSlice:
@@ -138,11 +138,11 @@ class StridedSlice:
         count = len(begin)
         entries = [at for at in range(count) if not masks["new_axis"] >> at & 1]
         ellipsis = [at for at in entries if masks["ellipsis"] >> at & 1]
-        taken = len(entries) - len(ellipsis)
+        consumed = len(entries) - len(ellipsis)
         for at in range(count):
             axis = len(self.slices)
             if masks["ellipsis"] >> at & 1:
-                for _ in range(len(shape) - taken):
+                for _ in range(len(shape) - consumed):
                     self._all(shape)
             elif masks["new_axis"] >> at & 1:
                 self.kept.append(1)
@@ -152,9 +152,9 @@ class StridedSlice:
             else:
                 first = None if masks["begin"] >> at & 1 else begin[at]
                 last = None if masks["end"] >> at & 1 else end[at]
-                found = slice(first, last, strides[at])
-                self.slices.append(found)
-                self.kept.append(len(range(*found.indices(shape[axis]))))
+                axis_slice = slice(first, last, strides[at])
+                self.slices.append(axis_slice)
+                self.kept.append(len(range(*axis_slice.indices(shape[axis]))))
         while len(self.slices) < len(shape):
             self._all(shape)
 
@@ -168,20 +168,20 @@ def strided_slice(p: Piece) -> Sequence[str]:
     """Every so many elements from a place to another along each axis."""
     spec = StridedSlice(p, p.shape(0), p.integers(1), p.integers(2), p.integers(3))
     chosen = [
-        (axis, *each.indices(p.shape(0)[axis]))
-        for axis, each in enumerate(spec.slices)
-        if each != slice(None)
+        (axis, *axis_slice.indices(p.shape(0)[axis]))
+        for axis, axis_slice in enumerate(spec.slices)
+        if axis_slice != slice(None)
     ]
-    found = p.name(0)
+    sliced = p.name(0)
     if chosen:
         axes, begins, ends, steps = zip(*chosen, strict=True)
         # Backwards up to the first element is -1, which ONNX would take for the last one.
-        least = int(np.iinfo(np.int64).min)
-        stops = [least if last < 0 else last for last in ends]
-        found = p.add(
-            "Slice", found, p.ints(*begins), p.ints(*stops), p.ints(*axes), p.ints(*steps)
+        lowest = int(np.iinfo(np.int64).min)
+        stops = [lowest if last < 0 else last for last in ends]
+        sliced = p.add(
+            "Slice", sliced, p.ints(*begins), p.ints(*stops), p.ints(*axes), p.ints(*steps)
         )
-    return [p.reshape(found, spec.kept)]
+    return [p.reshape(sliced, spec.kept)]
 
 
 @ROWS.row("StridedSliceGrad", source=ARRAY)

@@ -34,46 +34,46 @@ def segment_extreme(p: Piece) -> Sequence[str]:
     """The largest, or smallest, element of each segment; 0 of none."""
     how = "max" if "Max" in p.op.type else "min"
     count = _count(p)
-    found = _by_segment(p, p.name(0), p.shape(0), 1, count, how, _neutral(p, how))
+    extremes = _by_segment(p, p.name(0), p.shape(0), 1, count, how, _neutral(p, how))
     if p.op.type.endswith("V2"):
-        return [found]
+        return [extremes]
     rows = np.bincount(p.integers(1), minlength=count)
     missing = p.const((rows == 0).reshape(-1, *(1 for _ in p.shape(0)[1:])))
-    return [p.add("Where", missing, p.number(0), found)]
+    return [p.add("Where", missing, p.number(0), extremes)]
 
 
 @ROWS.row("SegmentMean", source=MATH)
 def segment_mean(p: Piece) -> Sequence[str]:
     """The mean of all rows of each segment; 0 of none."""
-    found = _by_segment(p, p.name(0), p.shape(0), 1, _count(p), "add", 0)
-    return [_shared(p, found, 1, len(p.shape(0)), power=1.0)]
+    sums = _by_segment(p, p.name(0), p.shape(0), 1, _count(p), "add", 0)
+    return [_shared(p, sums, 1, len(p.shape(0)), power=1.0)]
 
 
 _SPARSE = ("Sum", "Mean", "SqrtN")
 
 
-@ROWS.row(*(f"SparseSegment{each}" for each in _SPARSE), source=MATH)
-@ROWS.row(*(f"SparseSegment{each}WithNumSegments" for each in _SPARSE), source=MATH)
+@ROWS.row(*(f"SparseSegment{kind}" for kind in _SPARSE), source=MATH)
+@ROWS.row(*(f"SparseSegment{kind}WithNumSegments" for kind in _SPARSE), source=MATH)
 def sparse_segment(p: Piece) -> Sequence[str]:
     """Rows that are looked up, added by segment: as sums, means, or over the root of their
     number."""
     rows = p.add("Gather", p.name(0), p.name(1), axis=0)
     shape = (*p.shape(1), *p.shape(0)[1:])
     count = p.integers(3)[0] if p.has(3) else max(p.integers(2), default=-1) + 1
-    found = _by_segment(p, rows, shape, 2, count, "add", 0)
-    return [_shared(p, found, 2, len(shape), power=_power(p), count=count)]
+    sums = _by_segment(p, rows, shape, 2, count, "add", 0)
+    return [_shared(p, sums, 2, len(shape), power=_power(p), count=count)]
 
 
-@ROWS.row(*(f"SparseSegment{each}Grad" for each in _SPARSE), source=MATH)
+@ROWS.row(*(f"SparseSegment{kind}Grad" for kind in _SPARSE), source=MATH)
 def sparse_segment_grad(p: Piece) -> Sequence[str]:
     """The gradient of each segment shared out to the rows that were looked up."""
     (rows,) = p.integers(3)
     count, *inner = p.shape(0)
     shared = _shared(p, p.name(0), 2, p.rank(0), power=_power(p), count=count)
-    each = p.add("Gather", shared, p.name(2), axis=0)
+    shares = p.add("Gather", shared, p.name(2), axis=0)
     places = p.reshape(p.cast(p.name(1), np.int64), (*p.shape(1), 1))
     zeros = p.const(np.zeros((rows, *inner), p.dtype(0)))
-    return [p.add("ScatterND", zeros, places, each, reduction="add")]
+    return [p.add("ScatterND", zeros, places, shares, reduction="add")]
 
 
 def _power(p: Piece) -> float:
@@ -88,8 +88,8 @@ def _count(p: Piece) -> int:
 
 def _neutral(p: Piece, how: str) -> float | int:
     kind = p.dtype(0)
-    told = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
-    return told.min if how == "max" else told.max
+    limits = np.finfo(kind) if kind.kind == "f" else np.iinfo(kind)
+    return limits.min if how == "max" else limits.max
 
 
 def _by_segment(
@@ -103,8 +103,8 @@ def _by_segment(
     places = p.reshape(ids, (*p.shape(ids_at), 1))
     inner = shape[p.rank(ids_at) :]
     start = p.const(np.full((count + 1, *inner), empty, p.dtype(0)))
-    found = p.add("ScatterND", start, places, rows, reduction=how)
-    return p.add("Slice", found, p.ints(0), p.ints(count), p.ints(0))
+    scattered = p.add("ScatterND", start, places, rows, reduction=how)
+    return p.add("Slice", scattered, p.ints(0), p.ints(count), p.ints(0))
 
 
 def _shared(
@@ -127,8 +127,8 @@ def sparse_times_dense(p: Piece) -> Sequence[str]:
     wide = p.shape(3)[0 if p.attr("adjoint_b", False) else 1]
     places = p.cast(p.name(0), np.int64)
     rows, columns = (p.add("Gather", places, p.const(np.array(at)), axis=1) for at in (row, column))
-    taken = p.add("Gather", dense, columns, axis=0)
-    scaled = p.add("Mul", taken, p.reshape(p.name(1), (-1, 1)))
+    gathered = p.add("Gather", dense, columns, axis=0)
+    scaled = p.add("Mul", gathered, p.reshape(p.name(1), (-1, 1)))
     zeros = p.const(np.zeros((p.integers(2)[row], wide), p.dtype(1)))
     where = p.reshape(rows, (-1, 1))
     return [p.add("ScatterND", zeros, where, scaled, reduction="add")]

@@ -51,10 +51,10 @@ def _sparse(dense: Row, states: int, indices: int) -> Row:
     """The op that changes the rows *indices* says, of *states* variables, as *dense* does."""
 
     def row(p: Piece) -> Sequence[str]:
-        (made,) = dense(_Rows(p, states, indices))  # type: ignore[arg-type]
-        assert made is not None
+        (updated,) = dense(_Rows(p, states, indices))  # type: ignore[arg-type]
+        assert updated is not None
         places = p.reshape(p.cast(p.name(indices), np.int64), (*p.shape(indices), 1))
-        return [p.add("ScatterND", p.name(0), places, made)]
+        return [p.add("ScatterND", p.name(0), places, updated)]
 
     return row
 

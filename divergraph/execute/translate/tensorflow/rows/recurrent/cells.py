@@ -26,8 +26,10 @@ def _cell(
     """One turn of an LSTM: i, cell, f, o, new, tanh of cell, hidden."""
     weights, peep_i, peep_f, peep_o, biases = rest
     joined = p.add("Concat", x, hidden, axis=1)
-    whole = p.add("Add", p.add("MatMul", joined, weights), biases)
-    parts = dict(zip(gates, p.add_many("Split", 4, whole, axis=1, num_outputs=4), strict=True))
+    gates_joined = p.add("Add", p.add("MatMul", joined, weights), biases)
+    parts = dict(
+        zip(gates, p.add_many("Split", 4, gates_joined, axis=1, num_outputs=4), strict=True)
+    )
     if bias:
         parts["f"] = p.add("Add", parts["f"], p.number(bias, 1))
 
@@ -44,8 +46,8 @@ def _cell(
     if clip > 0:
         cell = p.add("Clip", cell, p.number(-clip, 1), p.number(clip, 1))
     shows = seen("o", peep_o, cell)
-    shown = p.add("Tanh", cell)
-    return [enters, cell, keeps, shows, new, shown, p.add("Mul", shown, shows)]
+    squashed = p.add("Tanh", cell)
+    return [enters, cell, keeps, shows, new, squashed, p.add("Mul", squashed, shows)]
 
 
 @ROWS.row("LSTMBlockCell", source=RECURRENT)
@@ -60,21 +62,22 @@ def lstm(p: Piece) -> Sequence[str]:
     """All turns of an LSTM; zeros behind the longest sequence."""
     newer = p.op.type.endswith("V2")
     turns = p.shape(1)[0]
-    made = min(max(p.integers(0)[0], 0), turns)
+    steps = min(max(p.integers(0)[0], 0), turns)
     cell, hidden, *rest = p.names[2:]
     gates = GATES_OF_V2 if newer else GATES
     bias = 0.0 if newer else float(p.attr("forget_bias", 1.0))
-    found: list[list[str]] = []
-    for at in range(made):
+    turns_done: list[list[str]] = []
+    for at in range(steps):
         x = p.add("Gather", p.name(1), p.const(np.array(at)), axis=0)
-        found.append(_cell(p, x, cell, hidden, rest, gates, bias))
-        cell, hidden = found[-1][1], found[-1][6]
-    shape = (turns - made, *p.shape(2))
+        turns_done.append(_cell(p, x, cell, hidden, rest, gates, bias))
+        cell, hidden = turns_done[-1][1], turns_done[-1][6]
+    shape = (turns - steps, *p.shape(2))
     zeros = p.const(np.zeros(shape, p.dtype(1)))
-    whole = [
-        [p.add("Unsqueeze", each[port], p.ints(0)) for each in found] + [zeros] for port in range(7)
+    columns = [
+        [p.add("Unsqueeze", turn_outputs[port], p.ints(0)) for turn_outputs in turns_done] + [zeros]
+        for port in range(7)
     ]
-    return [p.add("Concat", *parts, axis=0) for parts in whole]
+    return [p.add("Concat", *parts, axis=0) for parts in columns]
 
 
 @ROWS.row("GRUBlockCell", source=RECURRENT)
@@ -86,6 +89,6 @@ def gru_cell(p: Piece) -> Sequence[str]:
     resets, updates = p.add_many("Split", 2, gates, axis=1, num_outputs=2)
     joined = p.add("Concat", x, p.add("Mul", hidden, resets), axis=1)
     new = p.add("Tanh", p.add("Add", p.add("MatMul", joined, weights), bias))
-    apart = p.add("Sub", p.number(1), updates)
-    made = p.add("Add", p.add("Mul", updates, hidden), p.add("Mul", apart, new))
-    return [resets, updates, new, made]
+    complement = p.add("Sub", p.number(1), updates)
+    new_hidden = p.add("Add", p.add("Mul", updates, hidden), p.add("Mul", complement, new))
+    return [resets, updates, new, new_hidden]

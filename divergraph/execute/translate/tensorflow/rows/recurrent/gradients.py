@@ -37,18 +37,18 @@ class _TurnGradients:
     o: str
 
 
-def _of_sigmoid(p: Piece, made: str, *factors: str) -> str:
-    """The gradient of what went into a sigmoid that made *made*."""
-    slope = p.add("Mul", p.add("Sub", p.number(1, 1), made), made)
-    for each in factors:
-        slope = p.add("Mul", slope, each)
+def _of_sigmoid(p: Piece, output: str, *factors: str) -> str:
+    """The gradient of what went into a sigmoid that gave *output*."""
+    slope = p.add("Mul", p.add("Sub", p.number(1, 1), output), output)
+    for factor in factors:
+        slope = p.add("Mul", slope, factor)
     return slope
 
 
-def _of_tanh(p: Piece, made: str, *factors: str) -> str:
-    slope = p.add("Sub", p.number(1, 1), p.add("Mul", made, made))
-    for each in factors:
-        slope = p.add("Mul", slope, each)
+def _of_tanh(p: Piece, output: str, *factors: str) -> str:
+    slope = p.add("Sub", p.number(1, 1), p.add("Mul", output, output))
+    for factor in factors:
+        slope = p.add("Mul", slope, factor)
     return slope
 
 
@@ -87,9 +87,9 @@ def _of_peeps(p: Piece, turns: Sequence[tuple[_Turn, _TurnGradients]]) -> list[s
     sums: list[list[str]] = [[], [], []]
     for turn, back in turns:
         seen = ((back.i, turn.cell_before), (back.f, turn.cell_before), (back.o, turn.cell))
-        for found, (gate, cell) in zip(sums, seen, strict=True):
-            found.append(p.add("Mul", gate, cell))
-    return [p.summed("ReduceSum", p.add("Concat", *each, axis=0), (0,)) for each in sums]
+        for sum_of_gate, (gate, cell) in zip(sums, seen, strict=True):
+            sum_of_gate.append(p.add("Mul", gate, cell))
+    return [p.summed("ReduceSum", p.add("Concat", *terms, axis=0), (0,)) for terms in sums]
 
 
 @ROWS.row("LSTMBlockCellGrad", source=RECURRENT)
@@ -106,7 +106,7 @@ def lstm_cell_grad(p: Piece) -> Sequence[str]:
 def lstm_grad(p: Piece) -> Sequence[str]:
     """All turns of an LSTM backwards; behind the longest sequence the inputs get zeros."""
     turns, batch, inner = p.shape(1)
-    made = min(max(p.integers(0)[0], 0), turns)
+    steps = min(max(p.integers(0)[0], 0), turns)
     x, first_cell, first_hidden, weights, *peeps = p.names[1:8]
     cells, hidden, cell_gradients, gradients = p.names[9:15], *p.names[15:18]
     gates = GATES_OF_V2 if p.op.type.endswith("V2") else GATES
@@ -116,11 +116,11 @@ def lstm_grad(p: Piece) -> Sequence[str]:
         return p.add("Gather", tensor, p.const(np.array(at)), axis=0)
 
     cell_back = hidden_back = p.const(np.zeros(p.shape(2), p.dtype(1)))
-    inputs, joined = [p.const(np.zeros((turns - made, batch, inner), p.dtype(1)))], []
-    found: list[tuple[_Turn, _TurnGradients]] = []
-    for at in reversed(range(made)):
+    inputs, joined = [p.const(np.zeros((turns - steps, batch, inner), p.dtype(1)))], []
+    turns_done: list[tuple[_Turn, _TurnGradients]] = []
+    for at in reversed(range(steps)):
         turn = _Turn(
-            of_turn(cells[1], at - 1) if at else first_cell, *(of_turn(each, at) for each in cells)
+            of_turn(cells[1], at - 1) if at else first_cell, *(of_turn(cell, at) for cell in cells)
         )
         cell_gradient = p.add("Add", of_turn(cell_gradients, at), cell_back)
         gradient = p.add("Add", of_turn(gradients, at), hidden_back)
@@ -130,20 +130,20 @@ def lstm_grad(p: Piece) -> Sequence[str]:
         inputs.append(p.add("Unsqueeze", of_input, p.ints(0)))
         before = of_turn(hidden, at - 1) if at else first_hidden
         joined.append(p.add("Concat", of_turn(x, at), before, axis=1))
-        found.append((turn, back))
+        turns_done.append((turn, back))
     of_x = p.add("Concat", *reversed(inputs), axis=0)
-    of_gates = [back.gates for _, back in found]
+    of_gates = [back.gates for _, back in turns_done]
     of_weights, of_biases = _of_weights(p, joined, of_gates)
-    return [of_x, cell_back, hidden_back, of_weights, *_of_peeps(p, found), of_biases]
+    return [of_x, cell_back, hidden_back, of_weights, *_of_peeps(p, turns_done), of_biases]
 
 
 def _of_weights(p: Piece, joined: Sequence[str], gates: Sequence[str]) -> tuple[str, str]:
     """The gradients of the weights and biases of all turns together."""
     if not gates:
         return p.const(np.zeros(p.shape(4), p.dtype(1))), p.const(np.zeros(p.shape(8), p.dtype(1)))
-    read, behind = p.add("Concat", *joined, axis=0), p.add("Concat", *gates, axis=0)
-    weights = p.add("MatMul", p.transpose(read, 1, 0), behind)
-    return weights, p.summed("ReduceSum", behind, (0,))
+    read, gradients = p.add("Concat", *joined, axis=0), p.add("Concat", *gates, axis=0)
+    weights = p.add("MatMul", p.transpose(read, 1, 0), gradients)
+    return weights, p.summed("ReduceSum", gradients, (0,))
 
 
 def _parted(p: Piece, both: str, inner: int) -> tuple[str, str]:
@@ -159,8 +159,8 @@ def gru_cell_grad(p: Piece) -> Sequence[str]:
     both gates before their functions."""
     _, hidden, gate_weights, weights, _, _, resets, updates, new, gradient = p.names
     inner = p.shape(0)[1]
-    apart = p.add("Sub", p.number(1), updates)
-    of_new = _of_tanh(p, new, gradient, apart)
+    complement = p.add("Sub", p.number(1), updates)
+    of_new = _of_tanh(p, new, gradient, complement)
     of_updates = _of_sigmoid(p, updates, gradient, p.add("Sub", hidden, new))
     through_new = p.add("MatMul", of_new, p.transpose(weights, 1, 0))
     x_by_new, reset_hidden = _parted(p, through_new, inner)
@@ -168,10 +168,12 @@ def gru_cell_grad(p: Piece) -> Sequence[str]:
     of_gates = p.add("Concat", of_resets, of_updates, axis=1)
     through_gates = p.add("MatMul", of_gates, p.transpose(gate_weights, 1, 0))
     x_by_gates, hidden_by_gates = _parted(p, through_gates, inner)
-    kept = p.add("Add", p.add("Mul", reset_hidden, resets), p.add("Mul", gradient, updates))
+    hidden_gradient = p.add(
+        "Add", p.add("Mul", reset_hidden, resets), p.add("Mul", gradient, updates)
+    )
     return [
         p.add("Add", x_by_new, x_by_gates),
-        p.add("Add", kept, hidden_by_gates),
+        p.add("Add", hidden_gradient, hidden_by_gates),
         of_new,
         of_gates,
     ]
