@@ -212,8 +212,8 @@ def installed() -> tuple[Importer, ...]:
     Raises:
         InputError: not a single one is installed.
     """
-    found = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINT_GROUP))]
-    importers = tuple(importer for importer in found if importer is not None)
+    loaded = [_load(entry) for entry in sorted(entry_points(group=ENTRY_POINT_GROUP))]
+    importers = tuple(importer for importer in loaded if importer is not None)
     if not importers:
         raise InputError("no importer is installed", hint="install divergraph again")
     return importers

@@ -59,8 +59,8 @@ def _loaded(module: str, screen: str) -> Callable[[], ViewScreen]:
     """A view whose code is loaded when somebody goes there, not before the first frame."""
 
     def make() -> ViewScreen:
-        made: ViewScreen = getattr(import_module(f"tui.screens.{module}"), screen)()
-        return made
+        view_screen: ViewScreen = getattr(import_module(f"tui.screens.{module}"), screen)()
+        return view_screen
 
     return make
 

@@ -257,13 +257,13 @@ def bindings(*scopes: KeyScope) -> list[BindingType]:
 def without_letters(*scopes: KeyScope) -> list[BindingType]:
     """The bindings of *scopes* but for single letters, for a view in which one types: there a
     letter is text, wherever the focus is."""
-    found: list[BindingType] = []
+    letterless: list[BindingType] = []
     for binding in bindings(*scopes):
         assert isinstance(binding, Binding)
         keys = [key for key in binding.key.split(",") if not (len(key) == 1 and key.isalpha())]
         if keys:
-            found.append(replace(binding, key=",".join(keys)))
-    return found
+            letterless.append(replace(binding, key=",".join(keys)))
+    return letterless
 
 
 def remapped(keymap: dict[str, str]) -> tuple[Key, ...]:

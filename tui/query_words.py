@@ -110,7 +110,11 @@ def completions(before: str, parameters: Iterable[str] = ()) -> tuple[str, ...]:
     elif word.startswith("$"):
         words = (*_OF_TARGET, *(f"${name}" for name in parameters))
     low = word.lower()
-    return tuple(dict.fromkeys(each for each in words if each.lower().startswith(low) and word))
+    return tuple(
+        dict.fromkeys(
+            candidate for candidate in words if candidate.lower().startswith(low) and word
+        )
+    )
 
 
 def longest_start(words: Iterable[str]) -> str:

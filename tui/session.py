@@ -281,7 +281,9 @@ class Session:
                 return tuple(name for name in names if name in ops)
             originals = store.ops(self.target, names, Side.GOLDEN)
             links = (store.links(self.target, name, Side.GOLDEN) for name in originals)
-            return tuple(dict.fromkeys(link.device for found in links for link in found))
+            return tuple(
+                dict.fromkeys(link.device for lineage_link in links for link in lineage_link)
+            )
 
     def ask_query(self, name: str, op: str) -> None:
         """Have the view of queries show the named query *name*, about *op*."""

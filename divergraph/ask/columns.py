@@ -229,8 +229,8 @@ def _originals(listed: ListedOps, side: Side, names: _Names) -> Lists:
     codes = named.numbers[np.repeat(by_name, np.diff(named.start))]
     if len(codes):
         used, places = np.unique(codes, return_inverse=True)
-        known = names.numbers(named.names[number] for number in used.tolist())
-        numbers[is_named] = known[places.reshape(-1)]
+        own_codes = names.numbers(named.names[number] for number in used.tolist())
+        numbers[is_named] = own_codes[places.reshape(-1)]
     return Lists(starts(counts), numbers, ())
 
 

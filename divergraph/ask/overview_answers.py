@@ -147,7 +147,7 @@ def modules_of(ops: OpColumns) -> list[ModuleRow]:
     ends = np.cumsum(np.bincount(modules.codes, minlength=len(modules.values)))
     inside = np.split(members, ends[:-1])
     cosines, broken = _cosines(ops), _broken_by_nan(ops)
-    found = [
+    rows = [
         ModuleRow(
             name,
             len(numbers),
@@ -168,7 +168,7 @@ def modules_of(ops: OpColumns) -> list[ModuleRow]:
         cosine = 2.0 if module.worst_cosine is None else module.worst_cosine
         return rank, -2.0 if math.isnan(cosine) else cosine, module.name
 
-    return sorted(found, key=key)
+    return sorted(rows, key=key)
 
 
 def _cosines(ops: OpColumns) -> Float:

@@ -130,9 +130,9 @@ class Collected:
             else:
                 beyond = _apart(judged.device, values.reshape(error.shape), judged.reference)
         self._reads[tensor] = (*self._reads.get(tensor, ()), *reads)
-        known = self._beyond.get(tensor)
-        if known is not None:
-            self._beyond[tensor] = known + beyond
+        before = self._beyond.get(tensor)
+        if before is not None:
+            self._beyond[tensor] = before + beyond
         elif np.any(np.abs(beyond) > _NOTHING * np.max(np.abs(judged.device), initial=0.0)):
             self._beyond[tensor] = beyond
 

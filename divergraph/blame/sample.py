@@ -117,9 +117,9 @@ class ModelSample:
             if used > memory:
                 self.left_out.append(item.tensor)
                 continue
-            known = self._held.get(item.tensor)
+            sum_so_far = self._held.get(item.tensor)
             # Two device tensors of one golden one (before and behind a Cast): both err.
-            self._held[item.tensor] = values if known is None else known + values
+            self._held[item.tensor] = values if sum_so_far is None else sum_so_far + values
             self.items.setdefault(item.tensor, item)
             if rounding is not None:
                 self._rounding[item.tensor] = rounding

@@ -34,8 +34,8 @@ def is_loudness(param: click.Parameter) -> bool:
     return "--quiet" in param.opts or "--verbose" in param.opts
 
 
-def _option(name: str, wanted: Loudness, help_text: str, taken: set[str]) -> click.Option:
-    names = [name_form for name_form in (f"-{name[0]}", f"--{name}") if name_form not in taken]
+def _option(name: str, wanted: Loudness, help_text: str, used_names: set[str]) -> click.Option:
+    names = [name_form for name_form in (f"-{name[0]}", f"--{name}") if name_form not in used_names]
     return click.Option(
         [*names, f"is_{name}"],
         is_flag=True,

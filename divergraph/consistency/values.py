@@ -127,8 +127,8 @@ def _scanned(array: NDArray[Any], *, half: bool) -> Values:
         block = flat[start : start + _BLOCK]
         if half:
             block = block.astype(np.float32)
-        least, most = float(block.min()), float(block.max())
-        if not (math.isfinite(least) and math.isfinite(most)):
+        block_low, block_high = float(block.min()), float(block.max())
+        if not (math.isfinite(block_low) and math.isfinite(block_high)):
             good = np.isfinite(block)
             missing = int(np.isnan(block).sum())
             nans += missing
@@ -138,10 +138,10 @@ def _scanned(array: NDArray[Any], *, half: bool) -> Values:
             block = block[good]
             if not block.size:
                 continue
-            least, most = float(block.min()), float(block.max())
-        if half and max(most, -least) >= FLOAT16_MAX:
+            block_low, block_high = float(block.min()), float(block.max())
+        if half and max(block_high, -block_low) >= FLOAT16_MAX:
             saturated += int((np.abs(block) >= FLOAT16_MAX).sum())
-        low, high = min(low, least), max(high, most)
+        low, high = min(low, block_low), max(high, block_high)
     if low > high:
         low = high = math.nan
     return Values(flat.size, low, high, nans, infinities, saturated, first)

@@ -192,7 +192,7 @@ class _File:
         ):
             if number is not None and (io, number) not in there:
                 damaged = [why for why in file.unusable if why.startswith(f"{io} {number}:")]
-                count = sum(each is io for each, _ in there)
+                count = sum(its_io is io for its_io, _ in there)
                 self._reasons += damaged or [f"no {io} {number}: the file has {count} {io}s"]
 
     def _tensor(self, ref: DumpTensorRef) -> None:

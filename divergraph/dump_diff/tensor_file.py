@@ -81,21 +81,23 @@ def look_at_file(
     if path.is_dir() and name is None:
         hint = f"`divergraph tensor {path} TENSOR` shows one; `diff` and `dumps` take folders"
         raise InputError("this is a folder", where=str(path), hint=hint)
-    found = find_tensors(path, form).tensors
-    if not found:
+    bare_tensors = find_tensors(path, form).tensors
+    if not bare_tensors:
         raise InputError("there is no tensor in this file", where=str(path))
     if name is not None:
-        found = _in_folder(found, name) if path.is_dir() else [_called(path, found, name)]
+        bare_tensors = (
+            _in_folder(bare_tensors, name) if path.is_dir() else [_called(path, bare_tensors, name)]
+        )
     folder = None if text is None else OutputFolder(text)
     tensors, unread = [], []
-    for tensor in found:
+    for tensor in bare_tensors:
         if tensor.ref is None:
             unread.append((tensor.name, tensor.damage or str(tensor.reason)))
             continue
         array = or_raise(read_stored(tensor.ref))
         tensors.append(_described(tensor, array, first, top))
         if folder is not None:
-            folder.text(_text_name(path, tensor, alone=len(found) == 1), array)
+            folder.text(_text_name(path, tensor, alone=len(bare_tensors) == 1), array)
     if not tensors:
         name, why = unread[0]
         none = "" if len(unread) == 1 else f"none of {len(unread)} tensors can be read; "
@@ -126,8 +128,8 @@ def _called(path: Path, tensors: Sequence[BareTensor], name: str) -> BareTensor:
     names |= {tensor.name: tensor for tensor in tensors}
     if name not in names:
         matches = difflib.get_close_matches(name, names)
-        known = ", ".join([_inside(path, tensor) for tensor in tensors[:_NAMED]])
-        hint = "" if matches else f"it has {known}"
+        contained = ", ".join([_inside(path, tensor) for tensor in tensors[:_NAMED]])
+        hint = "" if matches else f"it has {contained}"
         raise UnknownNameError("tensor in this file", name, near=matches, hint=hint)
     return names[name]
 

@@ -49,16 +49,16 @@ def read_feeds(
         path, chosen = first_iteration(file)
         remarks += chosen
         if called:
-            values, told = _read_one(tensors, called, path)
+            values, notes = _read_one(tensors, called, path)
         elif names_tensors(path):
-            values, told = named_values(path, tensors)
+            values, notes = named_values(path, tensors)
         elif len(tensors) == 1:
-            values, told = _read_one(tensors, next(iter(tensors)), path)
+            values, notes = _read_one(tensors, next(iter(tensors)), path)
         else:
             listed = ", ".join(tensors)
             hint = f"--inputs NAME=FILE with one of: {listed}"
             raise InputError(f"{path} is the value of which input?", hint=hint)
-        remarks += told
+        remarks += notes
         for name, value in values.items():
             if name in values_by_name:
                 raise InputError(f"two values for input {name!r}")

@@ -58,7 +58,7 @@ def read_om(path: Path) -> Any:
     Raises:
         ImportFormatError: with the byte offset, where the file is damaged.
     """
-    whole = model_class()()
+    offline_model = model_class()()
     places: dict[bytes, int] = {}
     root: Tables | None = None
     with mapped(path) as buffer:
@@ -75,16 +75,16 @@ def read_om(path: Path) -> Any:
             tables = _tables(BinaryReader(buffer, path), span, root)
             if root is None:
                 root = tables
-                whole.MergeFrom(model)
-                del whole.graph[:]
+                offline_model.MergeFrom(model)
+                del offline_model.graph[:]
             for graph in model.graph:
                 _undo_codes(graph, tables, path, span)
-                place = places.setdefault(graph.name, len(whole.graph))
-                if place == len(whole.graph):
-                    whole.graph.add()
-                whole.graph[place].CopyFrom(graph)
-    _drop_blobs(whole)
-    return whole
+                place = places.setdefault(graph.name, len(offline_model.graph))
+                if place == len(offline_model.graph):
+                    offline_model.graph.add()
+                offline_model.graph[place].CopyFrom(graph)
+    _drop_blobs(offline_model)
+    return offline_model
 
 
 def read_json(path: Path) -> Any:

@@ -119,10 +119,10 @@ class _Pairing:
             return None
         dumped = self._golden.tensors.get((twin.id, TensorIO.INPUT, place))
         ref = twin.inputs[place] if place < len(twin.inputs) else None
-        made = None if ref is None else ref.producer
-        source = made or TensorRef(twin.id, 0)
+        producer = None if ref is None else ref.producer
+        source = producer or TensorRef(twin.id, 0)
         match = TensorMatch(TensorRef(op.id, position), source, link.rule, link.confidence)
-        return match, dumped, made is None
+        return match, dumped, producer is None
 
     def _without_output(self, op: Op) -> Comparison:
         why = Unmatched(Reason.NO_OUTPUT, f"{op.type} has no output")
@@ -142,14 +142,14 @@ class _Pairing:
         device = self._device.tensors.get((op.id, io, port))
         if isinstance(match, Unmatched):
             return _not_compared(op, io, port, match, None, device)
-        made = match.golden.op, TensorIO.OUTPUT, match.golden.port
+        key = match.golden.op, TensorIO.OUTPUT, match.golden.port
         if golden is None and not outside:
-            golden = self._golden.tensors.get(made)
+            golden = self._golden.tensors.get(key)
         if device is None or golden is None:
             if outside:
-                said = f"{match.golden.op} has no such input in golden"
+                reason = f"{match.golden.op} has no such input in golden"
                 return _not_compared(
-                    op, io, port, Unmatched(Reason.NO_GOLDEN_DUMP, said), None, device
+                    op, io, port, Unmatched(Reason.NO_GOLDEN_DUMP, reason), None, device
                 )
             why = self._no_golden_dump(match.golden)
             if device is None:
@@ -158,8 +158,8 @@ class _Pairing:
                 why = Unmatched(Reason.INSERTED, why.detail)
             return _not_compared(op, io, port, why, match, device)
         if device.dtype in _QUANTISED and golden.dtype in _REAL and device.scale is None:
-            said = f"{device.dtype} on the device against {golden.dtype}: the scale is not known"
-            return _not_compared(op, io, port, Unmatched(Reason.QUANTISED, said), match, device)
+            reason = f"{device.dtype} on the device against {golden.dtype}: the scale is not known"
+            return _not_compared(op, io, port, Unmatched(Reason.QUANTISED, reason), match, device)
         tensor = self._tensor(op, io, port)
         origin = tensor.origin if tensor is not None else None
         return Pair(
@@ -221,14 +221,14 @@ def _same_argument(op: Op, position: int, twin: Op) -> int | None:
 
 def _problems(index: DumpIndex) -> dict[_Key | str, Unmatched]:
     """The problems of a dump by tensor, and by op where a file could not be read at all."""
-    found: dict[_Key | str, Unmatched] = {}
+    problems: dict[_Key | str, Unmatched] = {}
     for problem in index.problems:
         if problem.op is not None:
-            known = problem.io is not None and problem.port is not None
-            key: Any = (problem.op, problem.io, problem.port) if known else problem.op
-            said = f"{problem.path}: {problem.detail}"
-            found.setdefault(key, Unmatched(problem.reason, said))
-    return found
+            has_place = problem.io is not None and problem.port is not None
+            key: Any = (problem.op, problem.io, problem.port) if has_place else problem.op
+            detail = f"{problem.path}: {problem.detail}"
+            problems.setdefault(key, Unmatched(problem.reason, detail))
+    return problems
 
 
 def _not_compared(
@@ -239,13 +239,13 @@ def _not_compared(
     match: TensorMatch | None,
     device: DumpTensorRef | None,
 ) -> Comparison:
-    found = Comparison(op.id, io, port, reason=why.reason, detail=why.detail)
+    compared = Comparison(op.id, io, port, reason=why.reason, detail=why.detail)
     if device is not None:
-        found = replace(found, device_dtype=device.dtype, device_path=str(device.path))
+        compared = replace(compared, device_dtype=device.dtype, device_path=str(device.path))
     if match is not None:
         address = None if device is None else device.address
-        found = replace(found, golden=match.golden, rule=match.rule, address=address)
-    return found
+        compared = replace(compared, golden=match.golden, rule=match.rule, address=address)
+    return compared
 
 
 def device_order(graph: ModelGraph, order: list[str]) -> list[Op]:

@@ -47,10 +47,16 @@ def import_into(
     source = load_graph(path, options=options)
     wanted = name or _safe(source.graph.name)
     graphs = {info.name: info for info in store.graphs()}
-    for known in graphs.values():
-        is_wanted = known.name == wanted or (name is None and _is_numbered(known.name, wanted))
-        if is_wanted and known.id == source.graph.id and _is_there(store, known, source.graph):
-            return Imported(known, source, unchanged=True)
+    for stored_info in graphs.values():
+        is_wanted = stored_info.name == wanted or (
+            name is None and _is_numbered(stored_info.name, wanted)
+        )
+        if (
+            is_wanted
+            and stored_info.id == source.graph.id
+            and _is_there(store, stored_info, source.graph)
+        ):
+            return Imported(stored_info, source, unchanged=True)
     names = {*graphs, *(run.name for run in store.runs())}
     if name is None:
         info = store.save_graph(source.graph, _unique(wanted, names))

@@ -124,10 +124,10 @@ class Journal(Generic[R]):
         self._kept.update(results)
         if self._file is None and time.monotonic() - self._started < self._worth:
             return
-        kept, self._kept = self._kept, {}
+        new_results, self._kept = self._kept, {}
         keyed = {
             self._keyed(number, self._stamps.pop(number, "")): self._encode(value)
-            for number, value in kept.items()
+            for number, value in new_results.items()
         }
         try:
             file = self._opened()

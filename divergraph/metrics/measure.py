@@ -81,28 +81,28 @@ def measure(
     x, y = flat_float32(device), flat_float32(golden)
     sweeper = sweeper or Sweeper()
     both_bool = device.dtype.kind == golden.dtype.kind == "b"
-    asked = NOTHING
+    wanted = NOTHING
 
     def ask(sums: Sums) -> Second | None:
-        nonlocal asked
+        nonlocal wanted
         atol = tolerance(sums, want)
         any_bad = sums.worst is not None and sums.worst.size > atol
         places = Places(golden.shape, golden.size // 2) if any_bad and want.places else None
-        asked = Second(scales_for_divergence(sums, both_bool), atol, want.rtol, places)
-        return asked if any_bad or asked.scales is not None else None
+        wanted = Second(scales_for_divergence(sums, both_bool), atol, want.rtol, places)
+        return wanted if any_bad or wanted.scales is not None else None
 
     sums, second = sweeper.both(x, y, ask)
     divergence = second.divergence
-    if asked.scales is None:  # of equal sides, or undefined
+    if wanted.scales is None:  # of equal sides, or undefined
         divergence = 0.0 if sums.finite else math.nan
     return PairMeasurement(
         ten_metrics(sums, divergence, both_bool),
         figures_of(
             sums,
             second,
-            asked.atol,
+            wanted.atol,
             want.rtol,
-            asked.places.pattern(layout, c0) if asked.places is not None else "",
+            wanted.places.pattern(layout, c0) if wanted.places is not None else "",
         ),
     )
 

@@ -57,7 +57,7 @@ class Boundaries:
     def children(self, ops: Iterable[str]) -> set[str]:
         """The ops that *ops* feed."""
         numbers = (self._arrays.successors(self._arrays.number[op]).tolist() for op in ops)
-        return {self._arrays.ids[number] for found in numbers for number in found}
+        return {self._arrays.ids[number] for child in numbers for number in child}
 
     def fed(self, chosen: set[str]) -> set[str]:
         """Those of *chosen* that only stand for inputs of the model."""

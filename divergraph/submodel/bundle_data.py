@@ -117,9 +117,9 @@ class PartData:
         folder.mkdir(parents=True)
         names = DumpFileNames(self.graph, TIMESTAMP)
         keys = self._keys_by_name()
-        made = {tensor.name for op in self.graph.ops for tensor in op.outputs}
+        produced = {tensor.name for op in self.graph.ops for tensor in op.outputs}
         for tensor in self.graph.inputs:
-            if tensor.name not in made and self._is_dumped(key := keys.get(tensor.name)):
+            if tensor.name not in produced and self._is_dumped(key := keys.get(tensor.name)):
                 self._save(folder / names.of_input(tensor.name), key)
         for op in self.graph.ops:
             for port, tensor in enumerate(op.outputs):

@@ -112,14 +112,14 @@ def _dumped_for(
     for op in device.ops:
         for at in range(len(op.inputs)):
             match = lineage.input_match(op, at)
-            found = dump.tensors.get((op.id, TensorIO.INPUT, at))
-            if isinstance(match, TensorMatch) and match.reorder is None and found is not None:
-                read.append((match.golden, found))
+            dumped = dump.tensors.get((op.id, TensorIO.INPUT, at))
+            if isinstance(match, TensorMatch) and match.reorder is None and dumped is not None:
+                read.append((match.golden, dumped))
         for ref in op.makes:
             match = lineage.outputs.get(ref)
-            found = dump.tensors.get((op.id, TensorIO.OUTPUT, ref.port))
-            if isinstance(match, TensorMatch) and match.reorder is None and found is not None:
-                outputs.append((match.golden, found))
+            dumped = dump.tensors.get((op.id, TensorIO.OUTPUT, ref.port))
+            if isinstance(match, TensorMatch) and match.reorder is None and dumped is not None:
+                outputs.append((match.golden, dumped))
     return [*read, *outputs]
 
 

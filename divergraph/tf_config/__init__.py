@@ -193,15 +193,15 @@ def dump_step() -> str:
 
 def switch_file(action: str | None = None) -> str:
     """The fusion switch file for *action*; empty if fusion stays as it is."""
-    given = os.environ.get(SWITCH_FILE, "")
+    switch_path = os.environ.get(SWITCH_FILE, "")
     if _is("fusion_off", action):
         path = os.path.join(_made("fusion"), "fusion_off.cfg")  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write('{"Switch":{"GraphFusion":{"ALL":"off"},"UBFusion":{"ALL":"off"}}}\n')
         return path
-    if _is("fusion_switch", action) and not given:
+    if _is("fusion_switch", action) and not switch_path:
         return data_path("fusion", "fusion_switch.cfg")
-    return given
+    return switch_path
 
 
 def _is(wanted: str, action: str | None) -> bool:

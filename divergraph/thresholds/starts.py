@@ -162,13 +162,13 @@ def owners_around(graph: ModelGraph, inner: Collection[str]) -> set[str]:
     if not owners:
         return set()
     place = {op.id: op.subgraph for op in graph.ops}
-    found: set[str] = set()
+    around: set[str] = set()
     for op in inner:
         owner = owners.get(place.get(op, ""), "")
-        while owner and owner not in found:
-            found.add(owner)
+        while owner and owner not in around:
+            around.add(owner)
             owner = owners.get(place.get(owner, ""), "")
-    return found
+    return around
 
 
 # The gradient of max pooling goes to one of the values that were largest, that of ReLU through

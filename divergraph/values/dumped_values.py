@@ -35,10 +35,10 @@ class DumpedValues:
 
     def shape(self, ref: TensorRef) -> tuple[int, ...] | None:
         """The shape of an output as its dump's header says; the values are not read."""
-        found = self._found(ref)
-        if found is None:
+        dumped = self._found(ref)
+        if dumped is None:
             return None
-        return (is_blocked(found) and found.original_shape) or found.shape
+        return (is_blocked(dumped) and dumped.original_shape) or dumped.shape
 
     def size(self, ref: TensorRef) -> int | None:
         """How many elements an output has, as its dump's header says; the values are not read."""

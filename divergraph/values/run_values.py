@@ -65,18 +65,20 @@ class RunValues:
         """The golden tensor, or the model's input of this name; else why it cannot be read. None if
         it was not dumped."""
         if isinstance(ref, str):
-            given = self.golden_dump.graph_inputs.get(ref)
-            if given is None:
+            dumped_input = self.golden_dump.graph_inputs.get(ref)
+            if dumped_input is None:
                 return None
-            return self._kept.get(("in", ref, _written(given)), lambda: read_tensor(given))
-        found = self.golden_dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
-        if found is None:
+            return self._kept.get(
+                ("in", ref, _written(dumped_input)), lambda: read_tensor(dumped_input)
+            )
+        dumped = self.golden_dump.tensors.get((ref.op, TensorIO.OUTPUT, ref.port))
+        if dumped is None:
             return None
-        key = ("golden", ref, _written(found))
+        key = ("golden", ref, _written(dumped))
         pair = self._of_golden.get(ref)
-        if pair is not None and pair.golden == found:
+        if pair is not None and pair.golden == dumped:
             return self._kept.get(key, lambda: read_golden(pair))
-        return self._kept.get(key, lambda: read_tensor(found))
+        return self._kept.get(key, lambda: read_tensor(dumped))
 
     def graph_input(self, name: str) -> Array | None:
         """The model's input as the device was fed it, else as golden was."""

@@ -133,11 +133,11 @@ class SplitColumns:
         """The columns of these values."""
         numbers = {}
         for name in SPLIT_NUMBERS:
-            given = [getattr(one, name) for one in splits]
+            parts = [getattr(one, name) for one in splits]
             values = np.array(
-                [np.nan if number is None else number for number in given], np.float64
+                [np.nan if number is None else number for number in parts], np.float64
             )
-            is_set = np.array([number is not None for number in given], np.bool_)
+            is_set = np.array([number is not None for number in parts], np.bool_)
             numbers[name] = OptionalNumbers(values, is_set)
         return cls(
             Coded.of(one.role for one in splits),

@@ -68,8 +68,8 @@ class QueryChecks:
             line = error.where.rpartition(":")[2]
             message = f"{error.what} ({error.hint})" if error.hint else error.what
             return message, int(line) if line.isdecimal() else case.number
-        kinds, given = query.parameters, case.given.items()
-        values = {key: typed_value(text, kinds.get(key)) for key, text in given}
+        kinds, case_values = query.parameters, case.given.items()
+        values = {key: typed_value(text, kinds.get(key)) for key, text in case_values}
         try:
             answer = self._store.answer(query, name, values, _MOST)
         except InputError as error:

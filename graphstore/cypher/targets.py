@@ -264,11 +264,11 @@ class CypherTargets(GraphStore):
 
     def _read_outputs(self, place: TargetKeys) -> RunOutputs:
         if self.dialect is Dialect.EMBEDDED:
-            found = list[Any]()
+            output_rows = list[Any]()
             for begin in range(0, len(self._index(place, Side.DEVICE).ids), _LIST_SLICE):
                 slice_of = {"first": begin, "until": begin + _LIST_SLICE}
-                found.extend(self._ask_internal(place, "run_outputs", slice_of).rows)
-            return RunOutputs.of(found)
+                output_rows.extend(self._ask_internal(place, "run_outputs", slice_of).rows)
+            return RunOutputs.of(output_rows)
         first, rows = 0, list[Any]()
         while True:
             slice_of = {"first": first, "until": first + _LIST_SLICE}

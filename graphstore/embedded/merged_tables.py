@@ -333,14 +333,14 @@ def _with_same(table: Any, columns: Iterable[Column], same: Mapping[str, str]) -
     import pyarrow as pa
 
     types = arrow_types()
-    made = {}
+    arrays = {}
     for column in columns:
         if column.name in same:
-            made[column.name] = _repeated(same[column.name], len(table))
+            arrays[column.name] = _repeated(same[column.name], len(table))
         else:
             values = table[column.name].cast(types[column.type])
-            made[column.name] = values.dictionary_encode() if column.name == "run" else values
-    return pa.table(made)
+            arrays[column.name] = values.dictionary_encode() if column.name == "run" else values
+    return pa.table(arrays)
 
 
 def _repeated(text: str, count: int) -> Any:

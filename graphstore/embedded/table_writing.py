@@ -89,9 +89,9 @@ def _write(path: Path, tables: Iterator[tuple[str, list[Any]]], meanwhile: Itera
 def _made(tables: Iterator[_RowsOf]) -> Iterator[tuple[str, list[Any]]]:
     """Arrow tables, each in a list that whoever takes it out of has alone."""
     for table, columns, rows in tables:
-        made = [_arrow_table(columns, rows)]
+        parts = [_arrow_table(columns, rows)]
         del rows
-        yield table, made
+        yield table, parts
 
 
 def _wait(copying: Future[None], meanwhile: Iterator[None]) -> None:

@@ -102,11 +102,11 @@ def _encoder(kind: Any, zeros_unsigned: bool) -> _Way:
             encoder(element) for encoder, element in zip(inner, value, strict=True)
         ]
     if origin is tuple:
-        way = inner[0]
-        return list if way is _same else lambda value: [way(element) for element in value]
+        encoder = inner[0]
+        return list if encoder is _same else lambda value: [encoder(element) for element in value]
     if origin is Mapping:
-        key, way = inner
-        return lambda value: {key(name): way(element) for name, element in value.items()}
+        key, encoder = inner
+        return lambda value: {key(name): encoder(element) for name, element in value.items()}
     if kind is float:
         return (lambda value: float(value) + 0.0) if zeros_unsigned else float
     if isinstance(kind, type) and issubclass(kind, Enum):
@@ -150,11 +150,15 @@ def _decoder(kind: Any) -> _Way:
             [decoder(element) for decoder, element in zip(inner, read, strict=True)]
         )
     if origin is tuple:
-        way = inner[0]
-        return tuple if way is _same else lambda read: tuple([way(element) for element in read])
+        decoder = inner[0]
+        return (
+            tuple
+            if decoder is _same
+            else lambda read: tuple([decoder(element) for element in read])
+        )
     if origin is Mapping:
-        key, way = inner
-        return lambda read: {key(name): way(element) for name, element in read.items()}
+        key, decoder = inner
+        return lambda read: {key(name): decoder(element) for name, element in read.items()}
     if kind is _Attribute:
         return _attribute
     if isinstance(kind, type) and issubclass(kind, Enum):

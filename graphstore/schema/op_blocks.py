@@ -262,9 +262,9 @@ class OpReader:
 
     def _ref(self, number: int, port: int) -> InputRef:
         """What reads an output; one value for all readers."""
-        known = self._other_refs.get((number, port)) if port else self._first_refs.get(number)
-        if known is not None:
-            return known
+        known_ref = self._other_refs.get((number, port)) if port else self._first_refs.get(number)
+        if known_ref is not None:
+            return known_ref
         at = number % BLOCK
         read = self._block_of(number - at)
         op, one = read.ids[at], read.outputs[at][port]

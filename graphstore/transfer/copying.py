@@ -94,9 +94,9 @@ def copy_entries(
     def graphs(name: str) -> tuple[str, str] | None:
         return (run.golden, run.device) if (run := there.runs.get(name)) else None
 
-    taken = StoreListing.of(target).names()
+    names_before = StoreListing.of(target).names()
     for of_graphs, group in groupby(names, graphs):
-        for are_free, some in groupby(group, lambda name: name not in taken):
+        for are_free, some in groupby(group, lambda name: name not in names_before):
             alike = list(some)
             if of_graphs is not None and are_free and len(alike) > 1:
                 yield from keep_new_runs(target, map(source.run_data, alike))

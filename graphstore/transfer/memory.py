@@ -24,10 +24,10 @@ def keep_memory(
         newer = before is None or before.changed < note.changed
         if note.model in there.values() and newer:
             store.keep_note(note)
-    taken = {baseline.model for baseline in store.baselines()}
+    models_before = {baseline.model for baseline in store.baselines()}
     for baseline in baselines:
         new = runs.get(baseline.run)
-        if new in there and baseline.model not in taken:
+        if new in there and baseline.model not in models_before:
             store.keep_baseline(replace(baseline, run=new))
 
 

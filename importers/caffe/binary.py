@@ -132,9 +132,9 @@ def _fields(message: Message) -> list[tuple[bytes, Value]]:
     """All set fields, as those of a text; the schema has no message inside itself."""
     one = (Message, str, bytes, int, float)
     return [
-        (field.name.encode(), _value(field, each))
+        (field.name.encode(), _value(field, element))
         for field, value in message.ListFields()
-        for each in ([value] if isinstance(value, one) else value)
+        for element in ([value] if isinstance(value, one) else value)
     ]
 
 

@@ -73,5 +73,5 @@ def _found(layer: Descriptor, path: str) -> int | None:
     for name in around:
         field = None if kind is None else kind.fields_by_name.get(name)
         kind = None if field is None else field.message_type
-    found = None if kind is None else kind.fields_by_name.get(last)
-    return None if found is None else found.cpp_type
+    declared = None if kind is None else kind.fields_by_name.get(last)
+    return None if declared is None else declared.cpp_type

@@ -158,8 +158,8 @@ class _Assembly:
             linked.append(_Linked(op, node, graph.body, node.number if numbered else at))
         if graph is self._root:
             self._root_ids = by_name
-        for each in linked:
-            self._resolve(each, by_name)
+        for linked_node in linked:
+            self._resolve(linked_node, by_name)
         return iter(linked)
 
     def _resolve(self, linked: _Linked, by_name: dict[str, str]) -> None:

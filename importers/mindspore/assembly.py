@@ -120,7 +120,7 @@ class _Assembly:
     ) -> ModelGraph:
         root = self._bodies[0]
         ops = [op for number, body in enumerate(self._bodies) for op in self._ops(number, body)]
-        told = told_of(self._unknown, "{input names nothing|inputs name nothing} in the file")
+        notes = told_of(self._unknown, "{input names nothing|inputs name nothing} in the file")
         weights = {
             name: value for body in self._bodies for name, value in _weights_of(body).items()
         }
@@ -139,7 +139,7 @@ class _Assembly:
             outputs=tuple(self._outputs(0)),
             constants=tuple(Constant(_tensor(name, value)) for name, value in weights.items()),
             attrs={**attrs, **root.attrs},
-            warnings=(*warnings, *told, *self._ids.warnings()),
+            warnings=(*warnings, *notes, *self._ids.warnings()),
             source=str(path),
             sha256=sha256,
         )

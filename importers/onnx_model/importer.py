@@ -112,12 +112,12 @@ def _graph(model: ModelProto, path: Path, digest: str) -> ModelGraph:
 
     check_names(model)
     outside = (tensor for tensor in all_tensors(model) if tensor.data_location == tensor.EXTERNAL)
-    told = check_external(path, (constant(tensor, tensor.name) for tensor in outside))
+    notes = check_external(path, (constant(tensor, tensor.name) for tensor in outside))
     model, failure = with_shapes(model)
     graph = model.graph
     walk = GraphWalk(model)
     inputs = [value for value in graph.input if value.name not in walk.constants]
-    warnings = [*walk.warnings(), *told]
+    warnings = [*walk.warnings(), *notes]
     if model.training_info:
         warnings.append("training_info is left out")
     if not graph.node:

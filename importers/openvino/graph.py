@@ -117,8 +117,8 @@ class IrGraph:
         if "offset" in layer.data:
             constant = self._placed(layer, constant)
         self.constants.append(constant)
-        for each in layer.outputs:
-            body.made[layer.id, each.id] = name
+        for output in layer.outputs:
+            body.made[layer.id, output.id] = name
 
     def _placed(self, layer: IrLayer, constant: Constant) -> Constant:
         """*constant* with the place of its values in the file of weights."""
@@ -157,8 +157,8 @@ class IrGraph:
         outputs = tuple(tensor(layer, at) for at in range(len(layer.outputs)))
         if made_of == ():
             outputs = tuple(replace(tensor, origin=None) for tensor in outputs)
-        for port, made in zip(layer.outputs, outputs, strict=True):
-            body.tensors[layer.id, port.id] = made.name
+        for port, output in zip(layer.outputs, outputs, strict=True):
+            body.tensors[layer.id, port.id] = output.name
         place = len(self.ops)
         self.ops.append(
             Op(

@@ -45,8 +45,8 @@ def link_text(
     if detail is not None and detail.row.id == op:
         for name in _PASSES:
             if name in detail.attrs:
-                said = f"fusion pass  {printable(str(detail.attrs[name]))}"
-                lines.append(Content(cut_to(said, width, glyphs.ellipsis)))
+                note = f"fusion pass  {printable(str(detail.attrs[name]))}"
+                lines.append(Content(cut_to(note, width, glyphs.ellipsis)))
         lines.append(detail_text.tensors(detail, glyphs, width))
     return Content("\n").join(line for line in lines if line.plain)
 

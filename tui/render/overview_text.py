@@ -41,8 +41,8 @@ def verdict(
     )
     for label, name, framework, ops in sides if overview.is_whole else ():
         tail = f"  {framework}  {wording.count(ops, 'op')}"
-        shown = cut_to(printable(name), max(8, width - _LABEL - len(tail)), glyphs.ellipsis)
-        lines.append(_line(label, shown, (tail, theme.QUIET)))
+        short_name = cut_to(printable(name), max(8, width - _LABEL - len(tail)), glyphs.ellipsis)
+        lines.append(_line(label, short_name, (tail, theme.QUIET)))
     matched = f"{overview.matched_ops} of {wording.count(overview.device_ops, 'op')}"
     originals = f"  ({overview.matched_originals} of {overview.golden_ops} originals)"
     if overview.is_whole:
@@ -50,8 +50,8 @@ def verdict(
     for name, answer in answers_text(run).items():
         lines += hung(fit(name, _LABEL, ""), answer, width, theme.HEADING)[:_SAID]
     lines.append(_line("compared", *_compared(overview)))
-    if told := observed_text(run):
-        lines.append(_line("observed", told))
+    if observation := observed_text(run):
+        lines.append(_line("observed", observation))
     missing = f"{wording.count(counts.not_compared, 'tensor')}, reasons below"
     if counts.not_compared:
         lines.append(_line("left out", missing))

@@ -57,8 +57,8 @@ def _judged(run: Run, op: str) -> Iterator[str]:
     reckonings = [reckoning for (name, _), reckoning in reckonings_of(run).items() if name == op]
     if not reckonings:
         yield NOT_KEPT
-    for each in reckonings:
+    for judged in reckonings:
         if len(reckonings) > 1:
-            yield f"output {each.port}:"
-        yield from reckoning_lines(each)
+            yield f"output {judged.port}:"
+        yield from reckoning_lines(judged)
     yield limits_text(run.analysis)

@@ -82,9 +82,9 @@ def fitting(query: str, names: Iterable[str]) -> list[str]:
     Those that end in the last word come first, then short ones: *query* says most of them.
     """
     words = query.casefold().split()
-    found = [name for name in names if all(word in name.casefold() for word in words)]
+    matches = [name for name in names if all(word in name.casefold() for word in words)]
 
     def distance(name: str) -> tuple[bool, int]:
         return not name.casefold().endswith(tuple(words[-1:])), len(name)
 
-    return heapq.nsmallest(SHOWN_OPS, found, key=distance)
+    return heapq.nsmallest(SHOWN_OPS, matches, key=distance)

@@ -130,8 +130,8 @@ class RunsScreen(ViewScreen):
         def ask() -> None:
             runs, graphs = self.owner.session.targets()
             standings_by_run = self.owner.session.asked(lambda store: standings(store, runs))
-            kept = self.owner.session.asked(lambda store: store.baselines())
-            baselines = frozenset(baseline.run for baseline in kept)
+            stored = self.owner.session.asked(lambda store: store.baselines())
+            baselines = frozenset(baseline.run for baseline in stored)
             if not worker.is_cancelled:
                 self.post_message(self.Loaded(runs, graphs, standings_by_run, baselines))
 

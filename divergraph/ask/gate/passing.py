@@ -124,8 +124,8 @@ def accept(
         InputError: nothing can be said of the run, no such file, or it cannot be written.
     """
     new, old = _decided(store.run(run)), GateBaseline.read(path)
-    found = _all(store, new)
-    named = {name: [one for one in found if name in (one.op, one.golden.op)] for name in ops}
+    all_outputs = _all(store, new)
+    named = {name: [one for one in all_outputs if name in (one.op, one.golden.op)] for name in ops}
     for name, outputs in named.items():
         if not outputs:
             raise UnknownNameError("op whose output was compared", name)

@@ -64,9 +64,9 @@ def fusion_command(
     def show(answer: FusionAnswer) -> None:
         _show(answer, _read(result) if result is not None else answer.in_effect, limit)
 
-    found = print_answer(FusionQuestion(run, ops), store, show, as_json=as_json)
+    fusion_answer = print_answer(FusionQuestion(run, ops), store, show, as_json=as_json)
     if write is not None:
-        _write(found, off, write)
+        _write(fusion_answer, off, write)
     return FINE.exit_code
 
 

@@ -44,5 +44,5 @@ def _show(tensor: FileTensor) -> None:
     if tensor.worst:
         say("  worst: NaN and Inf, then the largest")
     width = max((len(str(list(element.index))) for element in tensor.worst), default=0)
-    for each in tensor.worst:
-        say(f"    {list(each.index)!s:{width}}  {exact_number(each.value)}")
+    for worst in tensor.worst:
+        say(f"    {list(worst.index)!s:{width}}  {exact_number(worst.value)}")

@@ -51,8 +51,8 @@ def demo_command(store: str | None, as_json: bool) -> int:
     if shares:
         say()
         say("shares of the error at the model's outputs (blame)")
-        for each in shares[:_SHARES]:
-            say(f"  {100 * each.share:+7.1f} %  {each.op}")
+        for top_share in shares[:_SHARES]:
+            say(f"  {100 * top_share.share:+7.1f} %  {top_share.op}")
     command = _typed_command()
     where = f" --store {shlex.quote(store)}" if store else ""
     say()

@@ -65,8 +65,8 @@ def detect_command(
     if as_json:
         print_json({"paths": [answer_json(findings) for findings in all_findings]})
     else:
-        for each in all_findings:
-            for line in _lines(each):
+        for findings in all_findings:
+            for line in _lines(findings):
                 say(line)
     return BAD_INPUT.exit_code if any(findings.problem for findings in all_findings) else 0
 
@@ -91,17 +91,20 @@ def _detect_pairs(paths: tuple[Path, ...], seconds: float, *, as_json: bool) -> 
     all_pairs = [fitting_pairs(path, seconds) for path in paths]
     if as_json:
         print_json({"paths": [answer_json(fitting) for fitting in all_pairs]})
-    for each in () if as_json else all_pairs:
-        for pair in each.pairs:
+    for fitting in () if as_json else all_pairs:
+        for pair in fitting.pairs:
             say(f"{pair.shared} of {counted(pair.ops, 'op')} fit")
             for name, side in (("golden", pair.golden), ("device", pair.device)):
                 tensors = counted(side.tensors, "tensor")
                 say(f"  --{name} {side.graph} --{name}-dump {side.dump}  ({tensors})")
-        if not each.pairs:
-            graphs, dumps = counted(len(each.graphs), "graph"), counted(len(each.dumps), "dump")
-            say(f"{each.folder}: {graphs} and {dumps}, of which no two sides fit together")
-        if each.cut:
-            say_note(f"{each.folder}: there may be more: {each.cut}")
+        if not fitting.pairs:
+            graphs, dumps = (
+                counted(len(fitting.graphs), "graph"),
+                counted(len(fitting.dumps), "dump"),
+            )
+            say(f"{fitting.folder}: {graphs} and {dumps}, of which no two sides fit together")
+        if fitting.cut:
+            say_note(f"{fitting.folder}: there may be more: {fitting.cut}")
     return 0 if any(fitting.pairs for fitting in all_pairs) else BAD_INPUT.exit_code
 
 

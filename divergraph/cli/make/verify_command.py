@@ -115,8 +115,8 @@ def _show(verification: Verification) -> None:
         if outputs:
             say()
             say(title, bold=True)
-        for number, each in enumerate(outputs, 1):
-            _show_output(number, each)
+        for number, wrong_output in enumerate(outputs, 1):
+            _show_output(number, wrong_output)
     if verification.changed:
         say()
         for finding in verification.changed:

@@ -75,11 +75,11 @@ class ToolPlace:
         if not Path(store_url(self.store)).exists() and "://" not in store_url(self.store):
             return None
         with opened_to_read(self.store) as store:
-            made = store.runs()
+            all_runs = store.runs()
             graphs = [info.name for info in store.graphs()]
         # Other data folders have runs of the same name where a store is shared.
-        of_here = [run.name for run in made if is_made_of(run, self.data)]
-        runs = [run.name for run in made]
+        of_here = [run.name for run in all_runs if is_made_of(run, self.data)]
+        runs = [run.name for run in all_runs]
         if of_here:
             return self.run_name if self.run_name in of_here else of_here[-1]
         if graph_name in graphs or self.folder.device.graph is not None:
@@ -107,14 +107,14 @@ class ToolPlace:
         path = Path(name)
         if path.exists() or path.name != name:
             return path
-        found = self._sole(name)
+        file_path = self._sole(name)
         part = _ONE_TENSOR.fullmatch(name)
-        if found is None and part is not None:
+        if file_path is None and part is not None:
             dump = self._sole(part["dump"])
             if dump is not None:
                 self.ours("convert", "-d", dump, "-out", self.decoded, keeps=False)
-                found = self._sole(f"{part['dump']}.{part['io']}.{part['port'] or 0}.npy")
-        return found or path
+                file_path = self._sole(f"{part['dump']}.{part['io']}.{part['port'] or 0}.npy")
+        return file_path or path
 
     def _sole(self, name: str) -> Path | None:
         every = sorted(path for path in self.data.rglob("*") if path.name == name)

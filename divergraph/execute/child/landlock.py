@@ -50,8 +50,8 @@ def restrict_files(read: Iterable[Path], write: Iterable[Path]) -> int:
     rules = _Ruleset(handled, _NET_TCP if version >= 4 else 0, _OUTSIDE if version >= 6 else 0)
     # Older kernels know a shorter structure.
     size = 8 if version < 4 else 16 if version < 6 else 24
-    made = libc.syscall(_CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), 0)
-    ruleset = _checked(made)
+    descriptor = libc.syscall(_CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(size), 0)
+    ruleset = _checked(descriptor)
     try:
         for path in read:
             _allow(libc, ruleset, path, _READ & handled)

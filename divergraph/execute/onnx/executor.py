@@ -335,10 +335,10 @@ class OnnxRuntimeExecutor:
     def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Values in the element types the model computes in; a device may hold others."""
         declared = {tensor.name: tensor.dtype.numpy for tensor in self.inputs if tensor.dtype}
-        found: dict[str, Array] = {}
+        as_declared: dict[str, Array] = {}
         for name, value in values.items():
             kind = self._types.get(name)
             dtype = np.dtype(_NUMPY[kind]) if kind in _NUMPY else declared.get(name)
             # asarray without a dtype, too: sums of arrays of no axes are no arrays any more
-            found[name] = np.asarray(value, dtype)
-        return found
+            as_declared[name] = np.asarray(value, dtype)
+        return as_declared

@@ -61,14 +61,14 @@ def captured_names(node: NodeProto) -> set[str]:
     """The tensors from around it that the bodies of a node use."""
     outer: set[str] = set()
     for body in bodies(node):
-        known = {value.name for value in body.input}
-        known |= {tensor.name for tensor in body.initializer}
-        known |= {tensor.values.name for tensor in body.sparse_initializer}
+        own_names = {value.name for value in body.input}
+        own_names |= {tensor.name for tensor in body.initializer}
+        own_names |= {tensor.values.name for tensor in body.sparse_initializer}
         for inner in body.node:
             used = {name for name in inner.input if name} | captured_names(inner)
-            outer |= used - known
-            known |= set(inner.output)
-        outer |= {value.name for value in body.output} - known
+            outer |= used - own_names
+            own_names |= set(inner.output)
+        outer |= {value.name for value in body.output} - own_names
     return outer
 
 

@@ -71,15 +71,15 @@ def tensor_sizes(model: ModelProto, feeds: Mapping[str, Array]) -> dict[str, int
         inferred = shape_inference.infer_shapes(shaped, data_prop=True)
     except (InferenceError, RuntimeError, ValueError):
         return {}  # then every tensor counts as one of unknown size
-    found: dict[str, int] = {}
+    sizes_of: dict[str, int] = {}
     for info in (*inferred.graph.value_info, *inferred.graph.output):
         declared = info.type.tensor_type
         sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared.shape.dim]
         if declared.HasField("shape") and declared.elem_type and None not in sizes:
             elements = int(np.prod([size or 0 for size in sizes], dtype=np.int64))
             # at least 4 bytes: narrow floats are widened
-            found[info.name] = elements * (8 if declared.elem_type in _EIGHT_BYTES else 4)
-    return found
+            sizes_of[info.name] = elements * (8 if declared.elem_type in _EIGHT_BYTES else 4)
+    return sizes_of
 
 
 def _needs(source: Explodable, place: int) -> set[str]:

@@ -99,14 +99,16 @@ def explode(
     graph.name = "pieces"
     feeds: dict[str, Array] = {}
     weights: dict[str, None] = {}
-    for number, (part, given) in enumerate(zip(slices, values, strict=True)):
+    for number, (part, slice_feeds) in enumerate(zip(slices, values, strict=True)):
         renamed = _renamed(source, part, number)
         owns = any(True for place in part.nodes for _ in bodies(source.graph.node[place]))
         for name in part.piece.inputs:
             # A branch that is not taken need not fit the shapes there are.
-            shape = [None] * given[name].ndim if owns else given[name].shape
-            called = _add_input(graph, renamed[name], given[name].dtype, shape, narrow.get(name))
-            feeds[called] = given[name]
+            shape = [None] * slice_feeds[name].ndim if owns else slice_feeds[name].shape
+            called = _add_input(
+                graph, renamed[name], slice_feeds[name].dtype, shape, narrow.get(name)
+            )
+            feeds[called] = slice_feeds[name]
         for name in part.made:
             if name in part.weights:  # asked for as it is
                 graph.node.append(helper.make_node("Identity", [name], [renamed[name]]))

@@ -188,12 +188,12 @@ class CallInliner:
         ids = {op.name: op.id for op in ops}
         for op, node in zip(ops, function.node_def, strict=True):
             yield self._added(op, node, _Place(args, ids, before, attrs))
-        made = {port: f"{ref.op}:{ref.port}" for port, ref in body.outputs}
-        self._results.update((f"{body.owner}:{port}", inner) for port, inner in made.items())
+        outputs = {port: f"{ref.op}:{ref.port}" for port, ref in body.outputs}
+        self._results.update((f"{body.owner}:{port}", inner) for port, inner in outputs.items())
         for port, arg in enumerate(function.signature.output_arg):
-            if port not in made:  # an argument handed through
-                made[port] = _given(function.ret[arg.name], args)
-        results = [made[port] for port in range(len(types))]
+            if port not in outputs:  # an argument handed through
+                outputs[port] = _given(function.ret[arg.name], args)
+        results = [outputs[port] for port in range(len(types))]
         after = [f"^{ids[name]}" for name in sorted(set(function.control_ret.values()))]
         call.Clear()
         call.name = body.owner

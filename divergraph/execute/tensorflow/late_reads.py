@@ -96,8 +96,8 @@ class _Finder:
                 writers.setdefault(variable, []).append(writer)
         reads: dict[str, LateRead] = {}
         for op in (self._ops[op_id] for op_id in step if op_id not in self._writes):
-            taken = {self._variable(ref, _SHARES_MEMORY) for ref in op.inputs if ref is not None}
-            others = [writer for name in taken for writer in writers.get(name, ())]
+            assigned = {self._variable(ref, _SHARES_MEMORY) for ref in op.inputs if ref is not None}
+            others = [writer for name in assigned for writer in writers.get(name, ())]
             ordered = self._before.get(op.id, 0) | ahead.get(op.id, 0)
             free = tuple(other for other in others if not ordered & self._bit[other])
             if free and op.type not in _PASSES_REF:

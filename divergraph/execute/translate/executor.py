@@ -258,7 +258,7 @@ class TranslatedExecutor:
 
     def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """Values in the element types the model computes in; a device may hold others."""
-        found: dict[str, Array] = {}
+        as_declared: dict[str, Array] = {}
         declared = {tensor.name: tensor for tensor in self.inputs}
         for name, value in values.items():
             if name in self._program.hidden:
@@ -268,8 +268,8 @@ class TranslatedExecutor:
             tensor = declared.get(name) or next((t for t in tensors if t.name == name), None)
             dtype = tensor.dtype.numpy if tensor is not None and tensor.dtype else None
             # asarray without a dtype, too: sums of arrays of no axes are no arrays any more
-            found[name] = np.asarray(value, dtype)
-        return found
+            as_declared[name] = np.asarray(value, dtype)
+        return as_declared
 
     def _lose(self, tensor: str, reason: str) -> None:
         if all(unavailable.tensor != tensor for unavailable in self.unavailable):

@@ -122,7 +122,7 @@ def _inferred(
         raise ExecutionError(
             f"{piece.op.id!r} of type {piece.op.type} cannot be as it is: {_said(error)}"
         ) from error
-    found: dict[str, KnownTensor] = {}
+    tensors: dict[str, KnownTensor] = {}
     for info in inferred.graph.output:
         declared = info.type.tensor_type
         if not declared.elem_type:
@@ -130,11 +130,11 @@ def _inferred(
         sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in declared.shape.dim]
         static = [size for size in sizes if size is not None]
         known_shape = declared.HasField("shape") and len(static) == len(sizes)
-        found[info.name] = KnownTensor(
+        tensors[info.name] = KnownTensor(
             np.dtype(helper.tensor_dtype_to_np_dtype(declared.elem_type)),
             tuple(static) if known_shape else None,
         )
-    return found
+    return tensors
 
 
 def _said(error: Exception) -> str:

@@ -134,7 +134,7 @@ class _Pairing:
         """The pairs in the gaps that the pairs so far leave."""
         numbers = {op.id: number for number, op in enumerate(golden)}
         gaps: dict[int, tuple[list[Op], list[Op]]] = {}
-        wanted, left = {op.id for op in ours}, {op.id for op in theirs}
+        wanted, unmatched = {op.id for op in ours}, {op.id for op in theirs}
         last = -1
         place: dict[int, int] = {}
         for op in device:
@@ -146,7 +146,7 @@ class _Pairing:
             place[last] = last
         last = -1
         for number, op in enumerate(golden):
-            if op.id not in left:
+            if op.id not in unmatched:
                 last = number if number in place else last
             elif last in gaps:
                 gaps[last][1].append(op)
@@ -165,19 +165,19 @@ class _Pairing:
                 continue
             name = CallName.of(op.name)
             head, _, tail = twin.name.rpartition("forward")
-            found = golden.get(f"{head}{name.way}{tail}")
-            if found is not None:
-                self._take(op, found)
+            golden_op = golden.get(f"{head}{name.way}{tail}")
+            if golden_op is not None:
+                self._take(op, golden_op)
 
     def _rest(self) -> None:
         """Calls of one kind and shape that have changed places."""
         for key in _KEYS[:2]:
-            left: dict[Hashable, list[Op]] = {}
+            unpaired: dict[Hashable, list[Op]] = {}
             for op in self.golden.ops:
                 if op.id not in self.taken:
-                    left.setdefault((op.subgraph, key(op)), []).append(op)
+                    unpaired.setdefault((op.subgraph, key(op)), []).append(op)
             for op in self.device.ops:
-                others = left.get((op.subgraph, key(op)))
+                others = unpaired.get((op.subgraph, key(op)))
                 if op.id not in self.twins and others and not _is_module(op):
                     self._take(op, others.pop(0))
 
@@ -191,10 +191,10 @@ def _there(ops: Iterable[Op]) -> list[Op]:
 
 
 def _by_body(graph: ModelGraph) -> dict[str, list[Op]]:
-    found: dict[str, list[Op]] = {}
+    ops: dict[str, list[Op]] = {}
     for op in _there(graph.ops):
-        found.setdefault(plain_name(op.subgraph), []).append(op)
-    return found
+        ops.setdefault(plain_name(op.subgraph), []).append(op)
+    return ops
 
 
 def _shapes(op: Op) -> Hashable:

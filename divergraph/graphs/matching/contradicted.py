@@ -88,12 +88,12 @@ def _contradicted(match: TensorMatch, holder: TensorRef) -> Unmatched:
 
 
 def _by_size(refs: Iterable[TensorRef], values: DumpedValues) -> dict[int, list[TensorRef]]:
-    found: dict[int, list[TensorRef]] = {}
+    refs_by_size: dict[int, list[TensorRef]] = {}
     for ref in refs:
         size = values.size(ref)
         if size is not None:
-            found.setdefault(size, []).append(ref)
-    return found
+            refs_by_size.setdefault(size, []).append(ref)
+    return refs_by_size
 
 
 def _agree(own: Array, right: Array) -> bool:

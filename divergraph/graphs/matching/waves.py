@@ -98,10 +98,10 @@ class Waves:
         """The open tensors whose inputs are known; *across*: or what these were computed from."""
         ops, known_before = self._matched.device_ops, self._matched.known
         return [
-            (ref, known)
+            (ref, before)
             for ref in self._open
             if self._matched.is_open(ref)
-            and (known := known_before(ops[ref.op], across=across)) is not None
+            and (before := known_before(ops[ref.op], across=across)) is not None
         ]
 
     def _run_wave(self, ready: Sequence[tuple[TensorRef, KnownBefore]]) -> None:
@@ -196,11 +196,11 @@ class Waves:
             following = self._consequences.following(ref)
             if not following:
                 continue
-            near = (
+            guesses_of_refs = (
                 GuessedMatch(ref, part.output, following)
                 for part in self._parts(ref, known_before, images)
             )
-            free = (guess for guess in near if guess.golden not in golden_refs)
+            free = (guess for guess in guesses_of_refs if guess.golden not in golden_refs)
             new = (guess for guess in islice(free, _MOST_GUESSES) if guess not in self._guessed)
             guesses.update(dict.fromkeys(new))
         self._guessed.update(guesses)

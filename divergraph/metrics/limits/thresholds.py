@@ -85,10 +85,10 @@ class Thresholds:
         """
         limits = self._limits(device, golden, op_type, name, by_name=figures is not None)
         if metrics.device_nonfinite or metrics.golden_nonfinite:
-            found = of_nonfinite(metrics, figures, limits)
-            if isinstance(found, Fixed):
-                return _judgement(found, (), (), metrics, limits)
-            metrics = found
+            by_nonfinite = of_nonfinite(metrics, figures, limits)
+            if isinstance(by_nonfinite, Fixed):
+                return _judgement(by_nonfinite, (), (), metrics, limits)
+            metrics = by_nonfinite
         over: list[Limit] = []
         past: list[Limit] = []
         for quantity, fail, warn in limits.checks:

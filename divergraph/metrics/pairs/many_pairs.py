@@ -183,17 +183,17 @@ class _SplitSweeper(Sweeper):
         seen: list[Seen] = []
         records = Job(parts, first, sizes, executor=self._executor).run()
         sums = folded(chain.from_iterable(records), seen)
-        asked = ask(sums)
-        if asked is None:
+        passes = ask(sums)
+        if passes is None:
             return sums, NO_SECOND
         items = [
             (start, stop, tuple(seen[start // BLOCK : -(-stop // BLOCK)])) for start, stop in parts
         ]
-        second = SecondSweep(self._pair, asked)
+        second = SecondSweep(self._pair, passes)
         seen_parts = Job(items, second, sizes, executor=self._executor).run()
         for _, places in seen_parts:
-            if places is not None and asked.places is not None:
-                asked.places.join(places)
+            if places is not None and passes.places is not None:
+                passes.places.join(places)
         return sums, folded_second(chain.from_iterable(records for records, _ in seen_parts))
 
 

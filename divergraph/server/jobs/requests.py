@@ -122,24 +122,24 @@ def request_of(
         if name not in allowed:
             hint = f"{command} has {', '.join(sorted(allowed))}"
             raise InputError("there is no such option for a job", where=name, hint=hint)
-    given = {
+    allowed_texts = {
         allowed[name]: _texts(name, value, flag=_is_flag(params[allowed[name]]))
         for name, value in options.items()
     }
-    for name in given.keys() & set(job_command.reads):
-        given[name] = [str(place(text)) for text in given[name]]
-    for name in given.keys() & set(job_command.named):
-        given[name] = [_placed(text, place) for text in given[name]]
+    for name in allowed_texts.keys() & set(job_command.reads):
+        allowed_texts[name] = [str(place(text)) for text in allowed_texts[name]]
+    for name in allowed_texts.keys() & set(job_command.named):
+        allowed_texts[name] = [_placed(text, place) for text in allowed_texts[name]]
     named: list[str] = []
     placed: list[str] = []
-    for name, texts in given.items():
+    for name, texts in allowed_texts.items():
         (placed if isinstance(params[name], click.Argument) else named).extend(
             _words(params[name], texts)
         )
     words = (command, "--json", *job_command.own, *named, "--store", store, "--", *placed)
     _check(command, words)
-    runs = tuple(text for name in job_command.about for text in given.get(name, ()))
-    return JobRequest(command, words, runs, bool(given.get(REPLACE)))
+    runs = tuple(text for name in job_command.about for text in allowed_texts.get(name, ()))
+    return JobRequest(command, words, runs, bool(allowed_texts.get(REPLACE)))
 
 
 def paths_read(command: str, words: Sequence[str]) -> list[Path]:

@@ -71,8 +71,8 @@ def list_command(files: ServerFiles, as_json: bool) -> None:
         ]
         print_json({"tokens": token_list})
         return
-    for each in tokens:
-        say_cells((each.name, each.role.value, each.created))
+    for token in tokens:
+        say_cells((token.name, token.role.value, token.created))
 
 
 @token_command.command("remove")
@@ -127,8 +127,8 @@ def share_list_command(files: ServerFiles, as_json: bool) -> None:
         link_list: list[Json] = [_link_json(link) for link in links]
         print_json({"links": link_list})
         return
-    for each in links:
-        say_cells((each.id, each.run, each.ends, each.maker))
+    for link in links:
+        say_cells((link.id, link.run, link.ends, link.maker))
 
 
 @share_command.command("revoke")

@@ -107,9 +107,9 @@ class _Part:
 
         def taken(op: str) -> Iterator[str]:
             for ref in self._ops[op].inputs if not self._is_constant(self._ops[op]) else ():
-                made = ref and (ref.producer or self._arguments.get(ref.tensor))
-                if made and made.op in self._own:
-                    yield made.op
+                producer = ref and (ref.producer or self._arguments.get(ref.tensor))
+                if producer and producer.op in self._own:
+                    yield producer.op
 
         needed = reached((op for op in self._part.chosen if op in self._ops), taken)
         return [op for op in self._part.ops if op in needed]

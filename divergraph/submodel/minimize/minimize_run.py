@@ -239,6 +239,8 @@ def _evidence(failing: Found, probe: Probe, prober: Prober, oracle: str) -> Mapp
 def with_minimized(data: RunData, answer: Mapping[str, object], answers: Answers) -> RunData:
     """*data* with the result of a search in its analysis, *answer* as of ``minimize --json``,
     and the *answers* of its oracle with those of earlier searches."""
-    kept = data.run.analysis
-    analysis = replace(kept, minimized=dumps(answer), answers={**kept.answers, **answers})
+    analysis_before = data.run.analysis
+    analysis = replace(
+        analysis_before, minimized=dumps(answer), answers={**analysis_before.answers, **answers}
+    )
     return replace(data, run=replace(data.run, analysis=analysis))

@@ -97,8 +97,8 @@ def open_oracle(parts: RunParts, text: str, options: OracleOptions) -> Oracle:
         return factory(parts, argument, options)
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name == name:
-            found: OracleFactory = entry.load()
-            return found(parts, argument, options)
+            make_oracle: OracleFactory = entry.load()
+            return make_oracle(parts, argument, options)
     others = sorted({*_OWN, *(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))})
     raise InputError(f"there is no oracle {name!r}", hint=f"there are: {', '.join(others)}")
 

@@ -59,7 +59,7 @@ def replayed(side: str) -> tuple[int, list[str]]:
     if not outputs:
         return 2, lines
     try:
-        made = RUNNERS[manifest["runner"]](manifest | {"outputs": outputs}, feeds)
+        values = RUNNERS[manifest["runner"]](manifest | {"outputs": outputs}, feeds)
     except ImportError as error:
         return 2, [*lines, f"{error}: install {manifest['needs']}"]
     except Exception as error:  # noqa: BLE001 - engines have no common kind; none may exit with 1
@@ -67,7 +67,7 @@ def replayed(side: str) -> tuple[int, list[str]]:
         return 2, [*lines, f"it cannot be run here: {type(error).__name__}: {message}"]
     limit = manifest["tolerance"][side]
     failed = 0
-    for tensor, value in zip(outputs, made, strict=True):
+    for tensor, value in zip(outputs, values, strict=True):
         off = apart(np.asarray(value), np.load(HERE / tensor[side], allow_pickle=False))
         failed += off > limit
         verdict = "FAILED" if off > limit else "ok    "

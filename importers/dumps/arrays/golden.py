@@ -198,9 +198,9 @@ class _Scan:
         name = parse_dump_name(match["dump"]) if match else None
         if match is None or name is None:
             return False
-        if name.op_type == _PARAMETER and (given := self._names.parameter(name.op_name)):
-            candidate = _Found(file, ("", TensorIO.OUTPUT, 0), name.timestamp, given)
-            self._inputs.setdefault(given.name, []).append(candidate)
+        if name.op_type == _PARAMETER and (parameter := self._names.parameter(name.op_name)):
+            candidate = _Found(file, ("", TensorIO.OUTPUT, 0), name.timestamp, parameter)
+            self._inputs.setdefault(parameter.name, []).append(candidate)
             return True
         ops = self._device_names.find(name)
         io, port = TensorIO(match["io"]), int(match["port"])

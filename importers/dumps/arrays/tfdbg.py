@@ -167,10 +167,10 @@ def _files(folder: Path, prefix: str, depth: int) -> Iterator[tuple[Path, str]]:
     """The files below *folder* with their place in it; links out of it are not followed."""
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            sorted_entries = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return  # a folder that may not be read holds nothing for us
-    for entry in found:
+    for entry in sorted_entries:
         if entry.is_symlink():
             continue
         if entry.is_dir(follow_symlinks=False):
@@ -214,15 +214,15 @@ def _tensor(data: mmap.mmap, tensor: FieldSpan) -> EventTensor:
     content: FieldSpan | None = None
     others: dict[int, list[FieldSpan]] = {}
     # Values one by one, not packed, are what an old writer may leave.
-    for found in wirewalk.fields(data, tensor.start, tensor.end, limit=1 << 20):
-        if found.number == _TYPE and found.wire_type == VARINT:
-            dtype = dtype_of(found.value & 0xFFFF_FFFF)
-        elif found.number == _SHAPE and found.wire_type == BLOCK:
-            shape = _shape(data, found)
-        elif found.number == _CONTENT and found.wire_type == BLOCK:
-            content = found
-        elif found.number > _CONTENT:
-            others.setdefault(found.number, []).append(found)
+    for span in wirewalk.fields(data, tensor.start, tensor.end, limit=1 << 20):
+        if span.number == _TYPE and span.wire_type == VARINT:
+            dtype = dtype_of(span.value & 0xFFFF_FFFF)
+        elif span.number == _SHAPE and span.wire_type == BLOCK:
+            shape = _shape(data, span)
+        elif span.number == _CONTENT and span.wire_type == BLOCK:
+            content = span
+        elif span.number > _CONTENT:
+            others.setdefault(span.number, []).append(span)
     if dtype is DType.RESOURCE:
         raise DamagedError(
             "a handle of type resource, which has no values", Reason.DTYPE_UNSUPPORTED

@@ -123,11 +123,11 @@ class _Scan:
     def add_table(self, path: Path, name: DumpName | None = None) -> None:
         """Take the table of statistics about the op of *name*, or about all ops of a folder."""
         self._gathered.files += 1
-        known = self._names.find(name) if name else ()
+        named_ops = self._names.find(name) if name else ()
         try:
             rows = read_statistics(path)
         except DamagedError as damage:
-            for op in known or (None,):
+            for op in named_ops or (None,):
                 self._gathered.problem(path, damage, None if op is None else op.id)
             return
         by_name: dict[tuple[DumpName, ...], list[StatisticsRow]] = {}
@@ -144,8 +144,8 @@ class _Scan:
                 self._tables.setdefault(ops[0].id, []).append(_Table(path, stamp, tuple(lines)))
             elif path not in self._gathered.unmatched:
                 self._gathered.unmatched.append(path)
-        if name and len(known) == 1:
-            self._tasks.append((name, known[0].id))
+        if name and len(named_ops) == 1:
+            self._tasks.append((name, named_ops[0].id))
 
     def _ambiguous(self, path: Path, ops: tuple[Op, ...]) -> None:
         fits = self._fits.get(id(ops))

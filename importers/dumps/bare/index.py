@@ -71,7 +71,7 @@ class _Walk:
     def folder(self, folder: Path, below: str, depth: int) -> None:
         try:
             with os.scandir(folder) as entries:
-                found = sorted(entries, key=lambda entry: entry.name)
+                sorted_entries = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             if depth == 0:
                 raise InputError(
@@ -81,7 +81,7 @@ class _Walk:
             return
         if note := packed_note(folder):
             self._dump.notes.append(note)
-        names = {entry.name for entry in found}
+        names = {entry.name for entry in sorted_entries}
         owner = owner_of(FolderListing(folder, tuple(names), {}))
         if owner is not None and self._owned(owner, folder, below):
             return
@@ -89,7 +89,7 @@ class _Walk:
         mapping: dict[str, str] = {}
         if MAPPING in names:
             mapping = read_mapping(folder)
-        for entry in found:
+        for entry in sorted_entries:
             if entry.name.startswith(".") or not self._is_ours(entry):
                 continue
             inner = f"{below}/{entry.name}" if below else entry.name

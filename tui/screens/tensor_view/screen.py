@@ -250,8 +250,8 @@ class TensorScreen(ErrorMapScreen):
             if cause and axes_of_map == (cause.evidence.get("axis"),)
         ]
         self.show_along(next(iter(named or axes), ()))
-        said = "" if cause is None else f"cause: {cause.sentence}"
-        self.query_one("#why", Static).update(Content.styled(printable(said), theme.LINKED))
+        sentence = "" if cause is None else f"cause: {cause.sentence}"
+        self.query_one("#why", Static).update(Content.styled(printable(sentence), theme.LINKED))
         self.query_one(KeyLine).draw()
 
     def found_cause(self) -> Finding | None:

@@ -256,8 +256,8 @@ def _proposed(layer: CaffeLayer, settings: _Proposing) -> list[str]:
         *(layer.number(settings.overlap), layer.number(_NEVER)),
     )
     places = layer.add("Gather", chosen, layer.piece.const(np.array(2, np.int64)), axis=1)
-    found = layer.add("Gather", corners, places, axis=0)
-    listed = layer.add("Pad", found, ints(0, 1, 0, 0))
+    picked = layer.add("Gather", corners, places, axis=0)
+    listed = layer.add("Pad", picked, ints(0, 1, 0, 0))
     best = layer.add("Gather", layer.reshape(scores, (-1, 1)), places, axis=0)
     return [listed, best][: layer.tops]
 

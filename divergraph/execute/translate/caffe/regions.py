@@ -88,8 +88,8 @@ def _reorg(layer: CaffeLayer) -> list[str]:
     if fewer * stride**2 != channels or (not back and (height % stride or width % stride)):
         raise layer.refused(f"cannot divide {channels}x{height}x{width} by {stride}")
     if back:
-        apart = layer.reshape(layer.bottom(), (n, stride, stride, fewer, height, width))
-        turned = layer.piece.transpose(apart, 0, 3, 4, 1, 5, 2)
+        cut = layer.reshape(layer.bottom(), (n, stride, stride, fewer, height, width))
+        turned = layer.piece.transpose(cut, 0, 3, 4, 1, 5, 2)
         return [layer.reshape(turned, (n, fewer, height * stride, width * stride))]
     blocks = layer.reshape(layer.bottom(), (n, fewer, height, stride, width, stride))
     turned = layer.piece.transpose(blocks, 0, 3, 5, 1, 2, 4)

@@ -144,10 +144,10 @@ def _input_gradient(piece: Piece) -> Sequence[str]:
         raise NotTranslatedError("a gradient larger than its convolution makes")
     value = to_layout(piece, needed(piece, gradient), here, "NCHW")
     groups = int(piece.attr("groups", 1))
-    made = put_back(piece, value, oihw(piece, weight), over, sizes, groups)
+    result = put_back(piece, value, oihw(piece, weight), over, sizes, groups)
     if piece.op.type == "Conv2DTransposeD" and (added := bias(piece, 2)) is not None:
-        made = piece.add("Add", made, piece.reshape(added, (1, -1, 1, 1)))
-    return [to_layout(piece, with_tail(piece, made, "NCHW"), "NCHW", there)]
+        result = piece.add("Add", result, piece.reshape(added, (1, -1, 1, 1)))
+    return [to_layout(piece, with_tail(piece, result, "NCHW"), "NCHW", there)]
 
 
 def filter_size(piece: Piece, at: int) -> tuple[int, int]:

@@ -25,9 +25,9 @@ def _dropped(piece: Piece) -> Sequence[str]:
     flat = piece.reshape(mask, (-1,))
     shape = piece.shape(0)
     seen = piece.add("Slice", flat, piece.ints(0), piece.ints(prod(shape)))
-    kept = piece.cast(piece.reshape(seen, shape), np.bool_)
+    keep = piece.cast(piece.reshape(seen, shape), np.bool_)
     if piece.op.type == "DropOutDoMaskV3D":
         chance = piece.number(float(piece.attr("keep_prob")))
     else:
         chance = piece.cast(needed(piece, 2), piece.dtype(0))
-    return [piece.add("Where", kept, piece.add("Div", value, chance), piece.number(0.0))]
+    return [piece.add("Where", keep, piece.add("Div", value, chance), piece.number(0.0))]

@@ -89,13 +89,13 @@ def _with_bends(layer: Sequence[int], edges: Sequence[Edge]) -> _Layers:
     return layers
 
 
-def _reorder(rows: list[list[int]], near: Mapping[int, list[int]]) -> None:
+def _reorder(rows: list[list[int]], linked: Mapping[int, list[int]]) -> None:
     """Put each node of a row at the mean place of its neighbours in the row before."""
     for row in rows:
         place = {node: at for row in rows for at, node in enumerate(row)}
 
         def mean(node: int, place: Mapping[int, int] = place) -> float:
-            neighbours = [place[other] for other in near.get(node, ())]
+            neighbours = [place[other] for other in linked.get(node, ())]
             return sum(neighbours) / len(neighbours) if neighbours else place[node]
 
         row.sort(key=mean)
