@@ -14,6 +14,7 @@ from divergraph.blame.outputs import (
     stand_ins,
     tensors_before,
 )
+from divergraph.blame.recorded_calls import blame_calls
 from divergraph.blame.sample import Introduced, ModelSample
 from divergraph.execute.contract import (
     Additive,
@@ -25,6 +26,7 @@ from divergraph.execute.contract import (
 )
 from divergraph.execute.installed import open_executor
 from divergraph.jobs.progress import Progress
+from divergraph.rootcause.calls_alone import is_recorded
 from divergraph.rootcause.devices.precisions.int8 import INT8
 from divergraph.rootcause.devices.quantisers import DEQUANTISING
 from divergraph.rootcause.groups.op_graph import OpGraph, Source, source_of
@@ -69,6 +71,10 @@ def blame_run(
     for other in others:
         if (other.golden.id, other.device.id) != (data.golden.id, data.device.id):
             raise InputError(f"run {other.run.name!r} is not of the models of {data.run.name!r}")
+    if is_recorded(data):
+        if others:
+            raise InputError("a list for several recorded runs is not made: ask for one at a time")
+        return blame_calls(data, options, choice.outputs, choice.exact, choice.keep, progress)
     options = replace(options, memory=options.memory // (1 + len(others)))
     with ExitStack() as opened:
         parts = [_blamed(run, options, choice, progress, opened) for run in (data, *others)]

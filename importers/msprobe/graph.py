@@ -32,7 +32,7 @@ from graphstore.model import (
 from importers.kept import kept_text, told_of
 from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
 from importers.msprobe.importer import RunFiles
-from importers.msprobe.unrecorded import COMPUTED, GRADIENT, Source, Unrecorded, WaysBack
+from importers.msprobe.unrecorded import COMPUTED, GRADIENT, INSIDE, Source, Unrecorded, WaysBack
 from importers.msprobe.values import RecordedValues
 
 _MICRO_STEPS = "megatron_micro_step_number"
@@ -201,7 +201,9 @@ class _Joined:
             inputs.append(InputRef(tensor.name))
         brought = list(self._brought(call, own, body))
         if name in owning and not any(passed):
-            brought += self._joined(name, self._computed(call.name, name))
+            is_back = call.name.way == "backward"
+            inside = self._ways_back.added_inside(call.name) if is_back else []
+            brought += self._joined(name, inside or self._computed(call.name, name))
         inputs += brought
         refs = [ref for ref in inputs if ref is not None]
         controls = self._order(call, body, inside=not any(passed))
@@ -296,7 +298,8 @@ class _Joined:
             return []
         ops = [op for op in self._bodies.get(body, ()) if op.attrs.get("direction") == "forward"]
         left = [op for op in ops if op.id not in self._read | self._passed] or ops[-1:]
-        found = [Source(TensorRef(op.id, 0), COMPUTED) for op in left if op.outputs]
+        how = INSIDE if name.full == body else COMPUTED
+        found = [Source(TensorRef(op.id, 0), how) for op in left if op.outputs]
         for source in found:
             self._ways_back.add_reader(source.ref, name, "")
         return found

@@ -27,7 +27,7 @@ Values: TypeAlias = Callable[[str, TensorIO, int], Distinct | None]
 """The values of a tensor of a call; None where only statistics were dumped."""
 
 VIEW, CAST, REPEATED, PART, JOINED = "view", "cast", "repeated", "part", "joined"
-COMPUTED = "computed between"
+COMPUTED, INSIDE = "computed between", "computed inside"
 SCALED, GRADIENT, KEPT = "scaled gradient", "gradient", "kept on the way there"
 
 _NEAR = 2.0**-8
@@ -258,6 +258,7 @@ class WaysBack:
     def __init__(self, inside: Callable[[str, str], bool]) -> None:
         self._inside = inside
         self._readers: dict[TensorRef | str, list[tuple[str, str]]] = defaultdict(list)
+        self._reads: dict[str, list[TensorRef | str]] = defaultdict(list)
         self._given: dict[str, list[tuple[str, TensorRef]]] = defaultdict(list)
         self._ids: dict[str, str] = {}
 
@@ -269,6 +270,7 @@ class WaysBack:
         """The call *name* read *source*, an output or the name of a weight, at *place*."""
         if name.way == "forward":
             self._readers[source].append((name.full, place))
+            self._reads[name.full].append(source)
 
     def add_given(self, name: CallName, place: str, ref: TensorRef) -> None:
         """The way back *name* gave *ref* as the gradient of the argument at *place*."""
@@ -279,6 +281,20 @@ class WaysBack:
         there = self._ids.get(name.before[0], "") if name.before else ""
         found = dict.fromkeys(self._of(TensorRef(there, port), set())) if there else {}
         return [Source(ref, GRADIENT) for ref in found]
+
+    def added_inside(self, name: CallName) -> list[Source]:
+        """What the ways back of calls inside a module gave for what it read: adds up to what its
+        way back *name* gives."""
+        module = name.before[0] if name.before else ""
+        found = dict.fromkeys(
+            ref
+            for source in self._reads.get(module, ())
+            for reader, place in self._readers[source]
+            if reader != module and self._inside(self._ids[reader], module)
+            for at, ref in self._given.get(CallName.of(reader).backward, ())
+            if at == place
+        )
+        return [Source(ref, INSIDE) for ref in found]
 
     def way_there(self, name: CallName) -> list[Source]:
         """The way there of the way back *name*, which uses what was read and made there."""
