@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import IntEnum, StrEnum
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause.arithmetic.contract import FULL, OperandFormat, Role
@@ -134,6 +134,16 @@ class Loss:
     noise: float
 
 
+class Exactness(IntEnum):
+    """How well the products of a device in one format are those that are computed here."""
+
+    NO = 0
+    BUT_FOR_ROUNDING = 1
+    """The device is held against them, and the loss of the format hides no fault."""
+    TO_THE_BIT = 2
+    """Nearly all values are the very ones: products read their operands as they were dumped."""
+
+
 def summed(kind: OperandFormat) -> str:
     """The words for the sums of a format."""
     return "float32" if kind.sums is None else kind.sums.words
@@ -148,9 +158,8 @@ class ReadOperands:
     families: Mapping[Family, OperandFormat] = field(default_factory=dict)
     ops: Mapping[str, OperandFormat] = field(default_factory=dict)
     losses: Mapping[Family, Loss] = field(default_factory=dict)
-    exact: frozenset[OperandFormat] = frozenset()
-    """Formats in which the device's products are what they are here, but for rounding: then it is
-    held against these, and the loss of the format hides no fault."""
+    exact: Mapping[OperandFormat, Exactness] = field(default_factory=dict)
+    """How well the device's products in a format are those that are computed here."""
 
     def __bool__(self) -> bool:
         return bool(self.families or self.ops or self.losses)
@@ -186,10 +195,10 @@ class ReadOperands:
         text = "; ".join([*said, f"everything else {others}"])
         return text[0].upper() + text[1:]
 
-    def is_exact(self, ops: Iterable[Op], graph: OpGraph) -> bool:
-        """Whether a product of scaled operands is among *ops*, and all such are exact here."""
+    def exactness(self, ops: Iterable[Op], graph: OpGraph) -> Exactness:
+        """How well products of formats among *ops* are known, that of the least known one."""
         kinds = {self.of(op, graph) for op in ops if family_of(op) is not None} - {FULL}
-        return bool(kinds) and kinds <= self.exact
+        return min((self.exact.get(kind, Exactness.NO) for kind in kinds), default=Exactness.NO)
 
     def of(self, op: Op, graph: OpGraph) -> OperandFormat:
         """How *op* of the golden *graph* reads what it multiplies."""

@@ -31,6 +31,7 @@ from divergraph.rootcause.arithmetic.contract import (
     whole_formats,
 )
 from divergraph.rootcause.arithmetic.families import (
+    Exactness,
     Family,
     Loss,
     ReadOperands,
@@ -159,7 +160,7 @@ class OperandSearch:
         formats: dict[Family, OperandFormat] = {}
         ops: dict[str, OperandFormat] = {}
         losses: dict[Family, Loss] = {}
-        exact: set[OperandFormat] = set()
+        exact: dict[OperandFormat, Exactness] = {}
         limit = self._limit
         # The largest first: what is known of them is the likeliest for small ones.
         for family, _ in Counter(families.values()).most_common():
@@ -183,12 +184,12 @@ class OperandSearch:
                 lost = self._common_loss(ran.of(own)) if usual > self.suspect else None
                 losses |= {} if lost is None else {family: lost}
                 continue
-            exact |= {kind for kind in chosen if self._is_exact(pool, kind)}
+            exact |= {kind: self._exactness(pool, kind) for kind in chosen}
             of_op = self._assigned(all_of, over, chosen)
             ((most, _),) = Counter(of_op.values()).most_common(1)
             formats |= {} if most == FULL else {family: most}
             ops |= {op: kind for op, kind in of_op.items() if kind != most}
-        return ReadOperands(formats, ops, losses, frozenset(exact))
+        return ReadOperands(formats, ops, losses, exact)
 
     @property
     def _limit(self) -> float:
@@ -243,12 +244,11 @@ class OperandSearch:
                 fitting[kind] = abs(math.log(middle))
         return min(fitting, key=fitting.__getitem__, default=None)
 
-    def _is_exact(self, samples: Iterable[GroupSample], kind: OperandFormat) -> bool:
-        """Whether all but a few of the ops that show this format are no further off than rounding
-        makes them."""
+    def _exactness(self, samples: Iterable[GroupSample], kind: OperandFormat) -> Exactness:
+        """How well the ops that show this format are computed in it here."""
         rounded = self.floors(_everywhere(kind))
         plain, precision = replace(rounded, plain=True), rounded.precision
-        ratios = []
+        ratios, same = [], []
         for sample in samples:
             group, shape = sample.group, sample.reference.shape
             made, noisy = (each.emulated([group], [sample.given])[0] for each in (plain, rounded))
@@ -258,7 +258,11 @@ class OperandSearch:
             if self._fit(sample, kind).rest <= calibration.OPERANDS_REST:
                 floor = floor_of(made, noisy, precision, len(group.ops))
                 ratios.append(relative(device, made) / floor)
-        return are_exact(ratios)
+                same.append(float(np.mean(device == noisy)))
+        if not are_exact(ratios):
+            return Exactness.NO
+        alike = statistics.median(same) >= calibration.DYNAMIC_ALIKE
+        return Exactness.TO_THE_BIT if alike else Exactness.BUT_FOR_ROUNDING
 
     def _likeliest(self, samples: Sequence[GroupSample]) -> list[OperandFormat]:
         """The formats whose roundings show in the products of *samples*, the likeliest first."""

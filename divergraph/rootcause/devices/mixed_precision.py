@@ -90,7 +90,7 @@ class Arithmetics:
             floors = self.of(group)
             ops = [floors.golden.ops[op_id] for op_id in group.ops]
             known = found[place]
-            if isinstance(known, str) or not floors.operands.is_exact(ops, floors.golden):
+            if isinstance(known, str) or not floors.operands.exactness(ops, floors.golden):
                 continue
             (made,) = replace(floors, plain=True).emulated([group], [feeds[place]])
             if made is not None and made.shape == known.shape:

@@ -70,6 +70,9 @@ class Emulation:
     shift: float = 0.0
     """Moves values before they are quantised, in rounding units of the largest: +-shift shows
     which values are near enough to a tie to be rounded either way."""
+    divided: float = 0.0
+    """The relative error of scaling an operand to its format, at random: values next to a tie are
+    rounded either way. Operands are read as they were dumped then."""
     tiles: Tiles | None = None
     """The tiles over which convolutions are computed, where they are; others are added up."""
     in_turn: bool = False
@@ -94,7 +97,8 @@ class Emulation:
     def draws(self, group: Group, given: Mapping[str, Array], count: int) -> Iterator[Array]:
         """The output of *group* as healthy arithmetic may have made it as well, up to *count*
         times, each with new random rounding: on inputs as they may have been before they were
-        rounded for the dump, where this arithmetic rounds. Side by side, as far as memory goes.
+        rounded for the dump, where this arithmetic rounds, or with operands ``divided`` anew. Side
+        by side, as far as memory goes.
 
         Many ops are run as one, with noise on what they are fed and on their weights: op by op
         each would take a session of its own, and the chance drawn is no other.
@@ -144,7 +148,7 @@ class Emulation:
 
     def _before_rounding(self, given: Mapping[str, Array]) -> dict[str, Array]:
         fed = self._fed(given)
-        for name, value in given.items() if self.precision.rounds else ():
+        for name, value in given.items() if self.precision.rounds and not self.divided else ():
             if value.dtype.kind == "f" and self._was_rounded(value):
                 fed[name] = self._unrounded(fed[name])
         return fed
@@ -405,7 +409,23 @@ class Emulation:
             found |= self._met(op, scale, met)
         if not self.operands:
             return found
-        return self.operands.read(op, found, self.golden, self.precision.rounded)
+        rounded = self.precision.rounded
+        taken = self.operands.read(op, found, self.golden, rounded)
+        if not self.divided:
+            return taken
+        moved = self.operands.read(
+            op, found, self.golden, lambda value: self._noisy(rounded(value), self.divided)
+        )
+        return {name: self._at_ties(value, moved[name]) for name, value in taken.items()}
+
+    def _at_ties(self, value: Array, moved: Array) -> Array:
+        """*value* with the elements of *moved* that were rounded another way: by more than a unit
+        of this arithmetic, as formats are coarser. The scales stay what they are."""
+        if value.dtype.kind != "f":
+            return value
+        with np.errstate(all="ignore"):
+            otherwise = np.abs(moved - value) > self.precision.unit * np.abs(value)
+        return np.where(otherwise, moved, value)
 
     def _met(self, op: Op, scale: DynamicScale, given: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs *given* to an op that quantises them with scales of their values; a bias is

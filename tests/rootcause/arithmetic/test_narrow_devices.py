@@ -54,11 +54,15 @@ def test_the_format_is_said_in_a_sentence(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("chunk", "operands", "said"),
-    [(1, as_it_is, "plain, sums bf16 in turn"), (16, e4m3_by_row, "e4m3 by row, sums bf16 by 16")],
+    ("chunk", "operands", "said", "fault"),
+    [
+        (1, as_it_is, "plain, sums bf16 in turn", weaker),
+        # Ties of the format may fall either way, and each takes a sum to others of its roundings.
+        (16, e4m3_by_row, "e4m3 by row, sums bf16 by 16", lambda value: value / 2),
+    ],
 )
-def test_sums_in_16_bits_are_the_devices_and_hide_no_large_fault(
-    tmp_path, chunk, operands, said
+def test_sums_in_16_bits_are_the_devices_and_hide_no_fault(
+    tmp_path, chunk, operands, said, fault
 ) -> None:
     net = NarrowDevice(tmp_path)
 
@@ -68,7 +72,7 @@ def test_sums_in_16_bits_are_the_devices_and_hide_no_large_fault(
     healthy = net.compared(values())
     assert not healthy.origins
     assert healthy.run.analysis.arithmetic.operands == {"linear layers": said}
-    assert guilty(net.compared(values(m3=lambda value: value / 2))) == {"m3"}
+    assert guilty(net.compared(values(m3=fault))) == {"m3"}
 
 
 def test_layers_that_stay_in_the_plain_type_are_held_against_that(tmp_path) -> None:

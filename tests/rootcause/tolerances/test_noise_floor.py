@@ -7,15 +7,19 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from divergraph.rootcause.arithmetic.contract import format_named
+from divergraph.rootcause.arithmetic.families import Family, ReadOperands
 from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.formulas import Approximation
+from divergraph.rootcause.devices.precisions.bf16 import BF16
 from divergraph.rootcause.devices.precisions.fp16 import FP16
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.devices.quantisers import Quantiser, Quantisers
 from divergraph.rootcause.groups.groups import Group
+from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import relative
-from graphstore.model import TensorRef
+from graphstore.model import Framework, GraphKind, InputRef, ModelGraph, Op, TensorRef
 
 RNG = np.random.default_rng(3)
 V = RNG.standard_normal(1000).astype(np.float32)
@@ -119,6 +123,21 @@ def test_an_op_reads_floats_through_their_quantiser_and_integers_as_they_are() -
     given = read._given(state, None, {})
     assert np.array_equal(given["x"], np.rint(V / 0.25) * np.float32(0.25))
     assert given["i"] is whole
+
+
+def test_a_value_on_a_tie_of_its_format_is_read_either_way_and_no_other_is() -> None:
+    # By a scale of 1: 1.0625 lies halfway between 1 and 1.125, and 448 is the largest.
+    values = np.array([[448.0, 1.0625, 1.0, 1.1]], np.float32)
+    product = Op("m", "m", "MatMul", (InputRef("x"), InputRef("w")))
+    graph = ModelGraph("g", GraphKind.ORIGINAL, Framework.ONNX, "onnx", (product,))
+    rows = ReadOperands({Family.LINEAR: format_named("e4m3 by row")})
+    state = SimpleNamespace(
+        inputs=lambda piece, weights: {"x": values}, next_op=lambda: product, quantised=frozenset()
+    )
+    read = Emulation(None, OpGraph(graph), BF16, 1 << 20, operands=rows, divided=2.0**-23)
+    rows_read = (read._given(state, None, {})["x"][0] for _ in range(20))
+    seen = {tuple(np.round(row, 5).tolist()) for row in rows_read}
+    assert seen == {(448.0, 1.0, 1.0, 1.125), (448.0, 1.125, 1.0, 1.125)}
 
 
 def test_masks_meet_the_largest_number_of_the_type() -> None:
