@@ -29,7 +29,7 @@ from divergraph.rootcause.devices.tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.tolerances.computed_otherwise import other_arithmetic
+from divergraph.rootcause.tolerances import other_arithmetic
 from divergraph.rootcause.tolerances.contract import ToleranceEstimate
 from divergraph.rootcause.tolerances.integers import quantised_steps
 from graphstore.model import DType, Guilt, TensorRef
@@ -77,10 +77,18 @@ def declared_trusted() -> None:
     assert not trusts(50)
 
 
+def common_loss(error: np.ndarray, count: int) -> finding.Loss | None:
+    """What *count* ops with this error lose alike."""
+    golden = SimpleNamespace(reads=lambda ops: (), graph=SimpleNamespace(constants=()))
+    groups = (Group(TensorRef(f"op{number}", 0), REF, ("op",)) for number in range(count))
+    samples = [replace(sample(error), group=group) for group in groups]
+    return finding.OperandSearch(golden, None, None, 7.0)._common_loss(samples)
+
+
 def enough_ops() -> None:
     quantised_enough()
-    assert finding._common_loss([sample(0.1 * W)] * 4) is not None
-    assert finding._common_loss([sample(0.1 * W)] * 2) is None
+    assert common_loss(0.1 * W, 4) is not None
+    assert common_loss(0.1 * W, 2) is None
 
 
 class Off:
@@ -113,8 +121,8 @@ def operands_rest() -> None:
 
 
 def most_lost() -> None:
-    assert finding._common_loss([sample(0.1 * W)] * 4) is not None
-    assert finding._common_loss([sample(0.9 * W)] * 4) is None
+    assert common_loss(0.1 * W, 4) is not None
+    assert common_loss(0.9 * W, 4) is None
 
 
 def operands_alike() -> None:

@@ -10,7 +10,6 @@ shows nothing the likeliest is taken.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,7 +32,6 @@ from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from divergraph.rootcause.values import relative, same_shape
 from divergraph.text.words import counted
 from graphstore.model import InputRef, Op, TensorRef
 
@@ -177,26 +175,14 @@ class ToldWeights:
         least = calibration.DYNAMIC_ALIKE
         if sample.reference.size >= calibration.FEW_VALUES:
             return next((each for each in ways if self._share(sample, own, each) >= least), None)
-        near = [
-            (distance, each)
+        apart = {
+            each: distance(sample, self._floors(dict.fromkeys(own.ops, each)))
             for each in ways
-            if (distance := self._distance(sample, own, each)) is not None
-        ]
-        return min(near, key=lambda each: each[0])[1] if near else None
-
-    def _distance(self, sample: GroupSample, own: _Products, holding: Holding) -> float | None:
-        """How far the device is from products with weights held so, over how far it is from exact
-        ones; None where that is not much nearer."""
-        if not all(self._can(op, holding) for op in own.ops):
-            return None
-        floors = replace(self._floors(dict.fromkeys(own.ops, holding)), plain=True)
-        (made,) = floors.emulated([sample.group], [sample.given])
-        device = same_shape(sample.device, sample.reference.shape)
-        if made is None or device is None or made.shape != device.shape:
-            return None
-        apart = relative(device, sample.reference)
-        near = relative(device, made) / apart if apart else math.inf
-        return near if near < 1.0 - calibration.DYNAMIC_ALIKE else None
+            if all(self._can(op, each) for op in own.ops)
+        }
+        best = min(apart, key=apart.__getitem__, default=None)
+        most = (1.0 - calibration.DYNAMIC_ALIKE) * distance(sample, self._floors({}))
+        return best if best is not None and apart[best] < most else None
 
     def _of_others(self, groups: Sequence[Group], way: Holding) -> dict[str, Holding]:
         """The ops that multiply no weights and whose constants are held as weights are."""

@@ -20,6 +20,7 @@ from divergraph.rootcause.arithmetic.families import ReadOperands, family_of
 from divergraph.rootcause.devices.arithmetic import agreement
 from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.precisions.fp32 import FP32
+from divergraph.rootcause.devices.sums_in_turn import sums_in_turn
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,
@@ -54,10 +55,13 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
 
 def _otherwise(context: OpContext, least: float) -> Iterator[tuple[Emulation, float]]:
     """The arithmetics to try, with the cosine from which the errors are theirs: *least* of those
-    the run has, next to 1 of short operands that no other op is known to take."""
+    the run has and of sums one number after another, next to 1 of short operands that no other op
+    is known to take."""
     yield from ((each, least) for each in context.others)
     arithmetic = context.arithmetic
-    ops = (context.golden.ops[op] for op in context.group.ops)
+    ops = [context.golden.ops[op] for op in context.group.ops]
+    if not arithmetic.precision.rounds and any(map(sums_in_turn, ops)):
+        yield replace(arithmetic, in_turn=True, plain=True), least
     families = [each for op in ops if (each := family_of(op, context.golden)) is not None]
     told = context.options.precision, context.options.operands
     if arithmetic.precision is not FP32 or len(families) != 1 or told != (None, None):
@@ -80,6 +84,7 @@ TOLERANCE = Tolerance(
     "other arithmetic",
     Stage.SUSPICIOUS,
     5,
-    "the op was computed as other ops of this run are, and has the very errors that makes",
+    "the op was computed as other ops of this run are, or with sums one number after another, and "
+    "has the very errors that makes",
     _apply,
 )

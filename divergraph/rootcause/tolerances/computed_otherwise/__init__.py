@@ -1,1 +1,0 @@
-"""Ops that were computed in another way than their like, and have the very errors that makes."""
