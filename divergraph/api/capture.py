@@ -15,8 +15,12 @@ from divergraph.golden_capture import coverage as covered
 from divergraph.golden_capture.capture_model import CaptureResult
 from divergraph.golden_capture.device_inputs import DeviceRun
 from divergraph.golden_capture.feeds import seed_of
+from divergraph.torch import check_torch
 from graphstore.errors import InputError
 from importers.registry import read_graph
+
+TORCH_DEVICES = ("cpu", "cuda", "npu")
+"""Where PyTorch runs a script."""
 
 
 def is_seed(text: str) -> bool:
@@ -85,6 +89,40 @@ def capture(
     )
     with telling(progress) as reporting:
         return captured(request, reporting)
+
+
+def capture_torch(
+    place: str,
+    output: AnyPath,
+    inputs: Mapping[str, AnyPath] | AnyPath | None = None,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    seed: int | None = None,
+    replace: bool = False,
+) -> CaptureResult:
+    """Run *place*, ``script.py:name``, with PyTorch and record its calls into *output*.
+
+    It is a ``torch.nn.Module``, a function without parameters that gives one, or a function that is
+    all that runs. *inputs* are ``.npy``, ``.npz`` or ``.pt`` files by the names of parameters or
+    their places (``"0"``); *device* is one of :data:`TORCH_DEVICES`; *dtype* is ``bf16``, ``fp16``,
+    ``fp32`` or ``fp64``, or None for what the script says; *seed* is PyTorch's (0).
+
+    Raises:
+        InputError: the script or an input cannot be used, or the folder holds something.
+        ExecutionError: PyTorch or the device is not here, or the script raises.
+    """
+    if device not in TORCH_DEVICES:
+        hint = f"--device {' or '.join(TORCH_DEVICES)}"
+        raise InputError(f"PyTorch runs on no {device}", hint=hint)
+    check_torch()
+    from divergraph.torch.script import TorchRequest, capture_script
+
+    request = TorchRequest(place, Path(output), _files(inputs), device, dtype, seed, replace)
+    done = capture_script(request)
+    return CaptureResult(
+        request.output, done.script, done.executor, done.tensors, done.bytes, left_out=()
+    )
 
 
 def _files(inputs: Mapping[str, AnyPath] | AnyPath | None) -> dict[str, Path]:

@@ -32,12 +32,12 @@ def recorded(
 
     Recorded are functions and methods of tensors that take a tensor (views, casts and in-place
     calls as well, these with the values from before), the modules of *model* (a
-    ``torch.nn.Module``) with their parameters, the gradients by what each call took, those of
-    parameters, and what an optimizer calls. Tensors keep their bits: bfloat16 and float8 are not
-    widened. Equal values are written once. ``step()`` of what the block is given ends a step and
-    begins the next; where ``torch.distributed`` is initialised, each rank writes its own folder.
-    What the block computes is not changed, but compiled parts run as they are written
-    (``torch.compile`` is passed over), which the recording says.
+    ``torch.nn.Module``; without it those called in the block) with their parameters, the gradients
+    by what each call took, those of parameters, and what an optimizer calls. Tensors keep their
+    bits: bfloat16 and float8 are not widened. Equal values are written once. ``step()`` of what the
+    block is given ends a step and begins the next; where ``torch.distributed`` is initialised, each
+    rank writes its own folder. What the block computes is not changed, but compiled parts run as
+    they are written (``torch.compile`` is passed over), which the recording says.
 
     A step appears in the folder when it is whole; one that an exception ends does not.
 

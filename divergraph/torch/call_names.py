@@ -28,6 +28,8 @@ def function_name(function: Any) -> str:
         return f"Tensor.{attribute}" if is_computed else ""
     if hasattr(function, "overloadpacket") or hasattr(function, "overloads"):  # torch.ops
         return f"Aten.{str(function).split('.')[1]}"
+    if getattr(function, "__module__", "") == "torch.nn.init":
+        return ""  # it draws
     where = resolve_name(function) or ""
     if where.startswith("torch.nn.functional."):
         return f"Functional.{name}"

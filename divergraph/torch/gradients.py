@@ -14,12 +14,11 @@ from typing import Any, TypeAlias
 import torch
 from torch.autograd.graph import get_gradient_edge
 
+from importers.msprobe.calls import BY_ARGUMENT
+
 Edge: TypeAlias = tuple[Any, int]
 Save: TypeAlias = Callable[[Sequence[torch.Tensor | None], Mapping[str, torch.Tensor]], None]
 """Takes the gradients by the outputs in order, and those by inputs, by place."""
-
-BY_ARGUMENT = "by_"
-"""What begins the place of a gradient in a call of several nodes: the rest is its argument's."""
 
 
 def edges_of(tensors: Mapping[str, torch.Tensor]) -> dict[str, Edge]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,11 @@ _UNRECORDED = frozenset(
     "Tensor.requires_grad_ Tensor.backward Tensor.register_hook Tensor.__setstate__".split()
 )
 """Calls that compute nothing: they set how autograd sees a tensor."""
+_OF_NOTHING = re.compile(
+    r"\w+\.(new_\w+|\w+_like|(fill|zero|uniform|normal|log_normal|random|bernoulli|exponential|"
+    r"cauchy|geometric)_)"
+)
+"""Calls that take a tensor's shape or place and none of its values, which may be no values yet."""
 _WRAPPERS = ("_orig_mod.",)
 """Parts of a module's path that only compiled models have."""
 _INDEXING = ("Tensor.__getitem__", "Tensor.__setitem__")
@@ -40,7 +47,7 @@ def recording(folder: str | PathLike[str], model: Any) -> Iterator[Recording]:
     record = Recording(Path(folder), model)
     with ExitStack() as opened:
         opened.callback(record.close)
-        opened.enter_context(torch.compiler.set_stance("force_eager"))
+        opened.enter_context(_nothing_compiled(record))
         opened.enter_context(record.hooks())
         opened.enter_context(record.mode)
         yield record
@@ -48,21 +55,19 @@ def recording(folder: str | PathLike[str], model: Any) -> Iterator[Recording]:
 
 
 class Recording:
-    """What is being recorded; ``steps`` is how many steps are whole."""
+    """What is being recorded; ``steps`` is how many steps are whole, ``tensors`` and ``bytes`` how
+    many different ones they have, and their size."""
 
     def __init__(self, folder: Path, model: torch.nn.Module | None) -> None:
-        self.steps = 0
+        self.steps = self.tensors = self.bytes = 0
         self.mode = _Calls(self)
         self._folder = folder
         self._model = model
-        self._modules = () if model is None else tuple(_named_modules(model))
+        self._modules: dict[int, torch.nn.Module] = {}
         self._remarks: dict[str, None] = {}
         # The gradients on another device come from a thread of their own.
         self._lock = threading.RLock()
         self._step = _Step(StepFiles(self._place()))
-        for _, module in self._modules:
-            if type(module).__name__ == "OptimizedModule":
-                self.remark_compiled("the model")
 
     def step(self) -> None:
         """End a step: what follows is recorded as the next."""
@@ -80,6 +85,8 @@ class Recording:
             step.save_parameters()
             step.files.finish(self._header())
             self.steps += 1
+            self.tensors += step.files.tensors
+            self.bytes += step.files.bytes
 
     def close(self) -> None:
         """Record no more; a step that is not whole goes away."""
@@ -100,7 +107,7 @@ class Recording:
         name = function_name(function)
         inputs = leaves((args, kwargs))
         step = self._step
-        if not name or name in _UNRECORDED or not inputs or not step.is_open:
+        if not inputs or not step.is_open or not is_recorded(name):
             return function(*args, **kwargs)
         frames, is_compiled = stack_of_caller()
         if is_compiled:
@@ -167,11 +174,27 @@ class Recording:
 
     @contextmanager
     def hooks(self) -> Iterator[None]:
-        """The hooks of modules and parameters, for the block."""
+        """The hooks of modules and parameters, for the block; without a model, of those that are
+        called in it."""
         with ExitStack() as opened:
-            for path, module in self._modules:
-                for hook in self._hooks_of(path, module):
-                    opened.callback(hook.remove)
+
+            def add(root: torch.nn.Module) -> None:
+                for path, module in _named_modules(root):
+                    self._modules[id(module)] = module
+                    if type(module).__name__ == "OptimizedModule":
+                        self.remark_compiled("the model")
+                    for hook in self._hooks_of(path, module):
+                        opened.callback(hook.remove)
+
+            def meet(module: torch.nn.Module) -> None:
+                if id(module) not in self._modules:
+                    add(module)
+
+            if self._model is not None:
+                add(self._model)
+            else:
+                # Called from `__call__` itself, before it looks for hooks of the module.
+                opened.enter_context(_calls_of_modules(meet))
             yield
 
     def _hooks_of(self, path: str, module: torch.nn.Module) -> Iterator[Any]:
@@ -235,6 +258,11 @@ class Recording:
         }
 
 
+def is_recorded(name: str) -> bool:
+    """Whether calls of this name compute something of their tensors."""
+    return bool(name) and name not in _UNRECORDED and not _OF_NOTHING.fullmatch(name)
+
+
 class _Calls(TorchFunctionMode):  # type: ignore[misc]
     """Hands every call of PyTorch on to the recording."""
 
@@ -253,7 +281,23 @@ class _Calls(TorchFunctionMode):  # type: ignore[misc]
             # What runs on the way back (recomputed calls, functions of the user) is recorded, too.
             with self:
                 return _backward(*args, **(kwargs or {}))
+        if func is torch.nn.functional.multi_head_attention_forward:
+            # Its products and the softmax are calls of their own: it need only not be handed to us.
+            with self, _not_handed_on():
+                return func(*args, **(kwargs or {}))
         return self._record.called(func, args, kwargs or {})
+
+
+@contextmanager
+def _not_handed_on() -> Iterator[None]:
+    """Functions written in Python run as they are written, and the calls inside are handed on."""
+    module = torch.nn.functional
+    plain = module.has_torch_function
+    module.has_torch_function = lambda _: False
+    try:
+        yield
+    finally:
+        module.has_torch_function = plain
 
 
 def _backward(
@@ -368,6 +412,41 @@ class _Step:
     def save_parameters(self) -> None:
         """Write down the gradients by parameters that went by."""
         self.files.calls.update(self._parameters)
+
+
+@contextmanager
+def _nothing_compiled(record: Recording) -> Iterator[None]:
+    """Compiled code runs as it is written: inside of what a compiler made nothing can be seen."""
+    plain = torch.compile
+
+    def passed_over(model: Any = None, **_: Any) -> Any:
+        record.remark_compiled("what the block compiles")
+        return (lambda inner: inner) if model is None else model
+
+    torch.compile = passed_over
+    try:
+        # Whoever compiled something has loaded the compiler; it is large.
+        is_loaded = "torch._dynamo" in sys.modules
+        with torch.compiler.set_stance("force_eager") if is_loaded else nullcontext():
+            yield
+    finally:
+        torch.compile = plain
+
+
+@contextmanager
+def _calls_of_modules(meet: Callable[[torch.nn.Module], None]) -> Iterator[None]:
+    """*meet* is called with every module that is called, before its own hooks are looked for."""
+    plain = torch.nn.Module.__call__
+
+    def called(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        meet(module)
+        return plain(module, *args, **kwargs)
+
+    torch.nn.Module.__call__ = called
+    try:
+        yield
+    finally:
+        torch.nn.Module.__call__ = plain
 
 
 def _named_modules(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module]]:

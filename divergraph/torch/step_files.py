@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class StepFiles:
             self._tensors = self._unfinished / TENSORS
             self._tensors.mkdir()
         self._written: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self.bytes = 0
         self.calls: dict[str, Mapping[str, Any]] = {}
         self.construct: dict[str, str | None] = {}
         self.stacks: dict[tuple[str, ...], list[str]] = {}
@@ -63,12 +65,17 @@ class StepFiles:
             # A name may be longer than a file's may be, or differ from another in case only.
             file = f"{len(self._written)}.{name[-200:]}.npy"
             with self._errors():
-                write_npy(self._tensors / file, array)
+                self.bytes += write_npy(self._tensors / file, array)
             self._written[same] = file
         entry["data_name"] = self._written[same]
         if not is_constant(array):  # equal zeros do not say that one came from the other
             entry["hash"] = digest.hexdigest()
         return entry
+
+    @property
+    def tensors(self) -> int:
+        """How many different tensors were written."""
+        return len(self._written)
 
     def finish(self, header: Mapping[str, Any]) -> None:
         """Write what describes the tensors, and let the folder appear."""
@@ -85,6 +92,9 @@ class StepFiles:
     def discard(self) -> None:
         """Take away what was written of a step that will not be whole."""
         shutil.rmtree(self._unfinished, ignore_errors=True)
+        for folder in self._folder.parents[:2]:  # those of the step and of the recording
+            with suppress(OSError):  # others have something in it
+                folder.rmdir()
 
     def _write(self, name: str, content: Mapping[str, Any]) -> None:
         with (self._unfinished / name).open("x", encoding="utf-8") as file:

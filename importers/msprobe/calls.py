@@ -19,6 +19,10 @@ from importers.number_formats import CHECKSUMS, named_dtype
 Key: TypeAlias = tuple[str, ...]
 """What tells one tensor's values from another's: type, shape and checksum or statistics."""
 
+BY_ARGUMENT = "by_"
+"""What begins the place of a gradient that is the call's own though the call is several nodes of
+autograd, as ``divergraph.torch`` writes it; the rest is the place of the argument."""
+
 _DEBUG = "debug"
 """How the names of variables end that a user saved."""
 

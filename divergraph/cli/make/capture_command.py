@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 _PRECISIONS = ("float32", "float64")
-_DEVICES = ("fp32", "fp16", "int8", "optimized")
+_DEVICES = ("fp32", "fp16", "int8", "optimized", "cpu", "cuda", "npu")
+_TYPES = ("bf16", "fp16", "fp32", "fp64")
 
 
 @click.command("capture")
@@ -38,7 +39,18 @@ _DEVICES = ("fp32", "fp16", "int8", "optimized")
     type=click.Choice(_DEVICES),
     default="fp32",
     show_default=True,
-    help="Run the model as it is, or a stand-in for a device.",
+    help="Run the model as it is, or a stand-in for a device; with --torch: where to run it.",
+)
+@click.option(
+    "--torch",
+    "is_torch",
+    is_flag=True,
+    help="MODEL is script.py:NAME, a torch.nn.Module or a function: record each of its calls.",
+)
+@click.option(
+    "--dtype",
+    type=click.Choice(_TYPES),
+    help="With --torch: the type of parameters and inputs (default: as the script says).",
 )
 @click.option(
     "--precision",
@@ -114,6 +126,8 @@ def capture_command(
     output: Path | None,
     only_coverage: bool,
     device: str,
+    is_torch: bool,
+    dtype: str | None,
     precision: str | None,
     seed: int | None,
     from_device: tuple[Path, Path] | None,
@@ -137,32 +151,50 @@ def capture_command(
     divergraph capture model.onnx --random 1 -o fp16 --device fp16
     divergraph compare --golden model.onnx --golden-dump golden
         --device fp16/model.fp16.onnx --device-dump fp16
+
+    With --torch, PyTorch runs a model or a step of a script:
+
+    \b
+    divergraph capture --torch net.py:model --inputs image=image.npy -o golden
     """
-    from divergraph.api.capture import capture
+    from divergraph.api.capture import TORCH_DEVICES, capture, capture_torch
 
     if only_coverage:
         _show_coverage(model, as_json=as_json)
         return
     if output is None:
         raise click.UsageError("Missing option '--output' / '-o'.")
-    result = capture(
-        model,
-        output,
-        input_files(inputs),
-        seed=seed,
-        from_device=from_device,
-        shapes=_shapes(shapes),
-        ranges=_ranges(ranges),
-        device=device,
-        precision=precision,
-        memory=memory,
-        weights=weights,
-        checkpoint=checkpoint,
-        variables=variables,
-        train_op=train_op,
-        replace=replace_it,
-        progress=True,
-    )
+    if not is_torch and (dtype or device in TORCH_DEVICES):
+        raise click.UsageError(f"{dtype or device} is for models of PyTorch: --torch")
+    if is_torch:
+        result = capture_torch(
+            str(model),
+            output,
+            input_files(inputs),
+            device="cpu" if device == _DEVICES[0] else device,
+            dtype=dtype,
+            seed=seed,
+            replace=replace_it,
+        )
+    else:
+        result = capture(
+            model,
+            output,
+            input_files(inputs),
+            seed=seed,
+            from_device=from_device,
+            shapes=_shapes(shapes),
+            ranges=_ranges(ranges),
+            device=device,
+            precision=precision,
+            memory=memory,
+            weights=weights,
+            checkpoint=checkpoint,
+            variables=variables,
+            train_op=train_op,
+            replace=replace_it,
+            progress=True,
+        )
     if as_json:
         print_record(result)
         return

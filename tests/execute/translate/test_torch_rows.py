@@ -143,6 +143,10 @@ CALLS: list[tuple[str, Sequence[Any], Mapping[str, Any], Sequence[np.ndarray]]] 
     ("Tensor.permute", [X, 2, 0, 1], {}, [X.transpose(2, 0, 1)]),
     ("Tensor.transpose", [X, 1, 2], {}, [X.transpose(0, 2, 1)]),
     ("Tensor.view", [X, 10, -1], {}, [X.reshape(10, -1)]),
+    ("Tensor.T", [X[0]], {}, [X[0].T]),
+    ("Tensor.mT", [X], {}, [np.swapaxes(X, -1, -2)]),
+    ("Tensor.__getitem__", [X, "..., 1:-1:2"], {}, [X[..., 1:-1:2]]),
+    ("Tensor.__getitem__", [X, "-1, :3, None"], {}, [X[-1, :3, None]]),
     ("Torch.chunk", [X, 2, -1], {}, np.split(X, 2, -1)),
     ("Torch.topk", [X, 3], {}, [np.take_along_axis(X, ORDER, -1), ORDER]),
     ("Torch.gather", [X, -1, ORDER], {}, [np.take_along_axis(X, ORDER, -1)]),
@@ -194,6 +198,10 @@ BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
     ("Tensor.__mul__", [SMALL, OTHER[0, 0]], {}, lambda a, b: a * b, [0, 1]),
     ("Tensor.__truediv__", [SMALL, np.abs(OTHER) + 1], {}, lambda a, b: a / b, [0, 1]),
     ("Tensor.mean", [SMALL, -1], {}, lambda x, axis: x.mean(axis), [0]),
+    ("Tensor.view", [SMALL, 6, 4], {}, lambda x, *sizes: x.reshape(sizes), [0]),
+    ("Tensor.permute", [SMALL, 2, 0, 1], {}, lambda x, *axes: x.transpose(axes), [0]),
+    ("Tensor.expand", [SMALL[:, :1], 2, 3, 4], {},
+     lambda x, *sizes: np.broadcast_to(x, sizes), [0]),
     ("Functional.layer_norm", [SMALL, [4], OTHER[0, 0], OTHER[0, 1]], {"eps": 0.1},
      lambda x, _, w, b: (x - x.mean(-1, keepdims=True))
      / np.sqrt(x.var(-1, keepdims=True) + 0.1) * w + b, [0, 2, 3]),
@@ -225,6 +233,40 @@ def test_a_way_back_gives_the_gradient_of_its_way_there(api, args, options, func
     values = {**arrays(args, options), "grad.0": gradient, "made.0": made}
     outputs = run_again(tmp_path, calls, values, f"{api}.0.backward")
     for own, wanted in zip(outputs, right, strict=True):
+        np.testing.assert_allclose(own, wanted, rtol=2e-3, atol=2e-4)
+
+
+def logits_loss(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    shares = x - np.log(np.exp(x).sum(-1, keepdims=True))
+    return -shares[np.arange(len(y)), y].mean()
+
+
+OWN: list[tuple[str, Sequence[Any], Any, Sequence[int]]] = [
+    ("Functional.linear", [SMALL, real(5, 4), real(5)], lambda x, w, b: x @ w.T + b, [0, 1, 2]),
+    ("Tensor.matmul", [real(2, 1, 3, 4), real(3, 4, 2)], np.matmul, [0, 1]),
+    ("Functional.cross_entropy", [SCORES, NAMES], logits_loss, [0]),
+]
+
+
+@pytest.mark.parametrize(("api", "args", "function", "by"), OWN, ids=[c[0] for c in OWN])
+def test_a_call_of_several_nodes_has_gradients_of_its_own(api, args, function, by, tmp_path):
+    made = np.asarray(function(*args), np.float32)
+    gradient = real(*made.shape)
+    right = {f"by_{at}": slope(function, args, at, gradient) for at in by}
+    calls = {
+        f"{api}.0.forward": {
+            "input_args": [leaf(each) for each in args],
+            "input_kwargs": {},
+            "output": [leaf(made)],
+        },
+        f"{api}.0.backward": {
+            "input": [leaf(gradient)],
+            "output": {at: leaf(each.astype(np.float32)) for at, each in right.items()},
+        },
+    }
+    values = {**arrays(args, {}), "grad.0": gradient, "made.0": made}
+    outputs = run_again(tmp_path, calls, values, f"{api}.0.backward")
+    for own, wanted in zip(outputs, right.values(), strict=True):
         np.testing.assert_allclose(own, wanted, rtol=2e-3, atol=2e-4)
 
 

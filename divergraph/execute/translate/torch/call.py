@@ -11,6 +11,7 @@ from divergraph.execute.translate.contract import NotTranslatedError, OpRows
 from divergraph.execute.translate.piece import Operand, Piece
 from divergraph.execute.translate.torch.alone import GIVES, GRADIENT, MADE, PARAMETER
 from graphstore.model import AttrValue
+from importers.msprobe.calls import BY_ARGUMENT
 from importers.msprobe.graph import ARGUMENTS
 
 ROWS = OpRows("pytorch")
@@ -247,15 +248,22 @@ class TorchCall:
         ]
         return self.piece.reshape(self.reduced("ReduceSum", tensor, spread, keep=True), wanted)
 
-    def gradients(self, by_argument: Mapping[str, str]) -> list[str | None]:
-        """The outputs of a way back, given by the places of the arguments they belong to.
+    @property
+    def is_by_argument(self) -> bool:
+        """Whether the gradients of a call of several nodes are its own, not those of a node."""
+        return any(place.startswith(BY_ARGUMENT) for place in self._places(GIVES))
+
+    def gradients(self, by_place: Mapping[str, str]) -> list[str | None]:
+        """The outputs of a way back, given by the places of the arguments they belong to: their
+        numbers in the node of autograd, or with :attr:`is_by_argument` those of the call.
 
         Raises:
             NotTranslatedError: a gradient was recorded that is not among them.
         """
         found: list[str | None] = []
         for place in self._places(GIVES):
-            name = by_argument.get(str(place).removesuffix(".0") if "." in str(place) else place)
+            plain = place.removeprefix(BY_ARGUMENT)
+            name = by_place.get(plain.removesuffix(".0") if "." in plain else plain)
             if name is None:
                 raise self.refused(f"has a gradient by {place or 'its output'}")
             found.append(name)

@@ -16,6 +16,7 @@ import numpy as np
 
 from divergraph.execute.translate.torch.call import TorchCall, row, spelled
 from divergraph.execute.translate.torch.matrices import Attention
+from divergraph.execute.translate.torch.shaping import order_of
 
 _SOURCE = "torch.autograd; derivatives of the functions of torch"
 _Slope: TypeAlias = Callable[[TorchCall, str], str]
@@ -213,33 +214,63 @@ def _attention_back(call: TorchCall) -> Sequence[str | None]:
 
 @row(*_back("matmul", "bmm", "mm", "__matmul__"), source=_SOURCE)
 def _matmul_back(call: TorchCall) -> Sequence[str | None]:
-    ranks = len(call.shape()), len(call.shape(1, "other" if call.find(1, "other") else "mat2"))
-    if ranks[0] != ranks[1] or ranks[0] < 2:
+    keyword = "other" if call.find(1, "other") else "mat2"
+    shapes = call.shape(), call.shape(1, keyword)
+    is_one_node = len(shapes[0]) == len(shapes[1])
+    if min(map(len, shapes)) < 2 or not (is_one_node or call.is_by_argument):
         raise call.refused("is of several nodes")
-    one, other = call.tensor(), call.tensor(1, "other" if call.find(1, "other") else "mat2")
-    order = (*range(ranks[0] - 2), ranks[0] - 1, ranks[0] - 2)
-    gradient = call.gradient()
+    one, other = (
+        call.piece.transpose(name, *range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+        for name, shape in zip((call.tensor(), call.tensor(1, keyword)), shapes, strict=True)
+    )
+    gradient, wide = call.gradient(), call.gradient_shape()[:-2]
+    by_one, by_other = (call.add("MatMul", *pair) for pair in ((gradient, other), (one, gradient)))
     return call.gradients(
         {
-            "0": call.add("MatMul", gradient, call.piece.transpose(other, *order)),
-            "1": call.add("MatMul", call.piece.transpose(one, *order), gradient),
+            "0": call.summed_to(by_one, (*wide, *shapes[0][-2:]), shapes[0]),
+            "1": call.summed_to(by_other, (*wide, *shapes[1][-2:]), shapes[1]),
         }
     )
 
 
 @row(*_back("linear"), source=_SOURCE)
 def _linear_back(call: TorchCall) -> Sequence[str | None]:
-    if len(call.shape()) != 2:
+    if not (len(call.shape()) == 2 or call.is_by_argument):
         raise call.refused("is of several nodes: its module has the gradient")
+    weight = call.shape(1, "weight")
+    by_value = call.add("MatMul", call.gradient(), call.tensor(1, "weight"))
+    gradient = call.piece.reshape(call.gradient(), (-1, weight[0]))
+    value = call.piece.reshape(call.tensor(), (-1, weight[1]))
+    by_bias = call.reduced("ReduceSum", gradient, (0,))
+    if call.is_by_argument:
+        by_weight = call.add("MatMul", call.piece.transpose(gradient, 1, 0), value)
+        return call.gradients(
+            {"0": by_value, "1": by_weight, "weight": by_weight, "2": by_bias, "bias": by_bias}
+        )
     # The node is a sum of a bias and a product with the weight turned, or the product alone.
-    gradient, value = call.gradient(), call.piece.transpose(call.tensor(), 1, 0)
-    found = [
-        call.add("MatMul", gradient, call.tensor(1, "weight")),
-        call.add("MatMul", value, gradient),
-    ]
+    nodes = [by_value, call.add("MatMul", call.piece.transpose(value, 1, 0), gradient)]
     if call.find(2, "bias") is not None:
-        found.insert(0, call.reduced("ReduceSum", gradient, (0,)))
-    return call.gradients({str(at): name for at, name in enumerate(found)})
+        nodes.insert(0, by_bias)
+    return call.gradients({str(at): name for at, name in enumerate(nodes)})
+
+
+@row(*_back("view", "reshape", "flatten", "unflatten", "squeeze", "unsqueeze", "view_as", "ravel",
+            "reshape_as", "contiguous", "clone", "float", "double", "half", "bfloat16", "to",
+            "type", "type_as", "Flatten", "Identity", "alias"), source=_SOURCE)  # fmt: skip
+def _view_back(call: TorchCall) -> Sequence[str | None]:
+    return call.gradients({"0": call.cast(call.piece.reshape(call.gradient(), call.shape()))})
+
+
+@row(*_back("permute", "transpose", "swapaxes", "t", "T", "mT"), source=_SOURCE)
+def _transpose_back(call: TorchCall) -> Sequence[str | None]:
+    order = [int(axis) for axis in np.argsort(order_of(call))]
+    return call.gradients({"0": call.piece.transpose(call.gradient(), *order)})
+
+
+@row(*_back("expand", "expand_as", "broadcast_to"), source=_SOURCE)
+def _expand_back(call: TorchCall) -> Sequence[str | None]:
+    found = call.summed_to(call.gradient(), call.gradient_shape(), call.shape())
+    return call.gradients({"0": found})
 
 
 @row(*_back("Linear"), source="torch.nn.Linear")

@@ -169,7 +169,8 @@ def _chosen_back(call: TorchCall) -> Sequence[str | None]:
 
 @row("cross_entropy.backward", "nll_loss.backward", source=_SOURCE)
 def _cross_entropy_back(call: TorchCall) -> Sequence[str | None]:
-    """The last node of a cross entropy is the pick of logarithms: its gradient is by these."""
+    """The last node of a cross entropy is the pick of logarithms: its gradient is by these, unless
+    the call's own was recorded."""
     shape, labels = call.shape(), call.shape(1, "target")
     at = 6 if call.type == "cross_entropy" else 5
     how = call.word(at, "reduction", "mean")
@@ -187,7 +188,12 @@ def _cross_entropy_back(call: TorchCall) -> Sequence[str | None]:
     listed = call.piece.ints(1)
     zeros = call.piece.const(np.zeros(shape, call.working))
     share, target = (call.add("Unsqueeze", each, listed) for each in (share, target))
-    return call.gradients({"0": call.add("ScatterElements", zeros, target, share, axis=1)})
+    found = call.add("ScatterElements", zeros, target, share, axis=1)
+    if call.type == "cross_entropy" and call.is_by_argument:
+        total = call.reduced("ReduceSum", found, (1,), keep=True)
+        shares = call.add("Softmax", call.tensor(), axis=1)
+        found = call.add("Sub", found, call.add("Mul", shares, total))
+    return call.gradients({"0": found})
 
 
 @row("avg_pool2d.backward", "adaptive_avg_pool2d.backward", source=_SOURCE)

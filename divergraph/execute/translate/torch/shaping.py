@@ -46,18 +46,23 @@ def _reshape(call: TorchCall) -> Sequence[str]:
 
 
 @row("permute", source="torch.permute")
-def _permute(call: TorchCall) -> Sequence[str]:
-    return [call.piece.transpose(call.tensor(), *call.axes_of(call.rest(1, "dims")))]
-
-
-@row("transpose", "transpose_", "swapaxes", "t", "t_", source="torch.transpose")
+@row("transpose", "transpose_", "swapaxes", "t", "t_", "T", "mT", source="torch.transpose")
 def _transpose(call: TorchCall) -> Sequence[str]:
+    return [call.piece.transpose(call.tensor(), *order_of(call))]
+
+
+def order_of(call: TorchCall) -> list[int]:
+    """The order in which a call puts the axes of its tensor."""
     order = list(range(len(call.shape())))
-    is_matrix = call.type.startswith("t") and call.argument(1, "dim0") is None
-    one, other = (0, -1) if is_matrix else (call.axis(1, "dim0"), call.axis(2, "dim1"))
-    if order:
-        order[one], order[other] = order[other], order[one]
-    return [call.piece.transpose(call.tensor(), *order)]
+    if call.type == "permute":
+        return list(call.axes_of(call.rest(1, "dims")))
+    if call.type == "T":
+        return order[::-1]
+    is_matrix = call.type in ("t", "t_", "mT")
+    ends = (-2, -1) if is_matrix else (call.axis(1, "dim0"), call.axis(2, "dim1"))
+    if len(order) > 1:
+        order[ends[0]], order[ends[1]] = order[ends[1]], order[ends[0]]
+    return order
 
 
 @row("movedim", source="torch.movedim")
@@ -147,9 +152,34 @@ def _getitem(call: TorchCall) -> Sequence[str]:
     if index is not None and call.dtype(1).kind == "i":
         return [call.add("Gather", call.tensor(), index, axis=0)]
     at = call.argument(1, "")
+    if isinstance(at, str):
+        return [_indexed(call, at.split(", "))]
     if isinstance(at, bool) or not isinstance(at, int):
         raise call.refused("takes a slice, which the dump does not say")
     return [call.add("Gather", call.tensor(), np.array(at, np.int64), axis=0)]
+
+
+def _indexed(call: TorchCall, parts: Sequence[str]) -> str:
+    """The part of a tensor that stands between brackets: ``1:, ..., -1, None``."""
+    value, shape, axis = call.tensor(), call.shape(), 0
+    taken = sum(part not in ("None", "...") for part in parts)
+    for part in parts:
+        if part == "...":
+            axis += len(shape) - taken
+        elif part == "None":
+            continue  # an axis of one, which the recorded shape has
+        elif ":" in part:
+            ends = [int(end) if end else None for end in part.split(":")]
+            begin, end, step = slice(*ends).indices(shape[axis])
+            ints = call.piece.ints
+            value = call.add("Slice", value, ints(begin), ints(end), ints(axis), ints(step))
+            axis += 1
+        elif part.removeprefix("-").isdecimal():
+            value = call.add("Gather", value, call.piece.ints(int(part)), axis=axis)
+            axis += 1
+        else:
+            raise call.refused(f"takes {part} of a tensor")
+    return call.piece.reshape(value, _sizes(call))
 
 
 @row("index_select", "embedding_renorm_", source="torch.index_select")
