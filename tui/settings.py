@@ -50,16 +50,16 @@ def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
     path = platformdirs.user_config_path("divergraph") / "divergraph.toml"
     table = _read(path)
     ui = _table(path, table, "tui")
-    _known(path, ui, ("glyphs", "theme", "pixels"), "setting")
+    _check_names(path, ui, ("glyphs", "theme", "pixels"), "setting")
     name = environment.get(ENVIRONMENT_SWITCH) or str(ui.get("glyphs", UNICODE.name))
     state = platformdirs.user_state_path("divergraph")
     theme = str(ui.get("theme") or chosen_theme(state))
-    _known(path, [name], SETS, "set of glyphs")
+    _check_names(path, [name], SETS, "set of glyphs")
     pixels = environment.get(PIXELS_SWITCH) or str(ui.get("pixels", _AUTO))
-    _known(path, [theme], THEMES, "theme")
-    _known(path, [pixels], (_AUTO, *PixelProtocol), "way to send pictures")
+    _check_names(path, [theme], THEMES, "theme")
+    _check_names(path, [pixels], (_AUTO, *PixelProtocol), "way to send pictures")
     keymap = _table(path, table, "keys")
-    _known(path, keymap, BY_ID, "key id")
+    _check_names(path, keymap, BY_ID, "key id")
     return Settings(
         glyphs=SETS[name],
         theme=theme,
@@ -106,7 +106,7 @@ def _table(path: Path, table: Mapping[str, object], name: str) -> dict[str, obje
     return part
 
 
-def _known(path: Path, names: Iterable[str], choices: Iterable[str], what: str) -> None:
+def _check_names(path: Path, names: Iterable[str], choices: Iterable[str], what: str) -> None:
     choices = list(choices)
     for name in names:
         if name not in choices:

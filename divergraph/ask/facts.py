@@ -214,7 +214,7 @@ def resolve_op(store: GraphStore, target: str, name: str, side: Side = Side.DEVI
         return makers[0].op
     makers_text = " and ".join(f"output {maker.port} of {maker.op}" for maker in makers[:3])
     hint = f"it is {makers_text}" if makers_text else _on_the_other_side(store, target, name, side)
-    raise UnknownNameError("op", name, near=_near(ids, name), hint=hint)
+    raise UnknownNameError("op", name, near=_similar_ids(ids, name), hint=hint)
 
 
 def _on_the_other_side(store: GraphStore, target: str, name: str, side: Side) -> str:
@@ -229,7 +229,7 @@ def _on_the_other_side(store: GraphStore, target: str, name: str, side: Side) ->
     return f"it is an op of the {other.value} graph; here it is in {twin_names}"
 
 
-def _near(ids: tuple[str, ...], name: str) -> list[str]:
+def _similar_ids(ids: tuple[str, ...], name: str) -> list[str]:
     """Up to three ids that contain *name* or are spelled similarly."""
     import difflib
 

@@ -151,7 +151,7 @@ def modules_of(ops: OpColumns) -> list[ModuleRow]:
         ModuleRow(
             name,
             len(numbers),
-            math.nan if np.any(broken[numbers]) else _least(cosines[numbers]),
+            math.nan if np.any(broken[numbers]) else _worst_cosine(cosines[numbers]),
             {
                 state: count
                 for state, count in ops.states.take(numbers).counted().items()
@@ -184,7 +184,7 @@ def _broken_by_nan(ops: OpColumns) -> Bool:
     return broken
 
 
-def _least(cosines: Float) -> float | None:
+def _worst_cosine(cosines: Float) -> float | None:
     """The worst cosine; None if nothing is known."""
     cosine = cosines[~np.isnan(cosines)]
     return float(cosine.min()) if len(cosine) else None

@@ -132,7 +132,7 @@ def blame(
     unexplained = root_mean_square(sample.unexplained for sample in samples)
     # Where the ops did not make the error, no list of ops takes it away.
     not_theirs = unexplained > MOSTLY and sum(share.size for share in shares) < 1.0 - MOSTLY
-    searched = [] if not_theirs else list(_kept(imitations or samples, samples, keep))
+    searched = [] if not_theirs else list(_keep_order(imitations or samples, samples, keep))
     entries = _worth_it(searched)
     return Blame(
         errors=_errors(samples),
@@ -173,7 +173,7 @@ class _Replays(Protocol):
     def anew(self, exact: Collection[str]) -> float: ...
 
 
-def _kept(
+def _keep_order(
     replays: Sequence[_Replays], samples: Sequence[ModelSample], count: int
 ) -> Iterator[tuple[str, float, float]]:
     """The tensors to keep exact, until hardly any error is left, each with what is left then."""

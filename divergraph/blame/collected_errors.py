@@ -72,7 +72,7 @@ class Collected:
         if group.output.op in self.fed_otherwise:
             return
         error = _where_golden_is_open(
-            judged, _apart(judged.device, judged.reference, judged.reference)
+            judged, _finite_difference(judged.device, judged.reference, judged.reference)
         )
         # One golden tensor may be several on the device: computed, then quantised or cast.
         # Their errors add up, but equal copies of one tensor count once.
@@ -128,7 +128,9 @@ class Collected:
             if values is None or values.size != error.size:
                 reads = ()
             else:
-                beyond = _apart(judged.device, values.reshape(error.shape), judged.reference)
+                beyond = _finite_difference(
+                    judged.device, values.reshape(error.shape), judged.reference
+                )
         self._reads[tensor] = (*self._reads.get(tensor, ()), *reads)
         before = self._beyond.get(tensor)
         if before is not None:
@@ -156,7 +158,7 @@ def _where_golden_is_open(judged: OpVerdict, error: Array) -> Array:
     return np.where((golden == 0) & (judged.reference != 0), np.float32(0), error)
 
 
-def _apart(device: Array, expected: Array, reference: Array) -> Array:
+def _finite_difference(device: Array, expected: Array, reference: Array) -> Array:
     """device - expected; 0 where the *reference* is not finite because of its inputs, or was
     excluded: the op does not make that difference."""
     with np.errstate(all="ignore"):

@@ -45,7 +45,9 @@ def check_commands(config: ConfigFile, commands: Collection[str]) -> None:
             # a table's header is found by its name alone
             table = (key,) if isinstance(value, Mapping) else ()
             what = f"{key!r} is neither {_STORE!r} nor a command"
-            raise config.error("" if table else key, what, _near(key, [_STORE, *commands]), table)
+            raise config.error(
+                "" if table else key, what, _key_hint(key, [_STORE, *commands]), table
+            )
 
 
 def settings(config: ConfigFile, name: str, command: click.Command) -> Iterator[Setting]:
@@ -93,9 +95,9 @@ def _settings(
             yield Setting(names, key, options[key], value, place)
         else:
             what = f"{' '.join(names)} has no option --{key} that can be set here"
-            raise config.error(key, what, _near(key, [*options, *below]), names)
+            raise config.error(key, what, _key_hint(key, [*options, *below]), names)
 
 
-def _near(key: str, keys: Collection[str]) -> str:
+def _key_hint(key: str, keys: Collection[str]) -> str:
     matches = difflib.get_close_matches(key, keys, 1)
     return f"did you mean {matches[0]}?" if matches else f"one of {', '.join(sorted(keys))}"

@@ -177,12 +177,12 @@ def _type(kind: Any, about: Parameter) -> click.ParamType[Any]:
     if about.choices:
         return click.Choice(about.choices)
     if kind is int:
-        return click.IntRange(_whole(about.minimum), _whole(about.maximum))
+        return click.IntRange(_integer(about.minimum), _integer(about.maximum))
     if kind is float:
         minimum = about.minimum if about.above is None else about.above
         return FiniteRange(minimum, about.maximum, min_open=about.above is not None)
     return click.STRING
 
 
-def _whole(end: float | None) -> int | None:
+def _integer(end: float | None) -> int | None:
     return None if end is None else int(end)

@@ -138,7 +138,7 @@ def _only_one(
         replace_it=replace_it,
         progress=progress,
     )
-    return _told(name, [_place_run(place, data, is_stored=is_stored)])
+    return _many_runs(name, [_place_run(place, data, is_stored=is_stored)])
 
 
 @dataclass
@@ -193,7 +193,7 @@ class _Places:
                 job.forget()
         if journal is not None:
             journal.remove()
-        return _told(name, [self.found[place] for place in self.places])
+        return _many_runs(name, [self.found[place] for place in self.places])
 
     def _keep(self, job: Job[RankStep, PackedRun], places: Sequence[RankStep], name: str) -> None:
         """Do the job and keep the runs of its *places*."""
@@ -312,6 +312,6 @@ def _place_run(place: RankStep, data: RunData, *, is_stored: bool) -> PlaceRun:
     return PlaceRun(place, data.run, tuple(origin.op for origin in data.origins), is_stored)
 
 
-def _told(name: str, runs: Sequence[PlaceRun]) -> ManyRuns:
+def _many_runs(name: str, runs: Sequence[PlaceRun]) -> ManyRuns:
     origins = Counter(op for run in runs for op in run.origins)
     return ManyRuns(name, tuple(runs), tuple(origins.most_common()))

@@ -71,7 +71,7 @@ def observed(
     same_groups, regrouped = 0, tuple[RegroupedOp, ...]()
     if undumped.graph is not None:
         same_groups, regrouped = _groups(data, undumped.graph)
-    fine = max((output.moved or 0.0 for output in outputs), default=0.0) <= _least(data)
+    fine = max((output.moved or 0.0 for output in outputs), default=0.0) <= _repeat_error(data)
     observed_run = ObservedRun(fine if outputs else not regrouped, outputs, same_groups, regrouped)
     analysis = replace(data.run.analysis, observed=observed_run)
     data = replace(data, run=replace(data.run, analysis=analysis))
@@ -94,7 +94,7 @@ def _doubted(data: RunData, outputs: Sequence[ObservedOutput]) -> RunData:
     return data
 
 
-def _least(data: RunData) -> float:
+def _repeat_error(data: RunData) -> float:
     """Up to which relative error two runs of the device are the same."""
     words = {"fp16": DType.FLOAT16, "bf16": DType.BFLOAT16}
     kind = words.get(data.run.analysis.arithmetic.precision)

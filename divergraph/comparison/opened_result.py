@@ -170,7 +170,7 @@ def _graph_of(rows: Sequence[ResultRow], path: Path, digest: str, table: ResultT
                     for port in range(max(ports, default=-1) + 1)
                 ),
                 original_names=row.originals,
-                attrs={} if node is None else _told(node),
+                attrs={} if node is None else _node_attrs(node),
                 subgraph=node.around if node is not None and node.around in nodes else "",
                 sequence=number,
             )
@@ -250,7 +250,7 @@ def _bodies(ops: Sequence[Op]) -> tuple[Subgraph, ...]:
     )
 
 
-def _told(node: ComparedNode) -> dict[str, AttrValue]:
+def _node_attrs(node: ComparedNode) -> dict[str, AttrValue]:
     """What msprobe says of a node beyond its tensors."""
     attrs: dict[str, AttrValue] = {} if node.index is None else {"precision_index": node.index}
     return attrs | ({"overflow_level": node.overflow} if node.overflow else {})

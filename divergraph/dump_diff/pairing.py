@@ -54,13 +54,13 @@ def pair_by_name(device: Sequence[BareTensor], golden: Sequence[BareTensor]) -> 
     return pairing
 
 
-def _told(*facts: str) -> _Key:
+def _name_key(*facts: str) -> _Key:
     """What the name of a tensor tells of these."""
     return attrgetter(*(f"identity.{fact}" for fact in facts))
 
 
-_IN_ONE_PLACE = (attrgetter("identity"), _told("scope", "op", "io", "port", "part"))
-_ANYWHERE = (_told("type", "op", "io", "port", "part"), _told("op", "io", "port", "part"))
+_IN_ONE_PLACE = (attrgetter("identity"), _name_key("scope", "op", "io", "port", "part"))
+_ANYWHERE = (_name_key("type", "op", "io", "port", "part"), _name_key("op", "io", "port", "part"))
 
 
 def _called(tensor: BareTensor) -> Hashable:
@@ -100,10 +100,12 @@ class _Left:
             gone.update(map(id, both))
             if last:
                 self._superseded += len(both) - 2
-                self._pairs.append(NamedPair(_shown(ours[-1], theirs[-1]), ours[-1], theirs[-1]))
+                self._pairs.append(
+                    NamedPair(_common_name(ours[-1], theirs[-1]), ours[-1], theirs[-1])
+                )
                 continue
             for number, (one, other) in enumerate(zip(ours, theirs, strict=True), 1):
-                name = _shown(one, other) + (f" #{number}" if len(ours) > 1 else "")
+                name = _common_name(one, other) + (f" #{number}" if len(ours) > 1 else "")
                 self._pairs.append(NamedPair(name, one, other))
         self._device = [tensor for tensor in self._device if id(tensor) not in gone]
         self._golden = [tensor for tensor in self._golden if id(tensor) not in gone]
@@ -141,7 +143,7 @@ def _grouped(tensors: Iterable[BareTensor], key: _Key) -> dict[Hashable, list[Ba
     return groups
 
 
-def _shown(device: BareTensor, golden: BareTensor) -> str:
+def _common_name(device: BareTensor, golden: BareTensor) -> str:
     """One name for both: the name itself if they share it, else what the names tell."""
     if device.name == golden.name:
         return device.name

@@ -83,10 +83,10 @@ def _side_by_side(batch: _Batch[_S], run: _Run[_S]) -> Iterator[SubgraphResult]:
         return
     values.reverse()  # what is told is let go of
     for part, _ in batch:
-        yield _told(part, {name: values.pop() for name in part.made})
+        yield _result_of(part, {name: values.pop() for name in part.made})
 
 
-def _told(part: Slice, outputs: Mapping[str, Any]) -> SubgraphResult:
+def _result_of(part: Slice, outputs: Mapping[str, Any]) -> SubgraphResult:
     arrays = {name: value for name, value in outputs.items() if isinstance(value, np.ndarray)}
     other = next((name for name in outputs if name not in arrays), None)
     if other is None:

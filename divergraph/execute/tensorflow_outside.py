@@ -281,14 +281,14 @@ def _unfilled(nodes: Mapping[str, Any], why: Mapping[str, str]) -> dict[str, str
         at = _FILLS.get(node.op, len(data))
         if at < len(data) and data[at] in nodes:
             reason = why.get(node.name) or next(
-                filter(None, (_behind(entry, nodes, why) for entry in data)), ""
+                filter(None, (_reason_behind(entry, nodes, why) for entry in data)), ""
             )
             if reason:
                 reasons[data[at]] = reason
     return reasons
 
 
-def _behind(start: str, nodes: Mapping[str, Any], why: Mapping[str, str]) -> str:
+def _reason_behind(start: str, nodes: Mapping[str, Any], why: Mapping[str, str]) -> str:
     def before(name: str) -> Iterator[str]:
         return (entry.partition(":")[0] for entry in (_data(nodes[name]) if name in nodes else ()))
 

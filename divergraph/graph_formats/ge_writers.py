@@ -44,7 +44,7 @@ def write_json(model: Any, out: TextIO, *, offline: bool) -> None:
             graphs = (_graph(graph, left_out) for graph in model.graph)
             _write_list(out, graphs, _INDENT)
         else:
-            out.write(_shown(top[key], _INDENT))
+            out.write(_value_text(top[key], _INDENT))
     out.write("\n}\n")
 
 
@@ -66,10 +66,10 @@ def _write_list(out: TextIO, graphs: Iterator[Iterator[tuple[str, Any]]], indent
         for place, (key, value) in enumerate(graph):
             out.write(f"{',' if place else ''}\n{' ' * member}{json.dumps(key)}: ")
             if key == "op":
-                written = (_shown(op, member + _INDENT) for op in value)
+                written = (_value_text(op, member + _INDENT) for op in value)
                 _write_items(out, written, member)
             else:
-                out.write(_shown(value, member))
+                out.write(_value_text(value, member))
         out.write(f"\n{' ' * inner}}}")
     out.write(f"\n{' ' * indent}]")
 
@@ -81,7 +81,7 @@ def _write_items(out: TextIO, written: Iterator[str], indent: int) -> None:
     out.write(f"\n{' ' * indent}]")
 
 
-def _shown(value: Any, indent: int) -> str:
+def _value_text(value: Any, indent: int) -> str:
     # New lines inside of texts are escaped, so every one is the printer's own.
     text = json.dumps(value, indent=_INDENT, sort_keys=True, ensure_ascii=False)
     return text.replace("\n", "\n" + " " * indent)

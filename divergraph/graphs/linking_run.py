@@ -76,7 +76,11 @@ def _notes(lineage: Lineage) -> Iterator[str]:
     notes = [f"{moved} by name, with their axes in another order"] if moved else []
     notes += [
         f"{by_rule[rule]} {words}"
-        + (f" (confidence from {_least(matches, rule):.2f})" if _least(matches, rule) < 1 else "")
+        + (
+            f" (confidence from {_lowest_confidence(matches, rule):.2f})"
+            if _lowest_confidence(matches, rule) < 1
+            else ""
+        )
         for rule, words in _FOUND.items()
         if by_rule[rule]
     ]
@@ -94,5 +98,5 @@ def _notes(lineage: Lineage) -> Iterator[str]:
         )
 
 
-def _least(matches: list[TensorMatch], rule: LineageRule) -> float:
+def _lowest_confidence(matches: list[TensorMatch], rule: LineageRule) -> float:
     return min((match.confidence for match in matches if match.rule is rule), default=1.0)

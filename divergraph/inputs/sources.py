@@ -151,14 +151,14 @@ def load_dumps(
     if dumps := _dumps_at(path, side, only_file=is_device):
         index = files.scan(path, graph, choice)
         if index.tensors or path.is_file() or not _has_dumps_below(path):
-            source = DumpSource(index, path, _said(side, index), _decided(choice, dumps))
+            source = DumpSource(index, path, _dump_remarks(side, index), _decided(choice, dumps))
             return _checked(source, graph, side)
     folder = find_dump_folder(path, graph.name if is_device else None, choice, files.walk)
     rest = replace(choice, **dict.fromkeys(folder.decided))
     index = files.scan(folder.path, graph, rest)
     if is_device:
         index = with_model_inputs(index, graph)
-    remarks = _said(side, index)
+    remarks = _dump_remarks(side, index)
     if folder.path != path:
         remarks = (f"{side} dump {_below(path, folder.path)}: {folder.reason}", *remarks)
     decided = folder.decided
@@ -168,7 +168,7 @@ def load_dumps(
     return _checked(source, graph, side)
 
 
-def _said(side: str, index: DumpIndex) -> tuple[str, ...]:
+def _dump_remarks(side: str, index: DumpIndex) -> tuple[str, ...]:
     return tuple(f"{side} dump: {note}" for note in index.notes)
 
 

@@ -146,7 +146,7 @@ class Places:
         if max(self._shape) == elements and not _is_plain(indices):
             return ""  # of one axis, elements always fill the indices they have
         axis_texts = [
-            _told(names[axis], axis, index, self._shape, c0) for axis, index in indices.items()
+            _axis_text(names[axis], axis, index, self._shape, c0) for axis, index in indices.items()
         ]
         return ("mostly " if self._has_strays(indices) else "") + ", ".join(axis_texts)
 
@@ -192,7 +192,7 @@ def _axis_names(layout: str | None, axes: int) -> Sequence[str]:
     return ("rows", "columns") if axes == 2 else ("indices",) * axes
 
 
-def _told(name: str, axis: int, index: Counts, shape: tuple[int, ...], c0: int) -> str:
+def _axis_text(name: str, axis: int, index: Counts, shape: tuple[int, ...], c0: int) -> str:
     size = shape[axis]
     block = ""
     last_block = (size - 1) // c0 * c0

@@ -251,17 +251,20 @@ class _Bounds:
 
 def _bounds(x: _Side, y: _Side, count: int | None) -> _Bounds | None:
     means = abs(x.mean - y.mean)
-    spread = _known(abs(x.deviation - y.deviation))
-    peak = _most(abs(x.maximum - y.maximum), abs(x.minimum - y.minimum), means)
-    if math.isnan(peak) and math.isnan(_most(abs(x.norm - y.norm))):
+    spread = _zero_for_nan(abs(x.deviation - y.deviation))
+    peak = _largest(abs(x.maximum - y.maximum), abs(x.minimum - y.minimum), means)
+    if math.isnan(peak) and math.isnan(_largest(abs(x.norm - y.norm))):
         return None
-    roots = [math.hypot(_known(means), spread)]
+    roots = [math.hypot(_zero_for_nan(means), spread)]
     if count:
         # Some element differs by the peak, so the squares sum to at least its square.
-        roots += [_known(peak) / math.sqrt(count), _known(abs(x.norm - y.norm)) / math.sqrt(count)]
+        roots += [
+            _zero_for_nan(peak) / math.sqrt(count),
+            _zero_for_nan(abs(x.norm - y.norm)) / math.sqrt(count),
+        ]
     root = max(roots)
     # No error is above the largest, so neither is their root mean square.
-    return _Bounds(_most(peak, root), means, root, _relative(root, y, count))
+    return _Bounds(_largest(peak, root), means, root, _relative(root, y, count))
 
 
 def _relative(root: float, y: _Side, count: int | None) -> float:
@@ -276,7 +279,7 @@ def _relative(root: float, y: _Side, count: int | None) -> float:
 
 def _metrics(x: _Side, y: _Side, bounds: _Bounds, count: int) -> MetricSet:
     metric_notes = dict.fromkeys(Metric, NOT_KNOWN) | dict.fromkeys(_BOUNDS, _BOUND)
-    if not math.isnan(bounds.relative) and _most(y.norm, y.largest) <= EPSILON:
+    if not math.isnan(bounds.relative) and _largest(y.norm, y.largest) <= EPSILON:
         zero = bounds.largest <= EPSILON
         metric_notes[Metric.RELATIVE_EUCLIDEAN_DISTANCE] = (
             notes.BOTH_ZERO if zero else notes.GOLDEN_ZERO
@@ -301,10 +304,10 @@ def _finite(value: float | None) -> float:
     return math.nan if value is None or not math.isfinite(value) else float(value)
 
 
-def _known(value: float) -> float:
+def _zero_for_nan(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-def _most(*values: float) -> float:
+def _largest(*values: float) -> float:
     finite = [value for value in values if not math.isnan(value)]
     return max(finite, default=math.nan)

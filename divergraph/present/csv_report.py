@@ -69,7 +69,7 @@ def report_rows(data: RunData) -> Iterator[list[str]]:
     golden = _golden_names(data.device.ops, data.links)
     for index, group in enumerate(fusion_groups(data.device.ops)):
         for op in group:
-            for comparison in _shown(tensors.get(op.id, [])):
+            for comparison in _listed_comparisons(tensors.get(op.id, [])):
                 yield columns.row(index, op, golden[op.id], comparison)
 
 
@@ -88,7 +88,7 @@ def _golden_names(ops: Sequence[Op], links: Sequence[LineageLink]) -> dict[str, 
     return cells
 
 
-def _shown(comparisons: list[Comparison]) -> list[Comparison]:
+def _listed_comparisons(comparisons: list[Comparison]) -> list[Comparison]:
     """An op's comparisons, inputs first; of an op without any dump only one, to show the reason."""
     ordered = sorted(comparisons, key=lambda c: (c.io is not TensorIO.INPUT, c.port))
     if any(c.compared or c.device_path for c in ordered):

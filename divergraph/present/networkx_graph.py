@@ -24,16 +24,16 @@ def to_networkx(
     Raises:
         UnknownNameError: no such run or graph.
     """
-    graph = graphml.as_networkx(_shown(store, target, side))
+    graph = graphml.as_networkx(_drawing_of(store, target, side))
     graph.graph["target"] = target
     return graph
 
 
 def write_graphml(store: GraphStore, target: str, path: Path, side: Side = Side.DEVICE) -> None:
     """Write the same as GraphML."""
-    graphml.write_graphml(_shown(store, target, side), path)
+    graphml.write_graphml(_drawing_of(store, target, side), path)
 
 
-def _shown(store: GraphStore, target: str, side: Side) -> ShownGraph:
+def _drawing_of(store: GraphStore, target: str, side: Side) -> ShownGraph:
     stored = store.graph(target, side)
     return ShownGraph(stored, target, {row.id: row for row in op_rows(store, target, side)})

@@ -73,7 +73,7 @@ def damage_of(item: Comparison, device: Array | None, golden: Array | None) -> I
 
     *device* and *golden* are its values in golden's shape; without them only the whole is judged.
     """
-    whole_damage = _whole(item, device, golden)
+    whole_damage = _output_fault(item, device, golden)
     if whole_damage:
         yield Damage(whole_damage)  # its parts say no more, unless one is lost
     if device is None or golden is None or device.shape != golden.shape:
@@ -97,7 +97,7 @@ def mask_of(parts: Iterable[Damage], shape: tuple[int, ...]) -> Array:
     return mask
 
 
-def _whole(item: Comparison, device: Array | None, golden: Array | None) -> str:
+def _output_fault(item: Comparison, device: Array | None, golden: Array | None) -> str:
     """What is wrong with the whole output, "" if nothing is."""
     metrics = item.metrics
     assert metrics is not None

@@ -122,7 +122,7 @@ def openapi() -> str:
     schemas, shapes = answer_schemas(names)
     paths: dict[str, Schema] = {}
     for route in routes:
-        paths.setdefault(VERSION + route.path, {})["get"] = _asked(route, shapes)
+        paths.setdefault(VERSION + route.path, {})["get"] = _question_operation(route, shapes)
     for described in (
         _cypher(shapes),
         _changes(shapes),
@@ -290,7 +290,7 @@ def _downloads() -> dict[str, Schema]:
     }
 
 
-def _asked(route: QuestionRoute, shapes: Mapping[str, Schema]) -> Schema:
+def _question_operation(route: QuestionRoute, shapes: Mapping[str, Schema]) -> Schema:
     in_path = tuple(re.findall(r"\{(\w+)\}", route.path))
     parameters = _parameters(route.question, in_path)
     schemas = [shapes[name] for name in route.shapes]

@@ -20,7 +20,7 @@ def argument_values(graph: ModelGraph) -> dict[str, TensorRef]:
     values: dict[str, TensorRef] = {}
     for body in graph.subgraphs:  # outer ones come first
         for name, entry in entries[body.name].items():
-            ref = _given(ops, body.owner, entry)
+            ref = _passed_input(ops, body.owner, entry)
             value = None if ref is None else ref.producer or values.get(ref.tensor)
             if value is not None:
                 values[name] = value
@@ -44,14 +44,14 @@ def _entries(graph: ModelGraph, ops: Mapping[str, Op]) -> dict[str, dict[str, in
         if around not in readers:
             continue
         for reader, names in readers[body.name]:  # they read the owner's input directly, too
-            handed = [_given(ops, body.owner, own[name]) for name in names if name in own]
+            handed = [_passed_input(ops, body.owner, own[name]) for name in names if name in own]
             outer = {ref.tensor for ref in handed if ref is not None and ref.producer is None}
             if len(outer) == len(names):
                 readers[around].append((reader, outer))
     return entries_of
 
 
-def _given(ops: Mapping[str, Op], owner: str, entry: int) -> InputRef | None:
+def _passed_input(ops: Mapping[str, Op], owner: str, entry: int) -> InputRef | None:
     inputs = ops[owner].inputs if owner in ops else ()
     return inputs[entry] if entry < len(inputs) else None
 

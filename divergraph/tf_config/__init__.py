@@ -75,7 +75,7 @@ def sess_dump(sess: Any) -> Any:
     if not _is("tf_dump", None):
         return sess
     debug = _debugger()
-    return debug.DumpingDebugWrapperSession(sess, _made("tf", "tf_debug"))
+    return debug.DumpingDebugWrapperSession(sess, _new_folder("tf", "tf_debug"))
 
 
 def estimator_dump(action: str | None = None) -> Any:
@@ -83,7 +83,7 @@ def estimator_dump(action: str | None = None) -> Any:
     if not _is("tf_dump", action):
         train: Any = import_module("tensorflow").compat.v1.train
         return train.SessionRunHook()
-    return _debugger().DumpingDebugHook(_made("tf", "tf_debug"))
+    return _debugger().DumpingDebugHook(_new_folder("tf", "tf_debug"))
 
 
 def _debugger() -> Any:
@@ -127,7 +127,7 @@ def update_custom_op(custom_op: Any, action: str | None = None) -> Any:
     """*custom_op*, the ``NpuOptimizer`` of a session's configuration, with the same settings."""
     _begin(action)
     values = custom_op.parameter_map
-    values["debug_dir"].s = _made("npu", "debug_0").encode()
+    values["debug_dir"].s = _new_folder("npu", "debug_0").encode()
     for name, value in session_settings(action).items():
         if isinstance(value, bool):
             values[name].b = value
@@ -195,7 +195,7 @@ def switch_file(action: str | None = None) -> str:
     """The fusion switch file for *action*; empty if fusion stays as it is."""
     switch_path = os.environ.get(SWITCH_FILE, "")
     if _is("fusion_off", action):
-        path = os.path.join(_made("fusion"), "fusion_off.cfg")  # noqa: PTH118
+        path = os.path.join(_new_folder("fusion"), "fusion_off.cfg")  # noqa: PTH118
         with open(path, "w", encoding="utf-8") as file:  # noqa: PTH123
             file.write('{"Switch":{"GraphFusion":{"ALL":"off"},"UBFusion":{"ALL":"off"}}}\n')
         return path
@@ -218,12 +218,12 @@ def _begin(action: str | None) -> None:
         return
     set_seeds()
     for parts in (("npu", "debug_0", "dump"), ("overflow", "dump")):
-        _made(*parts)
+        _new_folder(*parts)
     os.environ.update(GRAPH_FLAGS)
-    os.environ[GRAPH_PATH] = os.path.abspath(_made("npu", "debug_0", "graph"))  # noqa: PTH100
+    os.environ[GRAPH_PATH] = os.path.abspath(_new_folder("npu", "debug_0", "graph"))  # noqa: PTH100
 
 
-def _made(*parts: str) -> str:
+def _new_folder(*parts: str) -> str:
     path = data_path(*parts)
     os.makedirs(path, mode=0o700, exist_ok=True)  # noqa: PTH103
     return path

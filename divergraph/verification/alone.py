@@ -239,7 +239,7 @@ def _best(source: ModelGraph, several: Mapping[str, LoneOp], memory: int) -> dic
             values = list(result.values.values())
             if len(values) != len(lone.outputs):
                 continue
-            distance = max(map(_apart, values, lone.outputs.values()))
+            distance = max(map(_distance, values, lone.outputs.values()))
             if op_id not in closest or distance < closest[op_id][0]:
                 closest[op_id] = (distance, number)
     finally:
@@ -253,7 +253,7 @@ def fed(lone: LoneOp) -> dict[str, Array]:
     return {name: value for name, value in values.items() if not isinstance(value, Unread)}
 
 
-def _apart(computed: Array, dumped: Operand) -> float:
+def _distance(computed: Array, dumped: Operand) -> float:
     device = dumped.read()
     if isinstance(device, Unread):
         return float("inf")

@@ -57,7 +57,7 @@ def dumped(ref: DumpTensorRef, tensor: Tensor | None) -> Operand | None:
     layout = None if origin is None else origin.layout
     shape = ref.shape
     if is_blocked(ref):
-        origin_shape = _known(None if origin is None else origin.shape)
+        origin_shape = _static_shape(None if origin is None else origin.shape)
         if not ref.original_shape and origin_shape is not None:
             ref = replace(ref, original_shape=origin_shape)
         shape = ref.original_shape or shape
@@ -68,7 +68,7 @@ def dumped(ref: DumpTensorRef, tensor: Tensor | None) -> Operand | None:
     return Operand(tuple(shape), layout or "ND", ref.dtype, ref)
 
 
-def _known(shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
+def _static_shape(shape: tuple[int | None, ...] | None) -> tuple[int, ...] | None:
     if shape is None or None in shape:
         return None
     return tuple(size for size in shape if size is not None)

@@ -117,7 +117,7 @@ def verify(
             with closing(opened(alone)) as executor:
                 run = prepared(device, alone, chosen.ops, dump, executor, options)
                 results = split_prepared(run, progress)
-        splits = _told(chosen, results, left_out)
+        splits = _telling_splits(chosen, results, left_out)
         doubted = [ref for ref, split in splits.items() if split.guilt is not Guilt.NONE]
         for ref in on_either_side(device, chosen.ops, doubted, options.memory // 4):
             splits[ref] = replace(splits[ref], guilt=Guilt.NONE, role=Role.CLEAN)
@@ -128,7 +128,7 @@ def verify(
     return _report(operands, splits, results, left_out, checks, dumped, gaps)
 
 
-def _told(
+def _telling_splits(
     chosen: ChosenOps, results: Splits, left_out: dict[str, str]
 ) -> dict[TensorRef, ErrorSplit]:
     """The splits that say something; why the others do not is added to *left_out*."""

@@ -48,7 +48,7 @@ def with_witness(data: RunData, sources: RunSources, options: RootCauseOptions) 
         data.device,
         sources.device_dump,
         _offline(sources.device_path),
-        given=_given(data, sources, guilty),
+        given=_undumped_values(data, sources, guilty),
     )
     try:
         verification = verify(operands, options, only=frozenset(guilty))
@@ -76,7 +76,9 @@ def _offline(path: Path) -> OfflineWeights | None:
         return None  # the graph was read; without its weights some ops have no witness
 
 
-def _given(data: RunData, sources: RunSources, guilty: Iterable[str]) -> Mapping[str, Array]:
+def _undumped_values(
+    data: RunData, sources: RunSources, guilty: Iterable[str]
+) -> Mapping[str, Array]:
     """Variables and constants the device did not dump, by op, as the golden side had them."""
     ops = data.device.op_index()
     values: dict[str, Array] = {}

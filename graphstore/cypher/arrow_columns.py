@@ -25,7 +25,7 @@ def coded(column: Any, make: Callable[[Any], _T]) -> Coded[_T]:
     """A column of texts, each different one (None for null) made a value by *make*."""
     import pyarrow as pa
 
-    whole_column = _whole(column)
+    whole_column = _one_chunk(column)
     if not len(whole_column):
         return Coded.of(())
     if whole_column.null_count == len(whole_column):
@@ -42,7 +42,7 @@ def floats(column: Any) -> Float:
     """A column of numbers, NaN for null."""
     import pyarrow as pa
 
-    values: Float = _plain(_whole(column).cast(pa.float64()), np.float64, np.nan)
+    values: Float = _plain(_one_chunk(column).cast(pa.float64()), np.float64, np.nan)
     return values
 
 
@@ -50,7 +50,7 @@ def integers(column: Any, absent: int = -1) -> Numbers:
     """A column of whole numbers, *absent* for null."""
     import pyarrow as pa
 
-    values: Numbers = _plain(_whole(column).cast(pa.int64()), np.int64, absent)
+    values: Numbers = _plain(_one_chunk(column).cast(pa.int64()), np.int64, absent)
     return values
 
 
@@ -58,14 +58,14 @@ def truths(column: Any) -> Bool:
     """A column of truth values, false for null."""
     import pyarrow as pa
 
-    bits = _whole(column).cast(pa.bool_()).cast(pa.int8())
+    bits = _one_chunk(column).cast(pa.bool_()).cast(pa.int8())
     values: Bool = _plain(bits, np.int8, 0) != 0
     return values
 
 
 def known(column: Any) -> Bool:
     """The rows of a column that are not null."""
-    return truths(_whole(column).is_valid())
+    return truths(_one_chunk(column).is_valid())
 
 
 def lists(column: Any) -> Lists:
@@ -106,7 +106,7 @@ def combinations(column: Any, make: Callable[[str], _T]) -> Coded[tuple[_T, ...]
     return Coded(small(codes.reshape(-1), len(combinations)), tuple(combinations))
 
 
-def _whole(column: Any) -> Any:
+def _one_chunk(column: Any) -> Any:
     """A column in one piece."""
     import pyarrow as pa
 
@@ -120,7 +120,7 @@ def _flat(column: Any) -> tuple[Int, Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    whole_column = _whole(column)
+    whole_column = _one_chunk(column)
     if pa.types.is_null(whole_column.type):
         return starts([0] * len(whole_column)), pa.array([], pa.string())
     return starts(_plain(pc.list_value_length(whole_column), np.int32, 0)), whole_column.flatten()

@@ -126,7 +126,7 @@ def hop_bounds(parts: list[Token]) -> list[HopBound]:
         elif token.text in ")]}" and brackets:
             brackets.pop()
         elif token.text == "*" and brackets and brackets[-1]:
-            bounds.append(HopBound(_most(parts[place + 1 : place + 12]), token.start))
+            bounds.append(HopBound(_upper_bound(parts[place + 1 : place + 12]), token.start))
     return bounds
 
 
@@ -164,7 +164,7 @@ def _decoded(cypher: str, pattern: re.Pattern[str]) -> tuple[str, list[int]]:
     return "".join(pieces), places
 
 
-def _most(following: list[Token]) -> int | None:
+def _upper_bound(following: list[Token]) -> int | None:
     """The upper end of a bound: ``3``, ``1..3`` or ``..3``, words such as SHORTEST before."""
     words = [token for token in following if token.kind != "word"]
     first = words[0] if words else None
@@ -172,11 +172,11 @@ def _most(following: list[Token]) -> int | None:
         words = words[1:]
     if [token.text for token in words[:2]] == [".", "."]:
         last = words[2] if len(words) > 2 else None
-        return _whole(last) if last is not None and last.kind == "number" else None
-    return _whole(first) if first is not None and first.kind == "number" else None
+        return _integer(last) if last is not None and last.kind == "number" else None
+    return _integer(first) if first is not None and first.kind == "number" else None
 
 
-def _whole(token: Token) -> int | None:
+def _integer(token: Token) -> int | None:
     return int(token.text) if token.text.isdecimal() else None
 
 

@@ -275,7 +275,7 @@ def _unknown_property(cypher: str, message: str) -> QueryError | None:
     place = re.search(rf"\b{re.escape(variable)}\s*\.\s*`?({re.escape(name)})\b", cypher)
     position = _word_place(cypher, name) if place is None else place.start(1)
     return QueryError(
-        f"{variable} has no property {name}", position=position, hint=_near(name, columns)
+        f"{variable} has no property {name}", position=position, hint=_name_hint(name, columns)
     )
 
 
@@ -287,11 +287,11 @@ def _unknown_table(cypher: str, message: str) -> QueryError | None:
     return QueryError(
         f"there is no label or relationship {match[1]}",
         position=_word_place(cypher, match[1]),
-        hint=_near(match[1], names) or f"there are {', '.join(names)}",
+        hint=_name_hint(match[1], names) or f"there are {', '.join(names)}",
     )
 
 
-def _near(name: str, names: list[str]) -> str:
+def _name_hint(name: str, names: list[str]) -> str:
     lower = {name.lower(): name for name in names}
     matches = difflib.get_close_matches(name.lower(), lower)
     return f"did you mean {', '.join(lower[one] for one in matches)}?" if matches else ""

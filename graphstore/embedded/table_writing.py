@@ -48,7 +48,7 @@ def write_database(path: Path, stages: Iterable[Records], meanwhile: Iterable[No
     Raises:
         StoreError: the engine cannot write it; what is left of it is not usable.
     """
-    _write(path, _made(chain.from_iterable(map(_tables, stages))), iter(meanwhile))
+    _write(path, _arrow_tables(chain.from_iterable(map(_tables, stages))), iter(meanwhile))
 
 
 def write_tables(path: Path, tables: Iterable[tuple[str, Any]]) -> None:
@@ -86,7 +86,7 @@ def _write(path: Path, tables: Iterator[tuple[str, list[Any]]], meanwhile: Itera
         writer.finish(path)
 
 
-def _made(tables: Iterator[_RowsOf]) -> Iterator[tuple[str, list[Any]]]:
+def _arrow_tables(tables: Iterator[_RowsOf]) -> Iterator[tuple[str, list[Any]]]:
     """Arrow tables, each in a list that whoever takes it out of has alone."""
     for table, columns, rows in tables:
         parts = [_arrow_table(columns, rows)]

@@ -111,9 +111,9 @@ def _regex_condition(field: str, regex: str) -> Condition:
 def _text_condition(field: str, operator: Operator, pieces: Pieces) -> Condition:
     if field not in _ALWAYS_THERE and _lowered(pieces) == _NONE:
         return Negated(on_texts(field, bool))
-    fits = _whole(pieces)
+    fits = _whole_text_test(pieces)
     if field == "from" and operator is Operator.FITS:
-        tail = _whole(("", "/" + pieces[0], *pieces[1:]))
+        tail = _whole_text_test(("", "/" + pieces[0], *pieces[1:]))
         return on_texts(field, lambda text: fits(text) or tail(text))
     return on_texts(field, fits)
 
@@ -153,7 +153,7 @@ def _choice_condition(field: str, _operator: Operator, pieces: Pieces) -> Condit
         absent = ("", *_ABSENT.get(field, ()))
         return on_texts(field, lambda text: text in absent)
     if len(pieces) > 1:
-        return on_texts(field, _whole(pieces))
+        return on_texts(field, _whole_text_test(pieces))
     if word not in choices:
         raise _unknown_choice(field, "*".join(pieces), tuple(choices))
     return on_texts(field, choices[word].__eq__)
@@ -177,7 +177,7 @@ def _metric_condition(field: str, _operator: Operator, pieces: Pieces) -> Condit
     if word in ("any", "*"):
         return Holds(FAILED, bool)
     if len(pieces) > 1:
-        return on_texts(field, _whole(pieces))
+        return on_texts(field, _whole_text_test(pieces))
     metric = metric_named(word)
     if metric is None:
         raise _unknown_choice(field, "*".join(pieces), (*map(str, Metric), "any", "none"))
@@ -215,7 +215,7 @@ def _lowered(pieces: Pieces) -> Pieces:
     return tuple(piece.lower() for piece in pieces)
 
 
-def _whole(pieces: Pieces) -> TextTest:
+def _whole_text_test(pieces: Pieces) -> TextTest:
     """A test that a text is the pieces with anything between them, in any case."""
     lowered = _lowered(pieces)
     if len(lowered) == 1:

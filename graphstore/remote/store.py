@@ -169,14 +169,14 @@ class RemoteStore(CypherStore):
         limits: QueryLimits = NO_LIMITS,
     ) -> QueryResult:
         question = {
-            **_asked(place, query, params),
+            **_query_request(place, query, params),
             "limit": limits.limit,
             "timeout": limits.timeout,
         }
         return self._wire.understood(self._wire.ask("rows", question, limits.cancellation), rows_of)
 
     def _ask_table(self, place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> Any:
-        data = self._wire.ask("table", _asked(place, query, params))
+        data = self._wire.ask("table", _query_request(place, query, params))
         return self._wire.understood(data, table_of_bytes)
 
     def _query(
@@ -227,7 +227,9 @@ def _place_of(data: bytes) -> TargetKeys | None:
     return None if keys is None else keys_of(keys)
 
 
-def _asked(place: TargetKeys, query: NamedQuery, params: Mapping[str, object]) -> dict[str, object]:
+def _query_request(
+    place: TargetKeys, query: NamedQuery, params: Mapping[str, object]
+) -> dict[str, object]:
     return {"place": keys_json(place), "query": query.name, "values": dict(params)}
 
 

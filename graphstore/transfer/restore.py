@@ -69,8 +69,8 @@ class Backup:
         self._members = _members(manifest, path)
         self.entries = _entries(manifest, self._members, path)
         """What is in it, in the order it was written."""
-        self.notes = _said(manifest, NOTES, Note, path)
-        self.baselines = _said(manifest, BASELINES, Baseline, path)
+        self.notes = _records_in(manifest, NOTES, Note, path)
+        self.baselines = _records_in(manifest, BASELINES, Baseline, path)
         self._check_sizes(size)
 
     def chosen(self, names: Sequence[str]) -> list[BackupEntry]:
@@ -346,7 +346,9 @@ def _members(manifest: Mapping[str, Any], path: Path) -> dict[str, BackupMember]
     return members
 
 
-def _said(manifest: Mapping[str, Any], key: str, kind: type[_Said], path: Path) -> list[_Said]:
+def _records_in(
+    manifest: Mapping[str, Any], key: str, kind: type[_Said], path: Path
+) -> list[_Said]:
     listed = manifest.get(key, [])
     try:
         records = [codec.decoded(kind, entry) for entry in listed]

@@ -83,7 +83,7 @@ def immediate_dominators(
     """
     sources, targets = (np.asarray(ends, dtype=np.int32) for ends in edges)
     forward = bool(np.all(sources < targets))
-    order = _behind(size, targets, root) if forward else _reached(size, sources, targets, root)
+    order = _nodes_after(size, targets, root) if forward else _reached(size, sources, targets, root)
     place = np.full(size, -1, dtype=np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
     # from here on nodes are known by their place in the order: a dominator has a lower one
@@ -114,7 +114,7 @@ def immediate_dominators(
     return dominators
 
 
-def _behind(size: int, targets: Int32, root: int) -> Int32:
+def _nodes_after(size: int, targets: Int32, root: int) -> Int32:
     """*root* and the nodes behind it that anything leads to; all edges lead on."""
     led_to = np.zeros(size, dtype=np.bool_)
     led_to[targets] = led_to[root] = True

@@ -111,12 +111,12 @@ def upgraded(fields: Fields) -> Fields:
             new_fields.append((name, value))
             continue
         inner = message(value)
-        kind = next((_said(content) for field, content in inner if field == b"type"), "")
+        kind = next((_type_text(content) for field, content in inner if field == b"type"), "")
         new_fields += [_placed(field, content, kind) for field, content in inner]
     return new_fields
 
 
-def _said(value: Value) -> str:
+def _type_text(value: Value) -> str:
     return text(value) if isinstance(value, bytes) and is_string(value) else word(value)
 
 

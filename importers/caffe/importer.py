@@ -69,7 +69,7 @@ class CaffeImporter:
             net, digest = _net(buffer, path), sha256(buffer)
         stages = [stage for stage in options.get("stage", "").split(",") if stage]
         net = net.in_phase(phase or net.state.phase or _trained_in(net) or "TEST", stages)
-        weights = Path(options["weights"]) if options.get("weights") else _beside(path, net)
+        weights = Path(options["weights"]) if options.get("weights") else _weights_beside(path, net)
         warnings: list[str] = []
         if weights is not None:
             with mapped(weights) as buffer:
@@ -77,7 +77,7 @@ class CaffeImporter:
         return model_graph(net, path=path, weights=weights or path, sha256=digest, told=warnings)
 
 
-def _beside(path: Path, net: Net) -> Path | None:
+def _weights_beside(path: Path, net: Net) -> Path | None:
     """The weights called as the net, if they lie beside it."""
     sibling = path.with_suffix(".caffemodel")
     has_none = not any(layer.blobs for layer in net.layers)

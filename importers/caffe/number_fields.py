@@ -63,10 +63,12 @@ def check_number(path: str, written: str, read: float) -> None:
 def _kind(path: str) -> int | None:
     """What numbers, texts or words the setting *path* takes; None for one of a fork."""
     kinds = (pb.LayerParameter.DESCRIPTOR, pb.V1LayerParameter.DESCRIPTOR)
-    return next((cpp_type for kind in kinds if (cpp_type := _found(kind, path)) is not None), None)
+    return next(
+        (cpp_type for kind in kinds if (cpp_type := _field_type(kind, path)) is not None), None
+    )
 
 
-def _found(layer: Descriptor, path: str) -> int | None:
+def _field_type(layer: Descriptor, path: str) -> int | None:
     """What the field of a message of the kind *layer* takes; None if it has no such field."""
     *around, last = path.split(".")
     kind: Descriptor | None = layer

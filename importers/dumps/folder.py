@@ -162,7 +162,7 @@ def leaf_of(root: Path, path: Path) -> Leaf:
         if _TIME.fullmatch(name):
             device, model, model_id, step = (*chain[index + 1 :], "", "", "", "")[:4]
             return Leaf(path, name, device, model, model_id, step)
-    leaf = _told(path, chain)
+    leaf = _named_levels(path, chain)
     if leaf is not None:
         return leaf
     named = [index for index, name in enumerate(below) if not name.isdecimal()]
@@ -174,7 +174,7 @@ def leaf_of(root: Path, path: Path) -> Leaf:
     return Leaf(path, "", below[at - 1] if at else "", below[at], model_id, step)
 
 
-def _told(path: Path, chain: tuple[str, ...]) -> Leaf | None:
+def _named_levels(path: Path, chain: tuple[str, ...]) -> Leaf | None:
     """The levels of a folder below one that says ``step0`` or ``rank0`` itself."""
     step_of = _step_folders()
     steps = [match[match.lastindex or 0] for name in chain if (match := step_of(name))]
@@ -337,7 +337,7 @@ def _choose(
         else:
             chosen = level.best(values, key=_numeric)
             if len(values) > 1:
-                notes.append(_said(level, chosen, values))
+                notes.append(_choice_note(level, chosen, values))
         leaves = [leaf for leaf in leaves if level.value(leaf) == chosen]
     return leaves[0], notes, frozenset(decided)
 
@@ -355,7 +355,7 @@ def _wanted(level: _Level, wanted: str, values: set[str], root: Path) -> str:
     )
 
 
-def _said(level: _Level, chosen: str, values: set[str]) -> str:
+def _choice_note(level: _Level, chosen: str, values: set[str]) -> str:
     text = f"{level.name} {chosen} is {level.rule.format(len(values))}"
     if level.option is None:
         return text

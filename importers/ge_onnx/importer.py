@@ -127,7 +127,7 @@ def _spread(values: Mapping[str, AttrValue], node: Node) -> None:
             side, fact, port = match.groups()
             descs.setdefault((side, int(port)), {})[fact] = value
         elif name not in _MEMBERS:
-            node.attrs[name] = _kept(value)
+            node.attrs[name] = _short_attr(value)
     _join_tensors(node.attrs)
     order = values.get("id", 0)
     node.number = order if isinstance(order, int) else 0
@@ -141,7 +141,7 @@ def _spread(values: Mapping[str, AttrValue], node: Node) -> None:
         node.feeds = [_fed(descs.get(("input", port), {})) for port in range(inputs)]
 
 
-def _kept(value: AttrValue) -> AttrValue:
+def _short_attr(value: AttrValue) -> AttrValue:
     if isinstance(value, tuple) and not (value and isinstance(value[0], str)):
         return kept_list(value)
     return value

@@ -71,7 +71,7 @@ def candidates(folder: Path) -> tuple[Path, ...]:
 
     Links to folders are not followed: they may lead anywhere, and in circles.
     """
-    return tuple(file.path for file in _found(folder))
+    return tuple(file.path for file in _candidate_files(folder))
 
 
 def choose_graph(folder: Path, dump_dirs: Sequence[str]) -> GraphChoice:
@@ -84,7 +84,7 @@ def choose_graph(folder: Path, dump_dirs: Sequence[str]) -> GraphChoice:
     Raises:
         ImportFormatError: there is no ``ge_proto_*.txt`` file.
     """
-    files = _found(Path(folder))
+    files = _candidate_files(Path(folder))
     if not files:
         hint = "dump graphs with DUMP_GE_GRAPH=2, or give the graph file itself"
         raise ImportFormatError(folder, "no ge_proto_*.txt file in this folder", hint=hint)
@@ -96,7 +96,7 @@ def choose_graph(folder: Path, dump_dirs: Sequence[str]) -> GraphChoice:
     return GraphChoice(chosen.path, f"{chosen.path.name} of {len(files)} graphs: {reason}", others)
 
 
-def _found(folder: Path) -> list[_Candidate]:
+def _candidate_files(folder: Path) -> list[_Candidate]:
     files: list[_Candidate] = []
     level = [folder]
     for _ in range(_MAX_DEPTH):

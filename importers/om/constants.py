@@ -36,7 +36,7 @@ class OfflineWeights(Mapping[str, NDArray[Any]]):
     def __getitem__(self, op: str) -> NDArray[Any]:
         place = self.places[op]
         stored, origin = self.stored(op), place.tensor.origin
-        shape = _known(origin.shape if origin else None)
+        shape = _static_shape(origin.shape if origin else None)
         wanted = origin.layout if origin else None
         layout, groups = _layout(place.tensor.layout)
         if shape is None or layout in ("ND", wanted):
@@ -60,7 +60,7 @@ class OfflineWeights(Mapping[str, NDArray[Any]]):
             ImportFormatError: their type or shape is not known, or they are cut.
         """
         place = self.places[op]
-        dtype, shape = place.tensor.dtype, _known(place.tensor.shape)
+        dtype, shape = place.tensor.dtype, _static_shape(place.tensor.shape)
         if dtype is None or not can_decode(dtype) or shape is None:
             kind = dtype.value if dtype else "an unknown type"
             raise self._error(place, f"{op}: weights of {kind} and shape {shape} cannot be read")
@@ -92,7 +92,7 @@ def weights(path: Path | str) -> OfflineWeights:
     return OfflineWeights(path, places)
 
 
-def _known(shape: Shape | None) -> tuple[int, ...] | None:
+def _static_shape(shape: Shape | None) -> tuple[int, ...] | None:
     if shape is None:
         return None
     dims = tuple(dim for dim in shape if dim is not None)

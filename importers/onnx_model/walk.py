@@ -190,7 +190,7 @@ class GraphWalk:
     ) -> Op:
         attrs: dict[str, AttrValue] = {}
         owns: list[str] = []
-        attributes = [_given(attr, body.attrs) for attr in node.attribute]
+        attributes = [_resolved_attribute(attr, body.attrs) for attr in node.attribute]
         for attr in attributes:
             graphs = [(attr.name, attr.g)] if attr.HasField("g") else []
             graphs += [(f"{attr.name}_{k}", graph) for k, graph in enumerate(attr.graphs)]
@@ -290,7 +290,7 @@ def _fed_outputs(body: _Body) -> Iterator[tuple[int, TensorRef]]:
             yield port, value
 
 
-def _given(attr: AttributeProto, attrs: dict[str, AttributeProto]) -> AttributeProto:
+def _resolved_attribute(attr: AttributeProto, attrs: dict[str, AttributeProto]) -> AttributeProto:
     """*attr*, or what the caller of the function around it gives for what it refers to."""
     attribute = attrs.get(attr.ref_attr_name) if attr.ref_attr_name else None
     if attribute is None:

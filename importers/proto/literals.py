@@ -71,7 +71,7 @@ def integer(token: bytes) -> int:
     try:
         number = int(digits, base)
     except ValueError:
-        raise ValueError(f"{_shown(text)} is no whole number") from None
+        raise ValueError(f"{_cut_text(text)} is no whole number") from None
     return -number if text.startswith("-") else number
 
 
@@ -87,7 +87,7 @@ def real(token: bytes) -> float:
     try:
         return float(text.removesuffix("f") if text.lstrip("+-") != "inf" else text)
     except ValueError:
-        raise ValueError(f"{_shown(text)} is no number") from None
+        raise ValueError(f"{_cut_text(text)} is no number") from None
 
 
 def boolean(token: bytes) -> bool:
@@ -101,10 +101,10 @@ def boolean(token: bytes) -> bool:
         return True
     if text in ("false", "False", "f", "0"):
         return False
-    raise ValueError(f"{_shown(text)} is neither true nor false")
+    raise ValueError(f"{_cut_text(text)} is neither true nor false")
 
 
-def _shown(text: str) -> str:
+def _cut_text(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."
 
 

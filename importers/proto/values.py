@@ -36,7 +36,7 @@ def message(value: Value) -> Fields:
     """*value* if it is a block."""
     if isinstance(value, list):
         return value
-    raise ValueError(f"{_shown(value)} where a block belongs")
+    raise ValueError(f"{_value_text(value)} where a block belongs")
 
 
 def text(value: Value) -> str:
@@ -46,7 +46,7 @@ def text(value: Value) -> str:
             return string(value)
     elif isinstance(value, str):
         return value
-    raise ValueError(f"{_shown(value)} where a text belongs")
+    raise ValueError(f"{_value_text(value)} where a text belongs")
 
 
 def word(value: Value) -> str:
@@ -57,7 +57,7 @@ def word(value: Value) -> str:
         return value
     if type(value) is int:
         return str(value)
-    raise ValueError(f"{_shown(value)} where a name belongs")
+    raise ValueError(f"{_value_text(value)} where a name belongs")
 
 
 def whole(value: Value) -> int:
@@ -69,9 +69,9 @@ def whole(value: Value) -> int:
     elif isinstance(value, str) and len(value) < 24:  # JSON may write 64-bit numbers so
         integer_value = int(value)
     else:
-        raise ValueError(f"{_shown(value)} where a whole number belongs")
+        raise ValueError(f"{_value_text(value)} where a whole number belongs")
     if not -(1 << 63) <= integer_value < 1 << 64:
-        raise ValueError(f"{_shown(value)} does not fit into 64 bits")
+        raise ValueError(f"{_value_text(value)} does not fit into 64 bits")
     return integer_value
 
 
@@ -83,7 +83,7 @@ def number(value: Value) -> float:
     elif isinstance(value, (int, float)) or (isinstance(value, str) and len(value) < 40):
         real_value = float(value)
     else:
-        raise ValueError(f"{_shown(value)} where a number belongs")
+        raise ValueError(f"{_value_text(value)} where a number belongs")
     return float(str(np.float32(real_value))) if abs(real_value) <= _MAX_FLOAT else real_value
 
 
@@ -93,10 +93,10 @@ def truth(value: Value) -> bool:
         return boolean(value)
     if value in (0, 1):
         return bool(value)
-    raise ValueError(f"{_shown(value)} where true or false belongs")
+    raise ValueError(f"{_value_text(value)} where true or false belongs")
 
 
-def _shown(value: Value) -> str:
+def _value_text(value: Value) -> str:
     if isinstance(value, bytes):
         return value[:40].decode("utf-8", "backslashreplace")
     if isinstance(value, (list, tuple)):

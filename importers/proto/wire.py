@@ -144,10 +144,10 @@ def without_long(buffer: bytes | mmap.mmap, plan: Plan, longest: int) -> bytes:
     Raises:
         ValueError: the bytes are no message, or nested deeper than a parser takes.
     """
-    return b"".join(_kept(buffer, 0, len(buffer), plan, longest, _MAX_DEPTH))
+    return b"".join(_short_fields(buffer, 0, len(buffer), plan, longest, _MAX_DEPTH))
 
 
-def _kept(
+def _short_fields(
     buffer: bytes | mmap.mmap, start: int, end: int, plan: Plan, longest: int, depth: int
 ) -> list[bytes]:
     if depth == 0:
@@ -161,7 +161,7 @@ def _kept(
         subgraphs.append(buffer[copied : span.key])
         copied = span.end
         if inner is not None:
-            pieces = _kept(buffer, span.start, span.end, inner, longest, depth - 1)
+            pieces = _short_fields(buffer, span.start, span.end, inner, longest, depth - 1)
             length = sum(map(len, pieces))
             subgraphs += [varint_bytes(span.number << 3 | BLOCK), varint_bytes(length), *pieces]
     subgraphs.append(buffer[copied:end])

@@ -88,7 +88,7 @@ def test_small_tables_share_an_engine(tmp_path, monkeypatch, small, engines) -> 
     writing = Writing()
     writing.make(path, list(embedded_ddl()))
     records = Records({"Op": op_table(60)}, {"FEEDS": chain(60, "name"), "CONTROLS": links(60)})
-    for table, (made,) in table_writing._made(table_writing._tables(records)):
+    for table, (made,) in table_writing._arrow_tables(table_writing._tables(records)):
         writing.copy_table(path, copy_step(table, made), made)
     writing.finish(path)
     assert len(opened) == 1 + engines, "one more makes the tables"
@@ -121,7 +121,7 @@ def test_a_dense_graph_gets_more_memory_and_each_edge_once(tmp_path, monkeypatch
     writing = Writing()
     writing.make(path, list(embedded_ddl()))
     records = Records({"Op": op_table(400)}, {"FEEDS": complete(400)})
-    (_, (nodes,)), (_, (edges,)) = table_writing._made(table_writing._tables(records))
+    (_, (nodes,)), (_, (edges,)) = table_writing._arrow_tables(table_writing._tables(records))
     writing.copy_table(path, copy_step("Op", nodes), nodes)
     pools.clear()
     monkeypatch.setattr(engine_writing, "LEAST_POOL", 2**22)

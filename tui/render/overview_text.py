@@ -31,7 +31,7 @@ def verdict(
     run, counts = overview.run, overview.run.counts
     lines = [
         headline(overview, glyphs, width),
-        *_said(overview, glyphs, width, accused),
+        *_reason_lines(overview, glyphs, width, accused),
         *(hung(fit("next", _LABEL, ""), remedy, width, theme.HEADING) if remedy else ()),
         Content(""),
     ]
@@ -65,7 +65,7 @@ def verdict(
     return Content("\n").join(line.truncate(width) for line in lines)
 
 
-def _said(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[Content]:
+def _reason_lines(overview: Overview, glyphs: Glyphs, width: int, accused: int) -> list[Content]:
     """Why no op is to blame, or what the *accused* one does, in a few lines."""
     answer = overview.answer
     if answer is None:

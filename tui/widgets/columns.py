@@ -57,7 +57,7 @@ def place(columns: Sequence[ListColumn], room: int, *, wide: bool = False) -> tu
     """
     if wide:
         return _placed([(i, column, column.full) for i, column in enumerate(columns)], gap=2)
-    placed_columns = _kept(columns, room)
+    placed_columns = _fitting_columns(columns, room)
     widths = {index: column.width for index, column in placed_columns}
     spare = room - sum(widths.values()) - (len(placed_columns) - 1)
     for index, column in sorted(placed_columns, key=lambda item: (item[1].priority, item[0])):
@@ -72,7 +72,7 @@ def place(columns: Sequence[ListColumn], room: int, *, wide: bool = False) -> tu
     return _placed([(index, column, widths[index]) for index, column in placed_columns], gap)
 
 
-def _kept(columns: Sequence[ListColumn], room: int) -> list[tuple[int, ListColumn]]:
+def _fitting_columns(columns: Sequence[ListColumn], room: int) -> list[tuple[int, ListColumn]]:
     indexed = list(enumerate(columns))
     while sum(column.comfort + 1 for _, column in indexed) - 1 > room:
         optional = [item for item in indexed if item[1].priority >= OPTIONAL]

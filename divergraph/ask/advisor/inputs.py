@@ -79,7 +79,7 @@ def _source(view: RunView, item: Comparison) -> str | None:
         if not _KEEPS_VALUES.match(op.type):
             return None
         port = 0
-    return _given(view, op, port)
+    return _fed_input(view, op, port)
 
 
 def _is_source(op: Op) -> bool:
@@ -99,7 +99,7 @@ def _got_wrong_data(view: RunView, op: Op) -> bool:
     return any(one.over for before in view.before(op.id) for one in view.outputs.get(before, ()))
 
 
-def _given(view: RunView, op: Op, port: int) -> str | None:
+def _fed_input(view: RunView, op: Op, port: int) -> str | None:
     for _ in range(len(view.ops)):
         ref = op.inputs[port] if port < len(op.inputs) else None
         if ref is None:

@@ -131,7 +131,7 @@ def minimize_command(
         oracle, starts, ends, variant, budget, seconds, jobs, flaky, timeout, factor,
         output, weights, fresh,
     )  # fmt: skip
-    result, record = _found(run, request, model, model_run, store)
+    result, record = _search_result(run, request, model, model_run, store)
     if as_json:
         print_record(result, run=run)
     else:
@@ -144,7 +144,7 @@ def minimize_command(
     return code
 
 
-def _found(
+def _search_result(
     run: str, request: MinimizeRequest, model: Path | None, model_run: ModelRun, store: str | None
 ) -> tuple[Minimized, Run | None]:
     """What the search gives, and the run, if it is one that is searched: it keeps the answer."""

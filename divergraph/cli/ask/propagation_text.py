@@ -111,10 +111,10 @@ def _show_origin(
         for line in [NOT_KEPT] if reckoning is None else reckoning_lines(reckoning):
             say(f"         {line}")
     if (dump := one.next_dump) is not None:
-        say(f"       next best dump: {dump.op} (leaves {_left(dump.before, dump.after)})")
+        say(f"       next best dump: {dump.op} (leaves {_left_out_text(dump.before, dump.after)})")
 
 
-def _left(before: int, after: int) -> str:
+def _left_out_text(before: int, after: int) -> str:
     return counted(before, "op") if before == after else f"{before} or {after} ops"
 
 

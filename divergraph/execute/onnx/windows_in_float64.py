@@ -71,7 +71,7 @@ class _Nodes:
 def _products(
     node: NodeProto, image: tuple[int, ...], filters: tuple[int, ...], result: tuple[int, ...]
 ) -> list[NodeProto] | None:
-    attrs = _said(node)
+    attrs = _attributes(node)
     groups, sizes, outs, kernel = attrs.get("group", 1), image[2:], result[2:], filters[2:]
     turned = node.op_type == "ConvTranspose"
     pads = _pads(attrs, sizes, kernel, outs, turned=turned)
@@ -101,7 +101,7 @@ def _products(
 def _averages(
     node: NodeProto, image: tuple[int, ...], result: tuple[int, ...]
 ) -> list[NodeProto] | None:
-    attrs = _said(node)
+    attrs = _attributes(node)
     if attrs.get("ceil_mode", 0):
         return None  # of how many windows there are, ONNX Runtime and onnx disagree
     sizes, outs, kernel = image[2:], result[2:], tuple(attrs["kernel_shape"])
@@ -120,7 +120,7 @@ def _averages(
     return make.found
 
 
-def _said(node: NodeProto) -> dict[str, Any]:
+def _attributes(node: NodeProto) -> dict[str, Any]:
     from onnx import helper
 
     return {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}

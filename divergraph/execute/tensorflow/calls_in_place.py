@@ -192,7 +192,7 @@ class CallInliner:
         self._results.update((f"{body.owner}:{port}", inner) for port, inner in outputs.items())
         for port, arg in enumerate(function.signature.output_arg):
             if port not in outputs:  # an argument handed through
-                outputs[port] = _given(function.ret[arg.name], args)
+                outputs[port] = _argument(function.ret[arg.name], args)
         results = [outputs[port] for port in range(len(types))]
         after = [f"^{ids[name]}" for name in sorted(set(function.control_ret.values()))]
         call.Clear()
@@ -210,7 +210,7 @@ class CallInliner:
         inputs: list[str] = []
         for entry, ref in zip(data, op.inputs, strict=True):
             producer = None if ref is None else ref.producer
-            source = f"{producer.op}:{producer.port}" if producer else _given(entry, place.args)
+            source = f"{producer.op}:{producer.port}" if producer else _argument(entry, place.args)
             inputs.append(source)
         controls = (entry[1:] for entry in node.input if entry.startswith("^"))
         inputs += [f"^{place.control(name)}" for name in controls]
@@ -242,7 +242,7 @@ def _called(node: Any) -> str:
     return str(node.attr["f"].func.name if node.op in CALLS else node.op)
 
 
-def _given(entry: str, args: Mapping[str, str]) -> str:
+def _argument(entry: str, args: Mapping[str, str]) -> str:
     argument = args.get(entry, args.get(entry.removesuffix(":0")))
     if argument is None:
         raise ExecutionError(f"a function of the model takes {entry!r}, which is nowhere")

@@ -120,7 +120,7 @@ def _inferred(
         inferred = shape_inference.infer_shapes(model, data_prop=True)
     except (InferenceError, RuntimeError, ValueError) as error:
         raise ExecutionError(
-            f"{piece.op.id!r} of type {piece.op.type} cannot be as it is: {_said(error)}"
+            f"{piece.op.id!r} of type {piece.op.type} cannot be as it is: {_error_text(error)}"
         ) from error
     tensors: dict[str, KnownTensor] = {}
     for info in inferred.graph.output:
@@ -137,5 +137,5 @@ def _inferred(
     return tensors
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return " ".join(str(error).split())[:300]

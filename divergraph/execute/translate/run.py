@@ -69,12 +69,12 @@ def require_made(translation: Translation, names: Sequence[str]) -> None:
     """
     for name in names:
         if name in translation.dead:
-            raise ExecutionError(f"{_said(name)!r}: {_NOT_TAKEN}")
+            raise ExecutionError(f"{_tensor_text(name)!r}: {_NOT_TAKEN}")
         if translation.named(name) not in translation.known:
-            raise ExecutionError(f"{_said(name)!r} is no tensor that an op fills")
+            raise ExecutionError(f"{_tensor_text(name)!r} is no tensor that an op fills")
 
 
-def _said(name: str) -> str:
+def _tensor_text(name: str) -> str:
     """A tensor as its model calls it: what stands before is our number of the piece."""
     return name.rpartition("\n")[2]
 

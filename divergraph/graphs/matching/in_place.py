@@ -53,7 +53,7 @@ def overwritten(
         if not distance > _ROUNDED or ref in ends:
             continue
         candidates = (
-            ref_after for ref_after in _behind(ref, users_outputs) if ref_after in distances
+            ref_after for ref_after in _tensors_after(ref, users_outputs) if ref_after in distances
         )
         nearer = (
             ref_after for ref_after in candidates if distances[ref_after] < _NEARER * distance
@@ -86,7 +86,7 @@ class _Made(dict[TensorRef, list[TensorRef]]):
         return outputs_after
 
 
-def _behind(ref: TensorRef, users_outputs: _Made) -> list[TensorRef]:
+def _tensors_after(ref: TensorRef, users_outputs: _Made) -> list[TensorRef]:
     """The first tensors that are computed of *ref*, the nearest first."""
     refs_reached = {ref: None}
     waiting = [ref]

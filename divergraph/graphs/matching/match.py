@@ -70,7 +70,9 @@ def match_more(
         executor = sources.open_executor() if any(map(matched.is_open, open_tensors)) else None
         Waves(matched, device, open_tensors, executor, sources.memory // 2).run(progress)
     linked = relinked(matched.outputs, lineage.golden, device)
-    return replace(linked, outputs={**linked.outputs, **dict(_left(linked.outputs, matched))})
+    return replace(
+        linked, outputs={**linked.outputs, **dict(_unmatched_outputs(linked.outputs, matched))}
+    )
 
 
 def _pinned_only(lineage: Lineage, pins: Pins) -> Lineage:
@@ -130,7 +132,7 @@ def _by_values(matched: Matched, open_tensors: list[TensorRef], progress: Progre
         matched.settle(ref, rule, judgement)
 
 
-def _left(outputs: Outputs, matched: Matched) -> Iterator[tuple[TensorRef, Unmatched]]:
+def _unmatched_outputs(outputs: Outputs, matched: Matched) -> Iterator[tuple[TensorRef, Unmatched]]:
     """What is said of tensors that no rule matched."""
     for ref, output in outputs.items():
         if not isinstance(output, Unmatched) or ref.op in matched.device_constants:

@@ -208,12 +208,12 @@ def _notes(items: Sequence[Comparison]) -> dict[int, object]:
     return {
         row: note
         for row, item in enumerate(items)
-        if item.metrics is not None and (item.metrics.notes or _odd(item))
+        if item.metrics is not None and (item.metrics.notes or _has_nonfinite(item))
         if (note := metric_notes(item.metrics))
     }
 
 
-def _odd(item: Comparison) -> bool:
+def _has_nonfinite(item: Comparison) -> bool:
     assert item.metrics is not None
     return bool(item.metrics.device_nonfinite or item.metrics.golden_nonfinite)
 

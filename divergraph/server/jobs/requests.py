@@ -93,13 +93,13 @@ def options_taken() -> dict[str, list[str]]:
         name: [
             public_name(param)
             for param in command_of(name).params
-            if param.name in _given(job_command)
+            if param.name in _parameter_names(job_command)
         ]
         for name, job_command in JOB_COMMANDS.items()
     }
 
 
-def _given(job_command: JobCommand) -> tuple[str, ...]:
+def _parameter_names(job_command: JobCommand) -> tuple[str, ...]:
     return (*job_command.reads, *job_command.takes, *job_command.named)
 
 
@@ -117,7 +117,7 @@ def request_of(
     if job_command is None:
         raise InputError("no job does that", where="command", hint=", ".join(JOB_COMMANDS))
     params = {param.name: param for param in command_of(command).params}
-    allowed = {public_name(params[name]): name for name in _given(job_command)}
+    allowed = {public_name(params[name]): name for name in _parameter_names(job_command)}
     for name in options:
         if name not in allowed:
             hint = f"{command} has {', '.join(sorted(allowed))}"

@@ -112,7 +112,7 @@ class JobPages:
                     return self._begun(request, fields)
                 except (DivergraphError, HTTPException, OSError) as error:
                     wrong = error
-            problem, status = _told(wrong)
+            problem, status = _fault_text(wrong)
             values = {
                 "fields": FIELDS,
                 "file": FILE,
@@ -160,7 +160,7 @@ class JobPages:
         }
 
 
-def _told(fault: _Fault | None) -> tuple[str, int]:
+def _fault_text(fault: _Fault | None) -> tuple[str, int]:
     """What is said of a form that cannot be used, and the status of its page."""
     if fault is None:
         return "", 200

@@ -105,7 +105,7 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        finalize=_safe_text,
     )
     environment.globals["reasons"] = REASON_WORDS
     filters: dict[str, Callable[[Any], Any]] = {
@@ -126,7 +126,7 @@ def _exact(value: str) -> Markup:
     return Markup(escape(value.encode("utf-8", "replace").decode()))  # noqa: S704 - escaped
 
 
-def _shown(value: Any) -> Any:
+def _safe_text(value: Any) -> Any:
     """Texts as people may see them; what is markup already is ours."""
     return printable(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 

@@ -26,7 +26,7 @@ def write_calls_part(source: PartSource, part: Selection, folder: Path) -> Writt
     """
     translation = Translation(with_plugged(ROWS), NO_WEIGHTS)
     for tensor in part.inputs:
-        translation.give(tensor.name, _known(tensor))
+        translation.give(tensor.name, _known_tensor(tensor))
     ops = source.graph.op_index()
     for op in part.ops:
         try:
@@ -44,7 +44,7 @@ def write_calls_part(source: PartSource, part: Selection, folder: Path) -> Writt
     return WrittenPart((path,), {})
 
 
-def _known(tensor: BoundaryTensor) -> KnownTensor:
+def _known_tensor(tensor: BoundaryTensor) -> KnownTensor:
     if tensor.shape is None or None in tensor.shape:
         raise InputError(f"the shape of {tensor.name} is not known: was it dumped?")
     dtype = None if tensor.dtype is None else tensor.dtype.numpy

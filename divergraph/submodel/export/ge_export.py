@@ -47,7 +47,7 @@ def _take_over(model: Any, source: PartSource, part: Selection) -> None:
     ops = source.graph.op_index()
     body = _body_of(part, ops)
     names = {ops[op].name: ops[op].type for op in part.ops}
-    for op_def in _said(source, body, names):
+    for op_def in _ops_in_file(source, body, names):
         for written in model.graph[0].op:
             if written.name == op_def.name and written.type == op_def.type:
                 linked = list(written.input), list(written.subgraph_name), written.id
@@ -57,7 +57,7 @@ def _take_over(model: Any, source: PartSource, part: Selection) -> None:
                 written.input[:], written.subgraph_name[:], written.id = linked
 
 
-def _said(source: PartSource, body: str, names: Mapping[str, str]) -> Iterable[Any]:
+def _ops_in_file(source: PartSource, body: str, names: Mapping[str, str]) -> Iterable[Any]:
     """The ops of these names in the file, if it is one of GE's and each is there once."""
     kind = source.graph.format
     read = READERS.get("ge_proto_text" if kind == "ge_proto" else kind)

@@ -118,7 +118,7 @@ class Command:
 
     def _compared(self, part: Part, variant: Variant, bundle: Bundle) -> OracleAnswer:
         try:
-            outputs = _made(bundle)
+            outputs = _written_outputs(bundle)
             feeds = self._values.feeds(part.selection, variant)
             expected = self._values.expected(part.selection, variant, feeds)
         except NoValueError as error:
@@ -186,7 +186,7 @@ def _last_line(output: bytes) -> str:
     return "".join(char if char.isprintable() else "?" for char in last_line)[:_SAID]
 
 
-def _made(bundle: Bundle) -> Mapping[str, Array]:
+def _written_outputs(bundle: Bundle) -> Mapping[str, Array]:
     """The outputs the program wrote, in files named as the golden outputs without ``.golden``.
 
     Raises:

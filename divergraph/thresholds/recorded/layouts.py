@@ -94,7 +94,7 @@ def _of_parts(parts: Sequence[tuple[str, Shape, Shape]], noun: str) -> Iterator[
 
 def _parts(pairs: CallPairs) -> _Parts:
     parts = _Parts()
-    ours, theirs = (_given(graph) for graph in (pairs.device, pairs.golden))
+    ours, theirs = (_parameters_by_name(graph) for graph in (pairs.device, pairs.golden))
     for name, tensor in ours.items():
         other = theirs.get(name)
         if other is not None and _is_part(tensor.shape, other.shape):
@@ -118,7 +118,7 @@ def _parts(pairs: CallPairs) -> _Parts:
     return parts
 
 
-def _given(graph: ModelGraph) -> dict[str, Tensor]:
+def _parameters_by_name(graph: ModelGraph) -> dict[str, Tensor]:
     """The parameters by name, without the wrappers around the model."""
     return {plain_name(constant.tensor.name): constant.tensor for constant in graph.constants}
 

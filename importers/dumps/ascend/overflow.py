@@ -151,10 +151,10 @@ def record_json(data: bytes) -> dict[str, object]:
     """
     units = decode(data)
     if data[:4] != MAGIC.to_bytes(4, "little"):
-        return {unit: _shown(values) for unit, values in units}
+        return {unit: _with_hex(values) for unit, values in units}
     ((unit, values),) = units
     _, version, valid, _, reserved, length = _HEAD.unpack_from(data)
-    numbers = _shown({name: value for name, value in values.items() if name != "version"})
+    numbers = _with_hex({name: value for name, value in values.items() if name != "version"})
     return {
         "magic": hex(MAGIC),
         "version": version,
@@ -168,7 +168,7 @@ def record_json(data: bytes) -> dict[str, object]:
     }
 
 
-def _shown(values: Mapping[str, int]) -> dict[str, object]:
+def _with_hex(values: Mapping[str, int]) -> dict[str, object]:
     return {name: hex(value) if name in _HEXADECIMAL else value for name, value in values.items()}
 
 
@@ -181,13 +181,13 @@ def _record(path: Path, timestamp: int, unit: str, values: Mapping[str, int]) ->
         task=values["task_id"],
         status=values["status"],
         causes=causes(unit, values["status"]),
-        context=_known(values.get("context_id")),
-        thread=_known(values.get("thread_id")),
+        context=_id_or_none(values.get("context_id")),
+        thread=_id_or_none(values.get("thread_id")),
         fields=values,
     )
 
 
-def _known(number: int | None) -> int | None:
+def _id_or_none(number: int | None) -> int | None:
     return None if number is None or number in (NO_ID, 0xFFFF_FFFF) else number
 
 

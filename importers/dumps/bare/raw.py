@@ -35,12 +35,12 @@ class RawReader(DumpReader):
 
     def claims(self, name: str, folder: str) -> Confidence:
         """A name that tells the form."""
-        return Confidence.NO if _told(name) is None else Confidence.SURE
+        return Confidence.NO if _name_match(name) is None else Confidence.SURE
 
     def tensors(self, place: FilePlace, form: RawForm) -> Iterator[BareTensor]:
         """The one tensor, checked against the size of the file."""
         stem, layout = place.stem, None
-        if match := _told(place.file):
+        if match := _name_match(place.file):
             shape = tuple(map(int, match["shape"].split("_")))
             form = RawForm(_DTYPES[match["dtype"]], shape)
             layout = None if match["layout"] == "ND" else match["layout"]
@@ -59,6 +59,6 @@ class RawReader(DumpReader):
         yield found_tensor(place.below(stem), place.path, ref, identity, time)
 
 
-def _told(name: str) -> re.Match[str] | None:
+def _name_match(name: str) -> re.Match[str] | None:
     match = _TOLD_RAW.fullmatch(name.removesuffix(_RAW)) if name.endswith(_RAW) else None
     return match if match is not None and match["dtype"] in _DTYPES else None

@@ -22,12 +22,12 @@ def _detections(layer: CaffeLayer) -> list[str]:
     """Rows of image, label, score and corners: of each image, class by class, the boxes that are
     left, the best first. One row of -1 an image where none is."""
     images, places = layer.shape(0)[0], layer.shape(2)[2] // 4
-    classes = layer.integer(_said("num_classes"), 0)
+    classes = layer.integer(_parameter("num_classes"), 0)
     if classes < 1 or layer.shape(1)[1:2] != (places * classes,):
         raise layer.refused(f"has {layer.shape(1)} scores for {classes} classes of {places} boxes")
-    if layer.real(_said("nms_param.eta"), 1.0) != 1.0:
+    if layer.real(_parameter("nms_param.eta"), 1.0) != 1.0:
         raise layer.refused("changes its limit of overlap on the way (eta)")
-    shared = layer.flag(_said("share_location"), True)
+    shared = layer.flag(_parameter("share_location"), True)
     groups = 1 if shared else classes
     boxes = _decoded(layer, images, places, groups)
     scores = layer.piece.transpose(
@@ -38,15 +38,15 @@ def _detections(layer: CaffeLayer) -> list[str]:
     flat = layer.reshape(_without_area(layer, boxes), (images * groups, places, 4))
     chosen = layer.add(
         *("NonMaxSuppression", flat, layer.reshape(scores, grouping), layer.piece.ints(places)),
-        layer.number(layer.real(_said("nms_param.nms_threshold"), 0.3)),
-        layer.number(max(layer.real(_said("confidence_threshold"), _NEVER), _NEVER)),
+        layer.number(layer.real(_parameter("nms_param.nms_threshold"), 0.3)),
+        layer.number(max(layer.real(_parameter("confidence_threshold"), _NEVER), _NEVER)),
     )
     detections = _Chosen.of(layer, chosen, classes, shared)
     detections = _best(layer, detections, scores, images, classes * places)
     return [_rows(layer, detections, scores, boxes, images)]
 
 
-def _said(name: str) -> str:
+def _parameter(name: str) -> str:
     return f"detection_output_param.{name}"
 
 
@@ -56,9 +56,9 @@ def _decoded(layer: CaffeLayer, images: int, places: int, groups: int) -> str:
     corners, variances = layer.piece.add_many("Split", 2, prior, axis=0, num_outputs=2)
     offsets = layer.reshape(layer.bottom(), (images, places, groups, 4))
     moves = layer.piece.transpose(offsets, 0, 2, 1, 3)
-    if not layer.flag(_said("variance_encoded_in_target"), False):
+    if not layer.flag(_parameter("variance_encoded_in_target"), False):
         moves = layer.add("Mul", moves, variances)
-    code = layer.choice(_said("code_type"), _CODES, "CORNER")
+    code = layer.choice(_parameter("code_type"), _CODES, "CORNER")
     if code == "CORNER":
         return layer.add("Add", corners, moves)
     low, high = layer.piece.add_many("Split", 2, corners, axis=2, num_outputs=2)
@@ -87,11 +87,11 @@ def _without_area(layer: CaffeLayer, boxes: str) -> str:
 def _candidates(layer: CaffeLayer, scores: str, classes: int, places: int) -> str:
     """*scores* (images x classes x places) of which those that do not count are the least number:
     the background's, and of each class all but the best."""
-    background = layer.integer(_said("background_label_id"), 0)
+    background = layer.integer(_parameter("background_label_id"), 0)
     if 0 <= background < classes:
         counts = np.arange(classes).reshape(1, classes, 1) != background
         scores = layer.add("Where", layer.piece.const(counts), scores, layer.number(_NEVER))
-    top = layer.integer(_said("nms_param.top_k"), -1)
+    top = layer.integer(_parameter("nms_param.top_k"), -1)
     if not 0 <= top < places:
         return scores
     return _only_best(layer, scores, 2, top)
@@ -138,7 +138,7 @@ def _best(
     layer: CaffeLayer, detections: _Chosen, scores: str, images: int, entries: int
 ) -> _Chosen:
     """The ``keep_top_k`` best boxes of each image, over all classes."""
-    keep = layer.integer(_said("keep_top_k"), -1)
+    keep = layer.integer(_parameter("keep_top_k"), -1)
     if not 0 <= keep < entries:
         return detections
     at = layer.add("Concat", detections.image, detections.label, detections.place, axis=1)

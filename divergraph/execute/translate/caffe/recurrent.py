@@ -15,7 +15,7 @@ from divergraph.execute.translate.caffe.shaping import count
 def _lstm(layer: CaffeLayer) -> list[str]:
     """Gates in the order input, forget, output, candidate; ``cont`` closes the forget gate."""
     hidden = layer.integer("recurrent_param.num_output", 0)
-    steps, streams, projected, place = _given(layer, 4 * hidden)
+    steps, streams, projected, place = _projected_inputs(layer, 4 * hidden)
     weight = layer.weight(place, 4 * hidden, hidden)
     state, cell = _begin(layer, streams, hidden, 2)
     outputs = []
@@ -37,7 +37,7 @@ def _lstm(layer: CaffeLayer) -> list[str]:
 def _rnn(layer: CaffeLayer) -> list[str]:
     """tanh(W_hh h + W_xh x + b_h), and tanh(W_ho h + b_o) of it as output."""
     hidden = layer.integer("recurrent_param.num_output", 0)
-    steps, streams, projected, place = _given(layer, hidden)
+    steps, streams, projected, place = _projected_inputs(layer, hidden)
     weight = layer.weight(place, hidden, hidden)
     out, bias = layer.weight(place + 1, hidden, hidden), layer.weight(place + 2, hidden)
     (state,) = _begin(layer, streams, hidden, 1)
@@ -54,7 +54,7 @@ def _exposed(layer: CaffeLayer) -> bool:
     return layer.flag("recurrent_param.expose_hidden", False)
 
 
-def _given(layer: CaffeLayer, width: int) -> tuple[int, int, str, int]:
+def _projected_inputs(layer: CaffeLayer, width: int) -> tuple[int, int, str, int]:
     """Steps, streams, what the inputs give to all gates of all steps, and the place of the next
     weight."""
     steps, streams = layer.shape()[:2]

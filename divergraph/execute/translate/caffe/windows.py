@@ -65,13 +65,13 @@ def _convolved(layer: CaffeLayer, kind: str, groups: int | None = None) -> list[
         )
         if axis != 1:
             value = layer.reshape(
-                value, [_known(d) for d in layer.expected([layer.shape(at)])[0] or ()]
+                value, [_static(d) for d in layer.expected([layer.shape(at)])[0] or ()]
             )
         results.append(value)
     return results
 
 
-def _known(size: int | None) -> int:
+def _static(size: int | None) -> int:
     return -1 if size is None else size
 
 
@@ -120,7 +120,7 @@ def windows(layer: CaffeLayer, size: Sequence[int]) -> list[Windows]:
     kernel, strides, pads, _ = _settings(layer, 2)
     top_shape = layer.expected([layer.shape()])[0]
     assert top_shape is not None
-    tops = [_known(dim) for dim in top_shape[2:]]
+    tops = [_static(dim) for dim in top_shape[2:]]
     if min(tops) < 1:
         raise layer.refused(f"has no window in {tuple(size)}")
     return [

@@ -27,7 +27,7 @@ _WINDOW = ("ksize", "kernel_size", "window")
 _STRIDES = ("strides", "stride")
 
 
-def _said(piece: Piece, here: str, names: tuple[str, ...], at: int) -> tuple[int, int]:
+def _height_and_width(piece: Piece, here: str, names: tuple[str, ...], at: int) -> tuple[int, int]:
     """An attribute along height and width; in MaxPoolV2 it is input *at*."""
     pair = along_space(piece.op, names, here)
     if pair is None and piece.op.type == "MaxPoolV2":
@@ -42,7 +42,10 @@ def windows(
     piece: Piece, here: str, sizes: Sequence[int], outs: Sequence[int]
 ) -> tuple[tuple[int, int], Geometry]:
     """The window of a pooling op, and how it moves over *sizes* (H, W) to make *outs*."""
-    kernel, strides = _said(piece, here, _WINDOW, 1), _said(piece, here, _STRIDES, 2)
+    kernel, strides = (
+        _height_and_width(piece, here, _WINDOW, 1),
+        _height_and_width(piece, here, _STRIDES, 2),
+    )
     padding = str(piece.attr("padding", piece.attr("padding_mode", "")))
     pads = integers(piece.op.attrs.get("pads", piece.op.attrs.get("pad")))
     if padding in ("SAME", "VALID") or len(pads) != len("NCHW"):

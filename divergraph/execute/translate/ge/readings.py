@@ -72,7 +72,7 @@ def readings(op: Op, shapes: Sequence[tuple[int, ...] | None]) -> OpReadings:
     out = op.outputs[0].shape if op.outputs else None
     if out is not None and None not in out:
         sizes = tuple(size for size in out if size is not None)
-        geometries = _ways(op, [*shapes, None, None, None], sizes)
+        geometries = _fitting_attrs(op, [*shapes, None, None, None], sizes)
         if geometries is not None:
             readings_of_op, among = geometries
             is_open |= among
@@ -142,7 +142,7 @@ def _tails_of_names(
     return ((tail, *_LEAKING) if tail == ("Relu",) else (tail,)), False
 
 
-def _ways(
+def _fitting_attrs(
     op: Op, shapes: Sequence[tuple[int, ...] | None], out: tuple[int, ...]
 ) -> tuple[list[Attrs], bool] | None:
     """The attributes that fit the shapes, and whether others might; None if none are asked for."""

@@ -262,9 +262,9 @@ class _LoopParts:
 
     def loop(self, exits: Sequence[Op]) -> FrameLoop:
         """The loop that *exits* leave."""
-        asking = _behind([self.decides], self.inside)
+        asking = _makers_of([self.decides], self.inside)
         first = {op.id for op in asking}
-        leaving = _behind([_tensor(op) for op in exits], self.inside)
+        leaving = _makers_of([_tensor(op) for op in exits], self.inside)
         return FrameLoop(
             self.entered,
             self.started,
@@ -302,7 +302,7 @@ def _entering(ops: Mapping[str, Op], ref: InputRef) -> str:
     return _tensor(maker) if maker is not None and maker.type in _ENTER else ref.tensor
 
 
-def _behind(tensors: Iterable[str], ops: Sequence[Op]) -> list[Op]:
+def _makers_of(tensors: Iterable[str], ops: Sequence[Op]) -> list[Op]:
     """Those of *ops* that *tensors* are made by, makers before users."""
     wanted = set(tensors)
     ops_after: list[Op] = []

@@ -31,7 +31,7 @@ def with_late_values(graph: ModelGraph) -> tuple[ModelGraph, frozenset[str]]:
     untold: set[str] = set()
     for op_id, read in late.items():
         old = ops[op_id].inputs
-        refs = [_told(ref, read.writers, ops) for ref in old]
+        refs = [_value_after(ref, read.writers, ops) for ref in old]
         known_refs = [ref for ref in refs if ref is not None]
         if not read.ordered or not known_refs or any(ref.producer is None for ref in known_refs):
             untold.add(op_id)
@@ -46,22 +46,24 @@ def with_late_values(graph: ModelGraph) -> tuple[ModelGraph, frozenset[str]]:
         if before is not None:
             op = changed[op_id] = replace(op, inputs=(before, *op.inputs[1:]))
         if not op.outputs:
-            changed[op_id] = replace(op, outputs=(Tensor(_left(op_id), None),))
+            changed[op_id] = replace(op, outputs=(Tensor(_left_value(op_id), None),))
     return replace(graph, ops=tuple(changed.get(op.id, op) for op in graph.ops)), frozenset(untold)
 
 
-def _told(ref: InputRef | None, writers: Sequence[str], ops: Mapping[str, Op]) -> InputRef | None:
+def _value_after(
+    ref: InputRef | None, writers: Sequence[str], ops: Mapping[str, Op]
+) -> InputRef | None:
     """What *ref* is behind the *writers*; None if they do not change it, a reference to nothing
     if it cannot be told."""
     variable = _variable(ref, ops)
-    last = next((w for w in reversed(writers) if variable in _taken(ops[w], ops)), "")
+    last = next((w for w in reversed(writers) if variable in _variables_read(ops[w], ops)), "")
     if not variable or not last:
         return None
     writer = ops[last]
     if _variable(writer.inputs[0], ops) != variable:
         return InputRef("")
     if ops[variable].type in HANDLES:
-        return InputRef(_left(last), TensorRef(last, 0))
+        return InputRef(_left_value(last), TensorRef(last, 0))
     return InputRef(writer.outputs[0].name, TensorRef(last, 0)) if writer.outputs else InputRef("")
 
 
@@ -76,9 +78,9 @@ def _variable(ref: InputRef | None, ops: Mapping[str, Op]) -> str:
     return ""
 
 
-def _taken(op: Op, ops: Mapping[str, Op]) -> set[str]:
+def _variables_read(op: Op, ops: Mapping[str, Op]) -> set[str]:
     return {_variable(ref, ops) for ref in op.inputs} - {""}
 
 
-def _left(writer: str) -> str:
+def _left_value(writer: str) -> str:
     return writer + LEFT

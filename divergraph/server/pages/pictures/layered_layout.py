@@ -117,7 +117,7 @@ def _columns(layers: _Layers) -> dict[int, float]:
                 )
                 wanted.append(mean)
             gaps = [_gap(one, other, layers.real) for one, other in pairwise(row)]
-            across.update(zip(row, _apart(wanted, gaps), strict=True))
+            across.update(zip(row, _spread_places(wanted, gaps), strict=True))
     lowest = min(across.values(), default=0.0)
     return {node: at - lowest for node, at in across.items()}
 
@@ -126,7 +126,7 @@ def _gap(one: int, other: int, real: int) -> float:
     return 1.0 if one < real and other < real else 0.6
 
 
-def _apart(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
+def _spread_places(wanted: Sequence[float], gaps: Sequence[float]) -> list[float]:
     """Places as near to those *wanted* as the *gaps* between them allow: the mean of pushing all to
     the right and of pushing all to the left."""
     right = list(wanted)

@@ -73,7 +73,7 @@ def scatter_plot(facts: Facts, metric: str) -> ScatterPlot:
     values = numbers.values[drawable]
     limits = {} if facts.run is None else plot_limits(facts.run, metric)
     finite = values[np.isfinite(values)]
-    ends = [] if not len(finite) else [_least(finite, metric), float(finite.max())]
+    ends = [] if not len(finite) else [_smallest_place(finite, metric), float(finite.max())]
     low, high = HEIGHT - _BOTTOM - _LANE, _TOP + _LANE
     is_log = metric != Metric.COSINE_SIMILARITY
     scale = PlotScale.over([*ends, *limits.values()], low, high, is_log=is_log)
@@ -98,7 +98,7 @@ def _numbers(facts: Facts, metric: str) -> OptionalNumbers:
     return known_figures(facts.rows, Metric(metric))
 
 
-def _least(finite: Float, metric: str) -> float:
+def _smallest_place(finite: Float, metric: str) -> float:
     """The least number that has a place on the axis."""
     above = finite if metric == Metric.COSINE_SIMILARITY else finite[finite > 0]
     return float(above.min()) if len(above) else 0.0

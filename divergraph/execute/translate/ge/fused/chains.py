@@ -50,7 +50,7 @@ def kernel_types(op: Op) -> tuple[str, ...] | None:
 
 
 @cache
-def _known() -> Mapping[tuple[str, ...], str]:
+def _types_by_words() -> Mapping[tuple[str, ...], str]:
     types_by_words: dict[tuple[str, ...], str] = {}
     for kind in ROWS:
         for name in (kind, _VERSION.sub("", kind)):
@@ -63,7 +63,7 @@ def _split(words: tuple[str, ...]) -> tuple[str, ...] | None:
     if not words:
         return ()
     for end in range(len(words), 0, -1):
-        kind = _known().get(words[:end])
+        kind = _types_by_words().get(words[:end])
         rest = None if kind is None else _split(words[end:])
         if kind is not None and rest is not None:
             return (kind, *rest)

@@ -49,7 +49,7 @@ def orders(kinds: Sequence[str], inputs: int) -> tuple[tuple[str, ...], ...]:
         NotTranslatedError: there are none, or too many.
     """
     all_orders: list[tuple[str, ...]] = []
-    for order in _ways(tuple(kinds), 0, inputs, 0, ()):
+    for order in _step_orders(tuple(kinds), 0, inputs, 0, ()):
         all_orders.append(order)
         if len(all_orders) > _MOST:
             break
@@ -58,7 +58,7 @@ def orders(kinds: Sequence[str], inputs: int) -> tuple[tuple[str, ...], ...]:
     return tuple(all_orders)
 
 
-def _ways(
+def _step_orders(
     kinds: tuple[str, ...],
     used_inputs: int,
     inputs: int,
@@ -76,7 +76,7 @@ def _ways(
         used = sum(operand.isdecimal() for operand in operands)
         unused = tuple(result_name for result_name in free if result_name not in operands)
         result = f"r{results}"
-        for following in _ways(
+        for following in _step_orders(
             tuple(rest), used_inputs + used, inputs, results + 1, (*unused, result)
         ):
             yield (" ".join((kind, *operands)), *following)

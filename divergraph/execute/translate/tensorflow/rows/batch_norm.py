@@ -12,7 +12,7 @@ from divergraph.execute.translate.tensorflow.rows.layouts import Images, images
 from divergraph.execute.translate.tensorflow.rows.table import NN, ROWS
 
 
-def _held(p: Piece) -> Images:
+def _layout(p: Piece) -> Images:
     return images(p, p.rank(0) - 2)
 
 
@@ -40,7 +40,7 @@ def _sum(p: Piece, layout: Images, tensor: str) -> str:
 def fused_batch_norm(p: Piece) -> Sequence[str]:
     """Images normalised, scaled and shifted by channel; mean and variance given or, in training,
     of the images themselves. The variance is given out for an unbiased estimate, kept as it is."""
-    layout, image, scale, offset = _held(p), p.name(0), p.name(1), p.name(2)
+    layout, image, scale, offset = _layout(p), p.name(0), p.name(1), p.name(2)
     eps = p.const(np.array(p.attr("epsilon", 1e-4), p.dtype(1)))
     if not p.attr("is_training", True):
         mean, variance = p.name(3), p.name(4)
@@ -78,7 +78,7 @@ def _moved(p: Piece, old: str, new: str, factor: float) -> str:
 @ROWS.row("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", source=NN)
 def fused_batch_norm_grad(p: Piece) -> Sequence[str]:
     """The gradients of the images, the scale and the offset."""
-    layout, gradient, image, scale, mean, variance = _held(p), *(p.name(at) for at in range(5))
+    layout, gradient, image, scale, mean, variance = _layout(p), *(p.name(at) for at in range(5))
     eps = p.const(np.array(p.attr("epsilon", 1e-4), p.dtype(2)))
     inverse = p.add("Reciprocal", p.add("Sqrt", p.add("Add", variance, eps)))
     centred = p.add("Sub", image, _wide(p, layout, mean))

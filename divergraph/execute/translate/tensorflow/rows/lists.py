@@ -37,13 +37,13 @@ def _sizes(shape: object) -> tuple[int, ...] | None:
     return tuple(-1 if size is None else int(str(size)) for size in shape)
 
 
-def _told(p: Piece, at: int) -> tuple[int, ...] | None:
+def _element_shape(p: Piece, at: int) -> tuple[int, ...] | None:
     """The shape of elements as an input says it."""
     value = p.value(at)
     return tuple(int(size) for size in value) if value.ndim else None
 
 
-def _whole(tensor_list: TensorList, *shapes: tuple[int, ...] | None) -> tuple[int, ...]:
+def _unwritten_shape(tensor_list: TensorList, *shapes: tuple[int, ...] | None) -> tuple[int, ...]:
     """The shape of an element nobody wrote, as one of *shapes* or the list says it.
 
     Raises:
@@ -65,7 +65,7 @@ def _element(p: Piece, tensor_list: TensorList, at: int, *shapes: tuple[int, ...
     like = (element for element in tensor_list.elements if element is not None)
     known_tensor = p.known_of(next(like, ""))
     shape = known_tensor.shape if known_tensor is not None else None
-    return p.const(np.zeros(_whole(tensor_list, *shapes, shape), tensor_list.dtype))
+    return p.const(np.zeros(_unwritten_shape(tensor_list, *shapes, shape), tensor_list.dtype))
 
 
 def _elements(p: Piece, tensor_list: TensorList, *shapes: tuple[int, ...] | None) -> list[str]:
@@ -93,7 +93,7 @@ def _joined(p: Piece, names: Sequence[str], tensor_list: TensorList) -> tuple[st
     return p.add("Concat", *names, axis=0), p.add("Concat", *sizes, axis=0)
 
 
-def _apart(p: Piece, tensor: Operand, count: int) -> list[str | None]:
+def _slices_of(p: Piece, tensor: Operand, count: int) -> list[str | None]:
     """The slices of a tensor along its first axis, each a tensor that stays known."""
     return [
         p.element(p.add("Gather", tensor, p.const(np.array(at, np.int64)), axis=0))
@@ -173,7 +173,7 @@ def tensor_array_gather(p: Piece) -> Sequence[str]:
 def tensor_array_scatter(p: Piece) -> Sequence[str]:
     """Puts the slices of a tensor at the places that are listed."""
     tensor_list, places = _list(p), p.integers(1)
-    for at, name in zip(places, _apart(p, p.name(2), len(places)), strict=True):
+    for at, name in zip(places, _slices_of(p, p.name(2), len(places)), strict=True):
         if name is not None:
             _write(p, tensor_list, at, name)
     return [_flow(p)]
@@ -233,34 +233,34 @@ def stack_pop(p: Piece) -> Sequence[str]:
 @ROWS.row("TensorListReserve", source=LIST)
 def list_reserve(p: Piece) -> Sequence[str]:
     """A list of so many tensors that nobody wrote."""
-    count, shape = p.integers(1)[0], _told(p, 0)
+    count, shape = p.integers(1)[0], _element_shape(p, 0)
     return [_new(p, TensorList([None] * count, numpy_type(p.attr("element_dtype")), shape))]
 
 
 @ROWS.row("EmptyTensorList", source=LIST)
 def empty_list(p: Piece) -> Sequence[str]:
     """A list of no tensors."""
-    return [_new(p, TensorList([], numpy_type(p.attr("element_dtype")), _told(p, 0)))]
+    return [_new(p, TensorList([], numpy_type(p.attr("element_dtype")), _element_shape(p, 0)))]
 
 
 @ROWS.row("TensorListFromTensor", source=LIST)
 def list_from_tensor(p: Piece) -> Sequence[str]:
     """The slices of a tensor."""
     count, *rest = p.shape(0)
-    return [_new(p, TensorList(_apart(p, p.name(0), count), p.dtype(0), tuple(rest)))]
+    return [_new(p, TensorList(_slices_of(p, p.name(0), count), p.dtype(0), tuple(rest)))]
 
 
 @ROWS.row("TensorListStack", source=LIST)
 def list_stack(p: Piece) -> Sequence[str]:
     """All elements as one tensor."""
-    tensor_list, element_shape = _list(p), _told(p, 1)
+    tensor_list, element_shape = _list(p), _element_shape(p, 1)
     return [_stacked(p, _elements(p, tensor_list, element_shape), tensor_list, element_shape)]
 
 
 @ROWS.row("TensorListGather", source=LIST)
 def list_gather(p: Piece) -> Sequence[str]:
     """The elements that are listed as one tensor."""
-    tensor_list, element_shape = _list(p), _told(p, 2)
+    tensor_list, element_shape = _list(p), _element_shape(p, 2)
     return [
         _stacked(
             p,
@@ -275,14 +275,14 @@ def list_gather(p: Piece) -> Sequence[str]:
 def list_concat(p: Piece) -> Sequence[str]:
     """All elements one behind the other, and how long each is."""
     tensor_list = _list(p)
-    element_shape = _told(p, 1) if p.has(1) else _sizes(p.op.attrs.get("element_shape"))
+    element_shape = _element_shape(p, 1) if p.has(1) else _sizes(p.op.attrs.get("element_shape"))
     return _joined(p, _elements(p, tensor_list, element_shape), tensor_list)
 
 
 @ROWS.row("TensorListGetItem", source=LIST)
 def list_get(p: Piece) -> Sequence[str]:
     """The element at a place."""
-    return [_element(p, _list(p), p.integers(1)[0], _told(p, 2))]
+    return [_element(p, _list(p), p.integers(1)[0], _element_shape(p, 2))]
 
 
 @ROWS.row("TensorListSetItem", source=LIST)
@@ -309,7 +309,7 @@ def list_push(p: Piece) -> Sequence[str]:
 @ROWS.row("TensorListPopBack", source=LIST)
 def list_pop(p: Piece) -> Sequence[str]:
     """A list without its last element, and that."""
-    tensor_list, element_shape = _list(p), _told(p, 1)
+    tensor_list, element_shape = _list(p), _element_shape(p, 1)
     last = _element(p, tensor_list, len(tensor_list.elements) - 1, element_shape)
     return [
         _new(p, TensorList(tensor_list.elements[:-1], tensor_list.dtype, tensor_list.shape)),
@@ -344,10 +344,10 @@ def list_shape(p: Piece) -> Sequence[str]:
 @ROWS.row("TensorListScatter", "TensorListScatterV2", source=LIST)
 def list_scatter(p: Piece) -> Sequence[str]:
     """The slices of a tensor at the places that are listed."""
-    places, element_shape = p.integers(1), _told(p, 2)
+    places, element_shape = p.integers(1), _element_shape(p, 2)
     count = max(p.integers(3)[0] if p.has(3) else -1, max(places, default=-1) + 1)
     elements: list[str | None] = [None] * count
-    for at, name in zip(places, _apart(p, p.name(0), len(places)), strict=True):
+    for at, name in zip(places, _slices_of(p, p.name(0), len(places)), strict=True):
         elements[at] = name
     return [_new(p, TensorList(elements, p.dtype(0), element_shape))]
 
@@ -358,7 +358,7 @@ def list_scatter_into(p: Piece) -> Sequence[str]:
     tensor_list, places = _list(p), p.integers(2)
     elements = list(tensor_list.elements)
     elements.extend([None] * (max(places, default=-1) + 1 - len(elements)))
-    for at, name in zip(places, _apart(p, p.name(1), len(places)), strict=True):
+    for at, name in zip(places, _slices_of(p, p.name(1), len(places)), strict=True):
         elements[at] = name
     return [_new(p, TensorList(elements, tensor_list.dtype, tensor_list.shape))]
 
@@ -367,7 +367,7 @@ def list_scatter_into(p: Piece) -> Sequence[str]:
 def list_split(p: Piece) -> Sequence[str]:
     """Parts of a tensor of such lengths."""
     parts = _cut(p, p.name(0), p.integers(2))
-    return [_new(p, TensorList(parts, p.dtype(0), _told(p, 1)))]
+    return [_new(p, TensorList(parts, p.dtype(0), _element_shape(p, 1)))]
 
 
 def added_lists(p: Piece) -> str:

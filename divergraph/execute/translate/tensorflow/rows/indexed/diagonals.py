@@ -31,7 +31,7 @@ def _places(rows: int, columns: int, number: int) -> tuple[Array, Array]:
     return along + max(-number, 0), along + max(number, 0)
 
 
-def _taken(p: Piece, tensor: str, shape: Sequence[int], number: int) -> str:
+def _diagonal_of(p: Piece, tensor: str, shape: Sequence[int], number: int) -> str:
     *outer, rows, columns = shape
     down, across = _places(rows, columns, number)
     flat = p.reshape(tensor, (*outer, rows * columns))
@@ -52,7 +52,7 @@ def _put(p: Piece, tensor: str, diagonal: str, shape: Sequence[int], number: int
 @ROWS.row("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3", source=ARRAY)
 def matrix_diag_part(p: Piece) -> Sequence[str]:
     """A diagonal of each matrix."""
-    return [_taken(p, p.name(0), p.shape(0), _diagonal(p, 1) if p.has(1) else 0)]
+    return [_diagonal_of(p, p.name(0), p.shape(0), _diagonal(p, 1) if p.has(1) else 0)]
 
 
 @ROWS.row("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3", source=ARRAY)
@@ -106,4 +106,4 @@ def diag_part(p: Piece) -> Sequence[str]:
     shape = p.shape(0)[: p.rank(0) // 2]
     count = int(np.prod(shape, dtype=np.int64))
     flat = p.reshape(p.name(0), (count, count))
-    return [p.reshape(_taken(p, flat, (count, count), 0), shape)]
+    return [p.reshape(_diagonal_of(p, flat, (count, count), 0), shape)]
