@@ -1,5 +1,6 @@
 """PyTorch jobs dumped by msprobe: is the call at fault named, first and alone, and its cause?
-And how many calls does ``trace`` reach from the first one?
+And what share of the calls does ``trace`` reach from the first one? (Optimizer calls on parameters
+and moments alone, and tables of positions, depend on no input.)
 
     python benchmarks/torch_jobs/run.py FOLDER...
 
@@ -18,7 +19,7 @@ from statistics import median
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import divergraph as dg
-from graphstore.model import Verdict
+from graphstore.model import ModelGraph, Verdict
 
 SAMPLES = {
     "fault_epsilon_argument": ("Tensor.__add__.7.forward", "argument 1 is 0.01, golden 1e-06"),
@@ -56,10 +57,19 @@ def golden_of(job: Path) -> Path:
     return named if named.exists() else job.parent / f"{prefix}golden"
 
 
+def reach(graph: ModelGraph) -> float:
+    """The share of the calls of *graph* that depend on its first one."""
+    found = {graph.ops[0].id}
+    for op in graph.ops:  # in the order they ran: what feeds a call comes before it
+        if any(ref.op in found for ref in op.takes):
+            found.add(op.id)
+    return len(found) / len(graph.ops)
+
+
 def main() -> None:
     """Judge all jobs and count."""
     right = named = healthy = quiet = causes = 0
-    origins, seconds = [], []
+    origins, seconds, reached = [], [], []
     for folder in map(Path, sys.argv[1:]):
         for job in sorted(folder.iterdir()):
             golden = golden_of(job)
@@ -68,6 +78,7 @@ def main() -> None:
             began = time.process_time()
             run = dg.compare(golden, golden, job, job)
             seconds.append(time.process_time() - began)
+            reached.append(reach(run.data.device))
             answer = expected(job)
             if answer is None or job.name.startswith(("statistics_", "md5_")):
                 healthy += answer is None and "fault" not in job.name
@@ -85,7 +96,8 @@ def main() -> None:
     print(
         f"\n{quiet} of {healthy} healthy jobs quiet; {right} of {named} faults first, "
         f"{causes} causes right, "
-        f"median of origins {median(origins or [0])}; {median(seconds or [0]):.1f} CPU s a pair"
+        f"median of origins {median(origins or [0])}; trace reaches {median(reached or [0]):.0%} "
+        f"of the calls from the first; {median(seconds or [0]):.1f} CPU s a pair"
     )
 
 

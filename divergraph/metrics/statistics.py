@@ -213,6 +213,14 @@ class _Side:
 def _same_nonfinite(device: TensorStatistics, golden: TensorStatistics) -> bool:
     """Whether what is no number is the same on both sides, as after the -inf of a mask: how the
     numbers beside it differ is then not known from these statistics, so they show no difference."""
+    if (device.infinities is None) is not (golden.infinities is None):
+        # Of values the finite ones are summed up and the others counted; a dump of statistics has
+        # the infinities among its extremes.
+        counted, plain = (golden, device) if device.infinities is None else (device, golden)
+        ends = [end for end in (plain.maximum, plain.minimum) if end is not None]
+        return bool(counted.infinities) is any(map(math.isinf, ends)) and (
+            bool(counted.nans) is any(map(math.isnan, ends))
+        )
     figures_of_sides = [
         (side.maximum, side.minimum, side.mean, side.norm, side.nans, side.infinities)
         for side in (device, golden)

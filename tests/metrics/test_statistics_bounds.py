@@ -162,3 +162,17 @@ def test_checksums_of_one_kind_tell_equal_tensors_from_others(device, golden, sa
 def test_an_exclusive_or_alone_proves_nothing_against_other_statistics():
     known = TensorStatistics(count=8, maximum=1.0, minimum=0.0, checksum="xor:1f")
     assert equal_checksums(replace(known, maximum=2.0), known) is False
+
+
+def test_infinities_counted_on_one_side_and_an_extreme_on_the_other_are_the_same():
+    masked = np.array([1.5, -np.inf, 0.5, -np.inf], np.float32)
+    dumped = TensorStatistics(4, maximum=1.5, minimum=-np.inf, mean=-np.inf, norm=np.inf)
+    for sides in ((statistics_of(masked), dumped), (dumped, statistics_of(masked))):
+        found = compare_statistics(*sides)
+        assert (found.max_absolute_error, found.golden_nonfinite, found.device_nonfinite) == (
+            0,
+            0,
+            0,
+        )
+    open_side = statistics_of(np.array([1.5, -2.0, 0.5, 1.0], np.float32))
+    assert compare_statistics(open_side, dumped).golden_nonfinite == 1
