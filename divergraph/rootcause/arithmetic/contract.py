@@ -171,10 +171,11 @@ class Combined(OperandFormat):
 
     @property
     def price(self) -> int:  # type: ignore[override]  # follows from its parts
-        """The different readings, scales that are held in a way of their own, and sums."""
+        """The different readings, their scales, those that are held in a way of their own, sums."""
         own = {each for each in (self.activation, self.weight) if each is not None}
         variants = sum(bool(each.layout.variant_of) for each in own)
-        return len(own) + variants + (self.sums is not None)
+        scaled = sum(bool(each.layout.name) for each in own)
+        return len(own) + scaled + variants + (self.sums is not None)
 
     @property
     def leaves_activations(self) -> bool:  # type: ignore[override]  # follows from its parts

@@ -292,16 +292,20 @@ class OperandSearch:
         def heard(reading: Reading) -> float:
             return sum(each.agreement(reading(each.value, -1)) for each in sides)
 
+        def likeliest() -> list[Reading]:
+            """Of formats with many exponents a power of two is no scale: without is the simpler."""
+            least = max(agreements.values()) / _ALIKE
+            plain = [x for x in agreements if not x.layout.name and agreements[x] >= least]
+            return sorted(agreements, key=lambda x: (x not in plain, -agreements[x]))[:_RUN_OF_SIDE]
+
         agreements = {each: heard(each) for each in readings() if not each.layout.variant_of}
         # The sum of so many numbers, each of which is as large as 1 by chance.
         by_chance = calibration.TILES_BY_CHANCE * math.sqrt(len(sides))
-        best = sorted(agreements, key=lambda each: -agreements[each])[:_RUN_OF_SIDE]
-        likely = {(each.grid.name, each.layout.name) for each in best}
-        for each in readings() if agreements[best[0]] > by_chance else ():
+        likely = {(each.grid.name, each.layout.name) for each in likeliest()}
+        for each in readings() if max(agreements.values()) > by_chance else ():
             if (each.grid.name, each.layout.variant_of) in likely:
                 agreements[each] = heard(each)
-        best = sorted(agreements, key=lambda each: -agreements[each])[:_RUN_OF_SIDE]
-        return [each for each in best if agreements[each] > by_chance] or [None]
+        return [each for each in likeliest() if agreements[each] > by_chance] or [None]
 
     def _common_loss(self, samples: Iterable[GroupSample]) -> Loss | None:
         """What ops of a family lose alike; None where they are too few, or are not alike, as faults

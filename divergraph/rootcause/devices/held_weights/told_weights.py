@@ -92,8 +92,7 @@ class ToldWeights:
         most_are_off = bool(ratios) and statistics.median_low(ratios.values()) > suspect
         if not most_are_off and max(ratios.values(), default=0.0) > suspect:
             # Compilers may leave most as they are: those they do not are all looked for.
-            others = products.keys() - {each.group.output for each in ratios}
-            ratios |= self._ratios([products[each].group for each in products if each in others])
+            ratios = self._ratios([each.group for each in products.values()])
         off = [one for one, ratio in ratios.items() if ratio > suspect]
         # What a few show alike is no fault of one of them.
         enough = 1 if most_are_off else calibration.ENOUGH_OPS
