@@ -48,7 +48,8 @@ def of_patches(
         return None
     groups, outputs = found.groups, w.shape[0]
     matrix = w.reshape(groups, outputs // groups, -1).transpose(0, 2, 1)
-    size = _bytes_of_patches(w, made, groups) // made.shape[2]
+    # Each output has a patch, of as many values as the kernel.
+    size = made.nbytes // outputs * (w.size // outputs) * groups // made.shape[2]
     blocks = found.rows(x, max(memory // max(_COPIES * size, 1), 1))
     products = [np.matmul(rounded(rows), matrix) for rows in blocks]
     product = np.concatenate(products, axis=2).transpose(0, 1, 3, 2).reshape(made.shape)
@@ -56,11 +57,6 @@ def of_patches(
         product = product + read[2].reshape(-1, *(1,) * (x.ndim - 2))
     near = np.linalg.norm(product - made) <= _SAME * np.linalg.norm(made)
     return np.asarray(product, made.dtype) if near else None
-
-
-def _bytes_of_patches(w: Array, made: Array, groups: int) -> int:
-    """How many bytes all patches take: each output has one, of as many values as the kernel."""
-    return int(made.nbytes // w.shape[0] * (w.size // w.shape[0]) * groups)
 
 
 def _groups(op: Op) -> int:
