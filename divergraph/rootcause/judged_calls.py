@@ -195,6 +195,12 @@ def coverage_remark(graph: ModelGraph, splits: Mapping[TensorRef, ErrorSplit]) -
     )
     modules = sum(_is_outside(op) for op in graph.ops)
     parts = [f"{len(calls) - missed.total()} of {counted(len(calls), 'call')} were run again"]
+    by_torch = sum(
+        op.type not in ROWS and any(not each.failure for each in outputs.get(op.id, ()))
+        for op in calls
+    )
+    if by_torch:
+        parts.append(f"{by_torch} of them by PyTorch, as they have no row")
     if missed:
         named = [f"{count} {kind}" for kind, count in missed.most_common()]
         parts.append(f"{missed.total()} not: {', '.join(named)}")

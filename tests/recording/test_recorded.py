@@ -208,3 +208,33 @@ def test_gradients_by_parameters_are_those_that_were_accumulated(tmp_path):
         layer(x).sum().backward()
     leaf = entries(tmp_path)["Module.Linear.parameters_grad.0"]["weight"][0]
     np.testing.assert_array_equal(value(tmp_path, leaf), layer.weight.grad.numpy())
+
+
+class Scaled(torch.overrides.TorchFunctionMode):
+    """A fault below what is recorded: what one function makes, times a factor."""
+
+    def __init__(self, name: str, factor: float) -> None:
+        super().__init__()
+        self.name, self.factor = name, factor
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        made = func(*args, **(kwargs or {}))
+        return made * self.factor if self.name in getattr(func, "__name__", "") else made
+
+
+class Recurrent(torch.nn.Module):
+    """Calls that have no row: PyTorch runs them again."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.special.i0(x).cummax(1).values + torch.linalg.matrix_exp(x)
+
+
+def test_what_has_no_row_is_run_again_by_pytorch(tmp_path):
+    x = torch.randn(2, 4, 4, generator=torch.Generator().manual_seed(1))
+    for name, dtype, factor in (("golden", torch.float64, 1), ("device", torch.float32, 1.5)):
+        with Scaled("matrix_exp", factor), recorded(tmp_path / name):
+            Recurrent()(x.to(dtype))
+    run = dg.compare(tmp_path / "golden", None, tmp_path / "device", None)
+    (origin,) = run.data.origins
+    assert "matrix_exp" in origin.op
+    assert any("by PyTorch, as they have no row" in line for line in run.data.run.warnings)

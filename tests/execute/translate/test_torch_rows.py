@@ -19,6 +19,7 @@ from divergraph.execute.translate.torch.alone import calls_alone, runnable
 from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.execute.translate.torch.executor import TorchCallsFactory
 from divergraph.execute.translate.torch.matrices import INSIDE, SHIFT
+from divergraph.execute.translate.torch.second_engine import run_by_torch, with_torch
 from importers.msprobe.importer import MsprobeImporter
 
 DRAW = np.random.default_rng(3)
@@ -171,6 +172,35 @@ def test_a_call_gives_what_its_arguments_say(api, args, options, made, tmp_path)
     outputs = run_again(tmp_path, {name: entry}, arrays(args, options), name)
     for own, right in zip(outputs, made, strict=True):
         np.testing.assert_allclose(own, right, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize(("api", "args", "options", "made"), CALLS, ids=[c[0] for c in CALLS])
+def test_pytorch_gives_what_the_row_gives(api, args, options, made, tmp_path):
+    name = f"{api}.0.forward"
+    entry = {
+        "input_args": [leaf(each) for each in args],
+        "input_kwargs": {key: leaf(each) for key, each in options.items()},
+        "output": [leaf(np.asarray(each)) for each in made],
+    }
+    content = {"task": "tensor", "level": "mix", "framework": "pytorch", "data": {name: entry}}
+    (tmp_path / "dump.json").write_text(json.dumps(content))
+    (op,) = calls_alone(MsprobeImporter().read(tmp_path / "dump.json")).graph.ops
+    feeds = {f"{op.id} < {place}": value for place, value in arrays(args, options).items()}
+    outputs = run_by_torch(op, feeds)
+    assert outputs is not None
+    for own, right in zip(outputs, made, strict=True):
+        np.testing.assert_allclose(own, right, rtol=2e-5, atol=2e-5)
+
+
+def test_a_function_that_takes_no_tensors_is_never_called(tmp_path):
+    name = "Torch.load.0.forward"
+    entry = {"input_args": [leaf(X), leaf("file")], "input_kwargs": {}, "output": [leaf(X)]}
+    content = {"task": "tensor", "framework": "pytorch", "data": {name: entry}}
+    (tmp_path / "dump.json").write_text(json.dumps(content))
+    (op,) = calls_alone(MsprobeImporter().read(tmp_path / "dump.json")).graph.ops
+    assert run_by_torch(op, {f"{name} < 0": X}) is None
+    assert "load" not in with_torch(ROWS, [op])
 
 
 def slope(function: Any, args: Sequence[Any], at: int, gradient: np.ndarray) -> np.ndarray:

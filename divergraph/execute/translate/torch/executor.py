@@ -12,9 +12,11 @@ from divergraph.execute.onnx.session import load_onnxruntime
 from divergraph.execute.precision import PRECISION, in_double, told
 from divergraph.execute.translate.executor import TranslatedExecutor
 from divergraph.execute.translate.plugged import with_plugged
-from divergraph.execute.translate.program import Program
+from divergraph.execute.translate.program import Program, TranslatedSlice
 from divergraph.execute.translate.torch.alone import ALONE
 from divergraph.execute.translate.torch.catalogue import ROWS
+from divergraph.execute.translate.torch.second_engine import run_by_torch, with_torch
+from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Op
 
 
@@ -49,7 +51,7 @@ class TorchCallsFactory:
 
         double = in_double(options)
         name = told(f"onnxruntime {onnxruntime.__version__}", double=double)
-        rows = with_plugged(ROWS)
+        rows = with_torch(with_plugged(ROWS), graph.ops)
         return _CallsExecutor(
             Program(name, rows, graph.ops, graph.inputs, NO_WEIGHTS, {}, double=double)
         )
@@ -73,6 +75,22 @@ NO_WEIGHTS = _NoWeights()
 
 
 class _CallsExecutor(TranslatedExecutor):
+    def _alone(
+        self, part: TranslatedSlice, values: Mapping[str, Array]
+    ) -> list[Array] | list[ExecutionError]:
+        made = super()._alone(part, values)
+        if len(part.ops) != 1 or not any(isinstance(each, ExecutionError) for each in made):
+            return made
+        (op,) = part.ops
+        try:
+            outputs = run_by_torch(op, values)
+        except ExecutionError as error:
+            return [error for _ in part.made]
+        if outputs is None:
+            return made
+        named = {tensor.name: each for tensor, each in zip(op.outputs, outputs, strict=True)}
+        return [named[name] for name in part.made]
+
     def _as_declared(self, values: Mapping[str, Array]) -> dict[str, Array]:
         """As the graph declares them; what it does not is computed in float32 at least, too."""
         found = super()._as_declared(values)
