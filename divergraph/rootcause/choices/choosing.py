@@ -54,31 +54,31 @@ def _is_of_floats(context: OpContext, op: Op) -> bool:
     if op.type != "Cast":
         return True
     name = "" if op.inputs[0] is None else op.inputs[0].tensor
-    given = context.given.get(name)
-    made = _run(context, [name]) if given is None else [given]
-    return made is not None and made[0].dtype.kind == "f"
+    given_value = context.given.get(name)
+    outputs = _run(context, [name]) if given_value is None else [given_value]
+    return outputs is not None and outputs[0].dtype.kind == "f"
 
 
-def margin_of(context: OpContext, chooser: Chooser, right: Array, given: Array) -> Margin | None:
+def margin_of(context: OpContext, chooser: Chooser, right: Array, dumped: Array) -> Margin | None:
     """The margin of each element of the group's output; None where it cannot be told.
 
-    *right* and *given* are the choices as they should be and as they are, in one shape.
+    *right* and *dumped* are the choices as they should be and as they are, in one shape.
     """
     places = _places(context, chooser, right)
     scores = _scores(context, chooser.op)
     if places is None or scores is None:
         return None
-    made = _run(context, [chooser.tensor])
-    if made is None:
+    outputs = _run(context, [chooser.tensor])
+    if outputs is None:
         return None
-    best = made[0]
-    own = best.astype(np.result_type(best.dtype, given.dtype))
-    own.reshape(-1)[places] = given.reshape(-1)
+    best = outputs[0]
+    own = best.astype(np.result_type(best.dtype, dumped.dtype))
+    own.reshape(-1)[places] = dumped.reshape(-1)
     margin = MARGINS[chooser.op.type](chooser.op, scores, best, own)
     if margin is None:
         return None
     shape = right.shape
-    gap, noise = (each.reshape(-1)[places].reshape(shape) for each in (margin.gap, margin.noise))
+    gap, noise = (array.reshape(-1)[places].reshape(shape) for array in (margin.gap, margin.noise))
     return Margin(gap, noise)
 
 
@@ -87,19 +87,19 @@ def _places(context: OpContext, chooser: Chooser, right: Array) -> Array | None:
     The tail is run on these numbers in place of the choices."""
     if not chooser.tail:
         return np.arange(right.size)
-    made = _run(context, [chooser.tensor])
-    if made is None or made[0].dtype.kind not in "iu":
+    outputs = _run(context, [chooser.tensor])
+    if outputs is None or outputs[0].dtype.kind not in "iu":
         return None
-    numbers = np.arange(made[0].size, dtype=made[0].dtype).reshape(made[0].shape)
-    if made[0].size > np.iinfo(made[0].dtype).max:
+    numbers = np.arange(outputs[0].size, dtype=outputs[0].dtype).reshape(outputs[0].shape)
+    if outputs[0].size > np.iinfo(outputs[0].dtype).max:
         return None
     name = context.golden.name(context.group.golden)
     piece = RunnableSubgraph("tail", (*context.given, chooser.tensor), (name,))
-    given = {**context.given, chooser.tensor: numbers}
-    (found,) = context.executor.run_subgraphs(
-        [piece], lambda _: given, memory=context.options.memory // 2
+    feeds = {**context.given, chooser.tensor: numbers}
+    (result,) = context.executor.run_subgraphs(
+        [piece], lambda _: feeds, memory=context.options.memory // 2
     )
-    moved = found.values.get(name)
+    moved = result.values.get(name)
     if moved is None or moved.size != right.size or moved.dtype.kind not in "iu":
         return None
     return np.asarray(moved.reshape(-1), np.int64)
@@ -109,19 +109,19 @@ def _scores(context: OpContext, op: Op) -> list[Scores] | None:
     """What *op* reads, each with its noise; None where it cannot be run."""
     refs = [ref for ref in op.inputs if ref is not None]
     inner = [ref.tensor for ref in refs if ref.tensor not in context.given]
-    made = _run(context, inner) if inner else []
-    if made is None:
+    outputs = _run(context, inner) if inner else []
+    if outputs is None:
         return None
-    known = {**context.given, **dict(zip(inner, made, strict=True))}
-    found = []
+    values = {**context.given, **dict(zip(inner, outputs, strict=True))}
+    scores = []
     for ref in refs:
-        value = known[ref.tensor]
+        value = values[ref.tensor]
         computed = ref.producer is not None and ref.producer.op in context.group.ops
         noise = _of_inner(context, ref, value) if computed else _of_dumped(context, ref, value)
-        most = context.arithmetic.precision.largest or math.inf
-        wide = np.clip(np.asarray(value, np.float64), -most, most)
-        found.append(Scores(wide, np.where(np.isfinite(noise), noise, 0.0)))
-    return found
+        largest = context.arithmetic.precision.largest or math.inf
+        wide = np.clip(np.asarray(value, np.float64), -largest, largest)
+        scores.append(Scores(wide, np.where(np.isfinite(noise), noise, 0.0)))
+    return scores
 
 
 def _of_dumped(context: OpContext, ref: InputRef, value: Array) -> Array:
@@ -132,10 +132,12 @@ def _of_dumped(context: OpContext, ref: InputRef, value: Array) -> Array:
         return np.zeros(value.shape)
     sizes = np.abs(np.asarray(value, np.float64))
     steps = [
-        float(np.max(each.scale)) for name, each in input_quantisers(context) if name == ref.tensor
+        float(np.max(quantiser.scale))
+        for name, quantiser in input_quantisers(context)
+        if name == ref.tensor
     ]
-    least = max(precision.smallest_normal, 0.0 if precision.rounds else scale_of(value))
-    return precision.value_units * precision.unit * (sizes + least) + max(steps, default=0.0)
+    smallest = max(precision.smallest_normal, 0.0 if precision.rounds else scale_of(value))
+    return precision.value_units * precision.unit * (sizes + smallest) + max(steps, default=0.0)
 
 
 def _of_inner(context: OpContext, ref: InputRef, value: Array) -> Array:
@@ -154,17 +156,17 @@ def _of_inner(context: OpContext, ref: InputRef, value: Array) -> Array:
     spread = np.sqrt(energy / count) if count else np.zeros(value.shape)
     # One element may be exact in all draws by luck: none is more so than half of what is usual.
     usual = 0.5 * float(np.sqrt(np.mean(np.square(spread)))) if spread.size else 0.0
-    least = arithmetic.precision.least_units * arithmetic.precision.unit * np.abs(wide)
-    return context.options.guilty * np.maximum(np.maximum(spread, usual), least)
+    smallest = arithmetic.precision.least_units * arithmetic.precision.unit * np.abs(wide)
+    return context.options.guilty * np.maximum(np.maximum(spread, usual), smallest)
 
 
 def _run(context: OpContext, tensors: Sequence[str]) -> list[Array] | None:
     """The values of tensors inside the group, or of constants it reads; None if it fails."""
-    given: Mapping[str, Array] = context.given
-    piece = RunnableSubgraph("scores", tuple(given), tuple(tensors))
-    (found,) = context.executor.run_subgraphs(
-        [piece], lambda _: given, memory=context.options.memory // 2
+    feeds: Mapping[str, Array] = context.given
+    piece = RunnableSubgraph("scores", tuple(feeds), tuple(tensors))
+    (result,) = context.executor.run_subgraphs(
+        [piece], lambda _: feeds, memory=context.options.memory // 2
     )
-    made = [found.values.get(name) for name in tensors]
-    known = [each for each in made if each is not None]
-    return known if len(known) == len(made) else None
+    outputs = [result.values.get(name) for name in tensors]
+    arrays = [array for array in outputs if array is not None]
+    return arrays if len(arrays) == len(outputs) else None

@@ -52,20 +52,22 @@ def names_of(context: OpContext, estimate: ToleranceEstimate) -> Names | None:
     tied = differs & ~(ratios >= 1.0)
     right = np.where(tied, device, reference).astype(reference.dtype)
     wrong = int(np.count_nonzero(differs)) - int(np.count_nonzero(tied))
-    left = replace(estimate, reference=right, imitations=())
+    names_left = replace(estimate, reference=right, imitations=())
     if wrong:
-        most = float(np.max(ratios[differs & ~tied])) * context.options.guilty
-        most = min(most, max(calibration.MOST_SUSPICION, context.options.guilty))
+        largest_ratio = float(np.max(ratios[differs & ~tied])) * context.options.guilty
+        largest_ratio = min(largest_ratio, max(calibration.MOST_SUSPICION, context.options.guilty))
         introduced = relative(device, right)
-        floor = introduced / most if math.isfinite(introduced) else 1.0
-        left = replace(left, floor=floor, bound=most)
-    return Names(left, int(np.count_nonzero(tied)), wrong)
+        floor = introduced / largest_ratio if math.isfinite(introduced) else 1.0
+        names_left = replace(names_left, floor=floor, bound=largest_ratio)
+    return Names(names_left, int(np.count_nonzero(tied)), wrong)
 
 
 def are_names(value: Array, types: Iterable[str]) -> bool:
     """Whether *value*, made by ops of these *types*, holds booleans, or integers that are no
     numbers on a scale."""
-    return value.dtype.kind in "biu" and not any(x in each for each in types for x in _NUMBERS)
+    return value.dtype.kind in "biu" and not any(
+        x in op_type for op_type in types for x in _NUMBERS
+    )
 
 
 def _holds_names(context: OpContext, estimate: ToleranceEstimate) -> bool:
@@ -78,21 +80,21 @@ def _holds_names(context: OpContext, estimate: ToleranceEstimate) -> bool:
     return are_names(estimate.reference, types)
 
 
-def _ratios(context: OpContext, right: Array, given: Array, differs: Array) -> Array:
+def _ratios(context: OpContext, right: Array, dumped: Array, differs: Array) -> Array:
     """By element, where the two differ, how far the given choice is from the right one in units of
     noise; infinite where nothing but whole numbers led to it, and they are no tie."""
     chooser = chooser_of(context) if context.group.ops else None
-    margin = None if chooser is None else margin_of(context, chooser, right, given)
+    margin = None if chooser is None else margin_of(context, chooser, right, dumped)
     if margin is not None:
         with np.errstate(all="ignore"):
             ratios = np.where(margin.gap == 0.0, 0.0, margin.gap / margin.noise)
         return np.where(differs, ratios, 0.0)
-    if any(each.dtype.kind == "f" for each in context.given.values()) and context.group.ops:
-        return _by_draws(context, right, given, differs)
+    if any(value.dtype.kind == "f" for value in context.given.values()) and context.group.ops:
+        return _by_draws(context, right, dumped, differs)
     return np.where(differs, np.inf, 0.0)
 
 
-def _by_draws(context: OpContext, right: Array, given: Array, differs: Array) -> Array:
+def _by_draws(context: OpContext, right: Array, dumped: Array, differs: Array) -> Array:
     """As above where no margin tells: a choice that changes as chance is drawn anew is a tie. One
     that does not may still be nearer to a tie than so few draws show, so a few are only suspect."""
     changed = np.zeros(right.shape, np.bool_)
@@ -100,7 +102,7 @@ def _by_draws(context: OpContext, right: Array, given: Array, differs: Array) ->
     for drawn in arithmetic.draws(context.group, context.given, count):
         if drawn.size == right.size:
             other = drawn.reshape(right.shape)
-            changed |= (other != right) | (other == given)
-    left = differs & ~changed
-    few = np.count_nonzero(left) <= calibration.PEAK_VALUES
-    return np.where(left, 1.0 if few else np.inf, 0.0)
+            changed |= (other != right) | (other == dumped)
+    unchanged = differs & ~changed
+    few = np.count_nonzero(unchanged) <= calibration.PEAK_VALUES
+    return np.where(unchanged, 1.0 if few else np.inf, 0.0)

@@ -38,33 +38,33 @@ MarginOf: TypeAlias = "Callable[[Op, Sequence[Scores], Array, Array], Margin | N
 where the op's attributes leave open what it chooses."""
 
 
-def _of_extreme(op: Op, scores: Sequence[Scores], right: Array, given: Array) -> Margin | None:
+def _of_extreme(op: Op, scores: Sequence[Scores], right: Array, dumped: Array) -> Margin | None:
     """Of an index of the largest or smallest element along an axis."""
-    found = scores[0]
+    score = scores[0]
     axis = _axis(op, scores, 0 if "axis" not in op.attrs and len(scores) < 2 else None)
-    if axis is None or not -found.value.ndim <= axis < found.value.ndim:
+    if axis is None or not -score.value.ndim <= axis < score.value.ndim:
         return None
-    way = -1.0 if op.type.startswith("ArgMin") else 1.0
-    value, noise = (np.moveaxis(each, axis, -1) for each in (found.value, found.noise))
+    sign = -1.0 if op.type.startswith("ArgMin") else 1.0
+    value, noise = (np.moveaxis(array, axis, -1) for array in (score.value, score.noise))
     if right.size != value.size // max(value.shape[-1], 1):
         return None
-    return _chosen(way * value, noise, *(x.reshape(*value.shape[:-1], 1) for x in (right, given)))
+    return _chosen(sign * value, noise, *(x.reshape(*value.shape[:-1], 1) for x in (right, dumped)))
 
 
-def _of_largest(op: Op, scores: Sequence[Scores], right: Array, given: Array) -> Margin | None:
+def _of_largest(op: Op, scores: Sequence[Scores], right: Array, dumped: Array) -> Margin | None:
     """Of the indices of the k largest or smallest elements along an axis."""
-    found, axis = scores[0], op.attrs.get("axis", -1)
-    if not isinstance(axis, int) or right.ndim != found.value.ndim:
+    score, axis = scores[0], op.attrs.get("axis", -1)
+    if not isinstance(axis, int) or right.ndim != score.value.ndim:
         return None
-    way = 1.0 if op.attrs.get("largest", 1) else -1.0
+    sign = 1.0 if op.attrs.get("largest", 1) else -1.0
     value, noise, best, own = (
-        np.moveaxis(each, axis, -1) for each in (found.value, found.noise, right, given)
+        np.moveaxis(array, axis, -1) for array in (score.value, score.noise, right, dumped)
     )
     if best.shape[:-1] != value.shape[:-1]:
         return None
-    margin = _chosen(way * value, noise, best, own)
+    margin = _chosen(sign * value, noise, best, own)
     if not op.attrs.get("sorted", 1):  # any order of the right ones is right
-        last = _chosen(way * value, noise, best[..., -1:].repeat(best.shape[-1], -1), own)
+        last = _chosen(sign * value, noise, best[..., -1:].repeat(best.shape[-1], -1), own)
         margin = Margin(np.where(np.isin(own, best), 0.0, last.gap), last.noise)
     # The same element twice leaves out one that should be there.
     order = np.argsort(own, axis=-1, kind="stable")
@@ -75,14 +75,14 @@ def _of_largest(op: Op, scores: Sequence[Scores], right: Array, given: Array) ->
     return Margin(np.moveaxis(gap, -1, axis), np.moveaxis(margin.noise, -1, axis))
 
 
-def _chosen(value: Array, noise: Array, right: Array, given: Array) -> Margin:
-    """The margin of *given* numbers of elements of the last axis in place of the *right* ones."""
+def _chosen(value: Array, noise: Array, right: Array, dumped: Array) -> Margin:
+    """The margin of *dumped* numbers of elements of the last axis in place of the *right* ones."""
     count = value.shape[-1]
-    whole = np.rint(
-        np.nan_to_num(np.asarray(given, np.float64), nan=-1.0, posinf=-1.0, neginf=-1.0)
+    rounded = np.rint(
+        np.nan_to_num(np.asarray(dumped, np.float64), nan=-1.0, posinf=-1.0, neginf=-1.0)
     )
-    none = (whole != given) | (whole < 0) | (whole >= count)
-    own = np.where(none, 0, whole).astype(np.int64)
+    none = (rounded != dumped) | (rounded < 0) | (rounded >= count)
+    own = np.where(none, 0, rounded).astype(np.int64)
     best = np.asarray(right, np.int64)
     with np.errstate(invalid="ignore"):
         gap = np.abs(np.take_along_axis(value, best, -1) - np.take_along_axis(value, own, -1))
@@ -92,13 +92,13 @@ def _chosen(value: Array, noise: Array, right: Array, given: Array) -> Margin:
 
 def _axis(op: Op, scores: Sequence[Scores], usual: int | None) -> int | None:
     """The axis of an attribute, or of a second input."""
-    said = op.attrs.get("axis", op.attrs.get("dimension", usual))
-    if said is None and len(scores) > 1 and scores[1].value.size == 1:
+    attr = op.attrs.get("axis", op.attrs.get("dimension", usual))
+    if attr is None and len(scores) > 1 and scores[1].value.size == 1:
         return int(scores[1].value.reshape(-1)[0])
-    return said if isinstance(said, int) else None
+    return attr if isinstance(attr, int) else None
 
 
-def _of_comparison(_: Op, scores: Sequence[Scores], right: Array, given: Array) -> Margin | None:
+def _of_comparison(_: Op, scores: Sequence[Scores], right: Array, dumped: Array) -> Margin | None:
     """Of a comparison of two numbers: how far apart they are."""
     try:
         one, other, _right = np.broadcast_arrays(scores[0].value, scores[1].value, right)
@@ -107,10 +107,10 @@ def _of_comparison(_: Op, scores: Sequence[Scores], right: Array, given: Array) 
     with np.errstate(invalid="ignore"):
         gap = np.abs(one - other)
     noise = np.broadcast_to(scores[0].noise, gap.shape) + scores[1].noise
-    return Margin(gap, noise) if gap.shape == right.shape == given.shape else None
+    return Margin(gap, noise) if gap.shape == right.shape == dumped.shape else None
 
 
-def _of_cast(_: Op, scores: Sequence[Scores], right: Array, given: Array) -> Margin | None:
+def _of_cast(_: Op, scores: Sequence[Scores], right: Array, dumped: Array) -> Margin | None:
     """Of a number without its fraction: how far it is from the next whole one; of a boolean: from
     zero. What is not finite has no whole number."""
     value = scores[0].value
@@ -120,7 +120,7 @@ def _of_cast(_: Op, scores: Sequence[Scores], right: Array, given: Array) -> Mar
         if right.dtype.kind == "b":
             gap = np.abs(value)
         else:
-            steps = np.abs(np.asarray(given, np.float64) - right)
+            steps = np.abs(np.asarray(dumped, np.float64) - right)
             gap = np.abs(value - np.rint(value)) + np.maximum(steps - 1.0, 0.0)
     return Margin(np.where(np.isfinite(value), gap, np.nan), scores[0].noise)
 

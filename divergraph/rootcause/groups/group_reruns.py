@@ -69,15 +69,19 @@ class GroupReruns:
         Raises:
             RunsSpentError: the budget does not allow so many runs.
         """
-        held = self.base(judged).held
+        constants = self.base(judged).held
         self.budget.spend(len(changed) * len(judged.group.ops))
         if inside is not None:
             shape = inside.value.shape
-            return self._outputs(judged, changed, values, inside.tensor, shape, held)
+            return self._outputs(judged, changed, values, inside.tensor, shape, constants)
         name, shape = self.run.golden.name(judged.group.golden), judged.reference.shape
-        found = self._outputs(judged, changed, values, name, shape, held)
-        apart = self.base(judged).apart
-        return found if apart is None else [None if x is None else x + apart for x in found]
+        outputs = self._outputs(judged, changed, values, name, shape, constants)
+        difference = self.base(judged).apart
+        return (
+            outputs
+            if difference is None
+            else [None if x is None else x + difference for x in outputs]
+        )
 
     def base(self, judged: OpVerdict) -> _Base:
         """What reruns of a group start from: its weights as they are, or as the device holds them
@@ -88,21 +92,21 @@ class GroupReruns:
 
     def _base(self, judged: OpVerdict) -> _Base:
         plain = _Base({}, self._apart(judged, {}))
-        held = self._held(judged.group) if plain.apart is not None else {}
-        if plain.apart is None or not held:
+        constants = self._held(judged.group) if plain.apart is not None else {}
+        if plain.apart is None or not constants:
             return plain
-        found = _Base(held, self._apart(judged, held))
-        sizes = [0.0 if x is None else float(np.linalg.norm(x)) for x in (plain.apart, found.apart)]
-        return found if sizes[1] < sizes[0] else plain
+        base = _Base(constants, self._apart(judged, constants))
+        sizes = [0.0 if x is None else float(np.linalg.norm(x)) for x in (plain.apart, base.apart)]
+        return base if sizes[1] < sizes[0] else plain
 
-    def _apart(self, judged: OpVerdict, held: Mapping[str, Array]) -> Array | None:
+    def _apart(self, judged: OpVerdict, constants: Mapping[str, Array]) -> Array | None:
         name, shape = self.run.golden.name(judged.group.golden), judged.reference.shape
-        (own,) = self._outputs(judged, [()], lambda _: {}, name, shape, held)
+        (own,) = self._outputs(judged, [()], lambda _: {}, name, shape, constants)
         return beyond_reruns(judged, own)
 
     def _held(self, group: Group) -> dict[str, Array]:
         """The weights of a group that the device holds in integers, as floats."""
-        found: dict[str, Array] = {}
+        constants: dict[str, Array] = {}
         ops = [self.run.golden.ops[op_id] for op_id in group.ops]
         for name, value in self.constants(group).items() if self.run.quantisers.by_tensor else ():
             through = [
@@ -111,10 +115,10 @@ class GroupReruns:
                 if any(ref is not None and ref.tensor == name for ref in op.inputs)
             ]
             quantiser = through[0] if through else None
-            alike = all(each is quantiser for each in through)
+            alike = all(other is quantiser for other in through)
             if quantiser is not None and alike and value.dtype.kind == "f":
-                found[name] = quantiser(value)
-        return found
+                constants[name] = quantiser(value)
+        return constants
 
     def _outputs(
         self,
@@ -123,10 +127,10 @@ class GroupReruns:
         values: Callable[[int], Mapping[str, Array]],
         name: str,
         shape: tuple[int, ...],
-        held: Mapping[str, Array],
+        constants: Mapping[str, Array],
     ) -> list[Array | None]:
         """The tensor called *name* for each run."""
-        usual = {**judged.inputs, **held}
+        usual = {**judged.inputs, **constants}
         subgraphs = [
             RunnableSubgraph(str(number), tuple(dict.fromkeys((*names, *usual))), (name,))
             for number, names in enumerate(changed)
@@ -135,19 +139,23 @@ class GroupReruns:
         def given(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
             return {**usual, **values(int(subgraph.key))}
 
-        found: list[Array | None] = [None] * len(subgraphs)
+        outputs: list[Array | None] = [None] * len(subgraphs)
         for result in self.run.executor.run_subgraphs(subgraphs, given, memory=self.memory):
-            made = result.values.get(name)
-            if made is not None:
-                found[int(result.key)] = same_shape(made, shape)
-        return found
+            output = result.values.get(name)
+            if output is not None:
+                outputs[int(result.key)] = same_shape(output, shape)
+        return outputs
 
     def constants(self, group: Group) -> dict[str, Array]:
         """The weights of the ops of a group, by tensor name."""
         fed = {feed.tensor for feed in group.feeds}
-        made = {tensor.name for op_id in group.ops for tensor in self.run.golden.ops[op_id].outputs}
+        computed_names = {
+            tensor.name for op_id in group.ops for tensor in self.run.golden.ops[op_id].outputs
+        }
         read = (ref.tensor for ref in self.run.golden.reads(group.ops))
-        names = dict.fromkeys(name for name in read if name not in fed and name not in made)
+        names = dict.fromkeys(
+            name for name in read if name not in fed and name not in computed_names
+        )
         subgraphs = [RunnableSubgraph(name, (), (name,)) for name in names]
         results = self.run.executor.run_subgraphs(subgraphs, lambda _: {}, memory=self.memory)
         return {result.key: result.values[result.key] for result in results if result.values}
@@ -159,8 +167,8 @@ def beyond_reruns(judged: OpVerdict, own: Array | None) -> Array | None:
         return None
     reference = judged.reference.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        apart = reference - own
-    use = np.isfinite(apart)
-    if np.linalg.norm(apart[use]) <= judged.noise * np.linalg.norm(reference[use]):
+        differences = reference - own
+    use = np.isfinite(differences)
+    if np.linalg.norm(differences[use]) <= judged.noise * np.linalg.norm(reference[use]):
         return None
-    return np.where(use, apart, 0.0).astype(judged.reference.dtype)
+    return np.where(use, differences, 0.0).astype(judged.reference.dtype)

@@ -32,7 +32,7 @@ class GroupSample:
     @property
     def nbytes(self) -> int:
         """Bytes of all its arrays."""
-        return sum(each.nbytes for each in (self.reference, self.device, *self.given.values()))
+        return sum(array.nbytes for array in (self.reference, self.device, *self.given.values()))
 
 
 Seen = Callable[[GroupSample], GroupSample]
@@ -55,23 +55,23 @@ class GroupRuns:
 
     def __post_init__(self) -> None:
         constants = self.golden.graph.constants
-        self._constants = {each.tensor.name: each.nbytes or 0 for each in constants}
+        self._constants = {constant.tensor.name: constant.nbytes or 0 for constant in constants}
 
     def chunks(self, groups: Sequence[Group]) -> Iterator[list[Group]]:
         """*groups* in order, in chunks whose values and weights fit an eighth of the memory."""
         chunk: list[Group] = []
         weights: set[str] = set()
-        held = 0
+        chunk_bytes = 0
         for group in groups:
             own = self._weights(group)
             size = self._size(group, own - weights)
-            if chunk and held + size > self.memory // _SHARE_OF_MEMORY:
+            if chunk and chunk_bytes + size > self.memory // _SHARE_OF_MEMORY:
                 yield chunk
-                chunk, weights, held = [], set(), 0
+                chunk, weights, chunk_bytes = [], set(), 0
                 size = self._size(group, own)
             chunk.append(group)
             weights |= own
-            held += size
+            chunk_bytes += size
         if chunk:
             yield chunk
 
@@ -80,10 +80,10 @@ class GroupRuns:
         sizes = {group.output: self._size(group, self._weights(group)) for group in groups}
         large = [ref for ref, size in sizes.items() if size > self.memory]
         if large:
-            most = max(large, key=sizes.__getitem__)
+            largest = max(large, key=sizes.__getitem__)
             others = f"; so do {counted(len(large) - 1, 'other')}" if large[1:] else ""
             yield (
-                f"{most.op} alone takes about {sizes[most] >> 20} MiB, more than the "
+                f"{largest.op} alone takes about {sizes[largest] >> 20} MiB, more than the "
                 f"{self.memory >> 20} of --memory{others}"
             )
 
@@ -104,7 +104,7 @@ class GroupRuns:
     def feeds(self, group: Group) -> tuple[dict[str, Array], str]:
         """The feeds of *group* by golden tensor name, and the name of the first one without a
         value ("" if all have one)."""
-        given: dict[str, Array] = {}
+        feeds: dict[str, Array] = {}
         for feed in group.feeds:
             value: Array | None
             if feed.tensor in self.fed:
@@ -118,9 +118,9 @@ class GroupRuns:
                 if self.values.device_input(feed.tensor) is None:
                     self.assumed[group.output] = feed.tensor
             if value is None:
-                return given, feed.tensor
-            given[feed.tensor] = value
-        return given, ""
+                return feeds, feed.tensor
+            feeds[feed.tensor] = value
+        return feeds, ""
 
     def references(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
@@ -136,15 +136,19 @@ class GroupRuns:
             if group.ops
         ]
         # A variable is not computed: its reference is the value in the golden dump.
-        given = [feeds[n].get(self.golden.name(each.golden)) for n, each in enumerate(groups)]
-        found: list[Array | str] = ["it was not run" if one is None else one for one in given]
+        fed_values = [
+            feeds[n].get(self.golden.name(group.golden)) for n, group in enumerate(groups)
+        ]
+        references: list[Array | str] = [
+            "it was not run" if one is None else one for one in fed_values
+        ]
         for result in self.executor.run_subgraphs(
             subgraphs, lambda subgraph: feeds[int(subgraph.key)], memory=self.memory // 2
         ):
             value = next(iter(result.values.values()), None)
             number = int(result.key)
-            found[number] = (result.failure or "it gave no output") if value is None else value
-        return found
+            references[number] = (result.failure or "it gave no output") if value is None else value
+        return references
 
     def handed_on(self, group: Group) -> GroupSample | None:
         """The sample of a group that only hands a value on: its reference is that value."""
@@ -162,14 +166,16 @@ class GroupRuns:
         """The samples of those groups that can be run, for one pass: no chunk is kept."""
         for chunk in self.chunks(groups):
             fed = [(group, *self.feeds(group)) for group in chunk]
-            runnable = [(group, given) for group, given, missing in fed if not missing]
+            runnable = [
+                (group, feeds_of_group) for group, feeds_of_group, missing in fed if not missing
+            ]
             references = self.references(
-                [group for group, _ in runnable], [given for _, given in runnable]
+                [group for group, _ in runnable], [feeds_of_group for _, feeds_of_group in runnable]
             )
-            for (group, given), reference in zip(runnable, references, strict=True):
+            for (group, feeds_of_group), reference in zip(runnable, references, strict=True):
                 device = self.values.device(group.output)
                 if device is not None and not isinstance(reference, str):
-                    yield GroupSample(group, given, reference, device)
+                    yield GroupSample(group, feeds_of_group, reference, device)
 
 
 @dataclass
@@ -192,6 +198,10 @@ class Samples:
     def of(self, groups: Sequence[Group]) -> Samples:
         """The samples of a subset of the groups."""
         wanted = {group.output for group in groups}
-        held = self._held
-        found = None if held is None else [each for each in held if each.group.output in wanted]
-        return Samples(self.runs, groups, self.seen, found)
+        samples = self._held
+        chosen = (
+            None
+            if samples is None
+            else [sample for sample in samples if sample.group.output in wanted]
+        )
+        return Samples(self.runs, groups, self.seen, chosen)

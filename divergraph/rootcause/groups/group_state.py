@@ -77,8 +77,8 @@ class GroupState:
             return self._whole(key, weights)
         names = dict.fromkeys(self._read(op))
         exact = op.type in _EXACT_CONSTANTS
-        given = [n for n in names if n in self.values or (n in weights and not exact)]
-        return RunnableSubgraph(key, tuple(given), tuple(self._needed(op)))
+        fed_names = [n for n in names if n in self.values or (n in weights and not exact)]
+        return RunnableSubgraph(key, tuple(fed_names), tuple(self._needed(op)))
 
     def inputs(self, piece: RunnableSubgraph, weights: Mapping[str, Array]) -> dict[str, Array]:
         """The arrays to feed *piece*, by tensor name."""
@@ -91,8 +91,8 @@ class GroupState:
         """The arrays the next op reads, as far as they are known before it has run."""
         op = self.next_op()
         names = () if op is None else dict.fromkeys(self._read(op))
-        known = (self.values.get(name, weights.get(name)) for name in names)
-        return [each for each in known if each is not None]
+        arrays = (self.values.get(name, weights.get(name)) for name in names)
+        return [array for array in arrays if array is not None]
 
     def turns(self) -> bool:
         """Whether the group holds part of a loop, whose ops cannot be run one by one."""
@@ -103,8 +103,8 @@ class GroupState:
 
     def _whole(self, key: str, weights: Mapping[str, Array]) -> RunnableSubgraph:
         names = dict.fromkeys(ref.tensor for ref in self.golden.reads(self.group.ops))
-        given = [n for n in names if n in self.values or n in weights]
-        return RunnableSubgraph(key, tuple(given), (self.golden.name(self.group.golden),))
+        fed_names = [n for n in names if n in self.values or n in weights]
+        return RunnableSubgraph(key, tuple(fed_names), (self.golden.name(self.group.golden),))
 
     def _read(self, op: Op) -> Iterator[str]:
         """The tensors *op* reads, or the ops joined to it read in its place; each op once, because
@@ -119,20 +119,20 @@ class GroupState:
                     seen.add(maker)
                     ops.append(self.golden.ops[maker])
 
-    def take(self, made: Mapping[str, Array], *, failed: bool) -> None:
-        """Take the outputs the next op *made*, by tensor name, and go on to the op after it."""
-        self.values.update(made)
+    def take(self, results: Mapping[str, Array], *, failed: bool) -> None:
+        """Take *results*, the next op's outputs by tensor name, and go on to the op after it."""
+        self.values.update(results)
         last = len(self.group.ops)
         self.place = last if self.turns() else self.place + 1
         self.failed = failed and self.place == last
         if failed and not self.failed:
             self._join(self.golden.ops[self.group.ops[self.place - 1]])
-        for name in [each for each in self.values if self._last.get(each, -1) < self.place]:
+        for name in [name for name in self.values if self._last.get(name, -1) < self.place]:
             del self.values[name]
 
     def _join(self, op: Op) -> None:
         """Let *op* run together with its readers, and keep its inputs until they have run."""
-        until = max((self._last.get(each.name, -1) for each in op.outputs), default=-1)
+        until = max((self._last.get(output.name, -1) for output in op.outputs), default=-1)
         for name in self._read(op):
             self._last[name] = max(self._last.get(name, -1), until)
         self.joined.add(op.id)

@@ -66,7 +66,7 @@ class Group:
     def is_alike(self, other: Group) -> bool:
         """Whether *other* runs the same ops on the same values."""
         own, others = (
-            (each.ops, each.feeds, each.is_passthrough, each.failure) for each in (self, other)
+            (group.ops, group.feeds, group.is_passthrough, group.failure) for group in (self, other)
         )
         return own == others
 
@@ -101,7 +101,9 @@ class GroupCutter:
         self._quantised: set[TensorRef | str] = set()
         self._kernels: set[str] = set()
         self._first: dict[TensorRef, TensorRef] = {}
-        self._stops = {out: made for out, made in measured.items() if made not in golden.flows}
+        self._stops = {
+            out: original for out, original in measured.items() if original not in golden.flows
+        }
         for output, original in self._stops.items():
             self._first.setdefault(original, output)
 
@@ -116,29 +118,29 @@ class GroupCutter:
         lost = Source.LATE if self._golden.is_lost(op.id) else None
         blocked = source if source in (Source.ENTRY, Source.RANDOM) else lost
         if blocked is not None:
-            said = _not_again(op, blocked)
-            return Group(output, golden, (op.id,), failure=said, source=blocked)
+            reason = _not_again(op, blocked)
+            return Group(output, golden, (op.id,), failure=reason, source=blocked)
         if golden in self._golden.flows:
-            said = f"{op.name} ({op.type}) {Source.FLOW.value} and has no value of its own"
-            return Group(output, golden, (op.id,), failure=said, source=Source.FLOW)
+            reason = f"{op.name} ({op.type}) {Source.FLOW.value} and has no value of its own"
+            return Group(output, golden, (op.id,), failure=reason, source=Source.FLOW)
         if self._from_golden(golden) and source is Source.VARIABLE:
             return Group(output, golden, feeds=(Feed(self._golden.name(golden), golden=golden),))
         if op.subgraph:
             return Group(output, golden, failure="inside a body: its owner is run as one op")
         # First the cut along the device's own edges: it feeds what the device's op really read.
-        found = self._with_kernels(self._between(output, golden, cut))
-        if not found.failure and (from_outside or all(feed.device for feed in found.feeds)):
-            return found
+        group = self._with_kernels(self._between(output, golden, cut))
+        if not group.failure and (from_outside or all(feed.device for feed in group.feeds)):
+            return group
         # Where that leaves inputs open, golden's edges may stop at further measured tensors.
         stops = {original: device for original, device in self._first.items() if device != output}
         stops.pop(golden, None)
         wider = self._with_kernels(self._between(output, golden, {**stops, **cut}))
-        return found if wider.failure and not found.failure else wider
+        return group if wider.failure and not group.failure else wider
 
-    def _with_kernels(self, found: Group) -> Group:
-        """*found* with the integer kernels that are the device's alone."""
-        own = {self._golden.ops[op_id].type for op_id in found.ops}
-        return replace(found, kernels=frozenset(self._kernels - own))
+    def _with_kernels(self, group: Group) -> Group:
+        """*group* with the integer kernels that are the device's alone."""
+        own = {self._golden.ops[op_id].type for op_id in group.ops}
+        return replace(group, kernels=frozenset(self._kernels - own))
 
     def _cut(self, op_id: str) -> tuple[dict[TensorRef, TensorRef], bool]:
         """The measured device outputs a device op's value comes from, by golden tensor, and
@@ -147,20 +149,20 @@ class GroupCutter:
         Where several device outputs stand for one golden tensor (before and after an inserted
         Cast), it is the one the op really reads.
         """
-        found: dict[TensorRef, TensorRef] = {}
+        originals: dict[TensorRef, TensorRef] = {}
         self._quantised, self._kernels = set(), set()
         open_end = False
         seen: set[tuple[TensorRef, bool]] = set()
         waiting = {op_id: False}
         while waiting:
             following: dict[str, bool] = {}
-            for each, was_quantised in waiting.items():
-                op = self._device.ops[each]
-                quantised = was_quantised or (op.type in DEQUANTISING and each != op_id)
+            for device_op, was_quantised in waiting.items():
+                op = self._device.ops[device_op]
+                quantised = was_quantised or (op.type in DEQUANTISING and device_op != op_id)
                 self._kernels.update(self._integers(op))
                 refs = list(self._device.inputs(op))
                 outer = [ref.tensor for ref in refs if self._device.is_entry(ref)]
-                open_end |= bool(outer) or self._device.is_source(each)
+                open_end |= bool(outer) or self._device.is_source(device_op)
                 self._quantised.update(outer if quantised else ())
                 for producer in (ref.producer for ref in refs):
                     if producer is None or (producer, quantised) in seen:
@@ -168,19 +170,19 @@ class GroupCutter:
                     seen.add((producer, quantised))
                     original = self._stops.get(producer)
                     if original is not None:
-                        before = found.setdefault(original, producer)
+                        before = originals.setdefault(original, producer)
                         self._quantised |= {producer} if quantised else set()
                         if self._is_of(before, producer):
                             # Read both quantised and not: the quantised one is fed, as its missing
                             # digits cannot be had back, and the other would hide the loss.
-                            found[original] = producer
+                            originals[original] = producer
                             self._quantised.add(producer)
                         elif self._is_of(producer, before):
                             self._quantised.add(before)
                     elif producer.op in self._device.ops:
                         following[producer.op] = following.get(producer.op, False) or quantised
             waiting = following
-        return found, open_end
+        return originals, open_end
 
     def _integers(self, op: Op) -> Iterator[str]:
         """How *op* computes in integers, if it does."""
@@ -193,7 +195,7 @@ class GroupCutter:
 
     def _is_of(self, one: TensorRef, other: TensorRef) -> bool:
         """Whether *one* is *other* after quantising."""
-        types = [self._device.ops[each.op].type for each in (one, other)]
+        types = [self._device.ops[ref.op].type for ref in (one, other)]
         return types[0] in DEQUANTISING and types[1] not in DEQUANTISING
 
     def _between(
@@ -235,20 +237,24 @@ class GroupCutter:
         order = tuple(sorted(ops, key=graph.rank.__getitem__))
         asking = next((op for op in order if self._is_luck(op, ops, feeds)), None)
         if asking is not None:
-            said = _not_again(graph.ops[asking], Source.EQUAL)
-            return Group(output, golden, order, failure=said, source=Source.EQUAL)
+            reason = _not_again(graph.ops[asking], Source.EQUAL)
+            return Group(output, golden, order, failure=reason, source=Source.EQUAL)
         return Group(output, golden, order, tuple(feeds.values()))
 
-    def _is_luck(self, op_id: str, made: Container[str], feeds: Mapping[str, Feed]) -> bool:
+    def _is_luck(
+        self, op_id: str, computed_names: Container[str], feeds: Mapping[str, Feed]
+    ) -> bool:
         """Whether an op tests a float of the device for equality with a recomputed one: they may be
         equal there and not here, by one rounding."""
         op = self._golden.ops[op_id]
         if op.type not in _ASKING or len(op.inputs) != _ASKED:
             return False
-        kinds = [self._floats(ref, made, feeds) for ref in op.inputs if ref is not None]
+        kinds = [self._floats(ref, computed_names, feeds) for ref in op.inputs if ref is not None]
         return sorted(kinds) == ["fed", "made"]
 
-    def _floats(self, ref: InputRef, made: Container[str], feeds: Mapping[str, Feed]) -> str:
+    def _floats(
+        self, ref: InputRef, computed_names: Container[str], feeds: Mapping[str, Feed]
+    ) -> str:
         """Where a float comes from: "fed" by the device, "made" here; "" for anything else."""
         if ref.producer is None:
             return ""
@@ -258,7 +264,7 @@ class GroupCutter:
         feed = feeds.get(ref.tensor)
         if feed is not None:
             return "fed" if feed.device is not None else ""
-        return "made" if ref.producer.op in made else ""
+        return "made" if ref.producer.op in computed_names else ""
 
     def _from_golden(self, ref: TensorRef) -> bool:
         """Whether the golden dump's value may be used: it is drawn, fed or stored, not computed."""
@@ -282,11 +288,11 @@ def _not_again(op: Op, source: Source) -> str:
 
 
 def sampled_groups(
-    groups: Sequence[Group], most: int, longer: int | None = None
+    groups: Sequence[Group], limit: int, longer: int | None = None
 ) -> Sequence[Group]:
-    """Up to *most* of *groups*, evenly spread over the model; only those with at most *longer* ops
+    """Up to *limit* of *groups*, evenly spread over the model; only those with at most *longer* ops
     more than the shortest, or of any length for None."""
     if longer is not None:
         fewest = min((len(group.ops) for group in groups), default=0)
         groups = [group for group in groups if len(group.ops) <= fewest + longer]
-    return groups[:: -(-len(groups) // most) or 1]
+    return groups[:: -(-len(groups) // limit) or 1]

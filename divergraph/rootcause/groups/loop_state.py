@@ -31,9 +31,9 @@ def flows(graph: ModelGraph) -> frozenset[TensorRef]:
 
     def handed_on(flow: TensorRef) -> Iterator[TensorRef]:
         handing = (op for op in readers.get(flow, ()) if op.type in _HANDS_ON)
-        return (made for op in handing for made in _outputs(op))
+        return (output for op in handing for output in _outputs(op))
 
-    return frozenset(reached((made for op in starts for made in _outputs(op)), handed_on))
+    return frozenset(reached((output for op in starts for output in _outputs(op)), handed_on))
 
 
 def _outputs(op: Op) -> Iterator[TensorRef]:
@@ -44,27 +44,27 @@ def unchanged(graph: ModelGraph) -> frozenset[TensorRef]:
     """The outputs of ops with bodies that no body makes: each of them hands on what it was given,
     as loops do with weights."""
     ops = graph.op_index()
-    made: dict[str, set[int]] = {}
+    unchanged_ports: dict[str, set[int]] = {}
     for body in graph.subgraphs:
-        made.setdefault(body.owner, set()).update(
+        unchanged_ports.setdefault(body.owner, set()).update(
             port for port, ref in body.outputs if not _hands_on(ops, ops.get(ref.op))
         )
-    owners = (ops[owner] for owner in made if owner in ops)
+    owners = (ops[owner] for owner in unchanged_ports if owner in ops)
     return frozenset(
         TensorRef(owner.id, port)
         for owner in owners
         for port in range(len(owner.outputs))
-        if port not in made[owner.id]
+        if port not in unchanged_ports[owner.id]
     )
 
 
 def _hands_on(ops: Mapping[str, Op], op: Op | None) -> bool:
     """Whether *op* only hands on what its body was given."""
     while op is not None and op.type == "Identity" and op.inputs and op.inputs[0] is not None:
-        made = op.inputs[0].producer
-        if made is None:
+        producer = op.inputs[0].producer
+        if producer is None:
             return True
-        op = ops.get(made.op)
+        op = ops.get(producer.op)
     return False
 
 
@@ -84,8 +84,8 @@ def pushed(graph: ModelGraph) -> dict[str, tuple[InputRef, ...]]:
     ops = graph.op_index()
     pushes: dict[str, list[InputRef]] = {}
     for op in _of(graph, "StackPush"):
-        made = InputRef(op.outputs[0].name, TensorRef(op.id, 0))
-        pushes.setdefault(_stack(op, ops), []).append(made)
+        pushed_ref = InputRef(op.outputs[0].name, TensorRef(op.id, 0))
+        pushes.setdefault(_stack(op, ops), []).append(pushed_ref)
     return {op.id: tuple(pushes.get(_stack(op, ops), ())) for op in _of(graph, "StackPop")}
 
 

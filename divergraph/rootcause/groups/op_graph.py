@@ -55,16 +55,16 @@ def unwritten(graph: ModelGraph) -> frozenset[TensorRef]:
     """The outputs that nothing writes. TensorFlow's batch normalisation fills the outputs for its
     gradient in training only; otherwise they hold whatever was in that memory. Outputs of calls
     and Identity ops that pass such a value on are included."""
-    found = {
+    unwritten_refs = {
         TensorRef(op.id, port)
         for op in graph.ops
         if op.type in _KEEPS_FOR_GRADIENT and op.attrs.get("is_training") is False
         for port in range(_FIRST_KEPT, len(op.outputs))
     }
     results = [
-        (TensorRef(body.owner, port), made)
+        (TensorRef(body.owner, port), inner)
         for body in graph.subgraphs
-        for port, made in body.outputs
+        for port, inner in body.outputs
     ]
     results += [
         (TensorRef(op.id, 0), ref.producer)
@@ -73,9 +73,9 @@ def unwritten(graph: ModelGraph) -> frozenset[TensorRef]:
         for ref in op.inputs
         if ref is not None and ref.producer is not None
     ]
-    while more := {outer for outer, made in results if made in found} - found:
-        found |= more
-    return frozenset(found)
+    while more := {outer for outer, inner in results if inner in unwritten_refs} - unwritten_refs:
+        unwritten_refs |= more
+    return frozenset(unwritten_refs)
 
 
 @dataclass
@@ -182,15 +182,15 @@ class OpGraph:
         if not self.graph.subgraphs:
             return {}
         owners = {body.name: body.owner for body in self.graph.subgraphs}
-        known = {*self.entries, *(each.tensor.name for each in self.graph.constants)}
-        found: dict[str, dict[InputRef, None]] = {}
+        names = {*self.entries, *(constant.tensor.name for constant in self.graph.constants)}
+        captures: dict[str, dict[InputRef, None]] = {}
         for op in self.graph.ops:
             for ref in op.inputs if op.subgraph else ():
                 # Any other tensor without a producer is an input of the body itself.
-                if ref is not None and (ref.producer is not None or ref.tensor in known):
+                if ref is not None and (ref.producer is not None or ref.tensor in names):
                     for owner in self._outside_of(op, ref, owners):
-                        found.setdefault(owner, {})[ref] = None
-        return {owner: tuple(refs) for owner, refs in found.items()}
+                        captures.setdefault(owner, {})[ref] = None
+        return {owner: tuple(refs) for owner, refs in captures.items()}
 
     def _outside_of(self, op: Op, ref: InputRef, owners: dict[str, str]) -> Iterator[str]:
         """The owners around *op* from which *ref* comes in from outside."""

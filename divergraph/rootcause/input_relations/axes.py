@@ -47,7 +47,7 @@ def permuted(golden: Array, _: Array | None) -> Iterator[Guess]:
             if len(moved) == _TWO:
                 words = f"with indices {moved[0]} and {moved[1]} of axis {axis} exchanged"
             else:
-                now = _listed([order[each] for each in moved])
+                now = _listed([order[axis] for axis in moved])
                 words = f"with indices {now} in the places {_listed(moved)} of axis {axis}"
             words += " (RGB for BGR)" if moved == [0, 2] and axis else ""
             words += " (another order of the batch)" if axis == 0 else ""
@@ -64,12 +64,14 @@ def exchanged(golden: Array, _: Array | None) -> Iterator[Guess]:
     for order in _orders(golden.ndim):
         moved = [axis for axis in axes if order[axis] != axis]
         if tuple(shape[axis] for axis in order) == shape:
-            said = f"with axes {_listed(moved)} exchanged"
-            yield Guess(said, golden.transpose(order))
+            words = f"with axes {_listed(moved)} exchanged"
+            yield Guess(words, golden.transpose(order))
             continue
         name = f" ({_LAYOUTS[order]})" if order in _LAYOUTS else ""
-        told = f"with its numbers in memory in the order of axes {_listed(list(order))}{name}"
-        yield Guess(told, golden.transpose(order).reshape(shape))
+        memory_words = (
+            f"with its numbers in memory in the order of axes {_listed(list(order))}{name}"
+        )
+        yield Guess(memory_words, golden.transpose(order).reshape(shape))
         read = golden.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
         if not np.array_equal(read, golden.transpose(order).reshape(shape)):
             yield Guess(f"read as if its axes were in the order {_listed(list(order))}{name}", read)
@@ -83,7 +85,7 @@ def _orders(ndim: int) -> Iterator[tuple[int, ...]]:
     seen = {straight}
     for axis in straight:
         for place in straight:
-            rest = [each for each in straight if each != axis]
+            rest = [other for other in straight if other != axis]
             order = (*rest[:place], axis, *rest[place:])
             if order not in seen:
                 seen.add(order)

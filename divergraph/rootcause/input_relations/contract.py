@@ -52,12 +52,12 @@ class InputRelations:
 @cache
 def input_relations() -> InputRelations:
     """The guessers of all that is installed."""
-    known = [
-        each
-        for each in discovered(str(__package__), "RELATIONS", ENTRY_POINT_GROUP)
-        if isinstance(each, InputRelations)
+    relations = [
+        relation_set
+        for relation_set in discovered(str(__package__), "RELATIONS", ENTRY_POINT_GROUP)
+        if isinstance(relation_set, InputRelations)
     ]
     return InputRelations(
-        tuple(one for each in known for one in each.arranged),
-        tuple(one for each in known for one in each.valued),
+        tuple(one for relation_set in relations for one in relation_set.arranged),
+        tuple(one for relation_set in relations for one in relation_set.valued),
     )

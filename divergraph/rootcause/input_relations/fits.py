@@ -29,5 +29,5 @@ def least_squares(columns: Array, values: Array) -> Array:
         np.einsum("ij,ik->jk", columns, columns),
         np.einsum("ij,i->j", columns, values),
     )
-    found: Array = np.linalg.lstsq(squares, products, rcond=None)[0]
-    return found
+    solution: Array = np.linalg.lstsq(squares, products, rcond=None)[0]
+    return solution

@@ -45,14 +45,14 @@ def relation(golden: Array, device: Array, rounding: float) -> str:
     """
     if golden.shape != device.shape or golden.size == 0 or "c" in golden.dtype.kind:
         return ""
-    first, second = (each.astype(np.float64) for each in (golden, device))
+    first, second = (array.astype(np.float64) for array in (golden, device))
     if not (np.isfinite(first).all() and np.isfinite(second).all()):
         return ""
-    fitted = sorted(_fits(first, second), key=lambda each: (each.parameters, each.rest))
-    for each in fitted:
-        if each.rest <= rounding and each.left <= _OF_SPREAD:
-            return each.words
-    best = min(fitted, key=lambda each: each.left, default=None)
+    fitted = sorted(_fits(first, second), key=lambda fit: (fit.parameters, fit.rest))
+    for fit in fitted:
+        if fit.rest <= rounding and fit.left <= _OF_SPREAD:
+            return fit.words
+    best = min(fitted, key=lambda fit: fit.left, default=None)
     if best is not None and best.words and best.left <= min(_NEARLY, _left(first, second) / 2):
         return f"nearly {best.words} ({best.left:.1%} of it is left)"
     return _likeness(golden, device, rounding)
@@ -65,35 +65,41 @@ def _fits(golden: Array, device: Array) -> Iterator[Fitted]:
         for guesser in input_relations().valued:
             sketches = guesser(arranged.values[few], fewer)
             for number, sketch in enumerate(sketches):
-                near = fitted(sketch, fewer)
-                if near is None or near.left > _NEARLY or not (near.words or arranged.words):
+                close_fit = fitted(sketch, fewer)
+                if (
+                    close_fit is None
+                    or close_fit.left > _NEARLY
+                    or not (close_fit.words or arranged.words)
+                ):
                     continue
                 guess = next(islice(guesser(arranged.values, device), number, None))
-                found = fitted(guess, device)
-                assert found is not None, "of more values more can be told"
-                words = " and ".join(filter(None, (str(arranged.words), found.words)))
-                count = arranged.parameters + found.parameters
-                yield Fitted(words, found.values, count, found.rest, found.left)
+                fit = fitted(guess, device)
+                assert fit is not None, "of more values more can be told"
+                words = " and ".join(filter(None, (str(arranged.words), fit.words)))
+                count = arranged.parameters + fit.parameters
+                yield Fitted(words, fit.values, count, fit.rest, fit.left)
 
 
 def _likely(golden: Array, device: Array) -> list[Guess]:
     """Golden's numbers as they are, and in other places where that makes them like the device's."""
     few, fewer = thinned(device)
-    kept: list[tuple[float, Guess]] = []
+    likely: list[tuple[float, Guess]] = []
     for guesser in input_relations().arranged:
         for guess in guesser(golden, device):
             likeness = abs(_correlation(guess.values[few], fewer))
             if likeness >= _LIKE:
-                kept = sorted([*kept, (likeness, guess)], key=lambda each: -each[0])
-                del kept[_MOST_ARRANGED:]
-    return [Guess("", golden), *(guess for _, guess in kept)]
+                likely = sorted([*likely, (likeness, guess)], key=lambda entry: -entry[0])
+                del likely[_MOST_ARRANGED:]
+    return [Guess("", golden), *(guess for _, guess in likely)]
 
 
 def thinned(values: Array) -> tuple[tuple[slice, ...], Array]:
     """An index of some 65536 values at most, with all indices of short axes, and these values."""
     steps = [1] * values.ndim
-    while prod(left := [-(-n // step) for n, step in zip(values.shape, steps, strict=True)]) > _FEW:
-        steps[left.index(max(left))] += 1
+    while (
+        prod(sizes := [-(-n // step) for n, step in zip(values.shape, steps, strict=True)]) > _FEW
+    ):
+        steps[sizes.index(max(sizes))] += 1
     index = tuple(slice(None, None, step) for step in steps)
     return index, values[index]
 
@@ -102,44 +108,48 @@ def fitted(guess: Guess, device: Array) -> Fitted | None:
     """*guess* with the multiples of its directions that bring it nearest to *device*; None if there
     are too few numbers to tell."""
     values, words = guess.values, guess.words
-    known = np.isfinite(values)
-    for each in guess.directions:
-        known &= np.isfinite(each)
+    is_usable = np.isfinite(values)
+    for direction in guess.directions:
+        is_usable &= np.isfinite(direction)
     if guess.directions:
-        if np.count_nonzero(known) <= 3 * len(guess.directions):
+        if np.count_nonzero(is_usable) <= 3 * len(guess.directions):
             return None
-        columns = np.stack([each[known] for each in guess.directions], axis=1)
-        found = least_squares(columns, device[known] - values[known])
+        columns = np.stack([direction[is_usable] for direction in guess.directions], axis=1)
+        solution = least_squares(columns, device[is_usable] - values[is_usable])
         values = sum(
-            (number * each for number, each in zip(found, guess.directions, strict=True)), values
+            (
+                number * direction
+                for number, direction in zip(solution, guess.directions, strict=True)
+            ),
+            values,
         )
-        words = words(found) if callable(words) else words
+        words = words(solution) if callable(words) else words
     assert isinstance(words, str)
-    theirs, ours = device[known], values[known]
-    size, apart = length(theirs), length(theirs - ours)
-    rest = apart / size if size else float(apart > 0.0)
+    theirs, ours = device[is_usable], values[is_usable]
+    size, difference = length(theirs), length(theirs - ours)
+    rest = difference / size if size else float(difference > 0.0)
     return Fitted(words, values, guess.parameters, rest, _left(ours, theirs))
 
 
 def _left(values: Array, device: Array) -> float:
-    apart, spread = length(device - values), length(device - device.mean())
-    return apart / spread if spread else float(apart > 0.0)
+    difference, spread = length(device - values), length(device - device.mean())
+    return difference / spread if spread else float(difference > 0.0)
 
 
 def _correlation(one: Array, other: Array) -> float:
-    known = np.isfinite(one)
-    if not known.any():
+    is_usable = np.isfinite(one)
+    if not is_usable.any():
         return 0.0
-    first, second = (each[known] - each[known].mean() for each in (one, other))
+    first, second = (array[is_usable] - array[is_usable].mean() for array in (one, other))
     return correlation(first, second)
 
 
 def _likeness(golden: Array, device: Array, rounding: float) -> str:
-    first, second = (each.astype(np.float64) for each in (golden, device))
-    apart = np.abs(first - second) > rounding * np.abs(first)
-    other = int(np.count_nonzero(apart))
+    first, second = (array.astype(np.float64) for array in (golden, device))
+    differs = np.abs(first - second) > rounding * np.abs(first)
+    other = int(np.count_nonzero(differs))
     if 2 * other < golden.size:
-        place = tuple(int(each) for each in np.argwhere(apart)[0])
+        place = tuple(int(index) for index in np.argwhere(differs)[0])
         return f"with other values in {other} of {golden.size} places, the first at {list(place)}"
     alike = _correlation(first, second)
     if alike >= _SAME_DATA:

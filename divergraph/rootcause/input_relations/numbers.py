@@ -23,10 +23,12 @@ def the_same(golden: Array, _: Array | None) -> Iterator[Guess]:
 def scaled(golden: Array, _: Array | None) -> Iterator[Guess]:
     """Times a factor, plus a number, or both."""
     nothing, ones = np.zeros_like(golden), np.ones_like(golden)
-    yield Guess(lambda found: f"times {_number(found[0])}", nothing, 1, (golden,), is_gain=True)
-    yield Guess(lambda found: f"plus {_number(found[0])}", golden, 1, (ones,))
     yield Guess(
-        lambda found: f"times {_number(found[0])} plus {_number(found[1])}",
+        lambda solution: f"times {_number(solution[0])}", nothing, 1, (golden,), is_gain=True
+    )
+    yield Guess(lambda solution: f"plus {_number(solution[0])}", golden, 1, (ones,))
+    yield Guess(
+        lambda solution: f"times {_number(solution[0])} plus {_number(solution[1])}",
         nothing,
         2,
         (golden, ones),
@@ -38,26 +40,28 @@ def scaled_by_channel(golden: Array, _: Array | None) -> Iterator[Guess]:
     for axis, size in enumerate(golden.shape):
         if not 1 < size <= _MOST_CHANNELS or golden.size < 8 * size or axis == 0:
             continue
-        places = np.arange(size).reshape([-1 if each == axis else 1 for each in range(golden.ndim)])
+        places = np.arange(size).reshape(
+            [-1 if other == axis else 1 for other in range(golden.ndim)]
+        )
         channels = [np.broadcast_to(places == index, golden.shape) for index in range(size)]
-        parts = [golden * each for each in channels]
-        ones = [each.astype(np.float64) for each in channels]
+        parts = [golden * channel for channel in channels]
+        ones = [channel.astype(np.float64) for channel in channels]
         nothing = np.zeros_like(golden)
         yield Guess(partial(_plus, axis), golden, size, tuple(ones))
         yield Guess(partial(_times, axis), nothing, size, tuple(parts))
         yield Guess(partial(_both, axis), nothing, 2 * size, (*parts, *ones))
 
 
-def _plus(axis: int, found: Array) -> str:
-    return f"plus {_numbers(found)} by index of axis {axis}"
+def _plus(axis: int, solution: Array) -> str:
+    return f"plus {_numbers(solution)} by index of axis {axis}"
 
 
-def _times(axis: int, found: Array) -> str:
-    return f"times {_numbers(found)} by index of axis {axis}"
+def _times(axis: int, solution: Array) -> str:
+    return f"times {_numbers(solution)} by index of axis {axis}"
 
 
-def _both(axis: int, found: Array) -> str:
-    factors, offsets = np.split(found, 2)
+def _both(axis: int, solution: Array) -> str:
+    factors, offsets = np.split(solution, 2)
     return f"times {_numbers(factors)} plus {_numbers(offsets)} by index of axis {axis}"
 
 
@@ -65,7 +69,9 @@ def constant(golden: Array, _: Array | None) -> Iterator[Guess]:
     """One number everywhere."""
     ones, nothing = np.ones_like(golden), np.zeros_like(golden)
     yield Guess("replaced by zeros", nothing, is_gain=True)
-    yield Guess(lambda found: f"replaced by {_number(found[0])} everywhere", nothing, 1, (ones,))
+    yield Guess(
+        lambda solution: f"replaced by {_number(solution[0])} everywhere", nothing, 1, (ones,)
+    )
 
 
 def cut_off(golden: Array, device: Array | None) -> Iterator[Guess]:
@@ -80,12 +86,12 @@ def cut_off(golden: Array, device: Array | None) -> Iterator[Guess]:
     yield Guess(limits, within, 2)
     step = grid_step(device)
     if step:
-        said = "rounded to integers" if step == 1 else f"rounded to steps of {_number(step)}"
+        words = "rounded to integers" if step == 1 else f"rounded to steps of {_number(step)}"
         for rounding in (np.rint, np.floor):
             rounded = rounding(golden / step) * step
             how = " downwards" if rounding is np.floor else ""
-            yield Guess(said + how, rounded, 1)
-            yield Guess(f"{said}{how} and {limits}", np.clip(rounded, low, high), 3)
+            yield Guess(words + how, rounded, 1)
+            yield Guess(f"{words}{how} and {limits}", np.clip(rounded, low, high), 3)
 
 
 def grid_step(device: Array) -> float:

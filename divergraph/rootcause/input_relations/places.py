@@ -31,8 +31,8 @@ def taken(golden: Array, device: Array | None) -> Iterator[Guess]:
         if order is None or np.array_equal(order, np.arange(size)):
             continue
         more = ", ..." if size > _SHOWN else ""
-        said = ", ".join(map(str, order[:_SHOWN])) + more
-        words = f"with the indices {said} in the places 0, 1, 2, ... of axis {axis}"
+        indices = ", ".join(map(str, order[:_SHOWN])) + more
+        words = f"with the indices {indices} in the places 0, 1, 2, ... of axis {axis}"
         if axis == 0:
             words += " (another order of the batch)" if len(set(order)) == size else " (the batch)"
         # The order of a short axis is one of few; that of a long one was chosen out of very many.
@@ -41,12 +41,12 @@ def taken(golden: Array, device: Array | None) -> Iterator[Guess]:
 
 def nearest_slices(golden: Array, device: Array, axis: int) -> Array | None:
     """By index of *axis* that of golden's slice which the device's is; None unless each is one."""
-    ours, theirs = (_rows(each, axis) for each in (golden, device))
+    ours, theirs = (_rows(array, axis) for array in (golden, device))
     if ours is None or theirs is None:
         return None
-    near = theirs @ ours.T
-    order = near.argmax(axis=1)
-    return order if bool((near[np.arange(len(order)), order] >= _ALIKE).all()) else None
+    similarity = theirs @ ours.T
+    order = similarity.argmax(axis=1)
+    return order if bool((similarity[np.arange(len(order)), order] >= _ALIKE).all()) else None
 
 
 def _rows(values: Array, axis: int) -> Array | None:
@@ -75,8 +75,8 @@ def shifted(golden: Array, device: Array | None) -> Iterator[Guess]:
 
 def likeliest_shift(golden: Array, device: Array, axes: tuple[int, ...]) -> tuple[int, ...]:
     """The shift of golden's along *axes*, up to half their lengths, most like the device's."""
-    sides = [each - each.mean() for each in (golden, device)]
-    first, second = (np.fft.fftn(each, axes=axes) for each in sides)
+    sides = [array - array.mean() for array in (golden, device)]
+    first, second = (np.fft.fftn(side, axes=axes) for side in sides)
     others = tuple(axis for axis in range(golden.ndim) if axis not in axes)
     # Phases alone: what is smooth is most alike at any small shift.
     power = (second * first.conj()).sum(axis=others)
@@ -92,10 +92,10 @@ def likeliest_shift(golden: Array, device: Array, axes: tuple[int, ...]) -> tupl
 def shifts(golden: Array, axes: tuple[int, ...], steps: tuple[int, ...]) -> Iterator[Guess]:
     """*golden* shifted by *steps* along *axes*; what comes in at the ends is guessed."""
     rolled = np.roll(golden, steps, axes)
-    said = " and ".join(
+    steps_text = " and ".join(
         f"by {step:+d} along axis {axis}" for axis, step in zip(axes, steps, strict=True) if step
     )
-    yield Guess(f"shifted {said}, what leaves at one end coming in at the other", rolled, 1)
+    yield Guess(f"shifted {steps_text}, what leaves at one end coming in at the other", rolled, 1)
     zeros, edges, unknown = rolled.copy(), rolled.copy(), rolled.copy()
     for axis, step in zip(axes, steps, strict=True):
         size = golden.shape[axis]
@@ -106,9 +106,9 @@ def shifts(golden: Array, axes: tuple[int, ...], steps: tuple[int, ...]) -> Iter
             zeros[(*place, new)] = 0
             unknown[(*place, new)] = np.nan
             edges[(*place, new)] = edges.take([at], axis)
-    yield Guess(f"shifted {said}, zeros coming in", zeros, 1)
-    yield Guess(f"shifted {said}, the edge coming in", edges, 1)
-    yield Guess(f"shifted {said}, other data coming in", unknown, 2)
+    yield Guess(f"shifted {steps_text}, zeros coming in", zeros, 1)
+    yield Guess(f"shifted {steps_text}, the edge coming in", edges, 1)
+    yield Guess(f"shifted {steps_text}, other data coming in", unknown, 2)
 
 
 def padded_at_the_other_side(golden: Array, _: Array | None) -> Iterator[Guess]:

@@ -41,11 +41,11 @@ class Half(Precision):
 
 def _rounded(value: Array) -> Array:
     wide = np.asarray(value, np.float32)
-    found = short(wide, _DROPPED)
+    rounded = short(wide, _DROPPED)
     small = np.abs(wide) < Half.smallest_normal
     if small.any():  # subnormals have fewer bits, which only the type itself rounds to
-        found[small] = wide[small].astype(np.float16)
-    return in_type_of(found, value)
+        rounded[small] = wide[small].astype(np.float16)
+    return in_type_of(rounded, value)
 
 
 PRECISION = FP16 = Half()

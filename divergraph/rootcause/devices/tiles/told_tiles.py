@@ -52,14 +52,14 @@ class ToldTiles:
 def told_tiles(
     arithmetic: Emulation,
     group: Group,
-    given: Mapping[str, Array],
+    feeds: Mapping[str, Array],
     device: Array,
     reference: Array,
     masked: Mask | None = None,
 ) -> ToldTiles | None:
     """The tiles that *group* was computed over in float32, None where its errors show none.
 
-    *given* are its feeds by name, *device* and *reference* its outputs, of one shape; where the
+    *feeds* are its feeds by name, *device* and *reference* its outputs, of one shape; where the
     device holds weights in fewer bits, the reference is what those give.
     """
     quantisers = arithmetic.quantisers
@@ -67,20 +67,22 @@ def told_tiles(
         return None
     if any(quantisers.met_by(op) is not None for op in group.ops):
         return None
-    tiled = [op for each in group.ops if can_be_tiled(op := arithmetic.golden.ops[each])]
+    tiled = [op for op_id in group.ops if can_be_tiled(op := arithmetic.golden.ops[op_id])]
     if not tiled:
         return None
     for tiles in CANDIDATES:
-        (made,) = replace(arithmetic, tiles=tiles, plain=True).emulated([group], [given])
-        if made is None or made.shape != reference.shape:
+        (computed,) = replace(arithmetic, tiles=tiles, plain=True).emulated([group], [feeds])
+        if computed is None or computed.shape != reference.shape:
             return None
-        made = without(masked, made)
-        cosine = _alike(device, made, reference)
+        computed = without(masked, computed)
+        cosine = _alike(device, computed, reference)
         if cosine is not None:
-            return ToldTiles(tiles, made, cosine)
-        places = _alike_by_place(device, made, reference, _steps(tiles, tiled[0], reference.ndim))
+            return ToldTiles(tiles, computed, cosine)
+        places = _alike_by_place(
+            device, computed, reference, _steps(tiles, tiled[0], reference.ndim)
+        )
         if places is not None:
-            return ToldTiles(tiles, made, places, by_place=True)
+            return ToldTiles(tiles, computed, places, by_place=True)
     return None
 
 
@@ -103,29 +105,31 @@ def _alike_by_place(
         return None
     right = np.asarray(reference, np.float64)
     with np.errstate(all="ignore"):
-        one, other = (_by_place(np.asarray(each) - right, steps) for each in (device, tiled))
-    told = np.isfinite(one) & np.isfinite(other)
-    one, other = one[told], other[told]
+        one, other = (_by_place(np.asarray(array) - right, steps) for array in (device, tiled))
+    is_usable = np.isfinite(one) & np.isfinite(other)
+    one, other = one[is_usable], other[is_usable]
     if one.size < _FEWEST_PLACES or abs(float(np.mean(one - other))) > math.log(_NEAR):
         return None
     grown = float(np.std(one)), float(np.std(other))
     if grown[1] < _GROWN or not 1 / _NEAR <= grown[0] / grown[1] <= _NEAR:
         return None
-    found = float(np.corrcoef(one, other)[0, 1])
-    return found if found >= calibration.TILES_GROW_ALIKE else None
+    correlation = float(np.corrcoef(one, other)[0, 1])
+    return correlation if correlation >= calibration.TILES_GROW_ALIKE else None
 
 
 def _by_place(errors: Array, steps: Mapping[int, int]) -> Array:
     """The logarithm of the usual size of *errors* at each place of a tile: the median of the
     channels, which a fault in a few of them does not move."""
     channels = next(axis for axis in (1, errors.ndim - 1) if axis not in steps)
-    found = []
+    errors_by_place = []
     for place in np.ndindex(*steps.values()):
         at = dict(zip(steps, place, strict=True))
         cut = tuple(slice(at.get(axis), None, steps.get(axis)) for axis in range(errors.ndim))
         sizes = np.moveaxis(errors[cut], channels, 0).reshape(errors.shape[channels], -1)
-        found.append(float(np.median(np.sqrt(np.mean(np.square(sizes), 1)))) if sizes.size else 0.0)
-    logarithms: Array = np.log(np.array(found))
+        errors_by_place.append(
+            float(np.median(np.sqrt(np.mean(np.square(sizes), 1)))) if sizes.size else 0.0
+        )
+    logarithms: Array = np.log(np.array(errors_by_place))
     return logarithms
 
 
@@ -135,19 +139,19 @@ def _alike(device: Array, tiled: Array, reference: Array) -> float | None:
     same, or not of one size."""
     axis = 1 if reference.ndim > 2 else -1
     rows = [
-        np.moveaxis(np.asarray(each, np.float64), axis, 0).reshape(reference.shape[axis], -1)
-        for each in (device, tiled, reference)
+        np.moveaxis(np.asarray(array, np.float64), axis, 0).reshape(reference.shape[axis], -1)
+        for array in (device, tiled, reference)
     ]
     with np.errstate(all="ignore"):
         one, other = rows[0] - rows[2], rows[1] - rows[2]
         sizes = np.linalg.norm(one, axis=1), np.linalg.norm(other, axis=1)
         cosines = np.sum(one * other, axis=1) / (sizes[0] * sizes[1])
-    told = np.isfinite(cosines)
-    if not told.any():
+    is_usable = np.isfinite(cosines)
+    if not is_usable.any():
         return None
-    found = float(np.median(cosines[told]))
-    ratio = float(np.median(sizes[0][told] / sizes[1][told]))
-    by_chance = calibration.TILES_BY_CHANCE / math.sqrt(told.sum() * one.shape[1])
-    if found < max(calibration.TILES_ALIKE, by_chance) or not 1 / _NEAR <= ratio <= _NEAR:
+    cosine = float(np.median(cosines[is_usable]))
+    ratio = float(np.median(sizes[0][is_usable] / sizes[1][is_usable]))
+    by_chance = calibration.TILES_BY_CHANCE / math.sqrt(is_usable.sum() * one.shape[1])
+    if cosine < max(calibration.TILES_ALIKE, by_chance) or not 1 / _NEAR <= ratio <= _NEAR:
         return None
-    return found
+    return cosine

@@ -32,16 +32,16 @@ far above."""
 def can_be_tiled(op: Op) -> bool:
     """Whether *op* is of a type and with attributes for which there are tiles."""
     steps = (op.attrs.get(name) for name in ("strides", "dilations"))
-    ones = (each is None or tuple(np.atleast_1d(each)) == (1,) * np.size(each) for each in steps)
+    ones = (step is None or tuple(np.atleast_1d(step)) == (1,) * np.size(step) for step in steps)
     return op.type in _CONVOLUTIONS and all(ones)
 
 
 def kernel_of(op: Op) -> tuple[int, ...]:
     """The sizes of the kernel of a convolution along its axes; 3 each, as nearly all are that are
     computed over tiles, where it does not say."""
-    said = op.attrs.get("kernel_shape")
-    if isinstance(said, tuple) and all(isinstance(each, int) for each in said):
-        return tuple(int(str(each)) for each in said)
+    attr = op.attrs.get("kernel_shape")
+    if isinstance(attr, tuple) and all(isinstance(size, int) for size in attr):
+        return tuple(int(str(size)) for size in attr)
     return (3, 3)
 
 
@@ -79,65 +79,67 @@ class Tiles:
         values[-1] = np.poly(points)[::-1]
         return back, weights, values
 
-    def convolved(self, op: Op, given: Mapping[str, Array], made: Array) -> Array | None:
-        """What *op* makes of *given* (arrays by tensor name) over these tiles, in float32, where
-        an executor *made* the same but for rounding; None for ops that are no convolution with
+    def convolved(self, op: Op, feeds: Mapping[str, Array], output: Array) -> Array | None:
+        """What *op* makes of *feeds* (arrays by tensor name) over these tiles, in float32, where
+        an executor gives *output* but for rounding; None for ops that are no convolution with
         stride 1 and neighbouring weights, and for kernels that do not pay."""
-        found = _Convolution.of(op, given, made)
-        if found is None or not all(1 <= k < self.reach for k in found.kernel):
+        convolution = _Convolution.of(op, feeds, output)
+        if convolution is None or not all(1 <= k < self.reach for k in convolution.kernel):
             return None
-        for before in found.paddings():
-            result = found.result(self._product(found, before))
-            size = float(np.linalg.norm(made))
-            if float(np.linalg.norm(result - made)) <= _SAME * size:
+        for before in convolution.paddings():
+            result = convolution.result(self._product(convolution, before))
+            size = float(np.linalg.norm(output))
+            if float(np.linalg.norm(result - output)) <= _SAME * size:
                 return result
         return None
 
-    def _product(self, asked: _Convolution, before: Sequence[int]) -> Array:
+    def _product(self, convolution: _Convolution, before: Sequence[int]) -> Array:
         """[batch, output channels, axes…] of values padded by *before*, without bias."""
-        axes, batch = len(asked.kernel), asked.x.shape[0]
-        x, w = asked.x, asked.w
+        axes, batch = len(convolution.kernel), convolution.x.shape[0]
+        x, w = convolution.x, convolution.w
         counts: list[int] = []
         backs: list[Array] = []
         pads = [(0, 0), (0, 0)]
-        for axis, (kernel, size) in enumerate(zip(asked.kernel, asked.sizes, strict=True)):
+        for axis, (kernel, size) in enumerate(
+            zip(convolution.kernel, convolution.sizes, strict=True)
+        ):
             outputs = self.reach - kernel + 1 if kernel > 1 else 1
             counts.append(-(-size // outputs))
-            whole = counts[-1] * outputs + kernel - 1
-            pads.append((before[axis], max(0, whole - before[axis] - x.shape[2 + axis])))
+            covered = counts[-1] * outputs + kernel - 1
+            pads.append((before[axis], max(0, covered - before[axis] - x.shape[2 + axis])))
         x = np.pad(x, pads)
-        for axis, kernel in enumerate(asked.kernel):
+        for axis, kernel in enumerate(convolution.kernel):
             back, weights, values = self.transforms(kernel) if kernel > 1 else (np.eye(1),) * 3
             reach, step = len(values), len(back)
             # The tiles of this axis take its place; what is in a tile goes to the end.
-            whole = counts[axis] * step + kernel - 1
-            x = np.take(x, np.arange(whole), 2 + axis)
+            covered = counts[axis] * step + kernel - 1
+            x = np.take(x, np.arange(covered), 2 + axis)
             x = np.lib.stride_tricks.sliding_window_view(x, reach, 2 + axis)
-            x = np.take(x, np.arange(0, whole - reach + 1, step), 2 + axis)
+            x = np.take(x, np.arange(0, covered - reach + 1, step), 2 + axis)
             x = _along_last(x, values)
             # Weights are transformed once, by the compiler, in whatever precision it likes.
             w = np.tensordot(w, weights, (2, 1))
             backs.append(back)
         w = w.astype(np.float32)
         groups = x.shape[1] // w.shape[1]
-        made = _multiplied(x, w, groups, axes)
+        product = _multiplied(x, w, groups, axes)
         for axis in reversed(range(axes)):
-            made = _along_last(made, backs[axis])
+            product = _along_last(product, backs[axis])
             # [batch, channels, tiles…, in tiles…]: outputs of a tile go behind its number.
-            made = np.moveaxis(made, -1, 3 + axis)
-            shape = (*made.shape[: 2 + axis], -1, *made.shape[4 + axis :])
-            made = made.reshape(shape)
-        cut = tuple(slice(size) for size in asked.sizes)
-        return made.reshape(batch, -1, *made.shape[2:])[(slice(None), slice(None), *cut)]
+            product = np.moveaxis(product, -1, 3 + axis)
+            shape = (*product.shape[: 2 + axis], -1, *product.shape[4 + axis :])
+            product = product.reshape(shape)
+        cut = tuple(slice(size) for size in convolution.sizes)
+        return product.reshape(batch, -1, *product.shape[2:])[(slice(None), slice(None), *cut)]
 
 
 def _along_last(x: Array, matrix: Array) -> Array:
     """*x* with its last axis multiplied by *matrix*, added up in float32 term by term."""
-    found = np.zeros((*x.shape[:-1], len(matrix)), np.float32)
+    transformed = np.zeros((*x.shape[:-1], len(matrix)), np.float32)
     for row, factors in enumerate(matrix.astype(np.float32)):
         for place in np.flatnonzero(factors):
-            found[..., row] += factors[place] * x[..., place]
-    return found
+            transformed[..., row] += factors[place] * x[..., place]
+    return transformed
 
 
 def _multiplied(x: Array, w: Array, groups: int, axes: int) -> Array:
@@ -146,9 +148,9 @@ def _multiplied(x: Array, w: Array, groups: int, axes: int) -> Array:
     batch, tiles, inside = x.shape[0], x.shape[2 : 2 + axes], x.shape[2 + axes :]
     x = x.reshape(batch, groups, -1, math.prod(tiles), math.prod(inside))
     w = w.reshape(groups, -1, w.shape[1], math.prod(inside))
-    made = np.matmul(w.transpose(0, 3, 1, 2)[None], x.transpose(0, 1, 4, 2, 3))
-    made = made.transpose(0, 1, 3, 4, 2)  # batch, groups, outputs of a group, tiles, in tiles
-    return np.ascontiguousarray(made).reshape(batch, -1, *tiles, *inside)
+    product = np.matmul(w.transpose(0, 3, 1, 2)[None], x.transpose(0, 1, 4, 2, 3))
+    product = product.transpose(0, 1, 3, 4, 2)  # batch, groups, outputs of a group, tiles, in tiles
+    return np.ascontiguousarray(product).reshape(batch, -1, *tiles, *inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,18 +168,18 @@ class _Convolution:
     last: bool
 
     @classmethod
-    def of(cls, op: Op, given: Mapping[str, Array], made: Array) -> _Convolution | None:
+    def of(cls, op: Op, feeds: Mapping[str, Array], output: Array) -> _Convolution | None:
         """The convolution that *op* is; None if it is none, or tiles cannot compute it."""
-        read = [None if each is None else given.get(each.tensor) for each in op.inputs]
+        read = [None if op_input is None else feeds.get(op_input.tensor) for op_input in op.inputs]
         if not can_be_tiled(op) or len(read) < 2:
             return None
         x, w, bias = read[0], read[1], read[2] if op.type in _FIRST and len(read) > 2 else None
-        if x is None or w is None or not x.ndim == w.ndim == made.ndim or made.ndim < 3:
+        if x is None or w is None or not x.ndim == w.ndim == output.ndim or output.ndim < 3:
             return None
-        if any(each.dtype != np.float32 for each in (x, w, made)):
+        if any(array.dtype != np.float32 for array in (x, w, output)):
             return None
         last = has_channels_last(op)
-        x, sizes = (np.moveaxis(x, -1, 1), made.shape[1:-1]) if last else (x, made.shape[2:])
+        x, sizes = (np.moveaxis(x, -1, 1), output.shape[1:-1]) if last else (x, output.shape[2:])
         if op.type in _DEPTHWISE:
             w = w.reshape(*w.shape[:2], 1, -1)
         w = w if op.type in _FIRST else np.transpose(w, (3, 2, 0, 1))
@@ -185,15 +187,15 @@ class _Convolution:
         padded = tuple(
             out + k - 1 - size for out, k, size in zip(sizes, kernel, x.shape[2:], strict=True)
         )
-        fits = x.shape[1] % max(w.shape[1], 1) == 0 and all(each >= 0 for each in padded)
-        if not fits or max(kernel) == 1 or not made.size:
+        fits = x.shape[1] % max(w.shape[1], 1) == 0 and all(padding >= 0 for padding in padded)
+        if not fits or max(kernel) == 1 or not output.size:
             return None
         return cls(x, w, bias, kernel, tuple(sizes), padded, last)
 
     def paddings(self) -> list[tuple[int, ...]]:
         """How many zeros may stand in front of each axis: which of them is tried out."""
-        lower = tuple(each // 2 for each in self.padded)
-        upper = tuple(each - each // 2 for each in self.padded)
+        lower = tuple(padding // 2 for padding in self.padded)
+        upper = tuple(padding - padding // 2 for padding in self.padded)
         return list(dict.fromkeys((lower, upper, self.padded, (0,) * len(lower))))
 
     def result(self, product: Array) -> Array:

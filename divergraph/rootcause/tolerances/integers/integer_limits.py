@@ -41,9 +41,9 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
 def _steps(context: OpContext) -> Iterator[float]:
     """The steps of the inputs that have one for all their values."""
     return (
-        float(each.scale.reshape(-1)[0])
-        for _, each in input_quantisers(context)
-        if each.scale.size == 1
+        float(quantiser.scale.reshape(-1)[0])
+        for _, quantiser in input_quantisers(context)
+        if quantiser.scale.size == 1
     )
 
 

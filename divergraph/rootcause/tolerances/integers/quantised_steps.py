@@ -33,14 +33,16 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if not 0.0 < introduced < math.inf or ops.kind(context.group) not in ops.kinds:
         return None
     # A device as near to the emulation as rounding can bring it is right: nothing more to run.
-    least = least_floor(ops.floors.precision, emulation.size)
-    if relative(device, emulation) <= healthy_ratio() * least:
+    least_error = least_floor(ops.floors.precision, emulation.size)
+    if relative(device, emulation) <= healthy_ratio() * least_error:
         return None
     (expected,) = ops.expected([context.group], [context.given], [device])
     if expected is None or expected.ratio <= ops.suspect:
         return None
     otherwise = _over_tiles, _over_integers
-    ratio = min(expected.ratio, *(each(context, estimate, expected.value) for each in otherwise))
+    ratio = min(
+        expected.ratio, *(compute(context, estimate, expected.value) for compute in otherwise)
+    )
     if ratio <= ops.suspect:
         return None
     floor = max(introduced / ratio, calibration.QUANTISED_LEAST_FLOOR)
@@ -58,10 +60,10 @@ def _over_tiles(context: OpContext, estimate: ToleranceEstimate, expected: Array
     if quantised.kind(context.group) is not QuantisedKind.WEIGHTS:
         return math.inf
     floors, expected = quantised.floors, expected.reshape(estimate.reference.shape)
-    told = told_tiles(floors, context.group, context.given, estimate.device, expected)
-    if told is None:
+    tiles = told_tiles(floors, context.group, context.given, estimate.device, expected)
+    if tiles is None:
         return math.inf
-    floor = floor_of(expected, told.made, floors.precision, context.ops)
+    floor = floor_of(expected, tiles.made, floors.precision, context.ops)
     return relative(estimate.device, expected) / floor
 
 
@@ -69,12 +71,12 @@ def _over_integers(context: OpContext, estimate: ToleranceEstimate, expected: Ar
     """The device's error over what arithmetic explains if it ran the op on the integers it was
     given; infinite where that is another op. Compilers move a scale behind what does not change
     with it, such as a normalisation: its epsilon then counts in steps."""
-    given = dict(context.given)
+    feeds = dict(context.given)
     for name, quantiser in input_quantisers(context):
         if quantiser.scale.size != 1:
             return math.inf
-        given[name] = given[name] / quantiser.scale.astype(given[name].dtype).reshape(())
-    (moved,) = context.quantised.expected([context.group], [given], [estimate.device])
+        feeds[name] = feeds[name] / quantiser.scale.astype(feeds[name].dtype).reshape(())
+    (moved,) = context.quantised.expected([context.group], [feeds], [estimate.device])
     if moved is None or relative(moved.value, expected) > estimate.floor:
         return math.inf
     return moved.ratio

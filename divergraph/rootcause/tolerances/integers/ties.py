@@ -19,7 +19,7 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     reference = estimate.reference
     if reference.dtype.kind not in "iu" or reference.size < calibration.PART_LEAST_VALUES:
         return None
-    if not any(each.dtype.kind == "f" for each in context.given.values()):
+    if not any(array.dtype.kind == "f" for array in context.given.values()):
         return None
     steps = math.sqrt(calibration.PEAK_VALUES)
     return Widen(absolute=steps, numbers={"values": calibration.PEAK_VALUES})

@@ -41,10 +41,10 @@ def _is_recurrent(context: OpContext) -> bool:
 def _golden_only(context: OpContext) -> int:
     """How many golden ops of the group quantise at run time, where nothing the device dumped shows
     that it does: the output of a quantiser is such a dump."""
-    found = (context.golden.ops.get(op_id) for op_id in context.group.ops)
-    types = [op.type for op in found if op is not None]
+    ops = (context.golden.ops.get(op_id) for op_id in context.group.ops)
+    types = [op.type for op in ops if op is not None]
     alone = types == ["DynamicQuantizeLinear"]  # its integers themselves were dumped
-    return 0 if alone else sum(each.startswith("DynamicQuantize") for each in types)
+    return 0 if alone else sum(op_type.startswith("DynamicQuantize") for op_type in types)
 
 
 def _is_gain(estimate: ToleranceEstimate) -> bool:
