@@ -52,7 +52,7 @@ class _Measured:
 
 
 @dataclass
-class _Parts:
+class _ErrorSquares:
     """What the calls of a run add to the errors they read."""
 
     measured: dict[TensorRef, _Measured] = field(default_factory=dict)
@@ -91,11 +91,11 @@ def blame_calls(
     golden, device = calls_alone(data.golden), calls_alone(data.device)
     names = tensor_names(data.golden)
     wanted = blamed_outputs(data, asked, set(names.values()))
-    parts = _Parts()
+    parts = _ErrorSquares()
     with closing(open_executor(sources.golden_path, golden.graph)) as executor:
         inputs = RunInputs(data, sources, data.comparisons, lambda _: None)
         split_run(inputs, executor, options, progress, parts.see)
-        came = _Came(data, sources, golden, device, executor, options.memory)
+        came = _InputErrors(data, sources, golden, device, executor, options.memory)
         brought = came.by_output(parts.measured)
     ends = {
         ref: each
@@ -107,10 +107,12 @@ def blame_calls(
             "no output of the recorded run was compared call by call",
             hint="name a tensor with --output: divergraph roles RUN lists what was run again",
         )
-    return _blame(data, _Handed(data.device, parts.measured, brought), ends, exact, keep, came.runs)
+    return _blame(
+        data, _HandedBack(data.device, parts.measured, brought), ends, exact, keep, came.runs
+    )
 
 
-class _Came:
+class _InputErrors:
     """How much of a call's error came with each of its inputs."""
 
     def __init__(
@@ -194,7 +196,7 @@ class _Came:
         return None if isinstance(value, Unread) else value
 
 
-class _Handed:
+class _HandedBack:
     """Hands parts of an error back from each call to those that made its inputs."""
 
     def __init__(
@@ -295,7 +297,7 @@ def _passed(op: Op, name: str) -> TensorRef | None:
 
 def _blame(
     data: RunData,
-    handed: _Handed,
+    handed: _HandedBack,
     ends: Mapping[TensorRef, _Measured],
     exact: Sequence[str],
     keep: int,

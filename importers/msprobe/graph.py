@@ -32,7 +32,7 @@ from graphstore.model import (
 from importers.kept import kept_text, told_of
 from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
 from importers.msprobe.importer import RunFiles
-from importers.msprobe.unrecorded import COMPUTED, GRADIENT, INSIDE, Source, Unrecorded, WaysBack
+from importers.msprobe.unrecorded import COMPUTED, GRADIENT, INSIDE, Brought, Unrecorded, WaysBack
 from importers.msprobe.values import RecordedValues
 
 _MICRO_STEPS = "megatron_micro_step_number"
@@ -291,7 +291,7 @@ class _Joined:
                 of_weight = self._ways_back.of_weight(f"{module}.parameters.{weight}")
                 yield from self._joined(tensor.name, of_weight or self._inside(module, tensor))
 
-    def _computed(self, name: CallName, body: str) -> list[Source]:
+    def _computed(self, name: CallName, body: str) -> list[Brought]:
         """Where functions are not recorded (level L0): the modules in *body* that none read yet, or
         the last of them. What *name* read or gave was computed of their outputs."""
         if self._has_functions or name.way != "forward":
@@ -299,12 +299,12 @@ class _Joined:
         ops = [op for op in self._bodies.get(body, ()) if op.attrs.get("direction") == "forward"]
         left = [op for op in ops if op.id not in self._read | self._passed] or ops[-1:]
         how = INSIDE if name.full == body else COMPUTED
-        found = [Source(TensorRef(op.id, 0), how) for op in left if op.outputs]
+        found = [Brought(TensorRef(op.id, 0), how) for op in left if op.outputs]
         for source in found:
             self._ways_back.add_reader(source.ref, name, "")
         return found
 
-    def _inside(self, module: str, gradient: CallTensor) -> list[Source]:
+    def _inside(self, module: str, gradient: CallTensor) -> list[Brought]:
         """The ways back inside *module*, of which one gave the *gradient* of a parameter."""
         ways = self._bodies.get(CallName.of(module).backward, ())
         given = [
@@ -315,10 +315,10 @@ class _Joined:
         ]
         given = given or [TensorRef(op.id, 0) for op in ways if op.outputs]
         if given:
-            return [Source(ref, GRADIENT) for ref in given]
+            return [Brought(ref, GRADIENT) for ref in given]
         return self._ways_back.sources(CallName.of(CallName.of(module).backward), 0)
 
-    def _joined(self, name: str, sources: Iterable[Source]) -> Iterator[InputRef]:
+    def _joined(self, name: str, sources: Iterable[Brought]) -> Iterator[InputRef]:
         for source in sources:
             self._passed.add(source.ref.op)
             yield InputRef(f"{name} ({source.how})", source.ref)

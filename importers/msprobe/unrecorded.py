@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from graphstore.model import DType, TensorIO, TensorRef
+from graphstore.model import DType, Shape, TensorIO, TensorRef
 from importers.msprobe.calls import CallName, CallTensor, Extent
 
 Distinct: TypeAlias = NDArray[np.generic]
@@ -49,7 +49,7 @@ _FLOATS = frozenset({*_NARROW, DType.FLOAT32, DType.FLOAT64})
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Brought:
     """An output an input came from, and how."""
 
     ref: TensorRef
@@ -57,7 +57,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
+class _Output:
     ref: TensorRef
     call: str
     dtype: DType | None
@@ -70,14 +70,12 @@ class Unrecorded:
 
     def __init__(self, values: Values) -> None:
         self._values = values
-        self._by_extremes: dict[tuple[float, float], list[_Made]] = defaultdict(list)
-        self._by_extreme: dict[tuple[str, float], deque[_Made]] = defaultdict(
+        self._by_extremes: dict[tuple[float, float], list[_Output]] = defaultdict(list)
+        self._by_extreme: dict[tuple[str, float], deque[_Output]] = defaultdict(
             lambda: deque(maxlen=_PARTS)
         )
-        self._latest: deque[_Made] = deque(maxlen=_WINDOW)
-        self._gradients: dict[tuple[int | None, ...], list[tuple[float, int, _Made]]] = defaultdict(
-            list
-        )
+        self._latest: deque[_Output] = deque(maxlen=_WINDOW)
+        self._gradients: dict[Shape, list[tuple[float, int, _Output]]] = defaultdict(list)
         self._scalars: list[tuple[float, int, TensorRef]] = []
 
     def add(self, tensor: CallTensor, ref: TensorRef, name: CallName) -> None:
@@ -85,7 +83,7 @@ class Unrecorded:
         extent, count = tensor.extent, tensor.count
         if extent is None or not count or tensor.dtype not in _FLOATS:
             return
-        made = _Made(ref, name.full, tensor.dtype, count, extent)
+        made = _Output(ref, name.full, tensor.dtype, count, extent)
         if count == 1:
             insort(self._scalars, (extent.maximum, len(self._scalars), ref))
             return
@@ -100,7 +98,7 @@ class Unrecorded:
             found = self._gradients[tensor.shape]
             insort(found, (extent.maximum / extent.norm, len(found), made))
 
-    def sources(self, tensor: CallTensor, name: CallName, port: int) -> list[Source]:
+    def sources(self, tensor: CallTensor, name: CallName, port: int) -> list[Brought]:
         """Where *tensor*, input *port* of *name*, came from; empty where values cannot tell."""
         extent, count = tensor.extent, tensor.count
         if extent is None or tensor.dtype not in _FLOATS or extent.maximum == extent.minimum:
@@ -108,10 +106,10 @@ class Unrecorded:
         same = self._by_extremes.get((extent.maximum, extent.minimum), ())
         for made in reversed(same):
             if made.count == count and _is_alike(extent, made.extent, 1.0):
-                return [Source(made.ref, VIEW if made.dtype is tensor.dtype else CAST)]
+                return [Brought(made.ref, VIEW if made.dtype is tensor.dtype else CAST)]
         for made in reversed(same):
             if _is_alike(extent, made.extent, count / made.count):
-                return [Source(made.ref, REPEATED if count > made.count else PART)]
+                return [Brought(made.ref, REPEATED if count > made.count else PART)]
         values = self._values(name.full, TensorIO.INPUT, port)
         return (
             self._scaled(tensor, extent)
@@ -119,7 +117,7 @@ class Unrecorded:
             or self._of_scalars(extent)
         )
 
-    def _scaled(self, tensor: CallTensor, extent: Extent) -> list[Source]:
+    def _scaled(self, tensor: CallTensor, extent: Extent) -> list[Brought]:
         """The gradient that *tensor* is times a number, as gradients are clipped; and the number,
         if it was made by a call."""
         known = self._gradients.get(tensor.shape or (), [])
@@ -137,25 +135,25 @@ class Unrecorded:
         if not fitting:
             return []
         _, nearest = min(fitting, key=lambda each: each[0])
-        found = [Source(nearest.ref, SCALED)]
+        found = [Brought(nearest.ref, SCALED)]
         factor = extent.norm / (nearest.extent.norm or 1.0)
         least, most = factor * (1 - near), factor * (1 + near)
         scalars = self._scalars[_place(self._scalars, least) : _place(self._scalars, most)]
         if scalars:
-            found.append(Source(max(scalars, key=lambda each: each[1])[2], SCALED))
+            found.append(Brought(max(scalars, key=lambda each: each[1])[2], SCALED))
         return found
 
-    def _of_scalars(self, extent: Extent) -> list[Source]:
+    def _of_scalars(self, extent: Extent) -> list[Brought]:
         """The calls whose single numbers *extent* is of, stacked: those of its extremes."""
         found = []
         for value in extent[:2]:
             equal = self._scalars[_place(self._scalars, value) :][:1]
-            found += [Source(ref, JOINED) for known, _, ref in equal if known == value]
+            found += [Brought(ref, JOINED) for known, _, ref in equal if known == value]
         return found if len(found) == 2 else []
 
     # parts
 
-    def _parts(self, values: Distinct | None, extent: Extent, count: int) -> list[Source]:
+    def _parts(self, values: Distinct | None, extent: Extent, count: int) -> list[Brought]:
         most = self._by_extreme.get(("most", extent.maximum), ())
         least = self._by_extreme.get(("least", extent.minimum), ())
         if values is not None:
@@ -164,13 +162,13 @@ class Unrecorded:
         for one in reversed(most):
             for other in reversed(least):
                 if one.count + other.count == count and _is_sum(extent, one.extent, other.extent):
-                    return [Source(one.ref, JOINED), Source(other.ref, JOINED)]
+                    return [Brought(one.ref, JOINED), Brought(other.ref, JOINED)]
         for made in sorted((*most, *least), key=lambda made: made.count):
             if made.count > count and made.count % count == 0 and _is_within(extent, made.extent):
-                return [Source(made.ref, PART)]
+                return [Brought(made.ref, PART)]
         return []
 
-    def _covering(self, values: Distinct, candidates: Iterable[_Made]) -> list[Source]:
+    def _covering(self, values: Distinct, candidates: Iterable[_Output]) -> list[Brought]:
         """The outputs whose values *values* all are: one that it is a part of, or those that it
         was joined of."""
         telling = values[np.isfinite(values) & ~np.isin(values, _PLAIN)]
@@ -178,7 +176,7 @@ class Unrecorded:
             return []
         sample = telling[np.linspace(0, len(telling) - 1, _SAMPLE).astype(int)]
         sample = np.unique(sample)
-        held: list[tuple[_Made, NDArray[np.bool_]]] = []
+        partial: list[tuple[_Output, NDArray[np.bool_]]] = []
         for made in candidates:
             if sample[0] > made.extent.maximum or sample[-1] < made.extent.minimum:
                 continue
@@ -187,25 +185,25 @@ class Unrecorded:
                 continue
             hits = _is_in(sample, other)
             if hits.all():
-                return [Source(made.ref, PART)]
+                return [Brought(made.ref, PART)]
             if hits.mean() >= 1 / (2 * _PARTS):
-                held.append((made, hits))
-        return _joined(held, len(sample))
+                partial.append((made, hits))
+        return _joined(partial, len(sample))
 
 
 def _place(ordered: Sequence[tuple[float, int, Any]], value: float) -> int:
     return bisect_left(ordered, (value,))
 
 
-def _joined(held: list[tuple[_Made, NDArray[np.bool_]]], size: int) -> list[Source]:
+def _joined(partial: list[tuple[_Output, NDArray[np.bool_]]], size: int) -> list[Brought]:
     missing = np.ones(size, dtype=np.bool_)
-    found: list[Source] = []
-    while held and missing.any() and len(found) < _PARTS:
-        made, hits = max(held, key=lambda each: int(np.count_nonzero(each[1] & missing)))
+    found: list[Brought] = []
+    while partial and missing.any() and len(found) < _PARTS:
+        made, hits = max(partial, key=lambda each: int(np.count_nonzero(each[1] & missing)))
         if not (hits & missing).any():
             break
         missing &= ~hits
-        found.append(Source(made.ref, JOINED))
+        found.append(Brought(made.ref, JOINED))
     return [] if missing.any() else found
 
 
@@ -276,13 +274,13 @@ class WaysBack:
         """The way back *name* gave *ref* as the gradient of the argument at *place*."""
         self._given[name.full].append((place, ref))
 
-    def sources(self, name: CallName, port: int) -> list[Source]:
+    def sources(self, name: CallName, port: int) -> list[Brought]:
         """What adds up to the gradient of the output *port*, for its way back *name*."""
         there = self._ids.get(name.before[0], "") if name.before else ""
         found = dict.fromkeys(self._of(TensorRef(there, port), set())) if there else {}
-        return [Source(ref, GRADIENT) for ref in found]
+        return [Brought(ref, GRADIENT) for ref in found]
 
-    def added_inside(self, name: CallName) -> list[Source]:
+    def added_inside(self, name: CallName) -> list[Brought]:
         """What the ways back of calls inside a module gave for what it read: adds up to what its
         way back *name* gives."""
         module = name.before[0] if name.before else ""
@@ -294,16 +292,16 @@ class WaysBack:
             for at, ref in self._given.get(CallName.of(reader).backward, ())
             if at == place
         )
-        return [Source(ref, INSIDE) for ref in found]
+        return [Brought(ref, INSIDE) for ref in found]
 
-    def way_there(self, name: CallName) -> list[Source]:
+    def way_there(self, name: CallName) -> list[Brought]:
         """The way there of the way back *name*, which uses what was read and made there."""
         there = self._ids.get(name.before[0]) if name.before else None
-        return [] if there is None else [Source(TensorRef(there, 0), KEPT)]
+        return [] if there is None else [Brought(TensorRef(there, 0), KEPT)]
 
-    def of_weight(self, weight: str) -> list[Source]:
+    def of_weight(self, weight: str) -> list[Brought]:
         """What adds up to the gradient of a parameter, by its name."""
-        return [Source(ref, GRADIENT) for ref in dict.fromkeys(self._of(weight, set()))]
+        return [Brought(ref, GRADIENT) for ref in dict.fromkeys(self._of(weight, set()))]
 
     def _of(self, source: TensorRef | str, seen: set[TensorRef | str]) -> Iterator[TensorRef]:
         seen.add(source)
