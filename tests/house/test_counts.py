@@ -180,7 +180,8 @@ COUNTS = (
     Count("variables called by an everyday word, in 100", everyday_names, 1.6, 0.5),
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
     Count("numbers of root cause", numbers_of_root_cause, 614, 120),
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_250, 8_500),
+    # 60 of these lines are only wrapped, as above.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_320, 8_500),
     Count("folders of one or two modules", small_folders, 9, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),
