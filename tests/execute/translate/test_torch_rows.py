@@ -46,8 +46,8 @@ def arrays(args: Sequence[Any], options: Mapping[str, Any]) -> dict[str, np.ndar
         if isinstance(value, np.ndarray):
             found[place] = value
         elif isinstance(value, list):
-            inner = [each for each in value if isinstance(each, np.ndarray)]
-            found.update((f"{place}.{at}", each) for at, each in enumerate(inner))
+            inner = enumerate(value)
+            found.update((f"{place}.{at}", x) for at, x in inner if isinstance(x, np.ndarray))
     return found
 
 
@@ -104,12 +104,61 @@ def convolved(x: np.ndarray, w: np.ndarray, b: np.ndarray, stride: int, pad: int
     return made
 
 
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(x: np.ndarray, h: np.ndarray, c: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
+    """One direction of a layer over ``x`` [batch, steps, features], as PyTorch defines it."""
+    read, again, *biases = weights
+    outputs = []
+    for step in x.swapaxes(0, 1):
+        gates = step @ read.T + h @ again.T + sum(biases)
+        i, f, g, o = np.split(gates, 4, axis=-1)
+        c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        h = sigmoid(o) * np.tanh(c)
+        outputs.append(h)
+    return [np.stack(outputs, 1), h, c]
+
+
+def gru(x: np.ndarray, h: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
+    read, again, b, d = weights
+    outputs = []
+    for step in x.swapaxes(0, 1):
+        r, z, n = np.split(step @ read.T + b, 3, axis=-1)
+        r_h, z_h, n_h = np.split(h @ again.T + d, 3, axis=-1)
+        z = sigmoid(z + z_h)
+        h = (1 - z) * np.tanh(n + sigmoid(r + r_h) * n_h) + z * h
+        outputs.append(h)
+    return [np.stack(outputs, 1), h]
+
+
+def two_ways(x: np.ndarray, h: np.ndarray, c: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
+    """Two layers of both directions."""
+    states = []
+    for layer in (0, 1):
+        of_layer = weights[4 * layer : 4 * layer + 4]
+        there = lstm(x, h[2 * layer], c[2 * layer], *of_layer[:2])
+        back = lstm(x[:, ::-1], h[2 * layer + 1], c[2 * layer + 1], *of_layer[2:])
+        x = np.concatenate([there[0], back[0][:, ::-1]], -1)
+        states += [there[1:], back[1:]]
+    return [x, *(np.stack([state[at] for state in states]) for at in (0, 1))]
+
+
 X, Y, W, B = real(2, 5, 8), real(2, 5, 8), real(6, 8), real(6)
 POSITIVE = np.abs(X) + 0.1
 IMAGE, FILTERS = real(2, 3, 7, 7), real(4, 3, 3, 3)
 NAMES = np.array([1, 0, 3, 2, 5])
 SCORES = real(5, 7)
 Q, K, V = real(2, 3, 4, 8), real(2, 3, 4, 8), real(2, 3, 4, 8)
+PLACES = np.array([1, 0, 1])
+STATE, OTHER_STATE = real(1, 2, 3), real(1, 2, 3)
+LSTM, GRU = (
+    [real(12, 8), real(12, 3), real(12), real(12)],
+    [real(9, 8), real(9, 3), real(9), real(9)],
+)
+STATES = [real(4, 2, 3), real(4, 2, 3)]
+TWO_WAYS = [real(12, size) for size in (8, 3, 8, 3, 6, 3, 6, 3)]
 ORDER = np.argsort(-X, axis=-1, kind="stable")[..., :3]
 
 CALLS: list[tuple[str, Sequence[Any], Mapping[str, Any], Sequence[np.ndarray]]] = [
@@ -148,6 +197,30 @@ CALLS: list[tuple[str, Sequence[Any], Mapping[str, Any], Sequence[np.ndarray]]] 
     ("Tensor.mT", [X], {}, [np.swapaxes(X, -1, -2)]),
     ("Tensor.__getitem__", [X, "..., 1:-1:2"], {}, [X[..., 1:-1:2]]),
     ("Tensor.__getitem__", [X, "-1, :3, None"], {}, [X[-1, :3, None]]),
+    ("Tensor.__getitem__", [X, "1:, 0"], {}, [X[1:, 0]]),
+    ("Tensor.__getitem__", [X, PLACES], {}, [X[PLACES]]),
+    ("Tensor.__getitem__", [X, X > 0], {}, [X[X > 0]]),
+    ("Tensor.__getitem__", [X, X[:, 0, 0] > -9], {}, [X]),
+    ("Tensor.__getitem__", [X, ["slice(None, None, None)", PLACES]], {}, [X[:, PLACES]]),
+    ("Tensor.__getitem__", [X, ["slice(1, None, None)", "slice(None, None, 2)", PLACES]], {},
+     [X[1:, ::2, PLACES]]),
+    ("Tensor.__getitem__", [X, ["Ellipsis", PLACES, 0]], {}, [X[..., PLACES, 0]]),
+    ("Tensor.__getitem__", [X, [PLACES, "slice(None, None, None)", PLACES[:1]]], {},
+     [X[PLACES, :, PLACES[:1]]]),
+    ("Tensor.__getitem__", [X, [PLACES, None, "slice(None, None, None)"]], {},
+     [X[PLACES, None, :]]),
+    ("Tensor.__getitem__", [X, [0, PLACES.reshape(1, -1)]], {}, [X[0, PLACES.reshape(1, -1)]]),
+    ("Torch.lstm", [X, [STATE, OTHER_STATE], LSTM, True, 1, 0.0, False, False, True], {},
+     [each.reshape(shape) for each, shape in
+      zip(lstm(X, STATE[0], OTHER_STATE[0], *LSTM), [(2, 5, 3), (1, 2, 3), (1, 2, 3)],
+          strict=True)]),
+    ("Torch.lstm", [X, STATES, TWO_WAYS, False, 2, 0.0, False, True, True], {},
+     two_ways(X, *STATES, *TWO_WAYS)),
+    ("Torch.gru", [X, STATE, GRU, True, 1, 0.0, False, False, True], {},
+     [each.reshape(shape) for each, shape in
+      zip(gru(X, STATE[0], *GRU), [(2, 5, 3), (1, 2, 3)], strict=True)]),
+    ("Torch.where", [X > 0], {}, list(np.nonzero(X > 0))),
+    ("Torch.nonzero", [X > 0], {}, [np.argwhere(X > 0)]),
     ("Torch.chunk", [X, 2, -1], {}, np.split(X, 2, -1)),
     ("Torch.topk", [X, 3], {}, [np.take_along_axis(X, ORDER, -1), ORDER]),
     ("Torch.gather", [X, -1, ORDER], {}, [np.take_along_axis(X, ORDER, -1)]),

@@ -71,6 +71,18 @@ class TorchCall:
             raise self.refused(f"has no list of tensors in place {at}")
         return [self.piece.name(port) for port in ports]
 
+    def places(self, at: int) -> list[str]:
+        """The places of the elements of a list that has a tensor, such as ``1.0``; of those given
+        as None, too, but for the last ones, which a dump may leave out."""
+        begin = f"{at}."
+        attributes = (name.removeprefix("input.") for name in self.piece.op.attrs)
+        numbers = [
+            int(place.removeprefix(begin))
+            for place in (*self._ports, *attributes)
+            if place.startswith(begin) and place.removeprefix(begin).isdecimal()
+        ]
+        return [f"{begin}{number}" for number in range(max(numbers, default=-1) + 1)]
+
     def shape(self, at: int | str = 0, keyword: str = "input") -> tuple[int, ...]:
         """The shape of a tensor."""
         return self.piece.shape(self._needed(at, keyword))

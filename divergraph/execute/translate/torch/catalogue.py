@@ -3,9 +3,11 @@
 from divergraph.execute.translate.torch import elementwise as elementwise
 from divergraph.execute.translate.torch import gradients as gradients
 from divergraph.execute.translate.torch import gradients_of_layers as gradients_of_layers
+from divergraph.execute.translate.torch import indexing as indexing
 from divergraph.execute.translate.torch import losses as losses
 from divergraph.execute.translate.torch import matrices as matrices
 from divergraph.execute.translate.torch import normalising as normalising
+from divergraph.execute.translate.torch import recurrent as recurrent
 from divergraph.execute.translate.torch import reductions as reductions
 from divergraph.execute.translate.torch import shaping as shaping
 from divergraph.execute.translate.torch import windows as windows

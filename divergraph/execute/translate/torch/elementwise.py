@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from divergraph.execute.translate.torch.call import TorchCall, row, spelled
+from divergraph.execute.translate.torch.indexing import places_where
 
 _MATH = "torch, pointwise ops"
 _ACTIVATION = "torch.nn.functional, non-linear activations"
@@ -250,6 +251,8 @@ def _is_nonfinite(call: TorchCall) -> Sequence[str]:
 
 @row("where", source="torch.where")
 def _where(call: TorchCall) -> Sequence[str]:
+    if call.argument(1, "input") is None and call.find(1, "input") is None:
+        return places_where(call)
     asked = call.operand(0, "condition", np.dtype(np.bool_))
     dtype = call.result
     return [

@@ -146,42 +146,6 @@ def _sliced(call: TorchCall, name: str, axis: int, begin: int, end: int) -> str:
     return call.add("Slice", name, ints(begin), ints(end), ints(axis))
 
 
-@row("__getitem__", source="torch, tensor indexing")
-def _getitem(call: TorchCall) -> Sequence[str]:
-    index = call.find(1)
-    if index is not None and call.dtype(1).kind == "i":
-        return [call.add("Gather", call.tensor(), index, axis=0)]
-    at = call.argument(1, "")
-    if isinstance(at, str):
-        return [_indexed(call, at.split(", "))]
-    if isinstance(at, bool) or not isinstance(at, int):
-        raise call.refused("takes a slice, which the dump does not say")
-    return [call.add("Gather", call.tensor(), np.array(at, np.int64), axis=0)]
-
-
-def _indexed(call: TorchCall, parts: Sequence[str]) -> str:
-    """The part of a tensor that stands between brackets: ``1:, ..., -1, None``."""
-    value, shape, axis = call.tensor(), call.shape(), 0
-    taken = sum(part not in ("None", "...") for part in parts)
-    for part in parts:
-        if part == "...":
-            axis += len(shape) - taken
-        elif part == "None":
-            continue  # an axis of one, which the recorded shape has
-        elif ":" in part:
-            ends = [int(end) if end else None for end in part.split(":")]
-            begin, end, step = slice(*ends).indices(shape[axis])
-            ints = call.piece.ints
-            value = call.add("Slice", value, ints(begin), ints(end), ints(axis), ints(step))
-            axis += 1
-        elif part.removeprefix("-").isdecimal():
-            value = call.add("Gather", value, call.piece.ints(int(part)), axis=axis)
-            axis += 1
-        else:
-            raise call.refused(f"takes {part} of a tensor")
-    return call.piece.reshape(value, _sizes(call))
-
-
 @row("index_select", "embedding_renorm_", source="torch.index_select")
 def _index_select(call: TorchCall) -> Sequence[str]:
     return [call.add("Gather", call.tensor(), call.tensor(2, "index"), axis=call.axis(1, "dim"))]
