@@ -17,14 +17,14 @@ _SLICE = re.compile(r"slice\((\S+), (\S+), (\S+)\)|(-?\d*):(-?\d*):?(-?\d*)")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class _Places:
     """A tensor of whole numbers that says places along one axis, with its number of axes."""
 
     name: str
     rank: int
 
 
-Part: TypeAlias = "slice | int | EllipsisType | Places | None"
+Part: TypeAlias = "slice | int | EllipsisType | _Places | None"
 """One part of an index; None is a new axis."""
 
 
@@ -76,8 +76,8 @@ def _of_place(call: TorchCall, place: str) -> list[Part]:
         return [_part(call, call.argument(None, place))]
     rank = len(call.shape(place))
     if call.dtype(place).kind == "b":
-        return [Places(axis, 1) for axis in _places_of_bits(call, name, rank)]
-    return [Places(name, rank)]
+        return [_Places(axis, 1) for axis in _places_of_bits(call, name, rank)]
+    return [_Places(name, rank)]
 
 
 def _part(call: TorchCall, value: AttrValue | None) -> Part:
@@ -119,10 +119,10 @@ def _cut(call: TorchCall, parts: Sequence[Part]) -> tuple[str, list[Part]]:
 def _gathered(call: TorchCall, value: str, parts: Sequence[Part]) -> str:
     """*value* with places taken along some axes. Where these stand side by side, so do the axes of
     what was taken; else these come first."""
-    axes = [axis for axis, part in enumerate(parts) if isinstance(part, int | Places)]
+    axes = [axis for axis, part in enumerate(parts) if isinstance(part, int | _Places)]
     if not axes:
         return value
-    ranks = [part.rank for part in parts if isinstance(part, Places)]
+    ranks = [part.rank for part in parts if isinstance(part, _Places)]
     if not ranks:  # from behind, so that the axes in front keep their numbers
         for axis in reversed(axes):
             value = call.add("Gather", value, np.array(parts[axis], np.int64), axis=axis)
@@ -140,15 +140,17 @@ def _gathered(call: TorchCall, value: str, parts: Sequence[Part]) -> str:
 
 def _together(call: TorchCall, parts: Sequence[Part]) -> str:
     """The places along all axes, spread to one shape, side by side in a last axis."""
-    names = [part.name for part in parts if isinstance(part, Places)]
+    names = [part.name for part in parts if isinstance(part, _Places)]
     nothing = np.array(0, np.int64)
     spread = call.add("Mul", names[0], nothing)
     for name in names[1:]:
         spread = call.add("Add", spread, call.add("Mul", name, nothing))
     listed = [
-        call.add("Add", spread, part.name if isinstance(part, Places) else np.array(part, np.int64))
+        call.add(
+            "Add", spread, part.name if isinstance(part, _Places) else np.array(part, np.int64)
+        )
         for part in parts
-        if isinstance(part, int | Places)
+        if isinstance(part, int | _Places)
     ]
     last = call.piece.ints(-1)
     return call.add("Concat", *(call.add("Unsqueeze", one, last) for one in listed), axis=-1)
