@@ -55,7 +55,8 @@ class MatrixProduct:
                 patches = Patches.of(op, first, second, shape)
             if patches is None or math.prod(shape) * 4 * second[0].size > memory:
                 return None
-            (first,), groups, turned = patches.rows(first, shape[2]), patches.groups, True
+            first = np.concatenate([*patches.rows(first, shape[2])], axis=2)
+            groups, turned = patches.groups, True
             second = second.reshape(groups, second.shape[0] // groups, -1).swapaxes(-1, -2)
         else:
             return None
