@@ -111,10 +111,14 @@ def _causes(
         if known is None or known.label == UNCLASSIFIED or finding.label == WEIGHT:
             found[finding.op] = finding
     for op in ordered:
-        twin = pairs.twin(op)
-        said = "" if twin is None else unlike_arguments(pairs.ops[op], twin)
-        if said:
-            found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, 1.0)
+        # The arguments of a way back are those of its way there.
+        for call in (op, *pairs.before(pairs.ops[op])):
+            twin = pairs.twin(call)
+            said = "" if twin is None else unlike_arguments(pairs.ops[call], twin)
+            if said:
+                said += "" if call == op else f", in {pairs.ops[call].name}"
+                found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, 1.0)
+                break
     return found
 
 

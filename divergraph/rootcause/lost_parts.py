@@ -38,7 +38,7 @@ from graphstore.traverse.topological_order import graph_arrays
 
 LABEL = "lost_part"
 _LEAST_VALUES = 4
-"""A part of fewer elements may hold one value by chance."""
+"""Fewer elements may hold one value by chance, and the largest of a part is no limit."""
 _EXACT = 2.0**-20
 """The least spread of a part on the way to a result, relative to its size: float32 keeps it."""
 _OWN_USE = 1 / 64
@@ -200,7 +200,8 @@ def _lost(d: Array, r: Array, *, visible: bool) -> str:
         stuck = d == limit
         beyond = np.where(stuck, np.maximum(way * (r - limit), 0.0), 0.0)
         error = float(np.sqrt(np.mean(np.square(beyond))))
-        if np.count_nonzero(beyond) >= _CUT * d.size and error > _CUT_ERROR * spread:
+        several = np.count_nonzero(beyond) >= max(_LEAST_VALUES, _CUT * d.size)
+        if several and error > _CUT_ERROR * spread:
             return "cut off"
     return ""
 

@@ -82,7 +82,6 @@ class Recording:
             step.is_open = False
             for each in step.unfinished:
                 each()
-            step.save_parameters()
             step.files.finish(self._header())
             self.steps += 1
             self.tensors += step.files.tensors
@@ -320,7 +319,6 @@ class _Step:
         self._numbers: Counter[str] = Counter()
         self._around: list[str] = []
         self._sources = WeakIdKeyDictionary()
-        self._parameters: dict[str, dict[str, Any]] = {}
 
     def begin(self, name: str, *, is_module: bool = False) -> str:
         """The name of the next call of a kind, which runs in the one that was begun last."""
@@ -407,11 +405,9 @@ class _Step:
     def save_parameter(self, name: str, key: str, gradient: torch.Tensor) -> None:
         """Write down the gradient by a parameter, of all that was accumulated."""
         call = f"{name}.parameters_grad.0"
-        self._parameters.setdefault(call, {})[key] = [self.files.tensor(f"{call}.{key}", gradient)]
-
-    def save_parameters(self) -> None:
-        """Write down the gradients by parameters that went by."""
-        self.files.calls.update(self._parameters)
+        # Behind the ways back that it is the sum of, and before the optimizer, which reads it.
+        known = self.files.calls.pop(call, {})
+        self.files.calls[call] = {**known, key: [self.files.tensor(f"{call}.{key}", gradient)]}
 
 
 @contextmanager

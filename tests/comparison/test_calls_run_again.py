@@ -53,6 +53,34 @@ def test_one_call_is_to_blame_and_the_cause_is_said(fault, call, cause, golden, 
     assert [each.op for each in others if "parameters_grad" not in each.op] == []
 
 
+def loss_recorded(folder: Path, smoothing: float) -> Path:
+    """A loss there and back in bfloat16, too small a part of which is smoothed to be seen there."""
+    job, draw = Job(dtype="bfloat16"), np.random.default_rng(2)
+    (recorder,) = job.recorders
+    scores, labels = job.round(draw.normal(size=(32, 8))), draw.integers(0, 8, 32)
+    shares = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    wanted = np.eye(8)[labels] * (1 - smoothing) + smoothing / 8
+    made = job.round(np.mean(-np.log(shares[np.arange(32), labels])))
+    slope = np.ones((), np.float32)
+    options = {"label_smoothing": smoothing}
+    recorder.add(
+        "Functional.cross_entropy.0.forward", [scores, labels], options, [made], {}, "loss"
+    )
+    back = job.round((shares - wanted) / 32)
+    recorder.add("Functional.cross_entropy.0.backward", [slope], {}, [back], {}, "loss")
+    recorder.write(folder)
+    return folder
+
+
+def test_an_argument_of_the_way_there_explains_the_way_back(tmp_path):
+    golden = loss_recorded(tmp_path / "golden", 0.0)
+    run = compared(golden, loss_recorded(tmp_path / "device", 0.1))
+    (origin,) = run.data.origins
+    assert origin.op.endswith("cross_entropy.0.backward")
+    said = "label_smoothing 0.1, golden 0, in Functional.cross_entropy.0.forward"
+    assert origin.cause == said
+
+
 def is_gelu(item: Comparison) -> bool:
     return item.op.endswith("Functional.gelu.1.forward") and item.io is TensorIO.OUTPUT
 

@@ -15,6 +15,11 @@ from graphstore.model import (
 )
 from importers.msprobe.calls import CallName
 
+_CASTS_BACK = frozenset(
+    f"{name}.backward" for name in ("to", "float", "double", "half", "bfloat16", "type", "type_as")
+)
+"""Ways back that only a run in 16 bits has: a tensor that is float32 already has none."""
+
 
 class CallPairs:
     """*device* and *golden*, recorded runs, with the *links* between their calls."""
@@ -57,7 +62,11 @@ class CallPairs:
     @cached_property
     def missing(self) -> list[Op]:
         """The golden calls without a device call, in order."""
-        return [op for op in self.golden.ops if op.id not in self.device_twins]
+        return [
+            op
+            for op in self.golden.ops
+            if op.id not in self.device_twins and op.type not in _CASTS_BACK
+        ]
 
     @cached_property
     def extra(self) -> list[Op]:
@@ -66,7 +75,9 @@ class CallPairs:
         return [
             op
             for op in self.device.ops
-            if op.id not in self.twins and op.attrs.get("is_recompute") is not True
+            if op.id not in self.twins
+            and op.type not in _CASTS_BACK
+            and op.attrs.get("is_recompute") is not True
         ]
 
     @cached_property
