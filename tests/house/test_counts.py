@@ -181,7 +181,8 @@ COUNTS = (
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
     Count("numbers of root cause", numbers_of_root_cause, 614, 120),
     # 60 of these lines are only wrapped, as above.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_320, 8_500),
+    # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_380, 8_500),
     Count("folders of one or two modules", small_folders, 9, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),
