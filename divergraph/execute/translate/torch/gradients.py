@@ -273,6 +273,26 @@ def _expand_back(call: TorchCall) -> Sequence[str | None]:
     return call.gradients({"0": found})
 
 
+@row(*_back("cat", "concat", "concatenate"), source=_SOURCE)
+def _cat_back(call: TorchCall) -> Sequence[str | None]:
+    axis, begin, parts = call.axis(1, "dim", 0, len(call.gradient_shape())), 0, list[str]()
+    ints = call.piece.ints
+    for place in call.places(0):
+        end = begin + call.shape(place)[axis]
+        parts.append(call.add("Slice", call.gradient(), ints(begin), ints(end), ints(axis)))
+        begin = end
+    numbered = {str(at): part for at, part in enumerate(parts)}
+    return call.gradients(numbered | {f"0.{at}": part for at, part in numbered.items()})
+
+
+@row(*_back("repeat_interleave"), source=_SOURCE)
+def _repeat_interleave_back(call: TorchCall) -> Sequence[str | None]:
+    count, axis, shape = call.integer(1, "repeats"), call.axis(2, "dim"), call.shape()
+    apart = (*shape[: axis + 1], count, *shape[axis + 1 :])
+    total = call.reduced("ReduceSum", call.piece.reshape(call.gradient(), apart), [axis + 1])
+    return call.gradients({"0": total})
+
+
 @row(*_back("Linear"), source="torch.nn.Linear")
 def _linear_module_back(call: TorchCall) -> Sequence[str | None]:
     weight = call.tensor("parameters.weight", "")

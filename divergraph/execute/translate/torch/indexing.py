@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -30,13 +31,31 @@ Part: TypeAlias = "slice | int | EllipsisType | _Places | None"
 
 @row("__getitem__", source="torch, tensor indexing")
 def _getitem(call: TorchCall) -> Sequence[str]:
+    return [_taken(call, call.tensor())]
+
+
+@row("__getitem__.backward", source="torch, tensor indexing")
+def _getitem_back(call: TorchCall) -> Sequence[str | None]:
+    """Each number of the gradient goes to the place that was taken, which may be taken twice."""
+    shape = call.shape()
+    places = np.arange(math.prod(shape), dtype=np.int64).reshape(shape)
+    flat = call.piece.ints(-1)
+    taken = call.add("Reshape", _taken(call, call.piece.const(places)), flat)
+    gradient = call.piece.cast(call.add("Reshape", call.gradient(), flat), np.float64)
+    nothing = np.zeros(places.size)
+    total = call.add("ScatterElements", nothing, taken, gradient, axis=0, reduction="add")
+    return call.gradients({"0": call.piece.reshape(call.cast(total), shape)})
+
+
+def _taken(call: TorchCall, value: str) -> str:
+    """What the call's index takes of *value*, a tensor of the shape of its first argument."""
     parts = _parts(call)
     rank = len(call.shape())
     taken = sum(part is not None and part is not ... for part in parts)
     at = parts.index(...) if ... in parts else len(parts)
     rest = [slice(None)] * (rank - taken)
     parts = [*parts[:at], *rest, *parts[at + 1 :]]
-    return [_gathered(call, *_cut(call, parts))]
+    return _gathered(call, *_cut(call, value, parts))
 
 
 @row("nonzero", "argwhere", source="torch.nonzero")
@@ -98,10 +117,10 @@ def _part(call: TorchCall, value: AttrValue | None) -> Part:
     return slice(*(None if end in ("", "None", None) else int(end) for end in numbers))
 
 
-def _cut(call: TorchCall, parts: Sequence[Part]) -> tuple[str, list[Part]]:
-    """The tensor with all slices cut and new axes put in, and what is left to be taken of each of
+def _cut(call: TorchCall, value: str, parts: Sequence[Part]) -> tuple[str, list[Part]]:
+    """*value* with all slices cut and new axes put in, and what is left to be taken of each of
     its axes: all of it (a slice), or places."""
-    value, axis, left = call.tensor(), 0, list[Part]()
+    axis, left = 0, list[Part]()
     shape, ints = call.shape(), call.piece.ints
     for part in parts:
         if isinstance(part, slice) and part != slice(None):
