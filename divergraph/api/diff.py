@@ -170,7 +170,7 @@ def _row(pair: PairDiff) -> DiffRow:
 def _badness(pair: PairDiff) -> tuple[int, int, float, float]:
     assert pair.found.metrics is not None
     level = 0 if pair.level is None else _LEVELS.index(pair.level)
-    return level, *badness(pair.found.metrics)
+    return level, *badness(pair.found.metrics, pair.level)
 
 
 def raw_form(dtype: str | None, shape: Sequence[int] | str | None) -> RawForm:

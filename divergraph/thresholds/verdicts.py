@@ -35,15 +35,17 @@ def outputs_by_op(comparisons: Iterable[Comparison]) -> dict[str, list[Compariso
     return outputs
 
 
-def badness(metrics: MetricSet) -> tuple[int, float, float]:
+def badness(metrics: MetricSet, level: Level | None = None) -> tuple[int, float, float]:
     """Sort key, worse is larger: non-finite first, then relative error (of booleans: the
-    share that differs), then cosine."""
+    share that differs), then cosine. A tensor whose *level* is passed with infinities has the same
+    on both sides, as a mask does: that is no error."""
     broken = int(metrics.device_nonfinite > metrics.golden_nonfinite)
     error, cosine = metrics.relative_euclidean_distance, metrics.cosine_similarity
     if math.isnan(error):
         undefined = metrics.device_nonfinite or metrics.golden_nonfinite
         share = metrics.different / max(metrics.elements, 1)
-        error = math.inf if undefined else share
+        of_infinities = 0.0 if level is Level.PASS else math.inf
+        error = of_infinities if undefined else share
     return broken, error, 0.0 if math.isnan(cosine) else -cosine
 
 
@@ -56,7 +58,7 @@ def worst(comparisons: Iterable[Comparison]) -> Comparison | None:
 
     def key(item: Comparison) -> tuple[int, tuple[int, float, float]]:
         assert item.metrics is not None
-        return order[item.level or Level.PASS], badness(item.metrics)
+        return order[item.level or Level.PASS], badness(item.metrics, item.level)
 
     return max(compared, key=key)
 

@@ -6,6 +6,7 @@ from math import nan
 
 import pytest
 
+from divergraph.ask.questions.verdict import worst_first
 from divergraph.thresholds.verdicts import (
     count,
     describe_origins,
@@ -30,7 +31,7 @@ from graphstore.model import (
 )
 
 
-def metrics(error=0.0, cosine=1.0, nonfinite=0):
+def metrics(error=0.0, cosine=1.0, nonfinite=0, in_golden=0):
     return MetricSet(
         cosine_similarity=cosine,
         max_absolute_error=error,
@@ -43,6 +44,7 @@ def metrics(error=0.0, cosine=1.0, nonfinite=0):
         max_relative_error=0.0,
         mean_relative_error=0.0,
         device_nonfinite=nonfinite,
+        golden_nonfinite=in_golden,
     )
 
 
@@ -89,6 +91,13 @@ def test_the_worst_output_is_the_broken_one_then_the_most_wrong():
     assert worst([small, big]) is big
     assert worst([small, broken, big]) is broken
     assert worst([Comparison("op", TensorIO.OUTPUT, 0, reason=Reason.INSERTED)]) is None
+
+
+def test_a_mask_of_the_same_infinities_is_no_worst_output():
+    mask = compared("op", Level.PASS, 0, error=nan, cosine=nan, nonfinite=6, in_golden=6)
+    close = compared("op", Level.PASS, 1, error=0.001)
+    assert worst([close, mask]) is close
+    assert worst_first([mask, close]) == [close, mask]
 
 
 def test_an_origin_lists_the_compared_tensor_first_and_all_originals():

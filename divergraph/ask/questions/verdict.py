@@ -75,7 +75,7 @@ def worst_first(comparisons: Iterable[Comparison]) -> list[Comparison]:
 
     def key(item: Comparison) -> tuple[int, float, float]:
         assert item.metrics is not None
-        return badness(item.metrics)
+        return badness(item.metrics, item.level)
 
     return sorted(outputs, key=key, reverse=True)
 
