@@ -21,7 +21,7 @@ from divergraph.blame.attribution import Blame, KeepListEntry, Share, WhatIf
 from divergraph.blame.outputs import blamed_outputs, stand_ins, tensor_names
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
 from divergraph.execute.installed import open_executor
-from divergraph.execute.translate.torch.alone import CallsAlone, calls_alone
+from divergraph.execute.translate.torch.alone import CallsAlone, calls_alone, input_name
 from divergraph.jobs.progress import Progress
 from divergraph.rootcause.core import split_run
 from divergraph.rootcause.groups.group_reruns import OpVerdict
@@ -163,15 +163,15 @@ class _InputErrors:
     def _places(self, op: str) -> Iterator[str]:
         call = self._golden_ops[self._twins[op]]
         for ref in call.inputs:
-            place = "" if ref is None else ref.tensor.removeprefix(f"{call.id} < ")
-            if f"{op} < {place}" in self._device.sources:
+            place = "" if ref is None else ref.tensor.removeprefix(input_name(call.id, ""))
+            if input_name(op, place) in self._device.sources:
                 yield place
 
     def _key(self, op: str, place: str) -> TensorKey:
-        return self._device.sources[f"{op} < {place}"]
+        return self._device.sources[input_name(op, place)]
 
     def _both(self, op: str, place: str) -> tuple[Array | None, Array | None]:
-        golden = self._golden.sources[f"{self._twins[op]} < {place}"]
+        golden = self._golden.sources[input_name(self._twins[op], place)]
         return self._value(0, golden), self._value(1, self._key(op, place))
 
     def _is_unlike(self, op: str, place: str) -> bool:
@@ -186,7 +186,7 @@ class _InputErrors:
             golden, device = self._both(ref.op, place)
             value = device if place == other else golden
             if value is not None:
-                fed[f"{self._twins[ref.op]} < {place}"] = value
+                fed[input_name(self._twins[ref.op], place)] = value
         return fed
 
     def _value(self, side: int, key: TensorKey) -> Array | None:

@@ -11,7 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from divergraph.execute.contract import Array
-from divergraph.execute.translate.torch.alone import PARAMETER, CallsAlone, calls_alone
+from divergraph.execute.translate.torch.alone import (
+    PARAMETER,
+    CallsAlone,
+    calls_alone,
+    input_name,
+)
 from divergraph.rootcause import calibration
 from divergraph.rootcause.groups.group_runs import GroupRuns
 from divergraph.rootcause.groups.groups import Group
@@ -61,8 +66,8 @@ def _pairs(data: RunData, golden: CallsAlone, device: CallsAlone) -> list[tuple[
         twin = calls.get(link.original)
         for ref in () if twin is None else twin.inputs:
             assert ref is not None
-            place = ref.tensor.removeprefix(f"{link.original} < ")
-            name = f"{link.device} < {place}"
+            place = ref.tensor.removeprefix(input_name(link.original, ""))
+            name = input_name(link.device, place)
             if name in device.sources:
                 found.append((ref.tensor, name))
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -14,9 +13,6 @@ from divergraph.cli.options import print_record
 from divergraph.cli.say import say
 from divergraph.text.words import counted
 from graphstore.errors import InputError
-
-if TYPE_CHECKING:
-    pass
 
 _path = click.Path(path_type=Path, readable=False)  # the readers say it in one line
 _PRECISIONS = ("float32", "float64")

@@ -330,14 +330,11 @@ class OperandSearch:
             return None
         # Ops of the same weights are one witness: these may be wrong.
         alike = (group for group, lost in losses.items() if abs(lost - middle) <= furthest)
-        if len({self._weights(group) or group for group in alike}) < calibration.ENOUGH_OPS:
+        witnesses = {self.golden.constants_read(group.ops) or group for group in alike}
+        if len(witnesses) < calibration.ENOUGH_OPS:
             return None
         usual = math.exp(middle)
         return Loss(usual, usual * math.exp(furthest) / calibration.GUILTY)
-
-    def _weights(self, group: Group) -> frozenset[str]:
-        tensors = (ref.tensor for ref in self.golden.reads(group.ops))
-        return frozenset(tensor for tensor in tensors if tensor in self._weight_shapes)
 
     def _fit(self, sample: GroupSample, kind: OperandFormat) -> Fit:
         """How the errors of a group follow from reading its operands in this format."""

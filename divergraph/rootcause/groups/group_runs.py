@@ -63,7 +63,7 @@ class GroupRuns:
         weights: set[str] = set()
         chunk_bytes = 0
         for group in groups:
-            own = self._weights(group)
+            own = self.golden.constants_read(group.ops)
             size = self._size(group, own - weights)
             if chunk and chunk_bytes + size > self.memory // _SHARE_OF_MEMORY:
                 yield chunk
@@ -77,7 +77,10 @@ class GroupRuns:
 
     def remarks(self, groups: Sequence[Group]) -> Iterator[str]:
         """A warning if single groups need more memory than is allowed."""
-        sizes = {group.output: self._size(group, self._weights(group)) for group in groups}
+        sizes = {
+            group.output: self._size(group, self.golden.constants_read(group.ops))
+            for group in groups
+        }
         large = [ref for ref, size in sizes.items() if size > self.memory]
         if large:
             largest = max(large, key=sizes.__getitem__)
@@ -97,9 +100,6 @@ class GroupRuns:
         refs = (group.output, *group.measured)
         values = sum(prod(self.compared[ref].shape or ()) for ref in refs)
         return 16 * values + 2 * sum(self._constants[name] for name in weights)
-
-    def _weights(self, group: Group) -> set[str]:
-        return {ref.tensor for ref in self.golden.reads(group.ops) if ref.tensor in self._constants}
 
     def feeds(self, group: Group) -> tuple[dict[str, Array], str]:
         """The feeds of *group* by golden tensor name, and the name of the first one without a

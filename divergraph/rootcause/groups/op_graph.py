@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cached_property
 
 from divergraph.execute.tensorflow.branches import in_branches
 from divergraph.execute.tensorflow.calls_in_place import calls_in_place
@@ -134,6 +135,14 @@ class OpGraph:
     def reads(self, ops: Iterable[str]) -> Iterator[InputRef]:
         """What each of *ops* reads, one op after the other."""
         return (ref for op_id in ops for ref in self.inputs(self.ops[op_id]))
+
+    def constants_read(self, ops: Iterable[str]) -> frozenset[str]:
+        """The names of the constants that *ops* read."""
+        return self._constants.intersection(ref.tensor for ref in self.reads(ops))
+
+    @cached_property
+    def _constants(self) -> frozenset[str]:
+        return frozenset(constant.tensor.name for constant in self.graph.constants)
 
     def name(self, ref: TensorRef) -> str:
         """The tensor's name, by which executors know it."""

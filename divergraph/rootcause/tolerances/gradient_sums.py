@@ -12,7 +12,7 @@ import math
 
 import numpy as np
 
-from divergraph.execute.translate.torch.alone import GRADIENT
+from divergraph.execute.translate.torch.alone import GRADIENT, input_name
 from divergraph.rootcause.tolerances.contract import (
     Action,
     OpContext,
@@ -29,8 +29,13 @@ _PARTS = 8
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     precision, reference = context.arithmetic.precision, estimate.reference
-    name = next((name for name in context.given if name.endswith(f" < {GRADIENT}0")), None)
-    if not precision.rounds or name is None or reference.ndim > 1 or not estimate.are_floats:
+    name = input_name(context.group.golden.op, f"{GRADIENT}0")
+    if (
+        not precision.rounds
+        or name not in context.given
+        or reference.ndim > 1
+        or not estimate.are_floats
+    ):
         return None
     incoming = context.given[name]
     steps = incoming.size / reference.size / _PARTS

@@ -79,7 +79,7 @@ def declared_trusted() -> None:
 
 def common_loss(error: np.ndarray, count: int) -> finding.Loss | None:
     """What *count* ops with this error lose alike."""
-    golden = SimpleNamespace(reads=lambda ops: (), graph=SimpleNamespace(constants=()))
+    golden = SimpleNamespace(constants_read=lambda ops: frozenset())
     groups = (Group(TensorRef(f"op{number}", 0), REF, ("op",)) for number in range(count))
     samples = [replace(sample(error), group=group) for group in groups]
     return finding.OperandSearch(golden, None, None, 7.0)._common_loss(samples)

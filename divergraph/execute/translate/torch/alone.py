@@ -38,12 +38,18 @@ class CallsAlone:
     sources: Mapping[str, TensorKey]
 
 
+def input_name(op: str, place: str) -> str:
+    """The name of an input of the op with the id *op*. The *place* is that of an argument (``0``,
+    ``1.2`` of a list, ``dim``), or begins with :data:`GRADIENT`, :data:`MADE` or
+    :data:`PARAMETER`."""
+    return f"{op} < {place}"
+
+
 def calls_alone(graph: ModelGraph) -> CallsAlone:
     """The calls of *graph*, a recorded run, without the edges between them.
 
-    Inputs are called ``<op id> < <place>``, where the place is that of an argument (``0``, ``1.2``
-    of a list, ``dim``), or begins with :data:`GRADIENT`, :data:`MADE` or :data:`PARAMETER`. Types
-    of 16 bits are declared float32: that is what their values are read as and computed in.
+    Inputs are called by :func:`input_name`. Types of 16 bits are declared float32: that is what
+    their values are read as and computed in.
     """
     named = {op.name: op for op in graph.ops}
     declared = {tensor.name: tensor.dtype for tensor in graph.inputs}
@@ -64,7 +70,7 @@ def calls_alone(graph: ModelGraph) -> CallsAlone:
     for op in graph.ops:
         before = [named.get(name) for name in CallName.of(op.name).before]
         places = _places(op, before, types)
-        names = {place: f"{op.id} < {place}" for place in places}
+        names = {place: input_name(op.id, place) for place in places}
         for place, (key, dtype) in places.items():
             sources[names[place]] = key
             inputs.append(_as_read(Tensor(names[place], dtype)))

@@ -25,8 +25,9 @@ class _Places:
     rank: int
 
 
-Part: TypeAlias = "slice | int | EllipsisType | _Places | None"
-"""One part of an index; None is a new axis."""
+Plain: TypeAlias = "slice | int | EllipsisType | None"
+"""One part of an index that is no tensor; None is a new axis."""
+Part: TypeAlias = "Plain | _Places"
 
 
 @row("__getitem__", source="torch, tensor indexing")
@@ -84,23 +85,33 @@ def _parts(call: TorchCall) -> list[Part]:
     if call.find(1) is not None:
         return _of_place(call, "1")
     at = call.argument(1, "")
-    if isinstance(at, str):
-        return [_part(call, text) for text in at.split(", ")]
-    return [_part(call, at)]
+    texts = at.split(", ") if isinstance(at, str) else [at]
+    return [_plain(call, text) for text in texts]
 
 
 def _of_place(call: TorchCall, place: str) -> list[Part]:
     name = call.find(place)
     if name is None:
-        return [_part(call, call.argument(None, place))]
+        return [_plain(call, call.argument(None, place))]
     rank = len(call.shape(place))
     if call.dtype(place).kind == "b":
         return [_Places(axis, 1) for axis in _places_of_bits(call, name, rank)]
     return [_Places(name, rank)]
 
 
-def _part(call: TorchCall, value: AttrValue | None) -> Part:
-    """A part that is no tensor: ``1:``, ``slice(1, None, None)``, ``...``, ``-1``, ``None``."""
+def _plain(call: TorchCall, value: AttrValue | None) -> Plain:
+    try:
+        return index_part(value)
+    except ValueError as error:
+        raise call.refused(str(error)) from None
+
+
+def index_part(value: AttrValue | None) -> Plain:
+    """A part as a dump has it: ``1:``, ``slice(1, None, None)``, ``...``, ``-1``, ``None``.
+
+    Raises:
+        ValueError: it is none of these.
+    """
     if value is None or value == "None":
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -112,7 +123,7 @@ def _part(call: TorchCall, value: AttrValue | None) -> Part:
         return int(text)
     ends = _SLICE.fullmatch(text)
     if ends is None:
-        raise call.refused(f"takes {text} of a tensor")
+        raise ValueError(f"takes {text} of a tensor")
     numbers = ends.groups()[:3] if ends[1] else ends.groups()[3:]
     return slice(*(None if end in ("", "None", None) else int(end) for end in numbers))
 

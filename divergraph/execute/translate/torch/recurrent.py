@@ -34,7 +34,7 @@ def _recurrent(call: TorchCall) -> Sequence[str]:
     """``lstm(input, hx, params, has_biases, num_layers, dropout, train, bidirectional,
     batch_first)``: a node for each layer, whose directions are joined in their last axis."""
     cell = _CELLS[call.type]
-    params = [call.tensor(place) for place in call.places(2)]
+    params = call.tensors(2, "params")
     layers, directions = call.integer(4, "num_layers"), 1 + call.flag(7, "bidirectional")
     several = 4 if call.flag(3, "has_biases") else 2
     if len(params) != several * layers * directions:
@@ -47,7 +47,8 @@ def _recurrent(call: TorchCall) -> Sequence[str]:
     batch_first = call.flag(8, "batch_first")
     if batch_first:
         value = call.piece.transpose(value, 1, 0, 2)
-    starts = [_layers_of(call, name, layers) for name in _starts(call, cell)]
+    begins = call.tensors(1, "hx") if cell.states > 1 else [call.tensor(1, "hx")]
+    starts = [_layers_of(call, name, layers) for name in begins]
     ends: list[list[str]] = [[] for _ in range(cell.states)]
     for layer in range(layers):
         first = several * directions * layer
@@ -59,11 +60,6 @@ def _recurrent(call: TorchCall) -> Sequence[str]:
     if batch_first:
         value = call.piece.transpose(value, 1, 0, 2)
     return [value, *(call.add("Concat", *all_of, axis=0) for all_of in ends)]
-
-
-def _starts(call: TorchCall, cell: _Cell) -> list[str]:
-    places = call.places(1) if cell.states > 1 else ["1"]
-    return [call.tensor(place, "hx") for place in places]
 
 
 def _layers_of(call: TorchCall, name: str, layers: int) -> list[str]:
@@ -93,7 +89,7 @@ def _layer(
     ]
     biases = call.add("Concat", *joined[2:], axis=1) if len(joined) > 2 else ""
     attrs: dict[str, Any] = {
-        "hidden_size": call.shape(call.places(2)[1])[1],
+        "hidden_size": call.shape("2.1", "params.1")[1],
         "direction": "bidirectional" if directions > 1 else "forward",
         "activations": [cell.activation] * directions if cell.activation else None,
         "linear_before_reset": 1 if cell.kind == "GRU" else None,
@@ -108,8 +104,8 @@ def _layer(
 
 def _in_order(call: TorchCall, cell: _Cell, name: str) -> str:
     """A weight or bias with its gates in the order of ONNX."""
-    if len(cell.order) == 1:
-        return name
     count = len(cell.order)
+    if count == 1:
+        return name
     gates = call.piece.add_many("Split", count, name, axis=0, num_outputs=count)
     return call.add("Concat", *(gates[at] for at in cell.order), axis=0)

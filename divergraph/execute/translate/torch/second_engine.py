@@ -18,6 +18,7 @@ import numpy as np
 from divergraph.execute.contract import Array
 from divergraph.execute.translate.contract import NotTranslatedError, OpRows, RowEntry
 from divergraph.execute.translate.torch.alone import GIVES, GRADIENT, MADE
+from divergraph.execute.translate.torch.indexing import index_part
 from graphstore.errors import ExecutionError
 from graphstore.model import Op
 from importers.msprobe.calls import BY_ARGUMENT
@@ -131,15 +132,8 @@ def _arguments(op: Op, tensors: Mapping[str, Any]) -> tuple[list[Any], dict[str,
     positional = [numbers.get(at) for at in range(max(numbers, default=-1) + 1)]
     named = {key: _listed(value) for key, value in tree.items() if not key.isdecimal()}
     if op.type.startswith(("__getitem__", "__setitem__")) and isinstance(positional[1], str):
-        positional[1] = tuple(map(_index_part, positional[1].split(", ")))
+        positional[1] = tuple(map(index_part, positional[1].split(", ")))
     return positional, named
-
-
-def _index_part(text: str) -> Any:
-    """``1:``, ``...``, ``None`` or ``-1``, as they stood between brackets."""
-    if ":" in text:
-        return slice(*(int(end) if end else None for end in text.split(":")))
-    return {"...": Ellipsis, "None": None}[text] if text in ("...", "None") else int(text)
 
 
 def _listed(value: Any) -> Any:
@@ -160,20 +154,12 @@ def _plain(value: Any) -> Any:
     return known if is_named else value
 
 
-def _leaves(value: Any) -> list[Any]:
-    import torch
-
-    if isinstance(value, torch.Tensor):
-        return [value]
-    if not isinstance(value, list | tuple):
-        return []
-    return [tensor for inner in value for tensor in _leaves(inner)]
-
-
 def _outputs(op: Op, function: Any, tensors: Mapping[str, Any]) -> list[Any]:
+    from divergraph.torch.step_files import leaves
+
     args, named = _arguments(op, tensors)
-    made = _leaves(function(*args, **named))
-    return made or _leaves(args[0])  # in place, as `x[0] = 1` is
+    made = leaves(function(*args, **named))
+    return made or leaves(args[0])  # in place, as `x[0] = 1` is
 
 
 def _gradients(op: Op, function: Any, tensors: Mapping[str, Any]) -> list[Any]:
