@@ -131,9 +131,17 @@ def _arguments(op: Op, tensors: Mapping[str, Any]) -> tuple[list[Any], dict[str,
     numbers = {int(key): _listed(value) for key, value in tree.items() if key.isdecimal()}
     positional = [numbers.get(at) for at in range(max(numbers, default=-1) + 1)]
     named = {key: _listed(value) for key, value in tree.items() if not key.isdecimal()}
-    if op.type.startswith(("__getitem__", "__setitem__")) and isinstance(positional[1], str):
-        positional[1] = tuple(map(index_part, positional[1].split(", ")))
+    if op.type.startswith(("__getitem__", "__setitem__")):
+        positional[1] = _index(positional[1])
     return positional, named
+
+
+def _index(value: Any) -> Any:
+    """What stood between brackets, of which a dump has what is no tensor as text."""
+    parts = value.split(", ") if isinstance(value, str) else value
+    if not isinstance(parts, list):
+        return value
+    return tuple(index_part(part) if isinstance(part, str) else part for part in parts)
 
 
 def _listed(value: Any) -> Any:
