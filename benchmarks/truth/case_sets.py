@@ -20,7 +20,7 @@ import onnx
 from analysed import write_case
 from cases import Healthy, visible_fault
 from devices import DEVICES, Device
-from faults import FaultKind
+from faults import Array, FaultKind
 from generated import GENERATED
 from measured import hidden
 from narrow_formats import FORMATS, runner
@@ -31,6 +31,7 @@ from short_arithmetic import runner as short_runner
 from divergraph.files.npy_file import write_npy
 from divergraph.golden_capture import CaptureRequest, capture
 from graphstore.errors import DivergraphError
+from importers.registry import read_graph
 
 _USELESS = 0.5
 """A healthy device whose output is so far off is no place to look for visible faults."""
@@ -152,11 +153,42 @@ def gpu(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
         )
 
 
+def runtimes(folder: Path, sizes: Sizes) -> Iterator[TruthCase]:
+    """Runtimes nobody here wrote, with faults in the models they compile. Needs the extra
+    ``real-devices``; ``models`` and ``devices`` are those of ``real_devices/run.py``."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "real_devices"))
+    from model_faults import FAULTS, ModelFault
+    from visible_faults import visible_fault
+    from workplaces import Workplace as Place
+    from workplaces import write_dump
+
+    for model in sizes.models:
+        (folder / "runtimes" / model).mkdir(parents=True, exist_ok=True)
+        place = Place.of(model, folder / "runtimes" / model)
+        for device in filter(place.can_run, sizes.devices):
+            found: list[tuple[str, str, Mapping[str, Array]]] = [("", "", place.device(device))]
+            kinds = np.random.default_rng([sizes.seed, len(found)]).permutation(list(FAULTS))
+            for kind in map(ModelFault, kinds):
+                if len(found) <= sizes.faults:
+                    fault = visible_fault(place, device, kind, sizes.seed)
+                    found += [] if fault is None else [(kind, fault.fault.tensor, fault.values)]
+            path = place.model_of(device)
+            graph = read_graph(path)
+            for number, (kind, tensor, values) in enumerate(found):
+                dump = place.folder / f"{device}-{number}"
+                write_dump(dump, graph, {**place.feeds, **values})
+                sides = map(str, (place.model, place.folder / "golden", path, dump))
+                faulty = (tensor,) if tensor else ()
+                name = f"{model} {device} {kind or 'healthy'}"
+                yield TruthCase("runtimes", name, *sides, faulty, kind)
+
+
 SETS: Mapping[str, Callable[[Path, Sizes], Iterator[TruthCase]]] = {
     "emulated": emulated,
     "narrow": narrow,
     "short": short,
     "gpu": gpu,
+    "runtimes": runtimes,
 }
 
 

@@ -1,32 +1,30 @@
-"""The product's verdict on each case of a file, with some of its entries left out.
+"""The product's verdict on each case of a file, and on which of its entries it rests.
 
     python benchmarks/truth/judging.py CASES [--root CHECKOUT] [--without cause:affine]
+    python benchmarks/truth/judging.py CASES --ablate tolerance,cause,number
 
 Prints a line of JSON for each case. A process of its own, so that another checkout's code can be
-asked (``--root``), and entries be left out before any of them is loaded. An *entry* is a module
-that the analysis finds instead of listing: a tolerance, a cause, an operand format, a precision.
+asked (``--root``). With ``--ablate`` the line also has what changes without each entry of these
+kinds that the case asked for; :mod:`entries` says what entries there are. Of numbers that change
+nothing together none is tried alone, and one that decided a case is not tried on others.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
-import pkgutil
 import resource
+import signal
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-KINDS = {
-    "TOLERANCE": "tolerance",
-    "CAUSES": "cause",
-    "ARITHMETIC": "format",
-    "PRECISION": "precision",
-}
-"""What entries of each attribute are called here."""
+import numpy as np
+
+_MOST_SECONDS = 120
+"""A judgement without an entry that takes longer is a change."""
+_COMPARED = ("verdict", "rank", "origins", "cause")
 
 
 def main() -> None:
@@ -35,63 +33,83 @@ def main() -> None:
     parser.add_argument("cases", type=Path)
     parser.add_argument("--root", type=Path, default=Path(__file__).parents[2])
     parser.add_argument("--without", default="", help="entries, with commas between")
-    parser.add_argument("--only", default="", help="names of cases, with | between")
+    parser.add_argument("--ablate", default="", help="kinds of entries, with commas between")
     asked = parser.parse_args()
     sys.path.insert(0, str(asked.root))
-    acted: set[str] = set()
-    leave_out(frozenset(filter(None, asked.without.split(","))), acted)
-    wanted = set(filter(None, asked.only.split("|")))
+    from entries import Entries
+
+    entries, decided = Entries(), set[str]()
+    kinds = tuple(f"{kind}:" for kind in asked.ablate.split(",") if kind)
     for line in asked.cases.read_text(encoding="utf-8").splitlines():
         case = json.loads(line)
-        if not wanted or case["name"] in wanted:
-            acted.clear()
-            print(json.dumps({"name": case["name"], **outcome(case), "acted": sorted(acted)}))
-            sys.stdout.flush()
+        with (
+            entries.noted(numbers="number:" in kinds),
+            entries.without(frozenset(filter(None, asked.without.split(",")))),
+        ):
+            seen = outcome(case)
+        of_kind = sorted(each for each in entries.asked if each.startswith(kinds)) if kinds else []
+        open_entries = [each for each in of_kind if each not in decided]
+        changes = dict(_changes(case, seen, entries, open_entries))
+        decided |= {each for each in changes if each.startswith("number:")}
+        print(json.dumps({"name": case["name"], **seen, "asked": of_kind, "changes": changes}))
+        sys.stdout.flush()
 
 
-def leave_out(entries: frozenset[str], acted: set[str]) -> None:
-    """Find no *entries*, and note in *acted* which of the others did something."""
-    registry = importlib.import_module("divergraph.rootcause.registry")
+def _changes(case: Any, seen: Any, entries: Any, asked: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The entries without which something else comes out, with what."""
 
-    def discovered(package: str, attribute: str, _group: str) -> Iterator[object]:
-        folder = importlib.import_module(package)
-        modules = pkgutil.walk_packages(folder.__path__, f"{package}.")
-        for name in sorted(module.name for module in modules):
-            module = importlib.import_module(name)
-            entry = f"{KINDS.get(attribute, attribute.lower())}:{name.rpartition('.')[2]}"
-            if entry not in entries and hasattr(module, attribute):
-                yield noted(getattr(module, attribute), entry, acted)
+    def without(some: Collection[str]) -> str:
+        with entries.without(some):
+            return difference(seen, _limited(case))
 
-    registry.discovered = discovered  # type: ignore[attr-defined]
-
-
-def noted(value: Any, entry: str, acted: set[str]) -> Any:
-    """*value* such that *entry* is in *acted* once a function of it gave an answer."""
-    if isinstance(value, tuple):
-        return tuple(noted(each, entry, acted) for each in value)
-    for name in ("apply", "explain"):
-        function = getattr(value, name, None)
-        if callable(function) and hasattr(value, "__dataclass_fields__"):
-            return replace(value, **{name: noting(function, entry, acted)})
-    # Of a format or a precision it is not known whether it decided: it is always tried.
-    acted.add(entry)
-    return value
+    # A number is tried larger and smaller, which must not be at once.
+    for half in ("*", "/"):
+        numbers = [each for each in asked if each.startswith("number:") and half in each]
+        yield from deciding(numbers, without)
+    for each in asked:
+        if not each.startswith("number:") and (change := without({each})):
+            yield each, change
 
 
-def noting(function: Callable[..., Any], entry: str, acted: set[str]) -> Callable[..., Any]:
-    """*function*, whose answers are noted."""
+def deciding(
+    entries: Sequence[str], without: Callable[[Collection[str]], str]
+) -> Iterator[tuple[str, str]]:
+    """Those of *entries* that change something, by halves; several where it takes them all."""
+    change = without(entries) if entries else ""
+    if not change:
+        return
+    if len(entries) == 1:
+        yield entries[0], change
+        return
+    middle = len(entries) // 2
+    halves = [*deciding(entries[:middle], without), *deciding(entries[middle:], without)]
+    yield from halves or ((" and ".join(entries), change),)
 
-    def call(*arguments: Any) -> Any:
-        answer = function(*arguments)
-        if answer is not None:
-            acted.add(entry)
-        return answer
 
-    call.__name__ = function.__name__
-    return call
+def difference(before: Any, after: Any) -> str:
+    """What is otherwise *after*; "" if nothing is."""
+    return ", ".join(
+        f"{name} {before.get(name)} -> {after[name]}"
+        for name in _COMPARED
+        if before.get(name) != after[name]
+    )
 
 
-def outcome(case: dict[str, Any]) -> dict[str, Any]:
+def _limited(case: Any) -> Any:
+    def stop(*_: Any) -> None:
+        raise TimeoutError(f"more than {_MOST_SECONDS} s")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(_MOST_SECONDS)
+    try:
+        return outcome(case)
+    except Exception as error:  # noqa: BLE001 - numbers may exclude each other
+        return dict.fromkeys(_COMPARED, f"{type(error).__name__}: {error}")
+    finally:
+        signal.alarm(0)
+
+
+def outcome(case: Any) -> dict[str, Any]:
     """Verdict, who comes first and why, and what it cost."""
     sys.path.insert(0, str(Path(__file__).parents[1] / "root_cause"))
     from analysed import ranking
@@ -102,9 +120,11 @@ def outcome(case: dict[str, Any]) -> dict[str, Any]:
     from graphstore.model import FindingKind
 
     sides = (Path(case[name]) for name in ("golden", "golden_dump", "device", "device_dump"))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_utime
+    before = _cpu()
     try:
-        data = compare(CompareRequest(*sides, method=MethodChoice.ROOT_CAUSE))
+        # Whoever sees numbers that are no numbers says so itself.
+        with np.errstate(all="ignore"):
+            data = compare(CompareRequest(*sides, method=MethodChoice.ROOT_CAUSE))
     except DivergraphError as error:
         return {"verdict": f"error: {error}", "rank": None, "origins": 0, "cause": "", "cpu": 0.0}
     faulty = set(case["faulty"])
@@ -123,7 +143,7 @@ def outcome(case: dict[str, Any]) -> dict[str, Any]:
         "origins": len(data.origins),
         "cause": "" if best is None else best.label,
         "baseline": baseline(data, faulty),
-        "cpu": resource.getrusage(resource.RUSAGE_SELF).ru_utime - before,
+        "cpu": _cpu() - before,
     }
 
 
@@ -140,6 +160,11 @@ def baseline(data: Any, faulty: set[str]) -> str:
     if not low:
         return "nothing"
     return "right" if faulty & names[min(low, key=order.__getitem__)] else "wrong"
+
+
+def _cpu() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 if __name__ == "__main__":

@@ -2,13 +2,13 @@
 
     python benchmarks/truth/yardstick.py --cases DIR
     python benchmarks/truth/yardstick.py --cases DIR --against ../older-checkout
-    python benchmarks/truth/yardstick.py --cases DIR --ablate tolerance
+    python benchmarks/truth/yardstick.py --cases DIR --without tolerance:masks
+    python benchmarks/truth/yardstick.py --cases DIR --ablate tolerance,cause,step,number
     python benchmarks/truth/yardstick.py --cases DIR --sets gpu --gpu FOLDER
 
-Cases are made in DIR once for each seed and judged as often as asked. ``--ablate`` leaves out one
-entry after the other (tolerances, causes, formats, precisions: modules the analysis finds instead
-of listing), asks again the cases in which it did something, and prints which verdicts change. What
-changes none may go.
+Cases are made in DIR once for each seed and judged as often as asked; a set may also be a file of
+them. ``--ablate`` leaves out one entry after the other (:mod:`entries` says what they are) of those
+that a case asked for, and prints which verdicts change. What changes none may go.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -41,20 +42,22 @@ def main() -> None:
     parser.add_argument("--devices", default="", help="only these, with commas between")
     parser.add_argument("--gpu", type=Path, help="folder of the set gpu")
     parser.add_argument("--against", type=Path, help="another checkout, to be judged by as well")
+    parser.add_argument("--without", default="", help="entries, with commas between")
     parser.add_argument("--ablate", default="", help="kinds of entries, with commas between")
     asked = parser.parse_args()
     sizes = Sizes(asked.seed, asked.faults, _list(asked.models), _list(asked.devices), asked.gpu)
     cases = made(asked.cases, _list(asked.sets), sizes)
     file = asked.cases / "judged.jsonl"
     file.write_text("".join(f"{case.line()}\n" for case in cases), encoding="utf-8")
-    now = judged(file)
+    kinds = ["--ablate", asked.ablate] if asked.ablate else []
+    now = judged(file, "--without", asked.without, *kinds)
     print(table(cases, now))
     if asked.against is not None:
         older = judged(file, "--root", str(asked.against.resolve()))
         print(f"\n{asked.against}\n{table(cases, older)}\n\nchanged since")
         print("\n".join(changes(cases, older, now)) or "nothing")
-    for kind in _list(asked.ablate):
-        ablated(cases, file, now, kind)
+    if asked.ablate:
+        print("\n".join(ablation(now)))
 
 
 def _list(text: str) -> tuple[str, ...]:
@@ -65,6 +68,9 @@ def made(folder: Path, sets: Sequence[str], sizes: Sizes) -> list[TruthCase]:
     """The cases of all sets, from the file of this choice or made now."""
     cases: list[TruthCase] = []
     for name in sets:
+        if name.endswith(".jsonl"):
+            cases += map(TruthCase.of, Path(name).read_text(encoding="utf-8").splitlines())
+            continue
         words = (name, sizes.seed, sizes.faults, *sizes.models, *sizes.devices)
         file = folder / ("-".join(map(str, words)) + ".jsonl")
         if not file.exists():
@@ -122,18 +128,17 @@ def changes(cases: Iterable[TruthCase], before: Outcomes, after: Outcomes) -> li
     return said
 
 
-def ablated(cases: Sequence[TruthCase], file: Path, now: Outcomes, kind: str) -> None:
-    """Print for each entry of a *kind* what changes without it."""
-    entries = sorted({each for outcome in now.values() for each in outcome["acted"]})
-    for entry in entries:
-        if entry.partition(":")[0] != kind:
-            continue
-        touched = [case for case in cases if entry in now[case.name]["acted"]]
-        only = "|".join(case.name for case in touched)
-        without = judged(file, "--without", entry, "--only", only)
-        said = changes(touched, now, without)
-        print(f"\n{entry}: acted in {len(touched)}, decides {len(said)}", flush=True)
-        print("\n".join(said))
+def ablation(now: Outcomes) -> Iterator[str]:
+    """For each entry that was asked, in how many cases, and which verdicts change without it."""
+    asked = Counter(entry for outcome in now.values() for entry in outcome["asked"])
+    decided: dict[str, list[str]] = {}
+    for name, outcome in now.items():
+        for entry, change in outcome["changes"].items():
+            decided.setdefault(entry, []).append(f"  {name}: {change}")
+    for entry in sorted({*asked, *decided}):
+        changed = decided.get(entry, [])
+        yield f"{entry}: asked in {asked[entry]}, decides {len(changed)}"
+        yield from changed
 
 
 if __name__ == "__main__":
