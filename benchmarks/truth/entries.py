@@ -18,6 +18,8 @@ from pathlib import Path
 from types import CodeType, FrameType, ModuleType
 from typing import Any
 
+import numpy as np
+
 _ROOT = "divergraph.rootcause"
 FACTOR = 3.0
 """How many times larger and smaller a number is tried."""
@@ -226,8 +228,10 @@ def _is_alike(one: Any, other: Any) -> bool:
         return all(map(_is_alike, one, other))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(one[key] is other[key] for key in one)
+    if one is other or isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return one is other
     is_sized = hasattr(type(one), "__len__") or hasattr(type(one), "__bool__")
-    return one is other or (is_sized and not one and not other)
+    return is_sized and not one and not other
 
 
 def _package() -> ModuleType:

@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from divergraph.rootcause.causes.evidence import SURE
 from divergraph.rootcause.causes.reruns.shapes import LABEL
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import Splits
@@ -96,6 +97,6 @@ def _finding(
         "what the device has",
         output.op,
         port=output.port,
-        confidence=0.95,
+        confidence=SURE,
         evidence={"shape": list(dumped), "right": list(right), "seen_in": reader.op},
     )

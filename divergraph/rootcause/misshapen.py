@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
-from divergraph.rootcause.causes.evidence import Cause, RunsSpentError
+from divergraph.rootcause.causes.evidence import SURE, Cause, RunsSpentError
 from divergraph.rootcause.causes.reruns.shapes import (
     LABEL,
     ShapeFault,
@@ -140,7 +140,7 @@ class _Search:
         cause = self._cause(fault)
         if cause is None and (output in run.compared or not self._is_sure(group)):
             return
-        cause = cause or Cause(LABEL, "", 0.9, {})
+        cause = cause or Cause(LABEL, "", SURE, {})
         sentence = ": ".join(filter(None, (shapes_text(fault), cause.sentence)))
         shapes = {"shape": list(device.shape), "right": list(reference.shape)}
         finding = Finding(

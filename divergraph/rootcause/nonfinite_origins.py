@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause.causes.evidence import LIKELY, SURE
 from divergraph.rootcause.tolerances.contract import OpContext, input_quantisers, outputs_on
 from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Role, TensorRef
 from graphstore.traverse.algorithms import descendants
@@ -97,7 +98,7 @@ def ignoring(output: TensorRef) -> Finding:
         "from the inputs that were dumped",
         output.op,
         port=output.port,
-        confidence=0.7,
+        confidence=LIKELY,
     )
 
 
@@ -142,7 +143,7 @@ def with_nonfinite_origins(
                 "where rounding removed a small number, or infinity for a large one",
                 ref.op,
                 port=ref.port,
-                confidence=0.9,
+                confidence=SURE,
             )
         )
     return found, findings

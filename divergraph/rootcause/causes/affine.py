@@ -13,7 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    GUESS,
+    LIKELY,
+    SURE,
+    Array,
+    Cause,
+    Floats,
+    Mask,
+    SampledTensors,
+    rms,
+)
 from divergraph.rootcause.causes.line_fits import LineFit, line_fits, simplest, usable
 from divergraph.rootcause.causes.words import share_text, slices_name, slices_text
 from divergraph.text.words import counted
@@ -32,8 +42,6 @@ _NO_GAIN = 1e-3
 _LISTED = 64
 """Slices that are listed in the evidence."""
 Places: TypeAlias = npt.NDArray[np.intp]
-_INEXACT = 0.75
-"""The highest confidence in a line that leaves more than noise."""
 
 
 def whole_line(view: SampledTensors) -> Cause | None:
@@ -66,7 +74,7 @@ def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
     if float(np.ptp(view.r[use])) > 0.02 * float(np.abs(view.r[use]).max()):
         return cause
     both = "; all expected values are alike, so a gain and an offset are the same here"
-    return replace(cause, sentence=cause.sentence + both, confidence=min(cause.confidence, 0.6))
+    return replace(cause, sentence=cause.sentence + both, confidence=min(cause.confidence, GUESS))
 
 
 def affine(view: SampledTensors) -> Cause | None:
@@ -100,7 +108,7 @@ def _known_vector(view: SampledTensors, use: Mask) -> Cause | None:
                     label,
                     f"bias {what} in all {vector.size} channels: the output is off by {name} "
                     f"(up to {float(np.abs(vector).max()):.3g})",
-                    0.95 if vector.size >= _SHORT else 0.6,
+                    SURE if vector.size >= _SHORT else GUESS,
                     {"axis": axis, "bias": name, "factor": sign, "of": int(vector.size)},
                 )
     return None
@@ -116,10 +124,10 @@ def _flat(fits: list[LineFit]) -> bool:
 def _whole(view: SampledTensors, fit: LineFit) -> Cause:
     """The cause of one line for all values; where it leaves more than noise, the sentence says how
     far the values lie apart."""
-    sure = 0.95 if view.d.size >= 4 * _SHORT else 0.6
+    sure = SURE if view.d.size >= 4 * _SHORT else GUESS
     every, about, left = "every value is", "", ""
     if not fit.exact:
-        sure = min(sure, _INEXACT)
+        sure = min(sure, LIKELY)
         every, about, left = "the values are", "about ", f" ({_apart(view, fit)})"
     evidence: dict[str, EvidenceValue] = {"left": fit.left}
     if fit.offset is not None:
@@ -145,7 +153,7 @@ def _whole(view: SampledTensors, fit: LineFit) -> Cause:
         "gain_and_offset",
         f"{times} {offset:+.5g}{left}: a wrong scale and zero point, or another function that is "
         "nearly linear here",
-        0.75 * sure,
+        min(sure, LIKELY),
         {"gain": gain, **evidence},
     )
 
@@ -204,7 +212,7 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
             "gain",
             f"the values are about {middle:.5g} times the expected ones ({gains.min():.4g} to "
             f"{gains.max():.4g}, by {_per(axis, view)}): a wrong scale{_norm_hint(view)}",
-            _INEXACT,
+            LIKELY,
             {"gain": middle, "axis": axis, "left": fit.left},
         )
     hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
@@ -228,7 +236,7 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
         "channel_gain",
         f"{said} {'' if fit.exact else 'about '}{times} times what is expected{both}"
         f"{_norm_hint(view)}",
-        _slice_confidence(fit, 0.9),
+        _slice_confidence(fit),
         {
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
@@ -250,7 +258,7 @@ def _next_to_nothing(view: SampledTensors, fit: LineFit, axis: int, hit: Places)
         "dead_channels",
         f"next to nothing of what is expected ({gains.min():.4g} to {gains.max():.4g} times) is "
         f"left in {where}: weights lost?",
-        _INEXACT,
+        LIKELY,
         {
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
@@ -279,7 +287,7 @@ def _constant_slices(view: SampledTensors, fit: LineFit, axis: int, hit: Places)
         "dead_channels",
         f"{where}: one value throughout ({float(values.min()):.5g} to {float(values.max()):.5g}), "
         "whatever is expected; the others are right: weights lost, with the bias left?",
-        _slice_confidence(fit, 0.9),
+        _slice_confidence(fit),
         {
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
@@ -320,7 +328,7 @@ def _slice_offset(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
             label,
             f"bias {what} in {where}: each is off by {'' if fit.exact else 'about '}its value of "
             f"{name} ({values})",
-            _slice_confidence(fit, 0.97),
+            _slice_confidence(fit),
             {**evidence, "bias": name, "factor": factor},
         )
     about = "up to" if fit.exact else "about"
@@ -329,7 +337,7 @@ def _slice_offset(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
         f"a constant per channel is off in {where} (by {about} {largest:.4g}, "
         f"{counted(hit.size, 'channel')} of {offsets.size}), the rest is right: a lost bias or "
         "wrong zero point",
-        _slice_confidence(fit, 0.93),
+        _slice_confidence(fit),
         evidence,
     )
 
@@ -354,11 +362,10 @@ def _factor(offsets: Floats, bias: Floats) -> float | None:
     return None
 
 
-def _slice_confidence(fit: LineFit, sure: float) -> float:
-    sure = sure if fit.exact else min(sure, _INEXACT)
-    if fit.per_slice >= 4 * _SHORT:
-        return sure
-    return 0.85 * sure if fit.per_slice >= _SHORT else 0.6 * sure
+def _slice_confidence(fit: LineFit) -> float:
+    if fit.exact and fit.per_slice >= 4 * _SHORT:
+        return SURE
+    return LIKELY if fit.per_slice >= _SHORT else GUESS
 
 
 CAUSES = (
@@ -366,7 +373,7 @@ CAUSES = (
         whole_line,
         CauseStage.LINE,
         10,
-        {"gain": 0.75, "global_offset": 0.75, "gain_and_offset": 0.65},
+        dict.fromkeys(("gain", "global_offset", "gain_and_offset"), LIKELY),
         of_a_part=True,
     ),
     CauseRule(nearly_whole_line, CauseStage.LINE, 28, of_a_part=True),
@@ -374,7 +381,10 @@ CAUSES = (
         affine,
         CauseStage.LINE,
         30,
-        {"lost_bias": 0.79, "doubled_bias": 1.0, "channel_gain": 0.65, "channel_offset": 0.75},
+        {
+            "doubled_bias": SURE,
+            **dict.fromkeys(("lost_bias", "channel_gain", "channel_offset"), LIKELY),
+        },
         of_a_part=True,
     ),
 )

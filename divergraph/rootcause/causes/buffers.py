@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Foreign, SampledTensors, Trial
+from divergraph.rootcause.causes.evidence import SURE, Array, Cause, Foreign, SampledTensors, Trial
 from divergraph.rootcause.causes.reruns.operands import LARGEST, first_that_fits
 
 
@@ -41,8 +41,8 @@ def _read(view: SampledTensors, foreign: Sequence[Foreign], label: str, words: s
     if found is None:
         return None
     trial, made = found
-    words, sure = f"of {trial.words}", 0.9 if view.d.size >= 16 else 0.6
-    return view.cause_of_rerun(case.ops[-1], label, words, made, sure, operands=list(trial.values))
+    words, operands = f"of {trial.words}", list(trial.values)
+    return view.cause_of_rerun(case.ops[-1], label, words, made, operands=operands)
 
 
 def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[Trial[Array]]:
@@ -53,4 +53,4 @@ def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[Tria
             yield Trial(label, said, {each.operand: values})
 
 
-CAUSES = (CauseRule(read_before, CauseStage.MISSING, 20, {"dumped_otherwise": 1.0}),)
+CAUSES = (CauseRule(read_before, CauseStage.MISSING, 20, {"dumped_otherwise": SURE}),)

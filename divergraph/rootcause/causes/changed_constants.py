@@ -14,7 +14,17 @@ import numpy as np
 from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.changed_weights import changed_weights
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    GUESS,
+    LIKELY,
+    SURE,
+    Array,
+    Cause,
+    Floats,
+    Mask,
+    SampledTensors,
+    rms,
+)
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import as_well, values_text
@@ -34,7 +44,6 @@ _ONE_OF = 64
 """Of so many values one may have changed where few elements show it."""
 _LESS = 0.5
 """The share of what one explanation leaves that a better one may leave."""
-_SURE, _UNSURE = 0.95, 0.6
 
 
 @dataclass(frozen=True)
@@ -213,7 +222,7 @@ def _cause(
         constant.name, [] if single else [[n] for n in changed], own[changed], values[changed]
     )
     wrong = float(np.count_nonzero(view.wrong)) / len(changed)
-    sure = _SURE if wrong >= _ENOUGH else _UNSURE
+    sure = SURE if wrong >= _ENOUGH else GUESS
     stray = "" if wrong > 1 else ", or a flipped bit, or a value written by another op"
     return Cause(
         "wrong_constant",
@@ -258,9 +267,9 @@ def _common(
     return Cause(
         label,
         f"the device has exactly what {op.type} {op.name or op.id} gives with {words}",
-        _SURE,
+        SURE,
         {**evidence, "words": words, "left": view.left(made)},
     )
 
 
-CAUSES = (CauseRule(changed_constant, CauseStage.LINE, 15, {"wrong_constant": 0.79}),)
+CAUSES = (CauseRule(changed_constant, CauseStage.LINE, 15, {"wrong_constant": LIKELY}),)

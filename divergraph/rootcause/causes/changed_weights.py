@@ -10,6 +10,9 @@ import numpy as np
 from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
+    GUESS,
+    LIKELY,
+    SURE,
     Array,
     Cause,
     Floats,
@@ -42,7 +45,6 @@ _ENOUGH = 8
 """With fewer values a row that is read once may be wrong for any reason."""
 _NEAR = 0.01
 """How far apart rows of a table may be, as a share of their size, to be the same in any type."""
-_SURE, _UNSURE = 0.95, 0.75
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class _Changed:
     words: str
     evidence: Evidence
     label: str = "wrong_weights"
-    sure: float = _SURE
+    sure: float = SURE
     exchanged: _Changed | None = None
     """As well with the weights lost here in the slice theirs were taken from, which may be hidden
     by what follows."""
@@ -78,7 +80,7 @@ def changed_weights(view: SampledTensors) -> Cause | None:
 def _is_line(view: SampledTensors) -> bool:
     """Whether a line says all, and nothing of gains, which weights may explain."""
     line = affine(view)
-    return line is not None and line.confidence > _SURE - 0.1 and "gains" not in line.evidence
+    return line is not None and line.confidence >= SURE and "gains" not in line.evidence
 
 
 def _changed(view: SampledTensors) -> _Changed | None:
@@ -138,7 +140,7 @@ def _rows_read(view: SampledTensors, name: str, table: Array, places: Array) -> 
     return Cause(
         "wrong_weights",
         f"the device has exactly what {op.type} {op.name or op.id} gives with {said}",
-        _SURE if again or device.shape[1] >= _ENOUGH else 0.6,
+        SURE if again or device.shape[1] >= _ENOUGH else GUESS,
         {"op": op.id, "weight": name, "rows": wrong.tolist(), "left": 0.0},
     )
 
@@ -192,7 +194,7 @@ def _of_rows(view: SampledTensors, weight: RowWeight, wrong: Sequence[int]) -> _
     places = [each for guess in found for each in guess.places]
     evidence: Evidence = {"axis": weight.out, "slices": sorted(wrong), "places": places}
     words = ", ".join(guess.words for guess in found)
-    sure = min(_SURE if guess.alone else _UNSURE for guess in found)
+    sure = min(SURE if guess.alone else LIKELY for guess in found)
     dead = all(guess.label == "dead_channels" for guess in found)
     label = "dead_channels" if dead else "wrong_weights"
     exchanged = _exchanged(view, weight, wrong, found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from divergraph.rootcause.causes.evidence import SURE, Cause, SampledTensors
 from divergraph.rootcause.choices.judging import are_names
 from graphstore.model import EvidenceValue
 
@@ -43,9 +43,9 @@ def wrong_choices(view: SampledTensors) -> Cause | None:
         "wrong_choices",
         f"{wrong.size} of {case.reference.size} {word} {'is' if wrong.size == 1 else 'are'} wrong, "
         f"none is a tie (the first, at {place}, is {given} in place of {right})",
-        0.9,
+        SURE,
         evidence,
     )
 
 
-CAUSES = (CauseRule(wrong_choices, CauseStage.LINE, 0, {"wrong_choices": 0.9}),)
+CAUSES = (CauseRule(wrong_choices, CauseStage.LINE, 0, {"wrong_choices": SURE}),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from divergraph.rootcause.causes.buffers import read_after
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Explain
 from divergraph.rootcause.causes.copies import missing_op
-from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from divergraph.rootcause.causes.evidence import LIKELY, SURE, Cause, SampledTensors
 from divergraph.rootcause.causes.reruns.operands import wrong_operand
 from divergraph.rootcause.causes.reruns.operations import wrong_operation
 from divergraph.rootcause.causes.reruns.settings import wrong_setting
@@ -44,22 +44,16 @@ def told_otherwise(view: SampledTensors) -> Cause | None:
 
 
 CAUSES = (
-    CauseRule(left_out, CauseStage.MISSING, 30, {"missing_op": 0.79}),
+    CauseRule(left_out, CauseStage.MISSING, 30, {"missing_op": LIKELY}),
     CauseRule(
         told_otherwise,
         CauseStage.RERUN,
         10,
         {
-            "wrong_setting": 1.0,
-            "wrong_axis": 1.0,
-            "wrong_pads": 1.0,
-            "wrong_epsilon": 1.0,
-            "wrong_operation": 1.0,
-            "wrong_weights": 1.0,
-            "wrong_operand": 0.75,
-            "applied_twice": 1.0,
-            "sum_cut_short": 0.7,
-            "overwritten_input": 1.0,
+            **dict.fromkeys(("wrong_setting", "wrong_axis", "wrong_pads", "wrong_epsilon"), SURE),
+            **dict.fromkeys(("wrong_operation", "wrong_weights", "applied_twice"), SURE),
+            **dict.fromkeys(("wrong_operand", "sum_cut_short"), LIKELY),
+            "overwritten_input": SURE,
         },
     ),
 )

@@ -14,8 +14,6 @@ from divergraph.rootcause.causes.words import slices_text
 from graphstore.model import Op
 
 _MOST_AXES = 5
-_FEW = 12
-"""With fewer elements an order may fit by chance."""
 
 
 @dataclass(frozen=True)
@@ -82,14 +80,16 @@ def _view(view: SampledTensors, axis: int, slices: Sequence[int]) -> SampledTens
 
 def _cause(wrong: _Operand, operands: Sequence[_Operand]) -> Cause | None:
     """What is wrong with an operand, in words that follow its name."""
-    view, sure = wrong.view, 0.95 if wrong.view.d.size >= _FEW else 0.5
+    view = wrong.view
     for words, made in _orders(view.r):
         if view.fits(made, rest=0.05):
-            return Cause("reordered", words, sure, {})
+            return Cause("reordered", words, view.sure, {})
     for other in operands:
         alike = other.view.r.shape == view.r.shape and other.number != wrong.number
         if alike and view.fits(other.view.r, rest=0.05):
-            return Cause("repeated_slices", f"holds input {other.number} ({other.name})", sure, {})
+            return Cause(
+                "repeated_slices", f"holds input {other.number} ({other.name})", view.sure, {}
+            )
     found = (rule(view) for rule in rules_of_a_part())
     cause = next((each for each in found if each is not None), None)
     return None if cause is None else replace(cause, sentence=f"is wrong: {cause.sentence}")

@@ -5,15 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    ENOUGH,
+    GUESS,
+    LIKELY,
+    SURE,
+    Array,
+    Cause,
+    Floats,
+    SampledTensors,
+    rms,
+)
 from divergraph.rootcause.causes.orders import same_values
 
 _APART = 0.1
 """The share of the error's norm that an input may leave and still explain the device."""
 _UNRELATED = 0.3
 """Correlations below this say that the values have nothing to do with each other."""
-_ENOUGH = 16
-"""With fewer values a low correlation may be chance."""
+_FEW = 8
+"""With fewer values an input may be what is expected as well, nearly."""
 _CUTTING = frozenset(("Clip", "Max", "Maximum", "ClipByValue", "HardSigmoid"))
 """Ops other than Relus that may turn every negative value into 0."""
 
@@ -28,11 +38,10 @@ def missing_op(view: SampledTensors) -> Cause | None:
             continue
         what = " and ".join(dict.fromkeys(view.case.types)) or "op"
         was = "were" if " and " in what else "was"
-        small = view.d.size < 8
         return Cause(
             "missing_op",
             f"the output equals the input {name}: the {what} {was} not computed",
-            0.6 if small else 0.95,
+            SURE if view.d.size >= _FEW else GUESS,
             {"input": name, "left": view.left(given), "elements": int(view.case.device.size)},
         )
     return _without_relu(view)
@@ -59,7 +68,7 @@ def _without_relu(view: SampledTensors) -> Cause | None:
         "wrong_activation",
         f"{int((below < 0).sum())} values are negative where a Relu gives 0, positive ones are "
         f"right: {how}",
-        0.9 if count >= 8 else 0.6,
+        SURE if count >= _FEW else GUESS,
         {"negative": int((below < 0).sum()), "slope": slope},
     )
 
@@ -90,14 +99,14 @@ def stale_tensor(view: SampledTensors) -> Cause | None:
         "stale_tensor",
         f"the output holds the values of another tensor, {names[0]}{more}: a stale or wrong "
         "buffer was read",
-        0.97,
+        SURE,
         {"same_as": list(names[:8]), "elements": int(case.device.size)},
     )
 
 
 def unrelated_values(view: SampledTensors) -> Cause | None:
     """Values without any relation to the expected ones."""
-    if view.d.size < _ENOUGH or view.spread <= 2.0 * view.noise:
+    if view.d.size < ENOUGH or view.spread <= 2.0 * view.noise:
         return None
     link = correlation(view.d, view.r)
     ranked = correlation(*(_ranks(values) for values in (view.d, view.r)))
@@ -108,7 +117,7 @@ def unrelated_values(view: SampledTensors) -> Cause | None:
         f"the values have nothing to do with the expected ones (correlation {link:.2f}): "
         + ("other weights, or stale" if view.case.linear else "stale")
         + ", uninitialised or wrong memory",
-        0.5 if view.d.size < 64 or view.case.linear else 0.75,
+        GUESS if view.case.linear else min(view.sure, LIKELY),
         {"correlation": link, "rank_correlation": ranked},
     )
 
@@ -135,6 +144,6 @@ def _as_output(view: SampledTensors, values: Array) -> Floats | None:
 
 
 CAUSES = (
-    CauseRule(stale_tensor, CauseStage.FUNCTION, 30, {"stale_tensor": 1.0}),
-    CauseRule(unrelated_values, CauseStage.VAGUE, 30, {"unrelated_values": 0.7}, of_a_part=True),
+    CauseRule(stale_tensor, CauseStage.FUNCTION, 30, {"stale_tensor": SURE}),
+    CauseRule(unrelated_values, CauseStage.VAGUE, 30, {"unrelated_values": LIKELY}, of_a_part=True),
 )

@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Cause, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    LIKELY,
+    SURE,
+    Cause,
+    Floats,
+    Mask,
+    SampledTensors,
+    rms,
+)
 from divergraph.rootcause.causes.words import share_text
 from divergraph.text.words import counted
 from graphstore.model import DType
@@ -66,7 +74,7 @@ def saturation(view: SampledTensors) -> Cause | None:
         "saturation",
         f"{counted(count, 'value')} ({share_text(count, cut.size)}) {verb} cut off at {limits}; "
         f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{known}",
-        0.95 if count >= 3 else 0.7,
+        SURE if count >= _FEWEST_WRAPPED else LIKELY,
         {
             "cut": count,
             "high": high if over.any() else None,
@@ -124,7 +132,7 @@ def _grid(
         "quantised_grid",
         f"the values lie on a grid of step {step:.4g}, about {levels:.0f} levels ({bits} bits); "
         "the expected ones do not: the output was quantised",
-        0.93 if sharpness > 0.8 else 0.75,
+        SURE if sharpness > 0.8 else LIKELY,
         {"step": step, "levels": round(levels), "bits": bits, "sharpness": sharpness},
     )
 
@@ -189,7 +197,7 @@ def rounding(view: SampledTensors) -> Cause | None:
         "rounding",
         f"every value is off by at most {high:.2g} of itself, to either side, like rounding to "
         f"{digits:.0f} bits",
-        0.7,
+        LIKELY,
         {"median_relative": middle, "p99_relative": high, "drift": drift},
     )
 
@@ -215,7 +223,7 @@ def _coarser_type(view: SampledTensors) -> Cause | None:
     return Cause(
         "rounding",
         f"every value is a {name} number, next to the expected one: rounded to {name}",
-        0.95,
+        SURE,
         {"type": name, "unit": unit},
     )
 
@@ -247,14 +255,14 @@ def wrapped_around(view: SampledTensors) -> Cause | None:
         f"{counted(count, 'value')} ({share_text(count, over.size)}) outside {low:.4g} to "
         f"{high:.4g} came out {period:.4g} away, at the other end: they wrapped around, as an "
         "integer of too few bits does",
-        0.95 if count >= 2 * _FEWEST_WRAPPED else 0.75,
+        SURE if count >= 2 * _FEWEST_WRAPPED else LIKELY,
         {"period": period, "wrapped": count, "low": low, "high": high},
     )
 
 
 CAUSES = (
-    CauseRule(wrapped_around, CauseStage.FUNCTION, 40, {"wrapped_around": 0.75}),
-    CauseRule(saturation, CauseStage.FUNCTION, 50, {"saturation": 0.79}, of_a_part=True),
-    CauseRule(quantised_grid, CauseStage.PART, 20, {"quantised_grid": 0.75}, of_a_part=True),
-    CauseRule(rounding, CauseStage.VAGUE, 50, {"rounding": 1.0}),
+    CauseRule(wrapped_around, CauseStage.FUNCTION, 40, {"wrapped_around": LIKELY}),
+    CauseRule(saturation, CauseStage.FUNCTION, 50, {"saturation": LIKELY}, of_a_part=True),
+    CauseRule(quantised_grid, CauseStage.PART, 20, {"quantised_grid": LIKELY}, of_a_part=True),
+    CauseRule(rounding, CauseStage.VAGUE, 50, {"rounding": SURE}),
 )

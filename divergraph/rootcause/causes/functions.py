@@ -8,7 +8,16 @@ from math import erf
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    GUESS,
+    LIKELY,
+    SURE,
+    Array,
+    Cause,
+    Floats,
+    SampledTensors,
+    rms,
+)
 
 _POINTS = 20_000
 """Elements that functions are computed of. Bounds cost."""
@@ -84,7 +93,7 @@ def known_function(view: SampledTensors) -> Cause | None:
                 "wrong_activation",
                 f"the output is {word} of {name}, where {what} is expected: a wrong function or "
                 "approximation",
-                0.95 if d.size >= _FEWEST else 0.6,
+                SURE if d.size >= _FEWEST else GUESS,
                 {"function": word, "input": name, "left": rms(d - made) / error if error else 0.0},
             )
     return None
@@ -105,7 +114,7 @@ def free_curve(view: SampledTensors) -> Cause | None:
             "wrong_activation",
             f"the error depends on {said} alone and is largest near {worst:.4g}: another "
             "function, approximation or constant",
-            0.75,
+            LIKELY,
             {"of": name, "left": left, "largest_at": worst},
         )
     return None
@@ -149,6 +158,6 @@ def _thin(values: Array) -> Floats:
 
 
 CAUSES = (
-    CauseRule(known_function, CauseStage.FUNCTION, 20, {"wrong_activation": 0.65}),
+    CauseRule(known_function, CauseStage.FUNCTION, 20, {"wrong_activation": LIKELY}),
     CauseRule(free_curve, CauseStage.VAGUE, 40),
 )

@@ -14,6 +14,8 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
+    GUESS,
+    LIKELY,
     Array,
     Cause,
     Floats,
@@ -40,8 +42,6 @@ _NEAR = 0.02
 """Explanations that leave so little more of the error than the best one are as good."""
 _LUCK = 0.05
 """How many guesses that fit by chance are few."""
-_SURE, _NEARLY_SURE, _UNSURE = 0.9, 0.75, 0.65
-"""A sure explanation leaves at most so many times the noise, or this share of the error."""
 _UNARY = 1
 _LAGGED = 6
 """Shifts are only looked for along longer axes."""
@@ -78,7 +78,7 @@ def _last_op(view: SampledTensors) -> Cause | None:
         if step.tensor not in reads or step.value.shape != shape:
             continue
         value = view.sample(step.value)
-        sure = _SURE if view.d.size >= 64 else _UNSURE
+        sure = view.sure
         if view.fits(value, rest=_REST):
             sure, how = view.told(value, sure)
             return Cause(
@@ -147,7 +147,7 @@ def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     others = [each for each_left, each, _ in found[1:] if each_left <= left + _NEAR]
     also = next((each for each in others if each.label != guess.label), None)
     op = guess.step.op
-    sure = _SURE if also is None and view.d.size >= 64 else _UNSURE
+    sure = view.sure if also is None else GUESS
     sure, how = view.told(made, sure)
     sentence = f"the device has {how} what comes out if {guess.words}"
     alike = {step_text(each.step) for each in others if each.label == guess.label}
@@ -160,7 +160,7 @@ def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     if guess.number is not None:
         evidence["amount"] = guess.number
     if guess.label == "gain" and not 0.5 <= abs(guess.number or 0.0) <= 2.0:
-        sure = min(sure, _NEARLY_SURE)  # it saturates the ops behind it, as other faults do
+        sure = min(sure, LIKELY)  # it saturates the ops behind it, as other faults do
     return Cause(guess.label, sentence, sure, evidence)
 
 

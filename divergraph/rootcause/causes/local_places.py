@@ -8,7 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
-from divergraph.rootcause.causes.evidence import Array, Cause, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    LIKELY,
+    SURE,
+    Array,
+    Cause,
+    Mask,
+    SampledTensors,
+    rms,
+)
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.words import ranges_text, share_text, slices_text
 from divergraph.text.words import counted
@@ -37,7 +45,6 @@ _MUCH = 0.8
 """The share of slices that a part of them must hold for the slices to be named."""
 _GROWN = 1.3
 """How much a trimmed range may grow to take in the wrong elements next to it."""
-_SURE, _HALF_SURE = 0.85, 0.75
 
 
 @dataclass(frozen=True)
@@ -81,23 +88,22 @@ def few_values(view: SampledTensors) -> Cause | None:
         f"{made:.5g} at {list(place)} ({right:.5g} expected)"
         for place, made, right in list(zip(places, got, want, strict=True))[:3]
     )
-    label, guess, sure = _guess(view, numbers)
     return Cause(
-        label,
+        "few_values",
         f"only {counted(count, 'value')} of {view.d.size} {'is' if count == 1 else 'are'} "
-        f"wrong: {listed}{', ...' if count > 3 else ''}: {guess}?",
-        sure,
+        f"wrong: {listed}{', ...' if count > 3 else ''}: {_guess(view, numbers)}?",
+        SURE,
         {"places": [list(place) for place in places], "values": got.tolist(), "of": view.d.size},
     )
 
 
-def _guess(view: SampledTensors, numbers: Array) -> tuple[str, str, float]:
-    """What may have made a few wrong values: the label, in words, and how sure that is."""
+def _guess(view: SampledTensors, numbers: Array) -> str:
+    """What may have made a few wrong values, in words."""
     d, r = view.d.reshape(-1)[numbers], view.r.reshape(-1)[numbers]
     exchanged = rms(d - r[::-1]) <= 2.0 * max(view.noise, view.case.floor * rms(d))
     if numbers.size == _PAIR and exchanged:
-        return "few_values", "the two are exchanged, perhaps the weights that make them", 0.9
-    return "few_values", "a flipped bit, or a value written by another op", 0.9
+        return "the two are exchanged, perhaps the weights that make them"
+    return "a flipped bit, or a value written by another op"
 
 
 def wrong_part(view: SampledTensors) -> Cause | None:
@@ -114,7 +120,7 @@ def wrong_part(view: SampledTensors) -> Cause | None:
             part.label,
             f"all of the error is in {part.where} ({share} of the output); the rest is right"
             f"{part.hint}",
-            part.sure,
+            min(part.sure, LIKELY),  # it says where, not what
             part.evidence,
         )
     return Cause(
@@ -178,7 +184,7 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
             np.take(view.d, numbers, axis=axis),
             np.take(view.r, numbers, axis=axis),
             evidence,
-            _HALF_SURE if border else _SURE if view.d.size // length >= 8 else 0.5,
+            SURE if not border and view.d.size // length >= _SHORT else LIKELY,
             ", which is the border: wrong pads or window edges?" if border else "",
         )
 
@@ -199,7 +205,7 @@ def _stretch(view: SampledTensors) -> Iterator[_Part]:
         view.d.reshape(-1)[inside],
         view.r.reshape(-1)[inside],
         {"first": first, "last": last - 1, "of": view.d.size},
-        _SURE,
+        SURE,
         ": a tile or the end of a loop?",
     )
 
@@ -230,7 +236,7 @@ def _box(view: SampledTensors) -> Iterator[_Part]:
         view.d[box],
         view.r[box],
         {"box": [[first, last - 1] for first, last in ranges]},
-        _SURE,
+        SURE,
         ": a tile?",
     )
 
@@ -259,7 +265,7 @@ def _lanes(view: SampledTensors) -> Iterator[_Part]:
         view.d.reshape(-1)[chosen],
         view.r.reshape(-1)[chosen],
         {"lanes": hit.tolist(), "of": lanes},
-        _SURE,
+        SURE,
         ": one lane of a vector?",
     )
 
@@ -284,7 +290,7 @@ def _frame(view: SampledTensors) -> Iterator[_Part]:
             view.d[~inner],
             view.r[~inner],
             {"width": wide, "axes": list(axes), "energy_share": held / view.energy},
-            _HALF_SURE,
+            LIKELY,
             ": wrong pads or window edges",
         )
         return
@@ -332,11 +338,11 @@ def _border(numbers: np.ndarray, length: int) -> bool:
 
 
 CAUSES = (
-    CauseRule(few_values, CauseStage.PART, 10, {"few_values": 0.7}),
+    CauseRule(few_values, CauseStage.PART, 10, {"few_values": LIKELY}),
     CauseRule(
         wrong_part,
         CauseStage.PART,
         30,
-        {"wrong_border": 0.7, "wrong_channels": 0.7, "wrong_region": 0.7},
+        dict.fromkeys(("wrong_border", "wrong_channels", "wrong_region"), LIKELY),
     ),
 )

@@ -8,7 +8,14 @@ from typing import TypeAlias
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, FaultEvidence, SampledTensors
+from divergraph.rootcause.causes.evidence import (
+    LIKELY,
+    SURE,
+    Array,
+    Cause,
+    FaultEvidence,
+    SampledTensors,
+)
 from divergraph.rootcause.causes.words import channels_text, share_text
 from divergraph.text.words import counted
 from graphstore.model import DType, EvidenceValue
@@ -70,7 +77,7 @@ def _overflow(
             "overflow",
             f"overflow: values up to {largest:.3g} do not fit {dtype} (largest {limit:.5g}); "
             f"{counted(expected.size, 'value')} became Inf or NaN",
-            0.97,
+            SURE,
             evidence,
         )
     squared = max((_largest(values) for values in case.inputs.values()), default=0.0) ** 2
@@ -79,7 +86,7 @@ def _overflow(
             "overflow",
             f"overflow in between: the results fit {dtype} (up to {largest:.3g}), but the "
             f"inputs' squares reach {squared:.3g}, over its largest value {limit:.5g}",
-            0.7,
+            LIKELY,
             {**evidence, "limit": limit, "largest_square": squared},
         )
     return None
@@ -88,7 +95,7 @@ def _overflow(
 def _undefined(view: SampledTensors, bad: np.ndarray, evidence: dict[str, EvidenceValue]) -> Cause:
     case = view.case
     what = "NaN" if evidence["nan"] else "Inf"
-    count, reason, confidence = int(np.count_nonzero(bad)), "", 0.95
+    count, reason = int(np.count_nonzero(bad)), ""
     for op in case.ops:
         if op.type not in _UNDEFINED:
             continue
@@ -108,7 +115,7 @@ def _undefined(view: SampledTensors, bad: np.ndarray, evidence: dict[str, Eviden
         f"({share_text(count, bad.size)}) where the same inputs give finite values up to "
         f"{evidence['largest_expected']:.3g}{where}{reason}"
     )
-    return Cause("nan_origin", sentence, confidence, evidence)
+    return Cause("nan_origin", sentence, SURE, evidence)
 
 
 def _others(bad: np.ndarray, view: SampledTensors) -> tuple[int, ...]:
@@ -129,4 +136,4 @@ def _largest(values: np.ndarray) -> float:
     return float(np.abs(finite).max()) if finite.size else 0.0
 
 
-CAUSES = (CauseRule(nonfinite, CauseStage.NO_NUMBER, 10, {"nan_origin": 1.0, "overflow": 1.0}),)
+CAUSES = (CauseRule(nonfinite, CauseStage.NO_NUMBER, 10, {"nan_origin": SURE, "overflow": SURE}),)

@@ -8,7 +8,15 @@ from itertools import permutations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    ENOUGH,
+    LIKELY,
+    SURE,
+    Array,
+    Cause,
+    SampledTensors,
+    rms,
+)
 from divergraph.rootcause.causes.words import ranges_text
 
 _PROBES = 4096
@@ -19,8 +27,6 @@ like the longest axis whose slices are compared."""
 _LARGEST_AXIS = 2048
 _BLOCKS = (16, 32, 8, 4)
 """Channels in a block (C0) of device layouts, the usual one first."""
-_FEW = 12
-"""With fewer elements an order may fit by chance."""
 _LAGS = 8
 """Places by which an axis is tried as shifted."""
 _LIKE_CHANCE = 0.5
@@ -36,13 +42,12 @@ def reordered(view: SampledTensors) -> Cause | None:
     orders = () if found else _candidates(view.case.reference.shape, probes)
     for words, places in orders:
         if probes.fit(places):
-            found = Cause("reordered", f"the right values in another order: {words}", 0.95)
+            found = Cause("reordered", f"the right values in another order: {words}", SURE)
             break
     if found is None:
         return None
     evidence = {**found.evidence, "elements": int(view.case.device.size)}
-    sure = found.confidence if view.case.device.size >= _FEW else 0.5
-    return Cause(found.label, found.sentence, sure, evidence)
+    return Cause(found.label, found.sentence, view.sure, evidence)
 
 
 def shuffled(view: SampledTensors) -> Cause | None:
@@ -53,7 +58,7 @@ def shuffled(view: SampledTensors) -> Cause | None:
         "reordered",
         "the right values in another order (sorted, both sides are equal); the order is none of "
         "the usual ones",
-        0.8 if view.case.device.size >= _FEW else 0.5,
+        min(view.sure, LIKELY),
         {"elements": int(view.case.device.size)},
     )
 
@@ -202,7 +207,7 @@ def _shifted(view: SampledTensors) -> Cause | None:
                 "reordered",
                 f"the right values, {abs(lag)} places {'late' if lag > 0 else 'early'} in memory: "
                 "a wrong offset",
-                0.9,
+                SURE,
                 {"lag": int(lag)},
             )
     return None
@@ -213,7 +218,7 @@ def _shift_cause(lag: int, axis: int, around: str) -> Cause:
     return Cause(
         "reordered",
         f"the right values, shifted by {lag:+d} along axis {axis}{ends}",
-        0.95,
+        SURE,
         {"axis": axis, "lag": lag},
     )
 
@@ -248,7 +253,7 @@ def moved_slices(view: SampledTensors) -> Cause | None:
             if view.fits(np.take(view.r, exchanged, axis=axis), rest=0.05):
                 order = exchanged
         permuted = np.unique(order).size == length
-        if not permuted and view.d.size // length < _FEW:
+        if not permuted and view.d.size // length < ENOUGH:
             continue
         moved = np.flatnonzero(order != np.arange(length))
         if not permuted and _even(view, axis, moved):
@@ -291,7 +296,7 @@ def _permutation(view: SampledTensors, axis: int, order: Array, moved: list[int]
     if len(moved) == 2:
         said = f"slices {moved[0]} and {moved[1]} of axis {axis} are swapped"
     evidence = {"axis": axis, "moved": len(moved), "order": order.tolist()[:64]}
-    return Cause("reordered", said, 0.95 if view.d.size >= _FEW else 0.5, evidence)
+    return Cause("reordered", said, view.sure, evidence)
 
 
 def _copies(_view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:
@@ -300,7 +305,7 @@ def _copies(_view: SampledTensors, axis: int, order: Array, moved: list[int]) ->
         f"{_slices(moved, axis)} {'holds' if len(moved) == 1 else 'hold'} the values of "
         f"{_slices(sorted(set(order[moved].tolist())), axis)}: part of the result was copied over "
         "another, or computed from the wrong part of the input",
-        0.93,
+        SURE,
         {"axis": axis, "slices": moved[:64], "held": order[moved].tolist()[:64]},
     )
 
@@ -337,7 +342,7 @@ def _blocks_text(order: Array, concat: bool) -> str:
 
 
 CAUSES = (
-    CauseRule(reordered, CauseStage.ORDER, 20, {"reordered": 0.79}, of_a_part=True),
-    CauseRule(moved_slices, CauseStage.ORDER, 30, {"repeated_slices": 0.75}, of_a_part=True),
+    CauseRule(reordered, CauseStage.ORDER, 20, {"reordered": LIKELY}, of_a_part=True),
+    CauseRule(moved_slices, CauseStage.ORDER, 30, {"repeated_slices": LIKELY}, of_a_part=True),
     CauseRule(shuffled, CauseStage.VAGUE, 20, of_a_part=True),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from divergraph.rootcause.causes.evidence import SURE, Cause, SampledTensors
 from graphstore.model import EvidenceValue
 
 _DRAWS = (
@@ -29,9 +29,9 @@ def random_op(view: SampledTensors) -> Cause | None:
     return Cause(
         "random_op",
         f"{drawn[0]} draws random numbers, so the two sides differ: fix its seed, or remove it",
-        0.9,
+        SURE,
         evidence,
     )
 
 
-CAUSES = (CauseRule(random_op, CauseStage.MISSING, 5, {"random_op": 1.0, "unclassified": 1.0}),)
+CAUSES = (CauseRule(random_op, CauseStage.MISSING, 5, {"random_op": SURE, "unclassified": SURE}),)

@@ -14,6 +14,7 @@ from divergraph.rootcause.causes.contract import (
 )
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import (
+    GUESS,
     Cause,
     FaultEvidence,
     RunsSpentError,
@@ -116,15 +117,13 @@ def _finding(case: FaultEvidence, view: SampledTensors, cause: Cause) -> Finding
         confidence = min(confidence, most_confidence()[cause.label])
     if view.sampled:
         evidence["sampled_elements"] = int(view.d.size)
-    if 0.0 < view.error < 10.0 * view.noise:
-        confidence *= 0.9
     return Finding(
         kind=FindingKind.CAUSE,
         label=cause.label,
         sentence=cause.sentence + where,
         op=case.op,
         port=case.port,
-        confidence=round(confidence, 3),
+        confidence=confidence,
         evidence={key: _plain(value) for key, value in evidence.items()},
     )
 
@@ -157,6 +156,6 @@ def unclassified(view: SampledTensors) -> Cause:
         "unclassified",
         f"unclassified{guess}: an error of {100 * relative:.3g} % without a simple pattern "
         f"(correlation {link:.4f})",
-        0.3,
+        GUESS,
         evidence,
     )

@@ -48,7 +48,7 @@ def wrong_shape_inside(view: SampledTensors) -> Cause | None:
             if view.explained_by(made, rest=0.05):
                 changed = dict(trial.attrs) or list(trial.values)
                 return view.cause_of_rerun(
-                    op, "wrong_setting", trial.words, made, 0.95, attributes=changed
+                    op, "wrong_setting", trial.words, made, attributes=changed
                 )
     return None
 

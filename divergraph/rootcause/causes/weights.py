@@ -12,16 +12,16 @@ from itertools import combinations, islice, permutations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial
+from divergraph.rootcause.causes.evidence import LIKELY, SURE, Array, Cause, SampledTensors, Trial
 from divergraph.rootcause.causes.reruns.operands import LARGEST, first_that_fits
 from divergraph.rootcause.causes.words import axes_text
 from divergraph.rootcause.devices.precisions.bf16 import BF16
 
 _MOST_TRIES = 48
 """Trials of one kind. Bounds cost: each runs the group once more."""
-_NEARLY, _UNSURE = 0.3, 0.7
-"""The share of the error that rounded weights may leave unexplained, and the confidence then: if
-the device's weights had other digits before, some values round to the next step."""
+_NEARLY = 0.3
+"""The share of the error that rounded weights may leave: if the device's weights had other digits
+before, some values round to the next step."""
 _ORDERS: Mapping[int, tuple[tuple[int, ...], ...]] = {
     2: ((1, 0),),
     3: tuple(permutations(range(3)))[1:],
@@ -50,7 +50,7 @@ def nearly_rounded_weights(view: SampledTensors) -> Cause | None:
         return None
     trials = islice(_trials(case.constants, _roundings), _MOST_TRIES)
     found = first_that_fits(view, trials, _NEARLY)
-    return None if found is None else replace(_cause(*found, view), confidence=_UNSURE)
+    return None if found is None else replace(_cause(*found, view), confidence=LIKELY)
 
 
 def _trials(
@@ -111,7 +111,7 @@ def _cut(weight: Array) -> Array:
 
 def _cause(trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
     what = " and ".join(dict.fromkeys(view.case.types)) or "op"
-    sure, how = view.told(view.made(made), 0.95 if view.d.size >= 16 else 0.7)
+    sure, how = view.told(view.made(made), view.sure)
     (name,) = trial.values
     return Cause(
         trial.label,
@@ -121,4 +121,4 @@ def _cause(trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
     )
 
 
-CAUSES = (CauseRule(nearly_rounded_weights, CauseStage.LINE, 40, {"rounded_weights": 1.0}),)
+CAUSES = (CauseRule(nearly_rounded_weights, CauseStage.LINE, 40, {"rounded_weights": SURE}),)

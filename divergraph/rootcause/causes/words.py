@@ -7,13 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import Cause, InsideStep, Mask, SampledTensors
+from divergraph.rootcause.causes.evidence import GUESS, Cause, InsideStep, Mask, SampledTensors
 from graphstore.model import EvidenceValue, Op
 
 _VALUES = 3
 """Values of a constant that are told one by one."""
-_UNSURE = 0.65
-"""The highest confidence in one of two explanations that predict the same."""
 
 
 def share_text(part: int, whole: int) -> str:
@@ -64,7 +62,7 @@ def channels_text(hit: Mask) -> str:
 def as_well(cause: Cause, other: Cause) -> Cause:
     """*cause* with *other*, which explains the device equally well, so that neither is sure."""
     sentence = f"{cause.sentence}; as well: {other.sentence}"
-    return replace(cause, sentence=sentence, confidence=min(cause.confidence, _UNSURE))
+    return replace(cause, sentence=sentence, confidence=min(cause.confidence, GUESS))
 
 
 def step_text(step: InsideStep) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors
+from divergraph.rootcause.causes.evidence import GUESS, LIKELY, SURE, Cause, Mask, SampledTensors
 from divergraph.rootcause.causes.words import share_text, slices_text
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
@@ -14,6 +14,8 @@ _ALL = 0.95
 """The share of the error's energy a region must hold to be the explanation."""
 _SMALLEST_NORMAL = 2.0**-14
 """Of float16."""
+_MANY = 8
+"""Zeros that are no chance."""
 _LONGEST_TAIL = 0.9
 """The share of the output that may be a tail that was not written; more is another fault."""
 
@@ -29,13 +31,13 @@ def all_zero(view: SampledTensors) -> Cause | None:
             "flush_to_zero",
             f"all {counted(count, 'value')} became 0: they are at most {largest:.3g}, "
             f"below the smallest normal float16 {_SMALLEST_NORMAL:.3g}",
-            0.8,
+            LIKELY,
             {**evidence, "threshold": largest},
         )
     return Cause(
         "all_zero",
         f"the output is all zero; values of about {view.size:.3g} are expected",
-        0.97 if count > 1 else 0.6,
+        SURE if count > 1 else GUESS,
         evidence,
     )
 
@@ -49,7 +51,7 @@ def constant_output(view: SampledTensors) -> Cause | None:
         "constant_output",
         f"every value is {value:.6g}, where a standard deviation of {view.spread:.3g} is "
         "expected: the output may not have been written, or one value was broadcast",
-        0.85,
+        LIKELY,
         {"value": value, "expected_rms": view.size},
     )
 
@@ -84,12 +86,11 @@ def tail_not_written(view: SampledTensors) -> Cause | None:
     # One value that is lost next to others that are 0 anyway may be a dead channel as well.
     if _one_channel(view, tail.size):
         return None
-    exact = 0.95 if tail.size >= 8 else 0.75
     return Cause(
         "tail_not_written",
         f"the last {counted(tail.size, 'value')} ({share_text(tail.size, device.size)}) are "
         f"zero from index {start} on, {lost} of them should not be: the end was not written",
-        exact,
+        SURE if tail.size >= _MANY else LIKELY,
         {"start": start, "zeros": int(tail.size), "lost": lost, "energy_share": share},
     )
 
@@ -127,7 +128,7 @@ def zero_slices(view: SampledTensors) -> Cause | None:
         return Cause(
             "dead_channels",
             f"{what} {verb} all zero ({numbers.size} of {dead.size}); the others are right",
-            0.95 if per_slice >= 8 else 0.6,
+            SURE if per_slice >= _MANY else GUESS,
             {
                 "axis": axis,
                 "slices": (numbers * view.steps[axis]).tolist()[:64],
@@ -160,7 +161,7 @@ def flush_to_zero(view: SampledTensors) -> Cause | None:
         "flush_to_zero",
         f"{counted(count, 'value')} became 0, exactly those of at most {threshold:.3g}{note}; "
         "larger ones are right: small values are flushed to zero",
-        0.95 if exact and count >= 8 else 0.75,
+        SURE if exact and count >= _MANY else LIKELY,
         {"zeros": count, "threshold": threshold, "smallest_kept": float(stay.min())},
     )
 
@@ -190,7 +191,7 @@ def scattered_zeros(view: SampledTensors) -> Cause | None:
         "scattered_zeros",
         f"{counted(count, 'value')} ({100 * share:.3g} %), small and large ones, are zero and "
         f"{rest}: {guess}",
-        0.9 if drops else 0.8,
+        SURE if drops else LIKELY,
         {"zeros": count, "share": share, "gain_of_kept": gain},
     )
 
@@ -212,7 +213,7 @@ def _negatives(view: SampledTensors, zero: Mask, kept: Mask) -> Cause | None:
         "wrong_activation",
         f"all {counted(count, 'negative value')} became 0, positive ones are right: as if a "
         "Relu followed, or an unsigned type",
-        0.9 if count >= 8 else 0.6,
+        SURE if count >= _MANY else GUESS,
         {"cut": count, "lowest_expected": float(view.r.min())},
     )
 
@@ -222,10 +223,10 @@ def _contiguous(numbers: np.ndarray) -> bool:
 
 
 CAUSES = (
-    CauseRule(all_zero, CauseStage.MISSING, 10, {"all_zero": 1.0}, of_a_part=True),
-    CauseRule(tail_not_written, CauseStage.MISSING, 40, {"tail_not_written": 1.0}),
-    CauseRule(zero_slices, CauseStage.MISSING, 50, {"dead_channels": 0.7}),
-    CauseRule(flush_to_zero, CauseStage.MISSING, 60, {"flush_to_zero": 0.79}, of_a_part=True),
-    CauseRule(constant_output, CauseStage.ORDER, 10, {"constant_output": 1.0}, of_a_part=True),
-    CauseRule(scattered_zeros, CauseStage.VAGUE, 10, {"scattered_zeros": 0.7}, of_a_part=True),
+    CauseRule(all_zero, CauseStage.MISSING, 10, {"all_zero": SURE}, of_a_part=True),
+    CauseRule(tail_not_written, CauseStage.MISSING, 40, {"tail_not_written": SURE}),
+    CauseRule(zero_slices, CauseStage.MISSING, 50, {"dead_channels": LIKELY}),
+    CauseRule(flush_to_zero, CauseStage.MISSING, 60, {"flush_to_zero": LIKELY}, of_a_part=True),
+    CauseRule(constant_output, CauseStage.ORDER, 10, {"constant_output": SURE}, of_a_part=True),
+    CauseRule(scattered_zeros, CauseStage.VAGUE, 10, {"scattered_zeros": LIKELY}, of_a_part=True),
 )

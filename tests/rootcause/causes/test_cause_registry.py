@@ -18,7 +18,7 @@ from divergraph.rootcause.causes.contract import (
     most_confidence,
     rules_of_a_part,
 )
-from divergraph.rootcause.causes.evidence import Cause, FaultEvidence
+from divergraph.rootcause.causes.evidence import GUESS, LIKELY, SURE, Cause, FaultEvidence
 from divergraph.rootcause.causes.rules import explain
 from graphstore.model import DType
 
@@ -31,7 +31,7 @@ def test_each_rule_and_each_label_is_declared_once() -> None:
     labels = Counter(label for each in cause_rules() for label in each.labels)
     assert max(names.values()) == 1
     assert max(labels.values()) == 1
-    assert all(0.5 < most <= 1.0 for most in most_confidence().values())
+    assert set(most_confidence().values()) <= {SURE, LIKELY, GUESS}
 
 
 def test_what_is_exact_is_tried_before_what_fits() -> None:

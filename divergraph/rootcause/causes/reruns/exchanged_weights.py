@@ -13,7 +13,7 @@ from itertools import combinations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import SURE, Array, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 
@@ -58,7 +58,7 @@ def _exchanged(view: SampledTensors, name: str, weight: Array, axis: int) -> Cau
         return None
     reading = (op for op in view.case.ops if any(ref and ref.tensor == name for ref in op.inputs))
     op = next(reading, view.case.ops[-1])
-    sure, how = view.told(made, 0.95)
+    sure, how = view.told(made, SURE)
     first, second = best
     return Cause(
         "wrong_weights",

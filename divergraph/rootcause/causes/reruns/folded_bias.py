@@ -18,7 +18,6 @@ from graphstore.model import Op
 
 _MOST_STEPS = 12
 """Ops inside a group behind which the sum is tried. Bounds cost."""
-_SURE, _ENOUGH = 0.9, 16
 _WAYS: Mapping[float, tuple[str, str]] = {
     -1.0: ("lost_bias", "missing"),
     1.0: ("doubled_bias", "added twice"),
@@ -45,7 +44,7 @@ def folded_bias(view: SampledTensors) -> Cause | None:
     if not found:
         return None
     best = min(found, key=lambda each: view.left(each.made))
-    sure, how = view.told(best.made, _SURE if view.d.size >= _ENOUGH else 0.6)
+    sure, how = view.told(best.made, view.sure)
     label, what = _WAYS[best.way]
     called = f"{best.op.type} {best.op.name or best.op.id}"
     return Cause(

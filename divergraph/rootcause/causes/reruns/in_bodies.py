@@ -15,7 +15,7 @@ import numpy as np
 
 from divergraph.execute.contract import BodyChange
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import GUESS, SURE, Cause, Floats, SampledTensors, rms
 from divergraph.rootcause.causes.words import wrong_turns
 from graphstore.model import EvidenceValue, Op
 
@@ -30,7 +30,6 @@ _REST = 0.1
 """The share of the error's norm that an explanation may leave."""
 _NEAR = 0.02
 """Explanations that leave so little more of the error than the best one are as good."""
-_SURE, _UNSURE = 0.9, 0.65
 _SMALL = 0.02
 """The first step of a search for an amount."""
 _MOVING = frozenset(
@@ -184,7 +183,7 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     others = [
         each for each_left, each, _ in fitting if each is not guess and each_left <= left + _NEAR
     ]
-    sure, how = view.told(made, _UNSURE if others else _SURE)
+    sure, how = view.told(made, GUESS if others else SURE)
     sure *= 1.0 - left  # so much of the error is noise, or of something else
     when = _turns_text(guess.change.turns)
     said = f"the device has {how} what comes out if {when} {guess.words}"

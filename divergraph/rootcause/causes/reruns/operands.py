@@ -332,4 +332,4 @@ def _least(
 
 def _cause(op: Op, trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
     words = f"with {trial.words}"
-    return view.cause_of_rerun(op, trial.label, words, made, 0.95, operands=list(trial.values))
+    return view.cause_of_rerun(op, trial.label, words, made, operands=list(trial.values))

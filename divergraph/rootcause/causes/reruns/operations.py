@@ -42,7 +42,7 @@ def wrong_operation(view: SampledTensors) -> Cause | None:
     operands = [(name, np.asarray(known[name], np.float64)) for name in names]
     for words, made in _guesses(op, operands, view.d.shape):
         if made.shape == view.d.shape and np.isfinite(made).all() and view.fits(made, rest=0.1):
-            sure, how = view.told(made, 0.95 if view.d.size >= 16 else 0.6)
+            sure, how = view.told(made, view.sure)
             return Cause(
                 "wrong_operation",
                 f"the device has {how} what comes out of {words}, where {op.type} is expected",

@@ -376,6 +376,4 @@ def _refined(
 
 
 def _cause(op: Op, trial: Trial[AttrValue], view: SampledTensors, made: Array | None) -> Cause:
-    return view.cause_of_rerun(
-        op, trial.label, trial.words, made, 0.97, attributes=dict(trial.values)
-    )
+    return view.cause_of_rerun(op, trial.label, trial.words, made, attributes=dict(trial.values))

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import Array, Cause
+from divergraph.rootcause.causes.evidence import SURE, Array, Cause
 from divergraph.rootcause.shape_metrics import without_ones
 from divergraph.rootcause.values import relative
 from graphstore.model import AttrValue, Op
@@ -108,13 +108,13 @@ def _rerun_cause(apart: float, trial: ShapeTrial, op: Op) -> Cause:
     return Cause(
         LABEL,
         f"the device has {how} what {op.type} {op.name or op.id} gives {trial.words}",
-        0.97 if how == "exactly" else 0.9,
+        SURE,
         {"op": op.id, "attributes": dict(trial.attrs), "operands": list(changed), "left": apart},
     )
 
 
 def _plain_cause(words: str) -> Cause:
-    return Cause(LABEL, f"the device has {words}", 0.9, {})
+    return Cause(LABEL, f"the device has {words}", SURE, {})
 
 
 def _listed(value: Array) -> list[object]:

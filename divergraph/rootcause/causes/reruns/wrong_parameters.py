@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors
+from divergraph.rootcause.causes.evidence import GUESS, Array, Cause, Floats, SampledTensors
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import slices_name, slices_text, values_text
@@ -23,8 +23,6 @@ _TELLING = 8
 """Values of a row from which on they tell what of it changed."""
 _MOST_ROWS, _FEW = 4, 0.25
 """Rows, and the share of all, that are few."""
-_SURE = 0.6
-"""The value may as well have a flipped bit, or have been overwritten."""
 _ROUNDS, _STEP = 5, 1 / 64
 
 
@@ -82,7 +80,7 @@ def wrong_parameters(view: SampledTensors) -> Cause | None:
         f"only {where} {are} wrong, as with {' or '.join(told)}; {counted(values, 'value')} of "
         f"each {slices_name(axis, view, 1)} cannot tell which, nor whether a bit flipped or "
         "another op wrote there",
-        _SURE,
+        GUESS,  # the value may as well have a flipped bit, or have been overwritten
         {
             "axis": axis,
             "slices": rows,
@@ -137,4 +135,4 @@ def _lines(values: Floats, part: _Part) -> Floats:
     return moved.reshape(len(part.rows), -1)
 
 
-CAUSES = (CauseRule(wrong_parameters, CauseStage.PART, 5, {"wrong_parameters": 0.6}),)
+CAUSES = (CauseRule(wrong_parameters, CauseStage.PART, 5, {"wrong_parameters": GUESS}),)
