@@ -30,6 +30,7 @@ from divergraph.inputs.sides import loaded_dumps, same_dump
 from divergraph.inputs.sources import (
     DumpSource,
     GraphSource,
+    job_of,
     load_dumps,
     load_graph,
     weights_option,
@@ -104,12 +105,15 @@ def compare(
     Raises:
         InputError: a path or file cannot be used, or no dump file fits its graph.
     """
+    jobs = _whole_jobs(request)
+    request = jobs or request
     thresholds = load_thresholds(request.thresholds)
     graphs = graphs or GraphsOnce()
     progress.stage("reading graphs")
     weights = {"golden": weights_option(request.weights)}
+    choice = None if jobs else request.choice
     golden_graph, device_graph = (
-        load_graph(path, dump, side, weights.get(side), choice=request.choice, files=graphs)
+        load_graph(path, dump, side, weights.get(side), choice=choice, files=graphs)
         for path, dump, side in (
             (request.golden, request.golden_dump, "golden"),
             (request.device, request.device_dump, "device"),
@@ -129,6 +133,24 @@ def compare(
     return _Comparing(
         request, thresholds, golden_graph, device_graph, golden_dump, device_dump, graphs
     ).run(progress)
+
+
+def _whole_jobs(request: CompareRequest) -> CompareRequest | None:
+    """*request* with the folders of a step of two jobs, whose ranks are compared as one graph; None
+    where either is none, or a rank is chosen."""
+    paths = request.golden, request.golden_dump, request.device, request.device_dump
+    steps = [job_of(path, request.choice) for path in paths]
+    golden, golden_dump, device, device_dump = steps
+    if golden is None or golden_dump is None or device is None or device_dump is None:
+        return None
+    return replace(
+        request,
+        golden=golden,
+        golden_dump=golden_dump,
+        device=device,
+        device_dump=device_dump,
+        choice=replace(request.choice, step=None),
+    )
 
 
 def compare_all(

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from divergraph.text.words import counted
 from graphstore.errors import InputError
 from graphstore.model import Framework, ModelGraph
 from importers.archives import unpack_hint
 from importers.dumps.contract import ANY_DUMP, DumpChoice, FoundDump
 from importers.dumps.detect import detect_dumps, inner_levels, list_dumps, scan_dumps
 from importers.dumps.folder import Leaf, dump_leaves, find_dump_folder, model_names
-from importers.dumps.index import DumpIndex
+from importers.dumps.index import DamagedError, DumpIndex
 from importers.dumps.model_inputs import with_model_inputs
 from importers.ge_proto.importer import candidates, choose_graph
 from importers.msprobe.importer import DEBUG, DUMP, runs_in
+from importers.msprobe.job import RANKS, is_job, job_steps
+from importers.msprobe.job_index import scan_job
 from importers.registry import read_graph
 from importers.source import read_head
 
@@ -83,6 +86,15 @@ def dump_of(graph: Path, dump: Path | None, option: str) -> Path:
     )
 
 
+def job_of(path: Path, choice: DumpChoice) -> Path | None:
+    """The folder of the step at or below *path*, by *choice* or the first, where it holds several
+    ranks of a recorded job and none is chosen; else None."""
+    if choice.rank is not None or not path.is_dir():
+        return None
+    steps = job_steps(path, None if choice.step is None else str(choice.step))
+    return steps[0] if steps else None
+
+
 def weights_option(weights: Path | None) -> dict[str, str]:
     """The importer's option for the *weights* of a Caffe net; nothing for None."""
     return {} if weights is None else {"weights": str(weights)}
@@ -108,7 +120,8 @@ def load_graph(
     if choice is not None and path.is_dir() and len(runs_in(path)) > 1:
         return _one_run(path, dump_dir, side, choice, files)
     if not path.is_dir() or not candidates(path):
-        return GraphSource(files.read(path, options), path)
+        graph = files.read(path, options)
+        return GraphSource(graph, path, tuple(_job_remarks(graph, path, side)))
     names: list[str] = []
     if dump_dir is not None:
         _check_folder(dump_dir, side)
@@ -116,6 +129,13 @@ def load_graph(
     chosen = choose_graph(path, names)
     note = f"{side} graph {chosen.reason}"
     return GraphSource(files.read(chosen.path), chosen.path, (note,))
+
+
+def _job_remarks(graph: ModelGraph, step: Path, side: str) -> Iterator[str]:
+    if is_job(graph):
+        ranks = graph.attrs[RANKS]
+        count = counted(len(ranks) if isinstance(ranks, tuple) else 0, "rank")
+        yield f"{side} graph {step.name}: {count} as one job (--rank takes one, --ranks each alone)"
 
 
 def _one_run(
@@ -147,6 +167,8 @@ def load_dumps(
         InputError: no such folder, nothing of this *choice*, or no file in it belongs to
             the graph.
     """
+    if is_job(graph):
+        return _job_dump(path, graph, side)
     is_device = graph.framework is Framework.ASCEND
     if dumps := _dumps_at(path, side, only_file=is_device):
         index = files.scan(path, graph, choice)
@@ -166,6 +188,17 @@ def load_dumps(
         decided |= _decided(rest, detect_dumps(folder.path))
     source = DumpSource(index, folder.path, remarks, decided, len(folder.others))
     return _checked(source, graph, side)
+
+
+def _job_dump(step: Path, graph: ModelGraph, side: str) -> DumpSource:
+    _check_folder(step, side)
+    try:
+        index = scan_job(step, graph)
+    except DamagedError as error:
+        raise InputError(
+            error.detail, where=str(step), hint="copy or dump that rank again"
+        ) from error
+    return _checked(DumpSource(index, step, _dump_remarks(side, index)), graph, side)
 
 
 def _dump_remarks(side: str, index: DumpIndex) -> tuple[str, ...]:

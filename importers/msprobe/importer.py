@@ -184,8 +184,12 @@ class MsprobeImporter:
     def read_with(self, path: Path, options: Mapping[str, str]) -> ModelGraph:
         """The run that *path* belongs to; ``step`` and ``rank`` choose among several."""
         from importers.msprobe.graph import run_graph
+        from importers.msprobe.job import job_graph, job_steps
 
         if path.is_dir():
+            steps = [] if "rank" in options else job_steps(path, options.get("step"))
+            if len(steps) == 1:
+                return job_graph(steps[0])
             folder = _chosen(path, options)
             path = folder / (DUMP if (folder / DUMP).is_file() else DEBUG)
         return run_graph(load_run(path))

@@ -49,10 +49,16 @@ def test_the_chosen_step_and_rank(runs):
     assert run.inputs["device"].endswith("step1/rank1")
 
 
-def test_without_a_choice_the_first_step_and_lowest_rank_and_it_is_said(runs):
+def test_without_a_choice_all_ranks_of_the_first_step_are_one_job_and_it_is_said(runs):
     names, run = compared(runs, DumpChoice())
-    assert names == ["Torch.relu.1.forward"]
-    assert any("device graph step0/rank0: " in note for note in run.warnings)
+    assert names == ["rank0/Torch.relu.1.forward", "rank1/Torch.relu.2.forward"]
+    assert any("device graph step0: 2 ranks as one job" in note for note in run.warnings)
+
+
+def test_a_chosen_step_has_all_its_ranks(runs):
+    names, run = compared(runs, DumpChoice(step=1))
+    assert names == ["rank0/Torch.relu.11.forward", "rank1/Torch.relu.12.forward"]
+    assert run.inputs["device"].endswith("step1")
 
 
 def test_a_dump_given_below_the_folder_of_the_graph_chooses_it(runs):

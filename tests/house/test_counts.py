@@ -172,7 +172,8 @@ class Count:
 COUNTS = (
     # 1,500 for PyTorch: recorded, captured and as a second engine (divergraph.torch).
     # 800 of these lines are only wrapped: names that say what they hold are longer than `found`.
-    Count("code lines", code_lines, 139_600, 80_000),
+    # Jobs of many ranks: joined to one graph, calls between ranks run again.
+    Count("code lines", code_lines, 142_600, 80_000),
     Count("modules", lambda: len(modules()), 1_260, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),

@@ -9,7 +9,7 @@ parameters belong to, their way there tells.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from divergraph.graphs.lineage.golden_tensors import Counterpart, Unmatched
 from divergraph.graphs.lineage.sequences import aligned
@@ -23,7 +23,9 @@ from graphstore.model import (
     TensorRef,
 )
 from importers.msprobe.calls import CallName
+from importers.msprobe.collectives import GROUP
 from importers.msprobe.graph import own_inputs
+from importers.msprobe.job import RANK, RANKS, split_rank
 
 _MODULES = ("Module", "Cell")
 _WRAPPER = "module"  # DistributedDataParallel and the like call what they wrap so
@@ -41,14 +43,18 @@ def link_recorded_calls(
     """
     if not (golden.has_guessed_edges and device.has_guessed_edges and device.ops):
         return None
-    pairing = _Pairing(golden, device)
-    pairing.run()
-    if len(pairing.twins) < _FEWEST * min(len(device.ops), len(golden.ops)):
+    twins: dict[str, Op] = {}
+    own, theirs = by_rank(device), by_rank(golden)
+    for rank in own.keys() & theirs.keys():
+        pairing = _Pairing(theirs[rank], own[rank])
+        pairing.run()
+        twins |= pairing.twins
+    if len(twins) < _FEWEST * min(len(device.ops), len(golden.ops)):
         return None
     links: list[LineageLink] = []
     outputs: dict[TensorRef, Counterpart] = {}
     for op in device.ops:
-        twin = pairing.twins.get(op.id)
+        twin = twins.get(op.id)
         if twin is None:
             for ref in op.makes:
                 why = f"golden has no call at the place of {op.name}"
@@ -66,13 +72,25 @@ def link_recorded_calls(
     return links, outputs
 
 
+def by_rank(graph: ModelGraph) -> dict[int, ModelGraph]:
+    """The ops of each rank of a job; a call between ranks is the first one's of its group."""
+    ops: dict[int, list[Op]] = {}
+    for op in graph.ops:
+        group = op.attrs.get(GROUP) if RANKS in op.attrs else op.attrs.get(RANK, 0)
+        rank = group[0] if isinstance(group, tuple) else group
+        assert isinstance(rank, int)
+        ops.setdefault(rank, []).append(op)
+    return {rank: replace(graph, ops=tuple(some)) for rank, some in ops.items()}
+
+
 def plain_name(name: str) -> str:
     """*name* of a call of a module without the wrappers around the model."""
-    parts = name.split(".")
+    rank, own = split_rank(name)
+    parts = own.split(".")
     if parts[0] in _MODULES:
         while len(parts) > 2 and parts[1] == _WRAPPER:
             del parts[1]
-    return ".".join(parts)
+    return rank + ".".join(parts)
 
 
 @dataclass
@@ -183,7 +201,7 @@ class _Pairing:
 
 
 def _is_module(op: Op) -> bool:
-    return op.name.partition(".")[0] in _MODULES
+    return split_rank(op.name)[1].partition(".")[0] in _MODULES
 
 
 def _there(ops: Iterable[Op]) -> list[Op]:

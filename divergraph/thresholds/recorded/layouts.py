@@ -15,6 +15,7 @@ from divergraph.graphs.lineage.recorded_calls import plain_name
 from divergraph.text.words import counted, shape_text
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from graphstore.model import Comparison, DType, Level, ModelGraph, Op, Reason, Shape, Tensor
+from importers.msprobe.collectives import JOINED
 
 _TO_ONE = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 _FUNCTION = "Functional"
@@ -150,7 +151,7 @@ def _is_part(one: Shape | None, other: Shape | None) -> bool:
 
 
 def _collectives(graph: ModelGraph) -> set[str]:
-    return {op.type for op in graph.ops if op.attrs.get("kind") == COLLECTIVE}
+    return {op.type.removeprefix(JOINED) for op in graph.ops if op.attrs.get("kind") == COLLECTIVE}
 
 
 def _groups(pairs: CallPairs) -> str:

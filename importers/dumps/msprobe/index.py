@@ -212,14 +212,27 @@ def scan_msprobe(folder: Path, graph: ModelGraph) -> DumpIndex:
     gathered.files = len(entries)
     for name, entry in entries.items():
         op = ops.get(name)
-        for key, leaf in () if op is None else (*_keyed(op.id, entry), *_weights(op, entry)):
-            ref, damages = _tensor_ref(path, key, leaf)
-            if ref is not None:
-                gathered.tensors[key] = ref
-            for file, damage in damages:
-                gathered.problem(file, damage, *key)
+        gather_tensors(gathered, path, () if op is None else tensors_of_op(op, entry))
     missing = [name for name in entries if name not in ops]
     return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
+
+
+def tensors_of_op(op: Op, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
+    """The tensors of the call that is *op*, with those of its parameters."""
+    yield from _keyed(op.id, entry)
+    yield from _weights(op, entry)
+
+
+def gather_tensors(
+    gathered: Gathering, path: Path, tensors: Iterable[tuple[TensorKey, Entry]]
+) -> None:
+    """Put *tensors* of the ``dump.json`` at *path* into what is *gathered*, and what is wrong."""
+    for key, leaf in tensors:
+        ref, damages = _tensor_ref(path, key, leaf)
+        if ref is not None:
+            gathered.tensors[key] = ref
+        for file, damage in damages:
+            gathered.problem(file, damage, *key)
 
 
 def _inside(folder: Path, name: str) -> Path:

@@ -1,5 +1,6 @@
 """PyTorch's table, whole: importing it puts all rows there are into it."""
 
+from divergraph.execute.translate.torch import collectives as collectives
 from divergraph.execute.translate.torch import elementwise as elementwise
 from divergraph.execute.translate.torch import gradients as gradients
 from divergraph.execute.translate.torch import gradients_of_layers as gradients_of_layers

@@ -1,0 +1,84 @@
+"""The tensors of all ranks' dumps, by op of the graph that joins them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from graphstore.model import AttrValue, ModelGraph, Op, TensorIO
+from importers.dumps.index import DumpIndex, Gathering, TensorKey, of_no_op
+from importers.dumps.msprobe.index import (
+    DUMP,
+    Entry,
+    gather_tensors,
+    read_dump_json,
+    tensors_of,
+    tensors_of_op,
+)
+from importers.msprobe.calls import call_of
+from importers.msprobe.graph import ARGUMENTS
+from importers.msprobe.job import CALLS, RANKS, in_rank, rank_folders, split_place
+
+
+def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
+    """The tensors in the folder of a *step* by op of *graph*, which joins its ranks.
+
+    Raises:
+        DamagedError: the ``dump.json`` of a rank cannot be read.
+    """
+    ops = {op.name: op for op in graph.ops if RANKS not in op.attrs}
+    between = _between_ranks(graph)
+    gathered = Gathering()
+    missing: list[str] = []
+    for rank, folder in rank_folders(step).items():
+        path = folder / DUMP
+        entries = read_dump_json(path)
+        gathered.files += len(entries)
+        for name, entry in entries.items():
+            op = ops.get(in_rank(rank, name))
+            if op is not None:
+                gather_tensors(gathered, path, tensors_of_op(op, entry))
+            elif (rank, name) in between:
+                keys = between[rank, name]
+                gather_tensors(gathered, path, _tensors_between(keys, name, entry))
+            else:
+                missing.append(in_rank(rank, name))
+    return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
+
+
+_Places: TypeAlias = dict[tuple[TensorIO, str], TensorKey]
+"""Where a tensor of a call between ranks is in the op that joins them, by its own name."""
+
+
+def _between_ranks(graph: ModelGraph) -> dict[tuple[int, str], _Places]:
+    """The calls that are part of an op between ranks, by rank and name."""
+    found: dict[tuple[int, str], _Places] = {}
+    for op in graph.ops:
+        calls = dict(zip(_listed(op, RANKS), _listed(op, CALLS), strict=True))
+        named = [(TensorIO.INPUT, str(place)) for place in _listed(op, ARGUMENTS)] if calls else []
+        begin = len(f"{op.name}.output.")
+        named += [(TensorIO.OUTPUT, tensor.name[begin:]) for tensor in op.outputs if calls]
+        ports: Counter[TensorIO] = Counter()
+        for io, named_place in named:
+            rank, place = split_place(named_place)
+            call = str(calls[rank])
+            key = op.id, io, ports[io]
+            found.setdefault((rank, call), {})[io, f"{call}.{io}.{place}"] = key
+            ports[io] += 1
+    return found
+
+
+def _listed(op: Op, attribute: str) -> tuple[AttrValue, ...]:
+    value = op.attrs.get(attribute, ())
+    return value if isinstance(value, tuple) else ()
+
+
+def _tensors_between(places: _Places, name: str, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
+    call = call_of(name, entry)
+    for io, tensors in ((TensorIO.INPUT, call.inputs), (TensorIO.OUTPUT, call.outputs)):
+        for tensor, leaf in zip(tensors, tensors_of(entry, io), strict=True):
+            key = places.get((io, tensor.name))
+            if key is not None:
+                yield key, leaf
