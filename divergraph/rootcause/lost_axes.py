@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from divergraph.rootcause.causes.evidence import SURE
+from divergraph.rootcause.causes.limits import SURE
 from divergraph.rootcause.causes.reruns.shapes import LABEL
 from divergraph.rootcause.prepared import PreparedRun
 from divergraph.rootcause.run_inputs import Splits

@@ -17,7 +17,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.results.damage import VISIBLE, one_valued_slices
-from divergraph.rootcause.causes.evidence import SURE
+from divergraph.rootcause.causes.limits import SURE
 from divergraph.rootcause.causes.words import ranges_text
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import Source

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from divergraph.execute.contract import Alterable, Array, RunnableSubgraph
-from divergraph.rootcause.causes.evidence import SURE, Cause, RunsSpentError
+from divergraph.rootcause.causes.evidence import Cause, RunsSpentError
+from divergraph.rootcause.causes.limits import SURE
 from divergraph.rootcause.causes.reruns.shapes import (
     LABEL,
     ShapeFault,

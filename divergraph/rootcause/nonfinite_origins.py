@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause.causes.evidence import LIKELY, SURE
+from divergraph.rootcause.causes.limits import LIKELY, SURE
 from divergraph.rootcause.tolerances.contract import OpContext, input_quantisers, outputs_on
 from graphstore.model import ErrorSplit, Finding, FindingKind, Guilt, Role, TensorRef
 from graphstore.traverse.algorithms import descendants

@@ -14,15 +14,21 @@ import numpy.typing as npt
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
-    GUESS,
-    LIKELY,
-    SURE,
     Array,
     Cause,
     Floats,
     Mask,
     SampledTensors,
     rms,
+)
+from divergraph.rootcause.causes.limits import (
+    CLOSE,
+    FEW,
+    GUESS,
+    LEFT,
+    LIKELY,
+    NO_GAIN,
+    SURE,
 )
 from divergraph.rootcause.causes.line_fits import LineFit, line_fits, simplest, usable
 from divergraph.rootcause.causes.words import share_text, slices_name, slices_text
@@ -31,14 +37,8 @@ from graphstore.model import EvidenceValue
 
 _FEWEST = 3
 """Elements a line is drawn through."""
-_SHORT = 8
-"""Slices with fewer elements let a line fit by chance."""
 _MOSTLY = 0.7
 """The share of what one line leaves that lines of each slice may leave to be told instead."""
-_NOTHING = 0.05
-"""A gain below which values have next to nothing of what is expected."""
-_NO_GAIN = 1e-3
-"""Below this gain nothing of the expected values comes out: the slice is dead."""
 _LISTED = 64
 """Slices that are listed in the evidence."""
 Places: TypeAlias = npt.NDArray[np.intp]
@@ -60,7 +60,7 @@ def nearly_whole_line(view: SampledTensors) -> Cause | None:
     """A gain or offset that all values have more or less: other rules may say more."""
     use = usable(view)
     fit = _one_line(view, use) if np.count_nonzero(use) >= _FEWEST else None
-    nothing = fit is not None and fit.gain is not None and float(np.abs(fit.gain).max()) < _NOTHING
+    nothing = fit is not None and fit.gain is not None and float(np.abs(fit.gain).max()) < NO_GAIN
     return None if fit is None or nothing else _either(view, use, _whole(view, fit))
 
 
@@ -71,7 +71,7 @@ def _one_line(view: SampledTensors, use: Mask) -> LineFit | None:
 
 def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
     """*cause*, less sure where all expected values are alike: a gain is an offset there."""
-    if float(np.ptp(view.r[use])) > 0.02 * float(np.abs(view.r[use]).max()):
+    if float(np.ptp(view.r[use])) > CLOSE * float(np.abs(view.r[use]).max()):
         return cause
     both = "; all expected values are alike, so a gain and an offset are the same here"
     return replace(cause, sentence=cause.sentence + both, confidence=min(cause.confidence, GUESS))
@@ -102,13 +102,13 @@ def _known_vector(view: SampledTensors, use: Mask) -> Cause | None:
                 (-1.0, "lost_bias", "missing"),
                 (1.0, "doubled_bias", "added twice"),
             ):
-                if not view.fits(view.r + sign * bias, use, rest=0.08):
+                if not view.fits(view.r + sign * bias, use):
                     continue
                 return Cause(
                     label,
                     f"bias {what} in all {vector.size} channels: the output is off by {name} "
                     f"(up to {float(np.abs(vector).max()):.3g})",
-                    SURE if vector.size >= _SHORT else GUESS,
+                    SURE if vector.size >= FEW else GUESS,
                     {"axis": axis, "bias": name, "factor": sign, "of": int(vector.size)},
                 )
     return None
@@ -118,13 +118,13 @@ def _flat(fits: list[LineFit]) -> bool:
     """Whether the fit is a constant: then the output does not follow the reference at all."""
     gain = fits[0].gain
     both = gain is not None and fits[0].offset is not None
-    return both and gain is not None and abs(float(gain.reshape(-1)[0])) < 0.02
+    return both and gain is not None and abs(float(gain.reshape(-1)[0])) < CLOSE
 
 
 def _whole(view: SampledTensors, fit: LineFit) -> Cause:
     """The cause of one line for all values; where it leaves more than noise, the sentence says how
     far the values lie apart."""
-    sure = SURE if view.d.size >= 4 * _SHORT else GUESS
+    sure = SURE if view.d.size >= 4 * FEW else GUESS
     every, about, left = "every value is", "", ""
     if not fit.exact:
         sure = min(sure, LIKELY)
@@ -206,7 +206,7 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
     if fit.offset is None and float(np.quantile(np.abs(gains - middle), 0.9)) < 0.25 * abs(
         middle - 1.0
     ):
-        if abs(middle) < _NOTHING:
+        if abs(middle) < NO_GAIN:
             return _next_to_nothing(view, fit, axis, np.arange(count))
         return Cause(
             "gain",
@@ -215,15 +215,15 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
             LIKELY,
             {"gain": middle, "axis": axis, "left": fit.left},
         )
-    hit = np.flatnonzero(off > max(0.02 * float(off.max()), 2.0 * view.case.floor))
+    hit = np.flatnonzero(off > max(CLOSE * float(off.max()), 2.0 * view.case.floor))
     if hit.size == 0 and fit.offset is not None:  # all gains are within the floor: offsets remain
         return _slice_offset(view, fit, axis)
     if hit.size == 0:
         hit = np.flatnonzero(off >= 0.5 * float(off.max()))
     where = slices_text(hit.tolist(), axis, view)
-    if fit.offset is not None and float(np.abs(gains[hit]).max()) < _NO_GAIN:
+    if fit.offset is not None and float(np.abs(gains[hit]).max()) < NO_GAIN:
         return _constant_slices(view, fit, axis, hit)
-    if fit.offset is None and float(np.abs(gains[hit]).max()) < _NOTHING:
+    if fit.offset is None and float(np.abs(gains[hit]).max()) < NO_GAIN:
         return _next_to_nothing(view, fit, axis, hit)
     both = " and a constant away" if fit.offset is not None else ""
     name = _per(axis, view)
@@ -301,7 +301,7 @@ def _slice_offset(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
     assert fit.offset is not None
     offsets = fit.offset.reshape(-1)
     largest = float(np.abs(offsets).max())
-    enough = max(0.02 * largest, 3.0 * view.noise / float(np.sqrt(max(fit.per_slice, 1.0))))
+    enough = max(CLOSE * largest, 3.0 * view.noise / float(np.sqrt(max(fit.per_slice, 1.0))))
     hit = np.flatnonzero(np.abs(offsets) > enough)
     if hit.size == 0:
         hit = np.array([int(np.argmax(np.abs(offsets)))])
@@ -357,15 +357,15 @@ def _factor(offsets: Floats, bias: Floats) -> float | None:
     if power == 0.0:
         return None
     for factor in (-1.0, 1.0):
-        if rms(offsets - factor * bias) <= 0.1 * rms(bias):
+        if rms(offsets - factor * bias) <= LEFT * rms(bias):
             return factor
     return None
 
 
 def _slice_confidence(fit: LineFit) -> float:
-    if fit.exact and fit.per_slice >= 4 * _SHORT:
+    if fit.exact and fit.per_slice >= 4 * FEW:
         return SURE
-    return LIKELY if fit.per_slice >= _SHORT else GUESS
+    return LIKELY if fit.per_slice >= FEW else GUESS
 
 
 CAUSES = (

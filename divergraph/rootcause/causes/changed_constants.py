@@ -15,9 +15,6 @@ from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.changed_weights import changed_weights
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
-    GUESS,
-    LIKELY,
-    SURE,
     Array,
     Cause,
     Floats,
@@ -25,21 +22,23 @@ from divergraph.rootcause.causes.evidence import (
     SampledTensors,
     rms,
 )
+from divergraph.rootcause.causes.limits import (
+    CLOSE,
+    FEW,
+    GUESS,
+    LIKELY,
+    ROUNDS,
+    STEP,
+    SURE,
+    TINY,
+)
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import as_well, values_text
 from graphstore.model import Evidence, Op
 
-_ROUNDS = 8
-"""Steps towards the value the device has. Bounds cost: each runs the group twice."""
-_STEP = 1 / 64
-"""By which share of its size a value is moved to see the slope."""
 _MOST_CHANGED = 8
 """Values of a constant that may have changed one by one; more is another fault."""
-_MOST_ALIKE = 0.02
-"""How far apart the changes of all values may be, as a share of the change, to be one change."""
-_ENOUGH = 8
-"""With fewer wrong elements for each changed value other changes may fit as well."""
 _ONE_OF = 64
 """Of so many values one may have changed where few elements show it."""
 _LESS = 0.5
@@ -127,7 +126,7 @@ def _explained(view: SampledTensors, constant: _Constant) -> Cause | None:
         ("larger", own + np.median(apart)),
         ("times", own * _ratio(own, values)),
     ):
-        if rms(values - changed) > _MOST_ALIKE * rms(apart):
+        if rms(values - changed) > CLOSE * rms(apart):
             continue
         made_alike = _run(view, constant, changed)
         if made_alike is not None and view.exact(made_alike):
@@ -140,7 +139,7 @@ def _few(view: SampledTensors, wrong: Mask) -> bool:
     each = view.d.size // wrong.size
     if each == 1 and view.case.linear:
         return False  # a weight would do the same
-    share = 4 if each >= _ENOUGH else _ONE_OF
+    share = 4 if each >= FEW else _ONE_OF
     return 0 < count <= min(_MOST_CHANGED, max(1, wrong.size // share))
 
 
@@ -165,17 +164,17 @@ def _solved(view: SampledTensors, constant: _Constant) -> tuple[Floats, Floats, 
         wrong[wrong_slices(view, axis)] = True
     size = np.where(own != 0.0, np.abs(own), float(np.abs(own).max()) or 1.0)
     # Not the reference: a step must show more than what that allows for beside runs.
-    values, at, step = own.copy(), _run(view, constant, own), _STEP * size
+    values, at, step = own.copy(), _run(view, constant, own), STEP * size
     if at is None:
         return None
     best = rms(view.d - at)
-    for _ in range(_ROUNDS):
+    for _ in range(ROUNDS):
         moved = _run(view, constant, np.where(wrong, values + step, values))
         if moved is None:
             return None
         slope = moved - at
         power = total(slope * slope)
-        more = np.where(power > 0.0, total(slope * (view.d - at)) / np.maximum(power, 1e-300), 0.0)
+        more = np.where(power > 0.0, total(slope * (view.d - at)) / np.maximum(power, TINY), 0.0)
         landed = _landed(view, constant, values, np.where(wrong, more * step, 0.0), best)
         if landed is None:
             break
@@ -222,7 +221,7 @@ def _cause(
         constant.name, [] if single else [[n] for n in changed], own[changed], values[changed]
     )
     wrong = float(np.count_nonzero(view.wrong)) / len(changed)
-    sure = SURE if wrong >= _ENOUGH else GUESS
+    sure = SURE if wrong >= FEW else GUESS
     stray = "" if wrong > 1 else ", or a flipped bit, or a value written by another op"
     return Cause(
         "wrong_constant",

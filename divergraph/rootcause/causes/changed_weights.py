@@ -10,9 +10,6 @@ import numpy as np
 from divergraph.rootcause.causes.affine import affine
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
-    GUESS,
-    LIKELY,
-    SURE,
     Array,
     Cause,
     Floats,
@@ -20,11 +17,18 @@ from divergraph.rootcause.causes.evidence import (
     has_weights,
     rms,
 )
+from divergraph.rootcause.causes.limits import (
+    CLOSE,
+    FEW,
+    GUESS,
+    LIKELY,
+    NO_GAIN,
+    SURE,
+)
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.reruns.products import products
 from divergraph.rootcause.causes.reruns.weight_rows import (
-    NO_GAIN,
     PROMISING,
     OtherRow,
     RowWeight,
@@ -41,10 +45,6 @@ _MOST_ROWS = 4
 """Wrong slices of the output that are explained one by one."""
 _MOST_VALUES = 3
 """Changed values of a row of a table that are told one by one."""
-_ENOUGH = 8
-"""With fewer values a row that is read once may be wrong for any reason."""
-_NEAR = 0.01
-"""How far apart rows of a table may be, as a share of their size, to be the same in any type."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def _rows_read(view: SampledTensors, name: str, table: Array, places: Array) -> 
     return Cause(
         "wrong_weights",
         f"the device has exactly what {op.type} {op.name or op.id} gives with {said}",
-        SURE if again or device.shape[1] >= _ENOUGH else GUESS,
+        SURE if again or device.shape[1] >= FEW else GUESS,
         {"op": op.id, "weight": name, "rows": wrong.tolist(), "left": 0.0},
     )
 
@@ -152,12 +152,12 @@ def _row_text(name: str, rows: Floats, row: int, found: Floats) -> str:
         return f"row {row} of {name} all zero"
     near = np.sqrt(np.mean((rows - found) ** 2, axis=1))
     nearest = int(np.argmin(near))
-    if nearest != row and near[nearest] <= _NEAR * size:
+    if nearest != row and near[nearest] <= CLOSE * size:
         return f"row {nearest} of {name} for row {row}"
     gain = float(own @ found) / float(own @ own) if own.any() else 1.0
-    if rms(found - gain * own) <= _NEAR * size:
+    if rms(found - gain * own) <= CLOSE * size:
         return f"row {row} of {name} {gain:.4g} times"
-    hit = np.flatnonzero(np.abs(found - own) > _NEAR * size)
+    hit = np.flatnonzero(np.abs(found - own) > CLOSE * size)
     if hit.size <= _MOST_VALUES:
         return values_text(name, [[row, int(each)] for each in hit], own[hit], found[hit])
     return f"other values in row {row} of {name}"

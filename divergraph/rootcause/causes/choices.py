@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import SURE, Cause, SampledTensors
+from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from divergraph.rootcause.causes.limits import SURE
 from divergraph.rootcause.choices.judging import are_names
 from graphstore.model import EvidenceValue
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from divergraph.rootcause.causes.buffers import read_after
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, Explain
 from divergraph.rootcause.causes.copies import missing_op
-from divergraph.rootcause.causes.evidence import LIKELY, SURE, Cause, SampledTensors
+from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from divergraph.rootcause.causes.limits import LIKELY, SURE
 from divergraph.rootcause.causes.reruns.operands import wrong_operand
 from divergraph.rootcause.causes.reruns.operations import wrong_operation
 from divergraph.rootcause.causes.reruns.settings import wrong_setting

@@ -10,6 +10,7 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
+from divergraph.rootcause.causes.limits import LEFT
 from divergraph.rootcause.causes.words import slices_text
 from graphstore.model import Op
 
@@ -82,11 +83,11 @@ def _cause(wrong: _Operand, operands: Sequence[_Operand]) -> Cause | None:
     """What is wrong with an operand, in words that follow its name."""
     view = wrong.view
     for words, made in _orders(view.r):
-        if view.fits(made, rest=0.05):
+        if view.fits(made, rest=0.5 * LEFT):
             return Cause("reordered", words, view.sure, {})
     for other in operands:
         alike = other.view.r.shape == view.r.shape and other.number != wrong.number
-        if alike and view.fits(other.view.r, rest=0.05):
+        if alike and view.fits(other.view.r, rest=0.5 * LEFT):
             return Cause(
                 "repeated_slices", f"holds input {other.number} ({other.name})", view.sure, {}
             )

@@ -6,24 +6,24 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
-    ENOUGH,
-    GUESS,
-    LIKELY,
-    SURE,
     Array,
     Cause,
     Floats,
     SampledTensors,
     rms,
 )
+from divergraph.rootcause.causes.limits import (
+    ENOUGH,
+    FEW,
+    GUESS,
+    LEFT,
+    LIKELY,
+    SURE,
+)
 from divergraph.rootcause.causes.orders import same_values
 
-_APART = 0.1
-"""The share of the error's norm that an input may leave and still explain the device."""
 _UNRELATED = 0.3
 """Correlations below this say that the values have nothing to do with each other."""
-_FEW = 8
-"""With fewer values an input may be what is expected as well, nearly."""
 _CUTTING = frozenset(("Clip", "Max", "Maximum", "ClipByValue", "HardSigmoid"))
 """Ops other than Relus that may turn every negative value into 0."""
 
@@ -34,14 +34,14 @@ def missing_op(view: SampledTensors) -> Cause | None:
         given = _as_output(view, values)
         if given is None or rms(given - view.r) <= 0.5 * view.error:
             continue
-        if not view.fits(given, rest=_APART):
+        if not view.fits(given):
             continue
         what = " and ".join(dict.fromkeys(view.case.types)) or "op"
         was = "were" if " and " in what else "was"
         return Cause(
             "missing_op",
             f"the output equals the input {name}: the {what} {was} not computed",
-            SURE if view.d.size >= _FEW else GUESS,
+            SURE if view.d.size >= FEW else GUESS,
             {"input": name, "left": view.left(given), "elements": int(view.case.device.size)},
         )
     return _without_relu(view)
@@ -68,7 +68,7 @@ def _without_relu(view: SampledTensors) -> Cause | None:
         "wrong_activation",
         f"{int((below < 0).sum())} values are negative where a Relu gives 0, positive ones are "
         f"right: {how}",
-        SURE if count >= _FEW else GUESS,
+        SURE if count >= FEW else GUESS,
         {"negative": int((below < 0).sum()), "slope": slope},
     )
 
@@ -81,7 +81,7 @@ def _leak(view: SampledTensors, cut: np.ndarray) -> float | None:
         x, y = given[cut], view.d[cut]
         power = float(np.sum(x * x))
         slope = float(np.sum(x * y)) / power if power else 0.0
-        if 0.0 < slope < 0.95 and rms(y - slope * x) <= 0.1 * rms(y):
+        if 0.0 < slope < 0.95 and rms(y - slope * x) <= LEFT * rms(y):
             return slope
     return None
 

@@ -11,6 +11,13 @@ import numpy as np
 import numpy.typing as npt
 
 from divergraph.execute.contract import BodyChange
+from divergraph.rootcause.causes.limits import (
+    ENOUGH,
+    GUESS,
+    LEFT,
+    LIKELY,
+    SURE,
+)
 from graphstore.model import UNIT_ROUNDOFF, AttrValue, DType, Evidence, EvidenceValue, Op
 
 T = TypeVar("T")
@@ -40,13 +47,6 @@ _OF_NOISE = 2.0
 """What an exact explanation may leave, in units of noise."""
 _LITTLE = 0.25
 """The share of the error that it may leave: of a small error noise is much."""
-SURE, LIKELY, GUESS = 0.95, 0.75, 0.5
-"""How sure a cause is: it predicts what the device has, where many values leave chance no room; it
-leaves more than noise, or ops behind it may disguise another one; it describes, or few values are
-all there is. Measured by benchmarks/root_cause/causes_accuracy.py: of 640 causes that were sure 639
-were right, of 174 others 148."""
-ENOUGH = 16
-"""With fewer values what has no parameters may fit by chance."""
 _STEADY = 0.003
 """Standard deviation over root mean square, below which values are one constant with noise."""
 
@@ -307,7 +307,7 @@ class SampledTensors:
         """The elements that noise does not explain."""
         return np.asarray(np.abs(self.e) > self.tolerance)
 
-    def fits(self, predicted: Floats, where: Mask | None = None, *, rest: float = 0.12) -> bool:
+    def fits(self, predicted: Floats, where: Mask | None = None, *, rest: float = LEFT) -> bool:
         """Whether *predicted* (of the shape of ``d``) explains the device: only noise is left.
 
         *rest* is the share of the error's norm that may stay unexplained. With *where*, only these
@@ -321,7 +321,7 @@ class SampledTensors:
             return False
         return self.little(left, error, rest)
 
-    def little(self, left: Floats, error: Floats, rest: float = 0.12) -> bool:
+    def little(self, left: Floats, error: Floats, rest: float = LEFT) -> bool:
         """Whether what is *left* of *error* is negligible, so that the explanation is right.
 
         A prediction of 0 leaves little of a large error if the device's values are small, so what
@@ -365,7 +365,7 @@ class SampledTensors:
         """Whether *predicted* leaves no more than noise, and little of an error no larger."""
         return self.exact(predicted) and self.left(predicted) <= _LITTLE
 
-    def explained_by(self, made: Array | None, rest: float = 0.1) -> bool:
+    def explained_by(self, made: Array | None, rest: float = LEFT) -> bool:
         """Whether *made*, the group's whole output when run another way, is what the device has."""
         if made is None or made.shape != self.case.reference.shape:
             return False

@@ -6,23 +6,24 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
-    LIKELY,
-    SURE,
     Cause,
     Floats,
     Mask,
     SampledTensors,
     rms,
 )
+from divergraph.rootcause.causes.limits import (
+    ALL,
+    LIKELY,
+    POINTS,
+    SURE,
+)
 from divergraph.rootcause.causes.words import share_text
 from divergraph.text.words import counted
 from graphstore.model import DType
 
-_ALL, _MOSTLY = 0.95, 0.5
-"""The share of the error's energy at the cut values, and of these the share at the limit itself."""
-_POINTS = 20_000
-"""Elements a grid is looked for in. Bounds cost."""
-_LARGEST_HALF = 65504.0
+_MOSTLY = 0.5
+"""The share of cut values that lie at the limit itself."""
 _MOST_LEVELS = 512
 """Levels of a grid that are looked at one by one; quantisers of up to 8 bits have fewer."""
 _MOST_BITS = 16
@@ -53,7 +54,7 @@ def saturation(view: SampledTensors) -> Cause | None:
     under = (view.r < low) & (low - view.r > _slack(view, low))
     cut: Mask = over | under
     count = int(np.count_nonzero(cut))
-    if not count or count > 0.6 * cut.size or view.share(cut) < _ALL:
+    if not count or count > 0.6 * cut.size or view.share(cut) < ALL:
         return None
     cuts = [(limit, hit) for limit, hit in ((low, under), (high, over)) if hit.any()]
     if any(rms(view.d[hit] - limit) > 0.1 * rms(view.e[hit]) for limit, hit in cuts):
@@ -89,7 +90,7 @@ def _slack(view: SampledTensors, limit: float) -> float:
 
 
 def _known(high: float, low: float, over: Mask, under: Mask) -> str:
-    if over.any() and abs(high / _LARGEST_HALF - 1.0) < 1e-3:
+    if over.any() and abs(high / float(np.finfo(np.float16).max) - 1.0) < 1e-3:
         return " (the largest float16)"
     if over.any() and abs(high - 6.0) < 1e-2 and low >= 0.0:
         return " (a Relu6?)"
@@ -229,7 +230,7 @@ def _coarser_type(view: SampledTensors) -> Cause | None:
 
 
 def _some(values: Floats) -> Floats:
-    return values[:: max(1, values.size // _POINTS)]
+    return values[:: max(1, values.size // POINTS)]
 
 
 def wrapped_around(view: SampledTensors) -> Cause | None:
@@ -246,7 +247,7 @@ def wrapped_around(view: SampledTensors) -> Cause | None:
         return None
     period = float(np.median(np.abs(view.e[over])))
     turns = np.round(view.e / period) if abs(period / size - 1.0) < 0.1 else None
-    if turns is None or not view.fits(view.r + turns * period, rest=0.1):
+    if turns is None or not view.fits(view.r + turns * period):
         return None
     if np.any(turns[~outside]) or np.any(turns * np.sign(view.r - (low + high) / 2) > 0):
         return None

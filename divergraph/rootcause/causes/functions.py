@@ -9,18 +9,20 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
-    GUESS,
-    LIKELY,
-    SURE,
     Array,
     Cause,
     Floats,
     SampledTensors,
     rms,
 )
+from divergraph.rootcause.causes.limits import (
+    GUESS,
+    LEFT,
+    LIKELY,
+    POINTS,
+    SURE,
+)
 
-_POINTS = 20_000
-"""Elements that functions are computed of. Bounds cost."""
 _FEWEST = 64
 """With fewer elements a curve fits by chance."""
 _LEFT = 0.15
@@ -80,7 +82,7 @@ def known_function(view: SampledTensors) -> Cause | None:
     if d.size < 8:
         return None
     error = rms(d - r)
-    limit = max(0.05 * error, min(1.5 * view.noise, 0.2 * error))
+    limit = max(0.5 * LEFT * error, min(1.5 * view.noise, 0.2 * error))
     limit = min(limit, 0.3 * float(np.std(d)))  # values that hardly vary are near many functions
     for name, x in _inputs(view).items():
         for word, function in FUNCTIONS.items():
@@ -154,7 +156,7 @@ def _inputs(view: SampledTensors) -> dict[str, Floats]:
 
 def _thin(values: Array) -> Floats:
     flat = values.reshape(-1)
-    return flat[:: max(1, flat.size // _POINTS)]
+    return flat[:: max(1, flat.size // POINTS)]
 
 
 CAUSES = (

@@ -14,8 +14,6 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import (
-    GUESS,
-    LIKELY,
     Array,
     Cause,
     Floats,
@@ -24,24 +22,25 @@ from divergraph.rootcause.causes.evidence import (
     rms,
 )
 from divergraph.rootcause.causes.functions import FUNCTIONS
+from divergraph.rootcause.causes.limits import (
+    ALL,
+    CLOSE,
+    GUESS,
+    LEFT,
+    LIKELY,
+    LUCK,
+    STEP,
+)
 from divergraph.rootcause.causes.reruns.settings import wrong_setting
 from divergraph.rootcause.causes.words import as_well, slices_text, step_text
 from graphstore.model import EvidenceValue
 
-_MOST_STEPS = 12
-"""Ops inside a group that are tried. Bounds cost, as do the next four."""
 _LARGEST = 1 << 22
 """Elements of the largest output for which groups are run many times."""
 _LARGEST_SEARCH, _PER_STEP = 1 << 27, 30
 """Elements that a search for amounts may compute in all, and runs it needs for each step."""
 _PLACES, _REFINED = 7, 4
 """Amounts tried in one round of a search, and searches that are refined."""
-_REST = 0.1
-"""The share of the error's norm that an explanation may leave."""
-_NEAR = 0.02
-"""Explanations that leave so little more of the error than the best one are as good."""
-_LUCK = 0.05
-"""How many guesses that fit by chance are few."""
 _UNARY = 1
 _LAGGED = 6
 """Shifts are only looked for along longer axes."""
@@ -79,7 +78,7 @@ def _last_op(view: SampledTensors) -> Cause | None:
             continue
         value = view.sample(step.value)
         sure = view.sure
-        if view.fits(value, rest=_REST):
+        if view.fits(value):
             sure, how = view.told(value, sure)
             return Cause(
                 "missing_op",
@@ -90,7 +89,7 @@ def _last_op(view: SampledTensors) -> Cause | None:
             )
         for word, function in FUNCTIONS.items() if last.type in ACTIVATIONS else ():
             made = np.asarray(function(value))
-            if np.isfinite(made).all() and view.fits(made, rest=_REST / 2):
+            if np.isfinite(made).all() and view.fits(made, rest=0.5 * LEFT):
                 return Cause(
                     "wrong_activation",
                     f"the output is {word} of what {step_text(step)} gives, where {last.type} is "
@@ -125,8 +124,7 @@ def _steps(view: SampledTensors) -> Sequence[InsideStep]:
     case = view.case
     if case.inside is None or case.device.size > _LARGEST or view.d.size < 8:
         return ()
-    steps = case.inside.steps if view.visible else ()
-    return steps if len(steps) <= _MOST_STEPS else ()
+    return case.inside.steps if view.visible else ()
 
 
 def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
@@ -135,16 +133,16 @@ def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     found = [
         (view.left(made), guess, made)
         for made, guess in zip(outcomes, guesses, strict=True)
-        if made is not None and view.fits(made, rest=_REST)
+        if made is not None and view.fits(made)
     ]
     if not found:
         return None
     found.sort(key=lambda each: each[0])
     left, guess, made = found[0]
     seen = int(np.count_nonzero(view.wrong))
-    if len(guesses) * max(left, view.noise / view.error) ** seen > _LUCK:
+    if len(guesses) * max(left, view.noise / view.error) ** seen > LUCK:
         return None  # one of so many would fit so few elements whatever is wrong
-    others = [each for each_left, each, _ in found[1:] if each_left <= left + _NEAR]
+    others = [each for each_left, each, _ in found[1:] if each_left <= left + CLOSE]
     also = next((each for each in others if each.label != guess.label), None)
     op = guess.step.op
     sure = view.sure if also is None else GUESS
@@ -196,7 +194,7 @@ def _wrong_slices(view: SampledTensors) -> tuple[int, Array] | None:
         rest = tuple(other for other in range(view.d.ndim) if other != axis)
         energies = np.sum(view.e**2, axis=rest)
         numbers = np.flatnonzero(energies > 0.01 * energies.max())
-        if numbers.size <= energies.size // 4 and energies[numbers].sum() > 0.98 * energies.sum():
+        if numbers.size <= energies.size // 4 and energies[numbers].sum() > ALL * energies.sum():
             return axis, numbers
     return None
 
@@ -236,8 +234,8 @@ def _lines(view: SampledTensors) -> Iterator[_Guess]:
         value = _floats(step.value)
         spread = float(np.std(value)) or rms(value)
         for label, words, small, change in (
-            ("gain", "is {:.5g} times what it should be", 0.02, partial(_times, value)),
-            ("global_offset", "is off by {:+.5g}", 0.02 * spread, partial(np.add, value)),
+            ("gain", "is {:.5g} times what it should be", STEP, partial(_times, value)),
+            ("global_offset", "is off by {:+.5g}", STEP * spread, partial(np.add, value)),
         ):
             amount = _solved(view, step, change, small)
             if amount is not None:

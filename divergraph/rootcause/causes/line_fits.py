@@ -9,15 +9,19 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from divergraph.rootcause.causes.evidence import FaultEvidence, Floats, Mask, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    FaultEvidence,
+    Floats,
+    Mask,
+    SampledTensors,
+    rms,
+)
+from divergraph.rootcause.causes.limits import PART, TINY
 
 _SMALLEST_NORMAL = 2.0**-14
 """Below it float16 loses digits."""
-_NOTHING = 1e-300
 _LEAST, _OF_NOISE = 1e-4, 3.0
 """The share of the worst slice's error, and the units of noise, from which on a slice is wrong."""
-_FEW = 0.25
-"""The share of slices that may stand out of the noise to be looked at by themselves."""
 Places: TypeAlias = npt.NDArray[np.intp]
 _MULTIPLIES = frozenset(("Mul", "Div", "RealDiv", "Scale"))
 _ADDS = frozenset(("Add", "Sub", "BiasAdd", "AddV2"))
@@ -67,12 +71,12 @@ def line_fits(view: SampledTensors, use: Mask, axis: int | None) -> Iterator[Lin
     per_slice = np.count_nonzero(use) / max(1, seen)
     offset = mean_d - mean_r
     yield _fit(view, use, (axis, None, offset), seen, per_slice)
-    gain = np.where(square > 0.0, cross / np.maximum(square, 1e-300), 1.0)
+    gain = np.where(square > 0.0, cross / np.maximum(square, TINY), 1.0)
     yield _fit(view, use, (axis, gain, None), seen, per_slice)
     if per_slice < 5.0:
         return
     varies = square - count * mean_r**2
-    steady = varies <= 1e-9 * np.maximum(square, 1e-300)
+    steady = varies <= 1e-9 * np.maximum(square, TINY)
     slope = np.where(steady, 1.0, (cross - count * mean_r * mean_d) / np.where(steady, 1.0, varies))
     yield _fit(view, use, (axis, slope, mean_d - slope * mean_r), 2 * seen, per_slice)
 
@@ -166,11 +170,11 @@ def beyond_noise(view: SampledTensors) -> FaultEvidence | None:
         if not wrong.size:
             # Noise that is a share of each value is less than that of all in a slice of small ones.
             sizes, errors = (np.sqrt(np.sum(each**2, axis=rest)) for each in (view.r, view.e))
-            ratios = errors / np.maximum(sizes, _NOTHING)
-            others = float(np.quantile(ratios, 1.0 - _FEW))
+            ratios = errors / np.maximum(sizes, TINY)
+            others = float(np.quantile(ratios, 1.0 - PART))
             wrong = np.flatnonzero(ratios > _OF_NOISE * max(floor, others))
             floor *= float(sizes[wrong].max(initial=0.0) / np.sqrt(np.mean(sizes**2)))
-        if view.steps[axis] != 1 or not 0 < wrong.size <= _FEW * view.d.shape[axis]:
+        if view.steps[axis] != 1 or not 0 < wrong.size <= PART * view.d.shape[axis]:
             continue
         there = np.zeros(view.d.shape[axis], bool)
         there[wrong] = True

@@ -9,30 +9,29 @@ import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage, rules_of_a_part
 from divergraph.rootcause.causes.evidence import (
-    LIKELY,
-    SURE,
     Array,
     Cause,
     Mask,
     SampledTensors,
     rms,
 )
+from divergraph.rootcause.causes.limits import (
+    ALL,
+    ENOUGH,
+    FEW,
+    LIKELY,
+    PART,
+    SURE,
+)
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.words import ranges_text, share_text, slices_text
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
-_ALL = 0.98
-"""The share of the error's energy that a part must hold."""
-_FEW = 0.25
-"""The share of an axis' slices that count as few; of axes shorter than _SHORT it is _MOST."""
 _MOST = 0.5
-"""The largest share of an output that counts as a part of it."""
+"""The largest share of an output that counts as a part of it, and of the slices of a short axis."""
 _LEAST = 4
 """Of fewer values one is not few."""
-_FEWEST = 16
-"""With fewer elements a part is no pattern."""
-_SHORT = 8
 _PAIR = 2
 _SINGLE = 8
 """Up to so many wrong values are reported one by one."""
@@ -75,7 +74,7 @@ def few_values(view: SampledTensors) -> Cause | None:
     worst = np.argpartition(energies, -most)[-most:]
     worst = worst[np.argsort(energies[worst])[::-1]]
     held = np.cumsum(energies[worst]) / view.energy
-    count = int(np.searchsorted(held, _ALL)) + 1
+    count = int(np.searchsorted(held, ALL)) + 1
     if count > max(1, min(most, view.d.size // 64)):
         return None
     numbers = np.sort(worst[:count])
@@ -137,7 +136,7 @@ def _verb(where: str) -> str:
 
 def _inside(view: SampledTensors, part: _Part) -> Cause | None:
     """What is wrong within the part, judged as a tensor of its own."""
-    if part.elements.size < _FEWEST:
+    if part.elements.size < ENOUGH:
         return None
     inner = view.of_part(part.elements, part.expected)
     found = (rule(inner) for rule in rules_of_a_part())
@@ -163,8 +162,8 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
         energies = np.sum(view.e**2, axis=rest)
         order = np.argsort(energies)[::-1]
         held = np.cumsum(energies[order]) / energies.sum()
-        needed = int(np.searchsorted(held, _ALL)) + 1
-        few = max(1, int((_MOST if length < _SHORT else _FEW) * length))
+        needed = int(np.searchsorted(held, ALL)) + 1
+        few = max(1, int((_MOST if length < FEW else PART) * length))
         # All slices with an error, if they are few: small ones may be dead as well as large ones.
         wrong = wrong_slices(view, axis)
         needed = wrong.size if needed < wrong.size <= few else needed
@@ -184,7 +183,7 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
             np.take(view.d, numbers, axis=axis),
             np.take(view.r, numbers, axis=axis),
             evidence,
-            SURE if not border and view.d.size // length >= _SHORT else LIKELY,
+            SURE if not border and view.d.size // length >= FEW else LIKELY,
             ", which is the border: wrong pads or window edges?" if border else "",
         )
 
@@ -221,7 +220,7 @@ def _box(view: SampledTensors) -> Iterator[_Part]:
         ranges.append(_grown(trimmed, np.asarray(view.wrong.any(axis=rest))))
     box = tuple(slice(first, last) for first, last in ranges)
     inside = view.e[box]
-    if not _is_part(view, inside.size) or float(np.sum(inside**2)) < _ALL * view.energy:
+    if not _is_part(view, inside.size) or float(np.sum(inside**2)) < ALL * view.energy:
         return
     said = [
         f"{first} to {last - 1} of axis {axis}" if last - first > 1 else f"{first} of axis {axis}"
@@ -251,7 +250,7 @@ def _lanes(view: SampledTensors) -> Iterator[_Part]:
         size = energies.size - energies.size % lanes
         sums = energies[:size].reshape(-1, lanes).sum(axis=0)
         hit = np.flatnonzero(sums > 0.01 * sums.max())
-        if 0 < hit.size <= min(_MOST_LANES, lanes // 4) and sums[hit].sum() >= _ALL * view.energy:
+        if 0 < hit.size <= min(_MOST_LANES, lanes // 4) and sums[hit].sum() >= ALL * view.energy:
             found.append((hit.size / lanes, lanes, hit))
     if not found:
         return
@@ -282,7 +281,7 @@ def _frame(view: SampledTensors) -> Iterator[_Part]:
             middle[axis] = slice(wide, -wide)
         inner[tuple(middle)] = True
         held = float(np.sum(view.e[~inner] ** 2))
-        if held < _ALL * view.energy or np.mean(~inner) > _MOST:
+        if held < ALL * view.energy or np.mean(~inner) > _MOST:
             continue
         yield _Part(
             "wrong_border",
@@ -299,7 +298,7 @@ def _frame(view: SampledTensors) -> Iterator[_Part]:
 def _trimmed(energies: Array) -> tuple[int, int]:
     """The shortest range outside of which each end holds at most 1 % of the error."""
     held = np.cumsum(energies)
-    cut = 0.5 * (1.0 - _ALL) * float(held[-1])
+    cut = 0.5 * (1.0 - ALL) * float(held[-1])
     first = int(np.searchsorted(held, cut, side="right"))
     last = int(np.searchsorted(held, float(held[-1]) - cut)) + 1
     return first, last
@@ -315,7 +314,7 @@ def _grown(found: tuple[int, int], wrong: Mask) -> tuple[int, int]:
 
 
 def _is_part(view: SampledTensors, size: int) -> bool:
-    return _FEWEST <= size <= _MOST * view.d.size
+    return ENOUGH <= size <= _MOST * view.d.size
 
 
 def _solid(view: SampledTensors, energies: Array) -> bool:

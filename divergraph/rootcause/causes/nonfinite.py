@@ -8,21 +8,15 @@ from typing import TypeAlias
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
-    LIKELY,
-    SURE,
-    Array,
-    Cause,
-    FaultEvidence,
-    SampledTensors,
-)
+from divergraph.rootcause.causes.evidence import Array, Cause, FaultEvidence, SampledTensors
+from divergraph.rootcause.causes.limits import LIKELY, SURE
 from divergraph.rootcause.causes.words import channels_text, share_text
 from divergraph.text.words import counted
 from graphstore.model import DType, EvidenceValue
 
 _LARGEST = {
-    DType.FLOAT16: 65504.0,
-    DType.BFLOAT16: 3.3895313892515355e38,
+    DType.FLOAT16: float(np.finfo(np.float16).max),
+    DType.BFLOAT16: (2.0 - 2.0**-7) * 2.0**127,
     DType.FLOAT32: float(np.finfo(np.float32).max),
 }
 _NEAR = 0.92

@@ -8,14 +8,12 @@ from itertools import permutations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import (
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, rms
+from divergraph.rootcause.causes.limits import (
     ENOUGH,
+    LEFT,
     LIKELY,
     SURE,
-    Array,
-    Cause,
-    SampledTensors,
-    rms,
 )
 from divergraph.rootcause.causes.words import ranges_text
 
@@ -120,7 +118,7 @@ class _Probes:
         if d.size < 4 or error == 0.0:
             return False
         left = rms(d - self._r[places].astype(np.float64))
-        return left <= max(0.05 * error, min(2.0 * self._noise, 0.3 * error))
+        return left <= max(0.5 * LEFT * error, min(2.0 * self._noise, 0.3 * error))
 
 
 def _candidates(shape: tuple[int, ...], probes: _Probes) -> Iterator[tuple[str, Array]]:
@@ -250,7 +248,7 @@ def moved_slices(view: SampledTensors) -> Cause | None:
         order = _order_of_slices(view, axis)
         if np.unique(order).size < length:
             exchanged = _exchanged(view, axis, order)
-            if view.fits(np.take(view.r, exchanged, axis=axis), rest=0.05):
+            if view.fits(np.take(view.r, exchanged, axis=axis), rest=0.5 * LEFT):
                 order = exchanged
         permuted = np.unique(order).size == length
         if not permuted and view.d.size // length < ENOUGH:
@@ -258,7 +256,7 @@ def moved_slices(view: SampledTensors) -> Cause | None:
         moved = np.flatnonzero(order != np.arange(length))
         if not permuted and _even(view, axis, moved):
             continue
-        if moved.size and view.fits(np.take(view.r, order, axis=axis), rest=0.05):
+        if moved.size and view.fits(np.take(view.r, order, axis=axis), rest=0.5 * LEFT):
             return (_permutation if permuted else _copies)(view, axis, order, moved.tolist())
     return None
 

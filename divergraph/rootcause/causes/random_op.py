@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import SURE, Cause, SampledTensors
+from divergraph.rootcause.causes.evidence import Cause, SampledTensors
+from divergraph.rootcause.causes.limits import SURE
 from graphstore.model import EvidenceValue
 
 _DRAWS = (

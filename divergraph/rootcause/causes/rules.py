@@ -14,12 +14,12 @@ from divergraph.rootcause.causes.contract import (
 )
 from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import (
-    GUESS,
     Cause,
     FaultEvidence,
     RunsSpentError,
     SampledTensors,
 )
+from divergraph.rootcause.causes.limits import GUESS
 from divergraph.rootcause.causes.line_fits import beyond_noise
 from divergraph.rootcause.causes.reruns.in_bodies import to_be_dumped
 from divergraph.rootcause.causes.words import turn_text

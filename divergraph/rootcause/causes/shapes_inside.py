@@ -7,20 +7,15 @@ from collections.abc import Mapping
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors
-from divergraph.rootcause.causes.reruns.shapes import ShapeFault, trials_of
+from divergraph.rootcause.causes.reruns.shapes import LARGEST, MOST_TRIES, ShapeFault, trials_of
 from graphstore.model import AttrValue, Op
-
-_MOST_TRIES = 160
-"""Trials for all ops of a group. Bounds cost: each runs it once more."""
-_LARGEST = 1 << 24
-"""Elements of the largest output for which groups are run many times. Bounds cost."""
 
 
 def wrong_shape_inside(view: SampledTensors) -> Cause | None:
     """The group with another attribute or constant of one of its ops gives what the device has."""
     case = view.case
     rerun, reweigh, inside = case.rerun, case.reweigh, case.inside
-    if rerun is None or reweigh is None or inside is None or case.device.size > _LARGEST:
+    if rerun is None or reweigh is None or inside is None or case.device.size > LARGEST:
         return None
     if not view.visible or not inside.steps:
         return None
@@ -42,10 +37,10 @@ def wrong_shape_inside(view: SampledTensors) -> Cause | None:
     for op in case.ops:
         for trial in trials_of(op, fault):
             tries += 1
-            if tries > _MOST_TRIES:
+            if tries > MOST_TRIES:
                 return None
             made = again(op, trial.attrs, trial.values)
-            if view.explained_by(made, rest=0.05):
+            if view.explained_by(made):
                 changed = dict(trial.attrs) or list(trial.values)
                 return view.cause_of_rerun(
                     op, "wrong_setting", trial.words, made, attributes=changed

@@ -12,7 +12,8 @@ from itertools import combinations, islice, permutations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import LIKELY, SURE, Array, Cause, SampledTensors, Trial
+from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial
+from divergraph.rootcause.causes.limits import LIKELY, SURE
 from divergraph.rootcause.causes.reruns.operands import LARGEST, first_that_fits
 from divergraph.rootcause.causes.words import axes_text
 from divergraph.rootcause.devices.precisions.bf16 import BF16

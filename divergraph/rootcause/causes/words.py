@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import GUESS, Cause, InsideStep, Mask, SampledTensors
+from divergraph.rootcause.causes.evidence import Cause, InsideStep, Mask, SampledTensors
+from divergraph.rootcause.causes.limits import GUESS
 from graphstore.model import EvidenceValue, Op
 
 _VALUES = 3

@@ -5,17 +5,20 @@ from __future__ import annotations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import GUESS, LIKELY, SURE, Cause, Mask, SampledTensors
+from divergraph.rootcause.causes.evidence import Cause, Mask, SampledTensors
+from divergraph.rootcause.causes.limits import (
+    ALL,
+    FEW,
+    GUESS,
+    LIKELY,
+    SURE,
+)
 from divergraph.rootcause.causes.words import share_text, slices_text
 from divergraph.text.words import counted
 from graphstore.model import EvidenceValue
 
-_ALL = 0.95
-"""The share of the error's energy a region must hold to be the explanation."""
 _SMALLEST_NORMAL = 2.0**-14
 """Of float16."""
-_MANY = 8
-"""Zeros that are no chance."""
 _LONGEST_TAIL = 0.9
 """The share of the output that may be a tail that was not written; more is another fault."""
 
@@ -81,7 +84,7 @@ def tail_not_written(view: SampledTensors) -> Cause | None:
     before_error = float(np.sum(before[np.isfinite(before)] ** 2))
     tail_error = float(np.sum(np.square(tail[np.isfinite(tail)], dtype=np.float64)))
     share = tail_error / (tail_error + before_error) if tail_error else 0.0
-    if lost < 2 or tail.size < 2 or share < _ALL or tail.size > _LONGEST_TAIL * device.size:
+    if lost < 2 or tail.size < 2 or share < ALL or tail.size > _LONGEST_TAIL * device.size:
         return None
     # One value that is lost next to others that are 0 anyway may be a dead channel as well.
     if _one_channel(view, tail.size):
@@ -90,7 +93,7 @@ def tail_not_written(view: SampledTensors) -> Cause | None:
         "tail_not_written",
         f"the last {counted(tail.size, 'value')} ({share_text(tail.size, device.size)}) are "
         f"zero from index {start} on, {lost} of them should not be: the end was not written",
-        SURE if tail.size >= _MANY else LIKELY,
+        SURE if tail.size >= FEW else LIKELY,
         {"start": start, "zeros": int(tail.size), "lost": lost, "energy_share": share},
     )
 
@@ -109,7 +112,7 @@ def _one_channel(view: SampledTensors, length: int) -> bool:
 def zero_slices(view: SampledTensors) -> Cause | None:
     """Whole channels (or slices of another axis) that are zero."""
     zero: Mask = (view.d == 0.0) & (np.abs(view.r) > view.tolerance)
-    if not zero.any() or view.share(zero) < _ALL:
+    if not zero.any() or view.share(zero) < ALL:
         return None
     for axis in view.axes():
         rest = tuple(other for other in range(view.d.ndim) if other != axis)
@@ -118,7 +121,7 @@ def zero_slices(view: SampledTensors) -> Cause | None:
         dead = np.all(view.d == 0.0, axis=rest) & np.any(view.r != 0.0, axis=rest)
         numbers = np.flatnonzero(dead)
         inside = np.expand_dims(dead, rest) & np.ones_like(zero)
-        if not 0 < numbers.size <= 0.75 * dead.size or view.share(inside) < _ALL:
+        if not 0 < numbers.size <= 0.75 * dead.size or view.share(inside) < ALL:
             continue
         per_slice = view.d.size // dead.size
         if per_slice == 1 and numbers.size > 1 and not _contiguous(numbers):
@@ -128,7 +131,7 @@ def zero_slices(view: SampledTensors) -> Cause | None:
         return Cause(
             "dead_channels",
             f"{what} {verb} all zero ({numbers.size} of {dead.size}); the others are right",
-            SURE if per_slice >= _MANY else GUESS,
+            SURE if per_slice >= FEW else GUESS,
             {
                 "axis": axis,
                 "slices": (numbers * view.steps[axis]).tolist()[:64],
@@ -143,10 +146,10 @@ def flush_to_zero(view: SampledTensors) -> Cause | None:
     zero: Mask = (view.d == 0.0) & (view.r != 0.0)
     kept: Mask = (view.d != 0.0) & (view.r != 0.0)
     count = int(np.count_nonzero(zero))
-    if count < 3 or not kept.any() or view.share(zero) < _ALL:
+    if count < 3 or not kept.any() or view.share(zero) < ALL:
         return None
     gone, stay = np.abs(view.r[zero]), np.abs(view.r[kept])
-    high, low = float(np.quantile(gone, 0.95)), float(np.quantile(stay, 0.05))
+    high, low = float(np.quantile(gone, ALL)), float(np.quantile(stay, 1.0 - ALL))
     overlap = max(1.3 * low, low + 4.0 * view.noise)
     if high > overlap:
         return _negatives(view, zero, kept)
@@ -161,7 +164,7 @@ def flush_to_zero(view: SampledTensors) -> Cause | None:
         "flush_to_zero",
         f"{counted(count, 'value')} became 0, exactly those of at most {threshold:.3g}{note}; "
         "larger ones are right: small values are flushed to zero",
-        SURE if exact and count >= _MANY else LIKELY,
+        SURE if exact and count >= FEW else LIKELY,
         {"zeros": count, "threshold": threshold, "smallest_kept": float(stay.min())},
     )
 
@@ -207,13 +210,13 @@ def _negatives(view: SampledTensors, zero: Mask, kept: Mask) -> Cause | None:
     if not ((view.r[zero] < 0).all() and (view.r[kept] > 0).mean() > 0.999):
         return None
     count = int(np.count_nonzero(zero))
-    if count < 3 or view.share(zero) < _ALL:
+    if count < 3 or view.share(zero) < ALL:
         return None
     return Cause(
         "wrong_activation",
         f"all {counted(count, 'negative value')} became 0, positive ones are right: as if a "
         "Relu followed, or an unsigned type",
-        SURE if count >= _MANY else GUESS,
+        SURE if count >= FEW else GUESS,
         {"cut": count, "lowest_expected": float(view.r.min())},
     )
 

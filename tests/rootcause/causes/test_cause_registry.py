@@ -18,7 +18,8 @@ from divergraph.rootcause.causes.contract import (
     most_confidence,
     rules_of_a_part,
 )
-from divergraph.rootcause.causes.evidence import GUESS, LIKELY, SURE, Cause, FaultEvidence
+from divergraph.rootcause.causes.evidence import Cause, FaultEvidence
+from divergraph.rootcause.causes.limits import GUESS, LIKELY, SURE
 from divergraph.rootcause.causes.rules import explain
 from graphstore.model import DType
 

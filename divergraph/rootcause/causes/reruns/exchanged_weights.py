@@ -13,7 +13,14 @@ from itertools import combinations
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import SURE, Array, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import (
+    Array,
+    Cause,
+    Floats,
+    SampledTensors,
+    rms,
+)
+from divergraph.rootcause.causes.limits import LUCK, SURE
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 
@@ -23,8 +30,6 @@ _AT_ONCE = 1 << 22
 """Elements of weights and outputs that are tried together. Bounds memory."""
 _MOST_SLICES = 4
 """Wrong slices of the output that are exchanged with each other where all would be too many."""
-_LUCK = 0.05
-"""How many exchanges that fit by chance are few."""
 
 
 def exchanged_weights(view: SampledTensors) -> Cause | None:
@@ -51,7 +56,7 @@ def _exchanged(view: SampledTensors, name: str, weight: Array, axis: int) -> Cau
     noise = max(left[best], view.noise, view.unit * rms(view.d))
     same = [pair for pair in left if left[pair] <= 2.0 * noise]
     seen = int(np.count_nonzero(view.wrong))
-    if len(same) > 1 or len(pairs) * (noise / view.error) ** seen > _LUCK:
+    if len(same) > 1 or len(pairs) * (noise / view.error) ** seen > LUCK:
         return None
     (made,) = _made(view, name, weight, axis, [best])
     if made is None:

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import Array, Cause, Floats, InsideStep, SampledTensors
+from divergraph.rootcause.causes.evidence import (
+    Array,
+    Cause,
+    Floats,
+    InsideStep,
+    SampledTensors,
+)
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from graphstore.model import Op
 
-_MOST_STEPS = 12
-"""Ops inside a group behind which the sum is tried. Bounds cost."""
 _WAYS: Mapping[float, tuple[str, str]] = {
     -1.0: ("lost_bias", "missing"),
     1.0: ("doubled_bias", "added twice"),
@@ -40,7 +44,7 @@ def folded_bias(view: SampledTensors) -> Cause | None:
         return None
     if len(case.ops) < 2 or any(op.owns for op in case.ops):
         return None
-    found = [each for each in _guesses(view) if view.fits(each.made, rest=0.1)]
+    found = [each for each in _guesses(view) if view.fits(each.made)]
     if not found:
         return None
     best = min(found, key=lambda each: view.left(each.made))
@@ -70,7 +74,7 @@ def _guesses(view: SampledTensors) -> Iterator[_Guess]:
         yield from (_Guess(case.ops[-1], view.r + way * added, way) for way in _WAYS)
     steps = [] if inside is None else list(inside.steps)
     tried: list[tuple[InsideStep, Array, float]] = []
-    for step in steps if inside is not None and len(steps) <= _MOST_STEPS else ():
+    for step in steps:
         (value,) = inside.remade(step, [zeros]) if inside is not None else (None,)
         if value is not None and value.shape == step.value.shape and _adds(value):
             tried += [(step, step.value + way * value, way) for way in _WAYS]

@@ -15,7 +15,13 @@ import numpy as np
 
 from divergraph.execute.contract import BodyChange
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import GUESS, SURE, Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.evidence import Cause, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.limits import (
+    CLOSE,
+    GUESS,
+    STEP,
+    SURE,
+)
 from divergraph.rootcause.causes.words import wrong_turns
 from graphstore.model import EvidenceValue, Op
 
@@ -26,12 +32,6 @@ _LARGEST = 1 << 20
 _MOST_PLACES = 64
 """Ops times turns that are tried where nothing shows in which turn one failed."""
 _ROUNDS = 4
-_REST = 0.1
-"""The share of the error's norm that an explanation may leave."""
-_NEAR = 0.02
-"""Explanations that leave so little more of the error than the best one are as good."""
-_SMALL = 0.02
-"""The first step of a search for an amount."""
 _MOVING = frozenset(
     (
         *("Constant", "Identity", "Shape", "Cast", "Loop", "Scan", "If", "SequenceAt"),
@@ -144,10 +144,10 @@ def _solved(view: SampledTensors, change: Callable[[float], BodyChange]) -> floa
     steps explain little."""
     amount, at = 0.0, view.r
     for _ in range(_ROUNDS):
-        moved = _outcome(view, change(amount + _SMALL))
+        moved = _outcome(view, change(amount + STEP))
         if moved is None:
             return None
-        slope = (moved - at) / _SMALL
+        slope = (moved - at) / STEP
         power = float(np.sum(slope * slope))
         if power == 0.0 or not math.isfinite(power):
             return None
@@ -175,13 +175,13 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     fitting = [
         (view.left(made), guess, made)
         for guess, made in tried
-        if made is not None and view.fits(made, rest=_REST)
+        if made is not None and view.fits(made)
     ]
     if not fitting:
         return None
     left, guess, made = min(fitting, key=lambda each: each[0])
     others = [
-        each for each_left, each, _ in fitting if each is not guess and each_left <= left + _NEAR
+        each for each_left, each, _ in fitting if each is not guess and each_left <= left + CLOSE
     ]
     sure, how = view.told(made, GUESS if others else SURE)
     sure *= 1.0 - left  # so much of the error is noise, or of something else

@@ -12,6 +12,7 @@ from itertools import combinations, islice, permutations
 import numpy as np
 
 from divergraph.rootcause.causes.evidence import Array, Cause, SampledTensors, Trial
+from divergraph.rootcause.causes.limits import LEFT
 from divergraph.rootcause.causes.words import axes_text
 from graphstore.model import Op
 
@@ -70,7 +71,7 @@ _PLACED: Mapping[str, tuple[int, ...]] = {
 
 
 def first_that_fits(
-    view: SampledTensors, trials: Iterable[Trial[Array]], rest: float = 0.1
+    view: SampledTensors, trials: Iterable[Trial[Array]], rest: float = LEFT
 ) -> tuple[Trial[Array], Array] | None:
     """The trial with which the op gives what the device has, and its output; None if none does.
 

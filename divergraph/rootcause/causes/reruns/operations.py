@@ -41,7 +41,7 @@ def wrong_operation(view: SampledTensors) -> Cause | None:
         return None
     operands = [(name, np.asarray(known[name], np.float64)) for name in names]
     for words, made in _guesses(op, operands, view.d.shape):
-        if made.shape == view.d.shape and np.isfinite(made).all() and view.fits(made, rest=0.1):
+        if made.shape == view.d.shape and np.isfinite(made).all() and view.fits(made):
             sure, how = view.told(made, view.sure)
             return Cause(
                 "wrong_operation",

@@ -24,6 +24,7 @@ from divergraph.rootcause.causes.evidence import (
     SampledTensors,
     rms,
 )
+from divergraph.rootcause.causes.limits import FEW
 
 _MOST_PRODUCTS = 3
 """Ops with weights inside a group that are looked at. Bounds cost."""
@@ -41,8 +42,6 @@ _LEFT = 1e-4
 """The share of the error that may be left where the product's value is found."""
 _MANY = 0.1
 """The share of elements that stand still from which on one value of theirs is a limit."""
-_FEWEST = 8
-"""With fewer elements seen nothing can be told of a product."""
 
 
 def products(view: SampledTensors) -> Iterator[SampledTensors]:
@@ -107,7 +106,7 @@ class _Tail:
             at, there = landed, slopes
         off = np.abs(device - at)
         seen &= (there != 0.0) & (off <= _LEFT * np.abs(view.e.reshape(-1)) + self._rounding(at))
-        if np.count_nonzero(seen) < _FEWEST:
+        if np.count_nonzero(seen) < FEW:
             return None
         known = np.zeros(own.size, bool)
         known[source[seen]] = True

@@ -17,6 +17,7 @@ from divergraph.rootcause.causes.evidence import (
     Trial,
     rms,
 )
+from divergraph.rootcause.causes.limits import NO_GAIN, STEP
 from graphstore.model import AttrValue, Op
 
 _MOST_TRIES = 40
@@ -25,10 +26,6 @@ _LARGEST = 1 << 24
 """Elements of the largest output for which ops are run many times. Bounds cost."""
 _PROMISING = 0.7
 """The share of the error that the best of a few values may leave for more to be tried."""
-_NOTHING = 1e-3
-"""A factor that is best next to nothing is no other setting: what it multiplies is missing."""
-_SLOPE = 1 / 64
-"""By which share of itself a value is moved to see how the output moves with it."""
 
 
 def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None:
@@ -347,7 +344,7 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
         else:
             low = first
     value = _refined(view, outcome, own * 10.0 ** float((low + high) / 2))
-    if abs(value / own - 1.0) < 1e-3 or abs(value / own) < _NOTHING:
+    if abs(value / own - 1.0) < 1e-3 or abs(value / own) < NO_GAIN:
         return None
     if label == "wrong_setting" and view.explained_by(rerun(op, {name: 0.0})):
         return None  # within the noise of nothing, so what it multiplies is missing
@@ -362,16 +359,16 @@ def _refined(
 ) -> float:
     """*value* moved by the slope of the outcome to where it is nearest to the device."""
     for _ in range(4):
-        at, moved = outcome(value), outcome(value * (1.0 + _SLOPE))
+        at, moved = outcome(value), outcome(value * (1.0 + STEP))
         if at is None or moved is None:
             break
         slope = moved - at
         power = float(np.sum(slope * slope))
         more = float(np.sum(slope * (view.d - at))) / power if power else 0.0
-        landed = outcome(value * (1.0 + _SLOPE * more))
+        landed = outcome(value * (1.0 + STEP * more))
         if landed is None or rms(view.d - landed) >= rms(view.d - at):
             break
-        value *= 1.0 + _SLOPE * more
+        value *= 1.0 + STEP * more
     return value
 
 

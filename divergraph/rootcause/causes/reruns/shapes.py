@@ -11,13 +11,14 @@ from typing import TypeAlias
 
 import numpy as np
 
-from divergraph.rootcause.causes.evidence import SURE, Array, Cause
+from divergraph.rootcause.causes.evidence import Array, Cause
+from divergraph.rootcause.causes.limits import SURE
 from divergraph.rootcause.shape_metrics import without_ones
 from divergraph.rootcause.values import relative
 from graphstore.model import AttrValue, Op
 
 LABEL = "wrong_shape"
-_MOST_TRIES = 160
+MOST_TRIES = 160
 """Trials for an op. Bounds cost: each runs it once more."""
 _NEAR = 0.05
 """How far a result of the device's own shape may be from its values, relatively, to be what the
@@ -27,7 +28,7 @@ _FAR_LESS = 0.5
 all but the batch are the same where the batch is one item, but for rounding."""
 _MOST_VALUES = 8
 """Elements of the largest constant that says how an op works: axes, pads, sizes, scales."""
-_LARGEST = 1 << 24
+LARGEST = 1 << 24
 """Elements of the largest output for which ops are run many times. Bounds cost."""
 
 Shape: TypeAlias = tuple[int, ...]
@@ -66,12 +67,12 @@ class ShapeTrial:
 def wrong_shape(fault: ShapeFault) -> Cause | None:
     """What was done otherwise, so that it gives the device's shape and values; None if nothing that
     is tried does."""
-    if max(fault.device.size, fault.reference.size) > _LARGEST:
+    if max(fault.device.size, fault.reference.size) > LARGEST:
         return None
     near: tuple[float, ShapeTrial, Op] | None = None
     for op in fault.ops:
         for number, trial in enumerate(trials_of(op, fault)):
-            if number >= _MOST_TRIES:
+            if number >= MOST_TRIES:
                 break
             apart = _apart(fault, fault.again(op, trial.attrs, trial.values))
             if apart is not None and (near is None or apart < _FAR_LESS * near[0]):

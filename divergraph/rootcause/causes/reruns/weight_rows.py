@@ -14,6 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.evidence import Array, Floats, SampledTensors, rms
+from divergraph.rootcause.causes.limits import (
+    FEW,
+    LUCK,
+    NO_GAIN,
+    TINY,
+)
 from divergraph.rootcause.causes.words import slices_text, values_text
 from divergraph.text.words import counted
 from graphstore.model import Op
@@ -22,17 +28,10 @@ _MOST_WEIGHTS = 3
 """Changed weights of a row that are told."""
 _MOST_RUNS, _AT_ONCE = 256, 1 << 22
 """Runs for the responses of a row, and the elements they may hold. Bounds cost."""
-_ENOUGH = 8
-"""Wrong elements of a slice from which on an explanation of them is no luck."""
-_LUCK = 0.05
-"""How many explanations that fit by chance are few: so many are tried, on so few elements."""
 PROMISING = 0.5
 """The share of the error that the best explanation of a row may leave to be tried."""
 _LITTLE_MORE = 1.5
 """How much more than the best explanation a simpler one, with fewer numbers, may leave."""
-NO_GAIN = 0.01
-"""A gain so small is 0 with the noise of 16 bits."""
-_NOTHING = 1e-300
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,7 @@ def changed_row(
     for guess in _guesses(view, weight, row, responses, error, noise):
         left = rms(error - (guess.values - own) @ responses)
         share = max(left, noise) / rms(error)
-        if seen < _ENOUGH and guess.tried * share ** max(seen - guess.fitted, 0) > _LUCK:
+        if seen < FEW and guess.tried * share ** max(seen - guess.fitted, 0) > LUCK:
             continue  # one of so many would fit so few elements whatever is wrong
         if left <= 2.0 * noise:
             return guess
@@ -198,7 +197,7 @@ def _singles(
     count = change.size**hit.size / math.factorial(hit.size)
     alike = 0
     if hit.size == 1:
-        power = np.maximum(np.sum(responses**2, axis=1), _NOTHING)
+        power = np.maximum(np.sum(responses**2, axis=1), TINY)
         lefts = rms(error) ** 2 - (responses @ error) ** 2 / power / error.size
         noise = max(view.noise, view.unit * rms(view.d))
         alike = int(np.count_nonzero(lefts <= max(1.5 * float(lefts.min()), noise**2))) - 1

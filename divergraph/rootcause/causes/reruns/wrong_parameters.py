@@ -13,17 +13,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.contract import CauseRule, CauseStage
-from divergraph.rootcause.causes.evidence import GUESS, Array, Cause, Floats, SampledTensors
+from divergraph.rootcause.causes.evidence import Array, Cause, Floats, SampledTensors
+from divergraph.rootcause.causes.limits import (
+    FEW,
+    GUESS,
+    PART,
+    ROUNDS,
+    STEP,
+)
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import slices_name, slices_text, values_text
 from divergraph.text.words import counted
 
-_TELLING = 8
-"""Values of a row from which on they tell what of it changed."""
-_MOST_ROWS, _FEW = 4, 0.25
-"""Rows, and the share of all, that are few."""
-_ROUNDS, _STEP = 5, 1 / 64
+_MOST_ROWS = 4
+"""Rows that are few."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ def wrong_parameters(view: SampledTensors) -> Cause | None:
     length = view.d.shape[axis]
     values = view.d.size // length
     rows = np.sort(wrong_slices(view, axis)).tolist()
-    if values >= _TELLING or not 0 < len(rows) <= min(_MOST_ROWS, max(1, int(_FEW * length))):
+    if values >= FEW or not 0 < len(rows) <= min(_MOST_ROWS, max(1, int(PART * length))):
         return None
     parts = list(_parts(view, axis, rows))
     if all(each.is_bias for each in parts):
@@ -105,8 +109,8 @@ def _solved(view: SampledTensors, part: _Part) -> Floats | None:
     amounts: Floats = np.zeros(len(part.rows))
     at = _run(view, part, amounts)
     size = float(np.abs(part.value).max()) if part.is_bias else 1.0
-    step = _STEP * (size or 1.0)
-    for _ in range(_ROUNDS):
+    step = STEP * (size or 1.0)
+    for _ in range(ROUNDS):
         moved = _run(view, part, amounts + step)
         if moved is None or at is None:
             return None
