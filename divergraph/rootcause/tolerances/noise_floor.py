@@ -26,7 +26,7 @@ from divergraph.rootcause.devices.held_weights.held_attributes import with_held_
 from divergraph.rootcause.devices.long_sums import terms
 from divergraph.rootcause.devices.patches import has_patches, of_patches
 from divergraph.rootcause.devices.precision import Precision
-from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantisers
+from divergraph.rootcause.devices.quantisers import NO_QUANTISERS, Quantiser, Quantisers
 from divergraph.rootcause.devices.sums_in_turn import in_turn
 from divergraph.rootcause.devices.tiles.winograd import Tiles
 from divergraph.rootcause.groups.group_state import GroupState
@@ -89,7 +89,7 @@ class Emulation:
     ) -> list[Array | None]:
         """The output of each group on its feeds in the device's arithmetic; None if it fails."""
         states = [
-            GroupState(group, self.golden, self._fed(given))
+            GroupState(group, self.golden, self._fed(group, given))
             for group, given in zip(groups, feeds, strict=True)
         ]
         return self._run(states, self._weights(states))
@@ -110,7 +110,7 @@ class Emulation:
             size += sum(value.nbytes for value in weights.values())
         at_once = max(self.memory // (_DRAWN * max(size, 1)), 1)
         for start in range(0, count, at_once):
-            fed = [self._before_rounding(given) for _ in range(min(at_once, count - start))]
+            fed = [self._before_rounding(group, given) for _ in range(min(at_once, count - start))]
             if many:
                 noise = self.precision.value_units * self.precision.unit
                 drawn = self._run_as_one(group, fed, weights, noise)
@@ -146,8 +146,8 @@ class Emulation:
         ran = self.executor.run_subgraphs(pieces, values, memory=self.memory)
         return (each.values.get(name) for each in ran)
 
-    def _before_rounding(self, given: Mapping[str, Array]) -> dict[str, Array]:
-        fed = self._fed(given)
+    def _before_rounding(self, group: Group, given: Mapping[str, Array]) -> dict[str, Array]:
+        fed = self._fed(group, given)
         for name, value in given.items() if self.precision.rounds and not self.divided else ():
             if value.dtype.kind == "f" and self._was_rounded(value):
                 fed[name] = self._unrounded(fed[name])
@@ -164,7 +164,7 @@ class Emulation:
         least = self.precision.least_kept
         if not least:
             return None
-        states = [GroupState(group, self.golden, self._fed(given))]
+        states = [GroupState(group, self.golden, self._fed(group, given))]
         weights = self._weights(states)
         small = {
             name: np.where(found, np.copysign(np.asarray(least, value.dtype), value), value)
@@ -174,7 +174,7 @@ class Emulation:
         if not small:
             return None
         if len(group.ops) > _MANY_OPS:
-            return next(self._run_as_one(group, [self._fed(given)], {**weights, **small}))
+            return next(self._run_as_one(group, [self._fed(group, given)], {**weights, **small}))
         return self._run(states, {**weights, **small})[0]
 
     def _run(
@@ -215,8 +215,23 @@ class Emulation:
             return value
         return quantiser(np.asarray(value, np.float32))
 
-    def _fed(self, given: Mapping[str, Array]) -> dict[str, Array]:
-        return {name: self._round(value) for name, value in given.items()}
+    def _fed(self, group: Group, given: Mapping[str, Array]) -> dict[str, Array]:
+        fed = {name: self._round(value) for name, value in given.items()}
+        for feed in group.feeds if self.quantisers.makers else ():
+            maker = None if feed.device is None else self.quantisers.makers.get(feed.device)
+            if maker is not None and feed.tensor in fed:
+                fed[feed.tensor] = self._dequantised(maker, fed[feed.tensor])
+        return fed
+
+    def _dequantised(self, quantiser: Quantiser, value: Array) -> Array:
+        """*value* as an op may read it that computes its dequantiser itself: by the formula
+        ``scale * q - scale * zero``, whose terms are rounded at their own size, however little is
+        left of them."""
+        if value.dtype.kind != "f" or self.plain or self.precision.rounds:
+            return value
+        term = float(np.max(np.abs(quantiser.scale * np.asarray(quantiser.zero, np.float64))))
+        noise = self._noisy(np.ones(value.shape), self.precision.value_units * self.precision.unit)
+        return np.asarray(value + term * (noise - 1.0), value.dtype)
 
     def _through(self, quantiser: Callable[[Array], Array], value: Array) -> Array:
         """*value* (float) quantised; elements next to a tie go the way of ``shift``."""

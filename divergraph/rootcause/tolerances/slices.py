@@ -32,8 +32,8 @@ def slice_suspicion(
     *least* that of every element.
     """
     found = 0.0
-    for wrong, usual, sizes, count in _energies(reference, device, imitations, least):
-        few = count < calibration.SLICE_LEAST_VALUES
+    for wrong, usual, sizes, _ in _energies(reference, device, imitations, least):
+        few = reference.size / sizes.size < calibration.SLICE_LEAST_VALUES
         found = max(found, _of_axis((wrong, usual, sizes), unit, few=few))
     return found
 
@@ -45,10 +45,10 @@ def _energies(
     least: float,
     slices: int | None = None,
     joined: np.ufunc = np.maximum,
-) -> Iterator[tuple[Array, Array, Array, float]]:
-    """By axis the norms of the error, the noise and the values of each slice, and how many values a
-    slice has; nothing for tensors too small to have slices, or not finite. The noise of an element
-    is the largest of the imitations, or the root mean square of them, *joined* by a sum."""
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """By axis the norms of the error, the noise and the values of each slice, and how many of its
+    values err or may; nothing for tensors too small to have slices, or not finite. The noise of an
+    element is the largest of the imitations, or the root mean square of them, *joined* by a sum."""
     if reference.ndim < 2 or reference.size < calibration.PART_LEAST_VALUES:
         return
     right, given, *made = _looked_at(reference, device, *imitations)
@@ -62,8 +62,9 @@ def _energies(
         usual /= len(made)
     if not all(math.isfinite(float(np.sum(each))) for each in (wrong, usual, sizes)):
         return
-    for norms in _along_axes((wrong, usual + least**2, sizes), slices):
-        yield norms[0], norms[1], norms[2], right.size / norms[0].size
+    seen = (wrong > 0.0) | (usual > 0.0)
+    for norms in _along_axes((wrong, usual + least**2, sizes, seen), slices):
+        yield norms[0], norms[1], norms[2], np.square(norms[3])
 
 
 def lone_slice(
@@ -76,20 +77,22 @@ def lone_slice(
     """
     found = 0.0
     fewest = calibration.STANDING_OUT_PEERS + 2  # so that most are others
-    for wrong, usual, sizes, count in _energies(
+    for wrong, usual, sizes, seen in _energies(
         reference, device, imitations, least, fewest, np.add
     ):
-        there = (sizes > 0.0) & (wrong > 0.0)
-        if count < calibration.SLICE_LEAST_VALUES or there.sum() < fewest:
+        there = (sizes > 0.0) & (wrong > 0.0) & (seen >= calibration.SLICE_LEAST_VALUES)
+        if there.sum() < fewest:
             continue
         explained = _explained(usual, sizes, unit)
         known = np.log((wrong / np.maximum(explained, _NOTHING))[there])
         middle = float(np.median(known))
         spread = float(np.median(np.abs(known - middle))) * _TO_SIGMA
-        # The norm of so few errors varies by itself, however alike those that are seen are.
-        spread = max(spread, 0.5 / math.sqrt(count))
-        if known.max() - middle > calibration.LONE_SIGMA * spread:
-            found = max(found, math.exp(min(known.max() - max(middle, 0.0), 700.0)))
+        # The norm of few errors varies by itself, however alike those of other slices are: behind a
+        # Relu most values of a channel are 0 and have none.
+        spreads = np.maximum(spread, 0.5 / np.sqrt(seen[there]))
+        alone = known[known - middle > calibration.LONE_SIGMA * spreads]
+        if alone.size:
+            found = max(found, math.exp(min(alone.max() - max(middle, 0.0), 700.0)))
     return found
 
 

@@ -39,7 +39,7 @@ def model(path: Path, ops, constants, *, quantised: bool) -> Path:
         [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
         [
             numpy_helper.from_array(np.asarray(value), name)
-            for name, value in {**constants, "zero": np.int8(0)}.items()
+            for name, value in {"zero": np.int8(0), **constants}.items()
         ],
     )
     opset = [helper.make_opsetid("", 17)]
@@ -47,8 +47,8 @@ def model(path: Path, ops, constants, *, quantised: bool) -> Path:
     return path
 
 
-def compared(folder: Path, ops, constants) -> RunData:
-    """A model in float32, and quantised as a device runs it."""
+def compared(folder: Path, ops, constants, computed=None) -> RunData:
+    """A model in float32, and quantised as a device runs it; *computed* is the device's y."""
     np.save(folder / "x.npy", ENERGIES)
     sides = [
         model(folder / f"{name}.onnx", ops, constants, quantised=name == "device")
@@ -56,6 +56,9 @@ def compared(folder: Path, ops, constants) -> RunData:
     ]
     for side in sides:
         capture(CaptureRequest(side, folder / side.stem, {"x": folder / "x.npy"}))
+    if computed is not None:
+        (dumped,) = (folder / "device").glob("y.*.npy")
+        np.save(dumped, computed)
     return compare(CompareRequest(sides[0], folder / "golden", sides[1], folder / "device"))
 
 
@@ -96,3 +99,17 @@ def test_constants_are_computed_from_what_the_device_quantised(tmp_path: Path, p
     data = compared(tmp_path, chain, {**constants, "power": np.float32(power)})
     assert data.run.verdict is Verdict.WITHIN_ROUNDING
     assert not data.suspects
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(1, "within_rounding"), (1.05, "diverged")])
+def test_a_dequantiser_is_rounded_at_the_size_of_its_zero_point(
+    tmp_path: Path, gain: float, verdict: str
+) -> None:
+    step, zero = np.float32(100.37), np.int8(-118)
+    chain = [("Neg", ["x"], "a"), (QUANTISED, ["a"], "a"), ("Sub", ["x", "a"], "y")]
+    # Every value of a is its zero point, so nothing is left of it but what its term lost.
+    lost = float(zero) * float(step) - float(np.float32(float(zero) * float(step)))
+    constants = {"a_step": step, "zero": zero}
+    data = compared(tmp_path, chain, constants, (gain * (ENERGIES - lost)).astype(np.float32))
+    assert lost != 0
+    assert data.run.verdict.value == verdict

@@ -10,6 +10,7 @@ from dumped_sides import compared, guilty, run_all, written
 from onnx import helper
 
 from divergraph.rootcause.devices.precision import precision_named
+from divergraph.rootcause.tolerances.slices import lone_slice
 
 node = helper.make_node
 
@@ -60,3 +61,13 @@ def test_a_channel_that_is_a_few_per_cent_too_large_is_guilty(
     value[(slice(None),) * axis + (5,)] *= np.float32(1 + by)
     made.device[name] = made.rounded(value)
     assert name in guilty(made.compared())
+
+
+@pytest.mark.parametrize(("seen", "alone"), [(5, False), (49, True)])
+def test_of_a_channel_that_is_mostly_zero_a_few_values_tell_little(seen: int, alone: bool) -> None:
+    rng = np.random.default_rng(9)
+    exact = np.ones((64, 49))
+    exact[5, seen:] = 0  # as behind a Relu
+    first, second = 1e-3 * rng.standard_normal((2, 64, 49)) * exact
+    first[5] = 4e-3 * exact[5]
+    assert (lone_slice(exact, exact + first, [exact + second], 1e-6, 0.0) > 0) is alone
