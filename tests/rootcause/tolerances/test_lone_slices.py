@@ -69,5 +69,5 @@ def test_of_a_channel_that_is_mostly_zero_a_few_values_tell_little(seen: int, al
     exact = np.ones((64, 49))
     exact[5, seen:] = 0  # as behind a Relu
     first, second = 1e-3 * rng.standard_normal((2, 64, 49)) * exact
-    first[5] = 4e-3 * exact[5]
+    first[5], second[5] = 4e-3 * exact[5], 1e-3 * exact[5]
     assert (lone_slice(exact, exact + first, [exact + second], 1e-6, 0.0) > 0) is alone
