@@ -11,6 +11,10 @@ from importers.kept import told_of
 
 Body = TypeVar("Body")
 
+MODULE_OUTPUTS = "module_outputs"
+"""The attribute of an op with the modules (PyTorch) whose output its first one is: dumps that hooks
+of modules wrote call it by their paths."""
+
 
 class UniqueIds:
     """Hands out op ids; a repeated one gets ``#2``, ``#3``, ... at its end."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from graphstore.errors import InputError
 from graphstore.model import DumpTensorRef, ModelGraph, Reason, Tensor, TensorIO
-from importers.dumps.arrays.golden_names import GoldenNames
+from importers.dumps.arrays.golden_names import GoldenNames, modules_of
 from importers.dumps.bare.tensor import BareTensor
 from importers.dumps.decode import stored_bytes
 from importers.dumps.index import (
@@ -42,6 +42,8 @@ class TensorNames:
             for port, tensor in enumerate(op.outputs):
                 if tensor.name and (not op.subgraph or tensor.name not in self._tensors):
                     self._tensors[tensor.name] = (op.id, TensorIO.OUTPUT, port), tensor
+            for module in modules_of(op) if op.outputs else ():
+                self._tensors.setdefault(module, ((op.id, TensorIO.OUTPUT, 0), op.outputs[0]))
         self._inputs = {tensor.name: tensor for tensor in graph.inputs}
         self._ops = {op.name: op for op in reversed(graph.ops)}
         self._lossy = GoldenNames(graph)

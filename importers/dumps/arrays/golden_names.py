@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from graphstore.model import ModelGraph, Op, Tensor
 from importers.dumps.names import is_number
+from importers.names import MODULE_OUTPUTS
 from importers.nesting import inlined_names
 
 _AS_WRITTEN = str.maketrans({"/": "_", ":": "."})
@@ -74,6 +75,14 @@ class _Table:
             for port, tensor in enumerate(op.outputs):
                 if tensor.name:
                     self.tensors.setdefault(write(tensor.name), []).append((op, port))
+            for module in modules_of(op):
+                self.tensors.setdefault(write(module), []).append((op, 0))
+
+
+def modules_of(op: Op) -> tuple[str, ...]:
+    """The modules whose output the first one of *op* is."""
+    modules = op.attrs.get(MODULE_OUTPUTS, ())
+    return tuple(map(str, modules)) if isinstance(modules, tuple) else ()
 
 
 def _is_first_of(op: Op) -> bool:

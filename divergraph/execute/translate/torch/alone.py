@@ -73,7 +73,7 @@ def calls_alone(graph: ModelGraph) -> CallsAlone:
         names = {place: input_name(op.id, place) for place in places}
         for place, (key, dtype) in places.items():
             sources[names[place]] = key
-            inputs.append(_as_read(Tensor(names[place], dtype)))
+            inputs.append(as_read(Tensor(names[place], dtype)))
         ops.append(_alone(op, before, tuple(places), tuple(names.values())))
     alone = replace(
         graph, format=ALONE, ops=tuple(ops), inputs=tuple(inputs), subgraphs=(), constants=()
@@ -99,14 +99,15 @@ def _alone(op: Op, before: list[Op | None], places: tuple[str, ...], names: tupl
         op,
         inputs=tuple(map(InputRef, names)),
         control_inputs=(),
-        outputs=tuple(map(_as_read, op.outputs)),
+        outputs=tuple(map(as_read, op.outputs)),
         attrs=attrs,
         subgraph="",
         owns=(),
     )
 
 
-def _as_read(tensor: Tensor) -> Tensor:
+def as_read(tensor: Tensor) -> Tensor:
+    """*tensor* as its values are read and computed: of types of 16 bits float32."""
     return replace(tensor, dtype=DType.FLOAT32) if tensor.dtype in _ROUNDED else tensor
 
 

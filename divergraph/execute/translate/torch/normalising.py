@@ -53,6 +53,15 @@ def _layer_norm(call: TorchCall) -> Sequence[str]:
     return [_scaled(call, found, call.find(2, "weight"), call.find(3, "bias"))]
 
 
+@row("native_layer_norm", source="aten::native_layer_norm")
+def _native_layer_norm(call: TorchCall) -> Sequence[str]:
+    axes = _last(call, len(call.integers(1, "normalized_shape")))
+    found, root = normalised(call, call.tensor(), axes, call.number(4, "eps", EPS))
+    mean = call.reduced("ReduceMean", call.tensor(), axes, keep=True)
+    scaled = _scaled(call, found, call.find(2, "weight"), call.find(3, "bias"))
+    return [scaled, mean, call.add("Reciprocal", root)]
+
+
 @row("LayerNorm", source="torch.nn.LayerNorm")
 def _layer_norm_module(call: TorchCall) -> Sequence[str]:
     weight = call.parameter("weight")
@@ -129,13 +138,45 @@ def _batch_normalised(
     return _scaled(call, found, weight, bias)
 
 
+@row("_native_batch_norm_legit_no_training",
+     source="aten::_native_batch_norm_legit_no_training")  # fmt: skip
+def _native_batch_norm(call: TorchCall) -> Sequence[str]:
+    names = ("running_mean", "running_var", "weight", "bias")
+    own = [call.find(name) for name in names]
+    found = _batch_normalised(call, own, call.number(6, "eps", EPS), in_training=False)
+    nothing = call.constant(np.zeros(0))  # no statistics are saved outside of training
+    return [found, nothing, nothing]
+
+
 @row("group_norm", source="torch.nn.functional.group_norm")
 def _group_norm(call: TorchCall) -> Sequence[str]:
-    shape, groups = call.shape(), call.integer(1, "num_groups")
+    found, _, _ = _normalised_in_groups(call, call.integer(1, "num_groups"))
+    return [found]
+
+
+@row("native_group_norm", source="aten::native_group_norm")
+def _native_group_norm(call: TorchCall) -> Sequence[str]:
+    groups = call.integer(6, "group")
+    found, value, root = _normalised_in_groups(call, groups)
+    mean = call.reduced("ReduceMean", value, (2,))
+    return [found, mean, call.piece.reshape(call.add("Reciprocal", root), (-1, groups))]
+
+
+def _normalised_in_groups(call: TorchCall, groups: int) -> tuple[str, str, str]:
+    """The normalised input; the input with a row for each group, and the root it was divided by."""
+    shape = call.shape()
     value = call.piece.reshape(call.tensor(), (shape[0], groups, -1))
-    found, _ = normalised(call, value, (2,), call.number(4, "eps", EPS))
+    found, root = normalised(call, value, (2,), call.number(4, "eps", EPS))
     found = call.piece.reshape(found, shape)
     weight, bias = (
         _by_channel(call, call.find(at, name)) for at, name in ((2, "weight"), (3, "bias"))
     )
-    return [_scaled(call, found, weight, bias)]
+    return _scaled(call, found, weight, bias), value, root
+
+
+@row("weight_norm", source="torch.nn.utils.parametrizations.weight_norm")
+def _weight_norm(call: TorchCall) -> Sequence[str]:
+    rank, axis = len(call.shape(0, "v")), call.axis(2, "dim", 0, len(call.shape(0, "v")))
+    value = call.tensor(0, "v")
+    size = call.reduced("ReduceL2", value, [at for at in range(rank) if at != axis], keep=True)
+    return [call.add("Mul", value, call.add("Div", call.tensor(1, "g"), size))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -135,6 +136,20 @@ def _narrow(call: TorchCall) -> Sequence[str]:
     return [_sliced(call, call.tensor(), axis, begin, begin + call.integer(3, "length"))]
 
 
+@row("slice", source="aten::slice.Tensor")
+def _slice(call: TorchCall) -> Sequence[str]:
+    axis = call.axis(1, "dim", 0)
+    part = slice(*(_end(call, word) for word in ("start", "end", "step")))
+    begin, end, step = part.indices(call.shape()[axis])
+    ints = call.piece.ints
+    return [call.add("Slice", call.tensor(), ints(begin), ints(end), ints(axis), ints(step))]
+
+
+def _end(call: TorchCall, word: str) -> int | None:
+    value = call.argument(None, word)
+    return None if value is None else call.integer(None, word)
+
+
 @row("select", source="torch.select")
 def _select(call: TorchCall) -> Sequence[str]:
     axis, at = call.axis(1, "dim"), np.array(call.integer(2, "index"), np.int64)
@@ -238,9 +253,18 @@ def _one_hot(call: TorchCall) -> Sequence[str]:
     return [call.add("OneHot", call.tensor(), depth, np.array([0, 1], np.int64), axis=-1)]
 
 
-@row("zeros_like", "ones_like", "full_like", "zero_", "fill_", source="torch.zeros_like")
+@row("zeros_like", "ones_like", "full_like", "zero_", "fill_", "zeros", "ones", "full",
+     "scalar_tensor", source="torch.zeros_like")  # fmt: skip
 def _filled(call: TorchCall) -> Sequence[str]:
-    at = 1 if call.type in ("full_like", "fill_") else None
-    keyword = "fill_value" if call.type == "full_like" else "value"
-    value = 1.0 if call.type == "ones_like" else call.number(at, keyword, 0.0)
+    at = 1 if call.type in ("full_like", "full", "fill_") else None
+    keywords = {"full_like": "fill_value", "full": "fill_value", "scalar_tensor": "s"}
+    keyword = keywords.get(call.type, "value")
+    value = 1.0 if "ones" in call.type else call.number(at, keyword, 0.0)
     return [call.piece.const(np.full(_sizes(call), value, call.result))]
+
+
+@row("arange", source="torch.arange")
+def _arange(call: TorchCall) -> Sequence[str]:
+    count = math.prod(_sizes(call))
+    begin, step = call.number(None, "start", 0), call.number(None, "step", 1)
+    return [call.piece.const((begin + step * np.arange(count)).astype(call.result))]

@@ -27,6 +27,10 @@ def _need_batch(call: TorchCall, axes: int) -> None:
 @row("conv1d", "conv2d", "conv3d", source="torch.nn.functional.conv2d")
 def _conv(call: TorchCall) -> Sequence[str]:
     _need_batch(call, int(call.type[4]))
+    return [_convolved(call, call.integer(6, "groups", 1), call.integers(5, "dilation", (1,)))]
+
+
+def _convolved(call: TorchCall, groups: int, dilation: Sequence[int]) -> str:
     word = call.argument(4, "padding")
     if isinstance(word, str):
         if word == "same":
@@ -34,19 +38,24 @@ def _conv(call: TorchCall) -> Sequence[str]:
         pads: tuple[int, ...] = (0,)
     else:
         pads = call.integers(4, "padding", (0,))
-    bias = call.find(2, "bias")
-    return [
-        call.piece.add(
-            "Conv",
-            call.tensor(),
-            call.tensor(1, "weight"),
-            bias,
-            strides=_spatial(call, call.integers(3, "stride", (1,))),
-            pads=_spatial(call, pads) * 2,
-            dilations=_spatial(call, call.integers(5, "dilation", (1,))),
-            group=call.integer(6, "groups", 1),
-        )
-    ]
+    return call.piece.add(
+        "Conv",
+        call.tensor(),
+        call.tensor(1, "weight"),
+        call.find(2, "bias"),
+        strides=_spatial(call, call.integers(3, "stride", (1,))),
+        pads=_spatial(call, pads) * 2,
+        dilations=_spatial(call, dilation),
+        group=groups,
+    )
+
+
+@row("convolution", source="aten::convolution")
+def _any_convolution(call: TorchCall) -> Sequence[str]:
+    dilation, groups = call.integers(5, "dilation", (1,)), call.integer(8, "groups", 1)
+    if not call.flag(6, "transposed"):
+        return [_convolved(call, groups, dilation)]
+    return [_transposed(call, call.integers(7, "output_padding", (0,)), groups, dilation)]
 
 
 @row("Conv1d", "Conv2d", "Conv3d", source="torch.nn.Conv2d")
@@ -78,22 +87,28 @@ def _conv_module(call: TorchCall) -> Sequence[str]:
     ]
 
 
-@row("conv_transpose1d", "conv_transpose2d", source="torch.nn.functional.conv_transpose2d")
+@row("conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+     source="torch.nn.functional.conv_transpose2d")  # fmt: skip
 def _conv_transpose(call: TorchCall) -> Sequence[str]:
-    _need_batch(call, int(call.type[-2]))
-    return [
-        call.piece.add(
-            "ConvTranspose",
-            call.tensor(),
-            call.tensor(1, "weight"),
-            call.find(2, "bias"),
-            strides=_spatial(call, call.integers(3, "stride", (1,))),
-            pads=_spatial(call, call.integers(4, "padding", (0,))) * 2,
-            output_padding=_spatial(call, call.integers(5, "output_padding", (0,))),
-            group=call.integer(6, "groups", 1),
-            dilations=_spatial(call, call.integers(7, "dilation", (1,))),
-        )
-    ]
+    _need_batch(call, int(call.type[len("conv_transpose")]))
+    padding, groups = call.integers(5, "output_padding", (0,)), call.integer(6, "groups", 1)
+    return [_transposed(call, padding, groups, call.integers(7, "dilation", (1,)))]
+
+
+def _transposed(
+    call: TorchCall, padding: Sequence[int], groups: int, dilation: Sequence[int]
+) -> str:
+    return call.piece.add(
+        "ConvTranspose",
+        call.tensor(),
+        call.tensor(1, "weight"),
+        call.find(2, "bias"),
+        strides=_spatial(call, call.integers(3, "stride", (1,))),
+        pads=_spatial(call, call.integers(4, "padding", (0,))) * 2,
+        output_padding=_spatial(call, padding),
+        group=groups,
+        dilations=_spatial(call, dilation),
+    )
 
 
 def _window(call: TorchCall) -> dict[str, Any]:
@@ -152,9 +167,19 @@ def _adaptive_pool(call: TorchCall) -> Sequence[str]:
     return [call.add("AveragePool", call.tensor(), kernel_shape=kernel, strides=kernel)]
 
 
-@row("interpolate", "upsample", source="torch.nn.functional.interpolate")
+_RESIZED = {
+    "upsample_nearest1d": "nearest",
+    "upsample_nearest2d": "nearest",
+    "upsample_linear1d": "linear",
+    "upsample_bilinear2d": "bilinear",
+    "upsample_bicubic2d": "bicubic",
+}
+"""The mode of interpolate by the name of its operator in ATen."""
+
+
+@row("interpolate", "upsample", *_RESIZED, source="torch.nn.functional.interpolate")
 def _interpolate(call: TorchCall) -> Sequence[str]:
-    mode = call.word(3, "mode", "nearest")
+    mode = _RESIZED.get(call.type) or call.word(3, "mode", "nearest")
     kinds = {"nearest": "nearest", "bilinear": "linear", "linear": "linear", "bicubic": "cubic"}
     outputs = call.piece.op.outputs
     made = outputs[0].shape if outputs else None

@@ -1,0 +1,1 @@
+"""PyTorch models written by ``torch.export.save``; PyTorch is not needed."""
