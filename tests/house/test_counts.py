@@ -174,7 +174,8 @@ COUNTS = (
     # 800 of these lines are only wrapped: names that say what they hold are longer than `found`.
     # Jobs of many ranks: joined to one graph, calls between ranks run again.
     Count("code lines", code_lines, 142_600, 80_000),
-    Count("modules", lambda: len(modules()), 1_260, 700),
+    # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
+    Count("modules", lambda: len(modules()), 1_268, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
