@@ -36,6 +36,7 @@ from divergraph.inputs.sources import (
     weights_option,
 )
 from divergraph.jobs.progress import NO_PROGRESS, Progress
+from divergraph.layouts.sides import in_device_layout
 from divergraph.metrics.limits.thresholds import Thresholds, load_thresholds
 from divergraph.metrics.pairs.detailed_metrics import detailed_metrics
 from divergraph.metrics.pairs.many_pairs import DEFAULT_WORKERS, Workers, measure_all
@@ -128,6 +129,9 @@ def compare(
     )
     _check_choice(request.choice, golden_dump.decided | device_dump.decided)
     golden_dump, device_dump = with_axes_settled(
+        golden_graph, device_graph, golden_dump, device_dump, graphs.link
+    )
+    golden_graph, golden_dump = in_device_layout(
         golden_graph, device_graph, golden_dump, device_dump, graphs.link
     )
     return _Comparing(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from divergraph.metrics.statistics import BY_STATISTICS
 from divergraph.text.words import counted
-from graphstore.model import Comparison, TensorIO
+from graphstore.model import Comparison, Reason, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, OverflowRecord
 
 _LISTED = 5
@@ -43,6 +43,8 @@ def problem_remarks(side: str, index: DumpIndex) -> Iterator[str]:
     many they are."""
     by_detail: dict[str, list[DumpProblem]] = {}
     for problem in index.problems:
+        if problem.reason is Reason.ADDEND:  # nothing is wrong with the dump
+            continue
         by_detail.setdefault(problem.detail, []).append(problem)
     for detail, problems in by_detail.items():
         if len(problems) > _A_FEW:

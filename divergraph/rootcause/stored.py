@@ -20,6 +20,7 @@ from divergraph.inputs.sources import (
     weights_option,
 )
 from divergraph.jobs.progress import Progress
+from divergraph.layouts.sides import in_device_layout
 from divergraph.rootcause.run_inputs import RunSources
 from divergraph.text.words import counted
 from graphstore.contract import RunData
@@ -63,13 +64,16 @@ def sources_of(data: RunData, progress: Progress, memory: int = DEFAULT_MEMORY) 
         InputError: a model or dump is gone or another one than was compared.
     """
     progress.stage("reading graphs")
-    golden = _graph(data, "golden", data.golden)
+    golden = _graph(data, "golden")
     same = data.device.id == data.golden.id and _path(data, "device") == _path(data, "golden")
-    device = golden if same else _graph(data, "device", data.device)  # gigabytes are read once
+    device = golden if same else _graph(data, "device")  # gigabytes are read once
     progress.stage("finding dumps")
     golden_dump = load_dumps(kept_path(data.run, "golden_dump"), golden.graph, "golden")
     device_dump = load_dumps(kept_path(data.run, "device_dump"), device.graph, "device")
     golden_dump, device_dump = with_axes_settled(golden, device, golden_dump, device_dump)
+    golden, golden_dump = in_device_layout(golden, device, golden_dump, device_dump)
+    for side, source, known in (("golden", golden, data.golden), ("device", device, data.device)):
+        _check_same(side, source, known)
     pairs = _pairs(data, golden, device, golden_dump, device_dump, progress, memory)
     return RunSources(golden.path, device.path, golden_dump.index, device_dump.index, pairs)
 
@@ -94,14 +98,16 @@ def _path(data: RunData, side: str) -> Path:
     return kept_path(data.run, side)
 
 
-def _graph(data: RunData, side: str, known: ModelGraph) -> GraphSource:
+def _graph(data: RunData, side: str) -> GraphSource:
     apart = side == "golden" and bool(data.run.inputs.get("weights"))
     weights = weights_option(kept_path(data.run, "weights") if apart else None)
-    source = load_graph(_path(data, side), None, side, weights)
+    return load_graph(_path(data, side), None, side, weights)
+
+
+def _check_same(side: str, source: GraphSource, known: ModelGraph) -> None:
     if source.graph.id != known.id:
         raise InputError(
             f"the {side} graph is not the one that was compared",
             where=str(source.path),
             hint="compare again",
         )
-    return source

@@ -36,6 +36,7 @@ REASON_WORDS = {
     Reason.INSERTED: "inserted by the compiler (*)",
     Reason.NO_ORIGINAL: "names no original output",
     Reason.INNER_OF_SPLIT: "inner part of a split op",
+    Reason.ADDEND: "one rank's addend of golden's",
     Reason.NO_OUTPUT: "has no output",
     Reason.NO_TASK: "runs no task on the device",
     Reason.NO_DEVICE_DUMP: "no device dump",

@@ -44,8 +44,10 @@ from graphstore.model.dumps import (
     DumpFormat,
     DumpTensorRef,
     Side,
+    TensorCut,
     TensorIO,
     TensorPart,
+    TensorProduct,
     TensorStatistics,
 )
 from graphstore.model.figures import Figures, SideFigures
@@ -159,10 +161,12 @@ __all__ = [
     "Standing",
     "Subgraph",
     "Tensor",
+    "TensorCut",
     "TensorIO",
     "TensorMatch",
     "TensorOrigin",
     "TensorPart",
+    "TensorProduct",
     "TensorRef",
     "TensorStatistics",
     "Verdict",

@@ -158,6 +158,8 @@ class Reason(StrEnum):
     """The graph names no original output for this tensor."""
     INNER_OF_SPLIT = "inner_of_split"
     """An inner part of an original that was split over several device ops."""
+    ADDEND = "addend"
+    """One rank's addend of a golden tensor: only the sum over ranks is golden's."""
     NO_OUTPUT = "no_output"
     """The op has no output tensor (port -1 stands for the op as a whole)."""
     NO_TASK = "no_task"

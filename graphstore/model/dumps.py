@@ -79,7 +79,8 @@ class DumpTensorRef:
     of the whole ``.npy`` file, or of the bytes of a ``.pt`` file, as their archive tells it.
     ``axes`` are those of ``shape`` in the order in which they lie in the file, empty for the same;
     ``axes_assumed``: the file does not tell it. ``format`` is one of :class:`DumpFormat`, or the
-    name of the dump reader that reads the values.
+    name of the dump reader that reads the values. ``derived`` says of a tensor that lies in no file
+    how its values follow from others; ``path`` is then that of the first of them.
     """
 
     path: Path
@@ -103,6 +104,25 @@ class DumpTensorRef:
     crc32: int | None = None
     axes: tuple[int, ...] = ()
     axes_assumed: bool = False
+    derived: TensorCut | TensorProduct | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorCut:
+    """What one rank of a job has of a *whole* tensor: of each axis in ``runs`` these ranges, one
+    after the other; times ``factor``."""
+
+    whole: DumpTensorRef
+    runs: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
+    factor: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TensorProduct:
+    """``left @ right.T``: what one rank adds to a product whose inner axis is split over ranks."""
+
+    left: DumpTensorRef
+    right: DumpTensorRef
 
 
 @dataclass(frozen=True, slots=True)

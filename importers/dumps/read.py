@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from graphstore.errors import ImportFormatError
-from graphstore.model import DType, DumpFormat, DumpTensorRef
+from graphstore.model import DType, DumpFormat, DumpTensorRef, TensorCut, TensorProduct
 from importers.dumps.arrays.npy import (
     MOST_BYTES,
     NpyHeader,
@@ -44,6 +44,8 @@ def read_array(ref: DumpTensorRef) -> NDArray[np.generic]:
         ImportFormatError: the file vanished, or is not what it was when scanned; or the
             tensor is larger than the memory.
     """
+    if ref.derived is not None:
+        return _derived(ref.derived)
     if ref.scale is not None:
         return _dequantised(ref, ref.scale)
     if ref.axes:
@@ -84,6 +86,24 @@ def _read_by_its_reader(ref: DumpTensorRef) -> NDArray[np.generic]:
         what = f"{values.size} values were read, shape {list(ref.shape)} was listed"
         raise _changed(ref.path, what, ref.offset)
     values = values.reshape(values.shape if ref.shape is None else ref.shape)
+    values.flags.writeable = False
+    return values
+
+
+def _derived(derived: TensorCut | TensorProduct) -> NDArray[np.generic]:
+    """The values of a tensor that lies in no file, computed in float64 and rounded once."""
+    values: NDArray[np.generic]
+    if isinstance(derived, TensorProduct):
+        left, right = read_array(derived.left), read_array(derived.right)
+        values = (left.astype(np.float64) @ right.astype(np.float64).T).astype(np.float32)
+    else:
+        values = read_array(derived.whole)
+        for axis, runs in derived.runs:
+            values = np.concatenate(
+                [values[(slice(None),) * axis + (slice(*run),)] for run in runs], axis
+            )
+        if derived.factor != 1.0:
+            values = np.multiply(values, derived.factor, dtype=np.float64).astype(values.dtype)
     values.flags.writeable = False
     return values
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import divergraph as dg
-from benchmarks.recorded_jobs.made_job import Job
+from benchmarks.recorded_jobs.made_job import LAYOUTS, Job
 from benchmarks.recorded_jobs.sweep import Case, judged
 from divergraph.graphs.lineage.sequences import aligned
 from graphstore.model import TensorIO, Verdict
@@ -30,7 +30,7 @@ CASES = [
     Case(2, "md5", fault="kernel_zeroes_a_channel"),
     Case(2, "md5", fault="data_other"),
     *[Case(1, "statistics", device=split, dtype="bfloat16") for split in ("tensor", "data")],
-    Case(1, "tensor", device="pipeline", dtype="bfloat16"),
+    *[Case(1, "tensor", device=split, dtype="bfloat16") for split in LAYOUTS[1:]],
     Case(1, "tensor", "tensor", "tensor", "bfloat16", "kernel_on_one_rank"),
     Case(1, "tensor", "tensor", "tensor", "bfloat16", "all_reduce_means"),
     Case(1, "tensor", "data", "data", "bfloat16"),
@@ -80,7 +80,8 @@ def test_what_the_other_rank_brings_is_no_fault_of_this_one(tmp_path):
 
 
 def test_another_layout_is_said_with_what_shows_it(golden, tmp_path):
-    device = Job(layout="tensor", dtype="bfloat16").run(tmp_path / "job") / "step0" / "rank1"
+    device = Job(layout="tensor", dtype="bfloat16", mode="statistics").run(tmp_path / "job")
+    device = device / "step0" / "rank1"
     run = dg.compare(golden, golden, device, device)
     said = run.record.analysis.doubt
     assert "2 ranks against 1" in said

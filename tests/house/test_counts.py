@@ -173,9 +173,11 @@ COUNTS = (
     # 1,500 for PyTorch: recorded, captured and as a second engine (divergraph.torch).
     # 800 of these lines are only wrapped: names that say what they hold are longer than `found`.
     # Jobs of many ranks: joined to one graph, calls between ranks run again.
-    Count("code lines", code_lines, 142_600, 80_000),
+    # 2,500 for golden in the layout of the device's job (divergraph/layouts).
+    Count("code lines", code_lines, 145_100, 80_000),
     # 6 for exported programs of PyTorch: an importer of 5 modules, and what runs them.
-    Count("modules", lambda: len(modules()), 1_268, 700),
+    # 20 for layouts of jobs, a rule a file.
+    Count("modules", lambda: len(modules()), 1_290, 700),
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
@@ -184,7 +186,8 @@ COUNTS = (
     Count("numbers of root cause", numbers_of_root_cause, 614, 120),
     # 60 of these lines are only wrapped, as above.
     # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_380, 8_500),
+    # 20 for runs of jobs split otherwise than golden's, opened again.
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_400, 8_500),
     Count("folders of one or two modules", small_folders, 9, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

@@ -34,6 +34,7 @@ REASON_SHORT = {
     Reason.INSERTED: "inserted",
     Reason.NO_ORIGINAL: "no original",
     Reason.INNER_OF_SPLIT: "split",
+    Reason.ADDEND: "addend",
     Reason.NO_OUTPUT: "no output",
     Reason.NO_TASK: "no task",
     Reason.NO_DEVICE_DUMP: "no dump",

@@ -35,9 +35,10 @@ values tell more of them."""
 
 
 def link_recorded_calls(
-    golden: ModelGraph, device: ModelGraph
+    golden: ModelGraph, device: ModelGraph, pairs: Iterable[tuple[Op, Op]] = ()
 ) -> tuple[list[LineageLink], dict[TensorRef, Counterpart]] | None:
-    """Links of every call of *device* with a twin, and the golden tensor of every output.
+    """Links of every call of *device* with a twin, and the golden tensor of every output. *pairs*
+    are calls of both, device first, of which that is known.
 
     None if either is no recorded run, or most calls have no twin.
     """
@@ -47,7 +48,7 @@ def link_recorded_calls(
     own, theirs = by_rank(device), by_rank(golden)
     for rank in own.keys() & theirs.keys():
         pairing = _Pairing(theirs[rank], own[rank])
-        pairing.run()
+        pairing.run(pairs)
         twins |= pairing.twins
     if len(twins) < _FEWEST * min(len(device.ops), len(golden.ops)):
         return None
@@ -100,8 +101,10 @@ class _Pairing:
     twins: dict[str, Op] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)
 
-    def run(self) -> None:
-        """Find all twins."""
+    def run(self, pairs: Iterable[tuple[Op, Op]]) -> None:
+        """Find all twins, those of *pairs* first."""
+        for op, golden_op in pairs:
+            self._take(op, golden_op)
         named = {plain_name(op.name): op for op in reversed(self.golden.ops)}
         for op in self.device.ops:
             twin = named.get(plain_name(op.name))

@@ -1,0 +1,112 @@
+"""Where the values of one rank's tensor lie in golden's."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+
+from divergraph.layouts.shares import AxisShare, Runs, joined, runs_of
+from divergraph.values.array_types import Array
+
+_SIXTEEN_BITS = ("bfloat16", "float16")
+
+
+def located(
+    own: Array, golden: Array, shares: tuple[AxisShare, ...] = ()
+) -> dict[int, Runs] | None:
+    """By axis the ranges of *golden* that *own* is, value for value; empty where it is all of it,
+    None where its values do not say. Golden may be rounded to 16 bits on the rank.
+
+    One axis is looked up by hashes of its rows, so the rows may be any, as the heads of a fused
+    weight are; of several axes the *shares* are tried, then equal parts.
+    """
+    if own.ndim != golden.ndim or own.size == 0:
+        return None
+    for rounded in _roundings(own, golden):
+        if own.shape == golden.shape:
+            if np.array_equal(own, rounded):
+                return {}
+            continue
+        axes = [axis for axis in range(own.ndim) if own.shape[axis] != golden.shape[axis]]
+        runs = _looked_up(own, rounded, axes[0]) if len(axes) == 1 else None
+        if runs is None:
+            runs = _tried(own, rounded, axes, shares)
+        if runs is not None:
+            return runs
+    return None
+
+
+def cut(values: Array, runs: dict[int, Runs]) -> Array:
+    """The part of *values* that *runs* says, by axis."""
+    for axis, ranges in runs.items():
+        places = np.concatenate([np.arange(start, stop) for start, stop in ranges])
+        values = values.take(places, axis)
+    return values
+
+
+def equal_parts(golden_length: int, length: int) -> list[Runs]:
+    """The ways to have *length* of *golden_length* places: a chunk, or two of which one counts from
+    the end, as ranks share a sequence of which what is later costs more."""
+    if not 0 < length < golden_length or golden_length % length:
+        return []
+    count = golden_length // length
+    chunks: list[Runs] = [((part * length, (part + 1) * length),) for part in range(count)]
+    if length % 2 == 0:
+        half = length // 2
+        for part in range(count):
+            first, last = part * half, golden_length - (part + 1) * half
+            chunks.append(joined(((first, first + half), (last, last + half))))
+    return list(dict.fromkeys(chunks))
+
+
+def _roundings(own: Array, golden: Array) -> list[Array]:
+    """*golden* in the types that *own* may have been rounded to, as it has that type or float32."""
+    if golden.dtype.kind != "f" or own.dtype.kind != "f":
+        return [golden]
+    import ml_dtypes  # only where real numbers are looked up
+
+    same = golden.astype(own.dtype)
+    kinds = [np.dtype(getattr(ml_dtypes, name, None) or name) for name in _SIXTEEN_BITS]
+    with np.errstate(over="ignore"):
+        return [same, *(golden.astype(kind).astype(own.dtype) for kind in kinds)]
+
+
+def _looked_up(own: Array, golden: Array, axis: int) -> dict[int, Runs] | None:
+    """The rows of *golden* along *axis* that those of *own* are. Of rows alike any may be meant:
+    one that follows the row before, or a chunk if all are alike."""
+    if own.shape[axis] > golden.shape[axis]:
+        return None
+    rows: dict[bytes, list[int]] = {}
+    for place, row in enumerate(_rows(golden, axis)):
+        rows.setdefault(row.tobytes(), []).append(place)
+    places: list[int] = []
+    unsure = 0
+    for row in _rows(own, axis):
+        fitting = rows.get(row.tobytes())
+        if fitting is None:
+            return None
+        following = places[-1] + 1 if places else -1
+        unsure += len(fitting) > 1 and following not in fitting
+        places.append(following if following in fitting else fitting[0])
+    return None if unsure or len(set(places)) < len(places) else {axis: runs_of(places)}
+
+
+def _rows(values: Array, axis: int) -> Array:
+    return np.ascontiguousarray(np.moveaxis(values, axis, 0)).reshape(values.shape[axis], -1)
+
+
+def _tried(
+    own: Array, golden: Array, axes: list[int], shares: tuple[AxisShare, ...]
+) -> dict[int, Runs] | None:
+    choices = []
+    for axis in axes:
+        length = golden.shape[axis]
+        shared = [runs for share in shares if (runs := share.of(length)) is not None]
+        choices.append(list(dict.fromkeys((*shared, *equal_parts(length, own.shape[axis])))))
+    for chosen in product(*choices):
+        by_axis = dict(zip(axes, chosen, strict=True))
+        part = cut(golden, by_axis)
+        if part.shape == own.shape and np.array_equal(part, own):
+            return by_axis
+    return None

@@ -1,0 +1,189 @@
+"""How the tensors of one rank lie in golden's: what of each weight and of the data it has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from divergraph.layouts.locating import located
+from divergraph.layouts.shares import AxisShare, Runs
+from divergraph.layouts.twins import Twins, parameter
+from divergraph.text.words import counted
+from divergraph.values.array_types import Array
+from divergraph.values.one_tensor import read_tensor
+from divergraph.values.unread import Unread
+from graphstore.model import DType, DumpTensorRef, ModelGraph, TensorIO
+from importers.dumps.index import DumpIndex, TensorKey
+
+TENSOR, DATA, MICRO_BATCH = "tensor", "data", "micro batch"
+_INTEGERS = frozenset({DType.INT32, DType.INT64})
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What a rank has of golden's tensor: by axis these *runs*, all of it where there are none.
+
+    ``name`` is the parameter (``blocks.0.attn.q weight``) or the input; ``proved``: value for value
+    golden's, not by its shape alone."""
+
+    name: str
+    golden: str
+    runs: tuple[tuple[int, Runs], ...]
+    shape: tuple[int, ...]
+    proved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RankLayout:
+    """``placements`` are those of the weights and of the data; ``weights`` the parts of axes that
+    the rank has of weights, most of them first; ``data`` by micro batch those of the data, by axis,
+    and ``data_shape`` the shape of the data in golden, () where that is not known."""
+
+    placements: tuple[Placement, ...]
+    weights: tuple[AxisShare, ...]
+    data: Mapping[int, Mapping[int, AxisShare]]
+    data_shape: tuple[int, ...]
+
+    def sentences(self) -> Iterator[str]:
+        """What the rank has of golden's weights and data, as lines for the user."""
+        parts: dict[str, list[str]] = {}
+        for placement in self.placements:
+            of = [
+                f"{AxisShare('', runs, placement.shape[axis]).words} of its {_axis_word(axis)}"
+                for axis, runs in placement.runs
+            ]
+            how = " and ".join(of) or "all of it"
+            how = how if placement.proved else "not golden's values"
+            parts.setdefault(how, []).append(placement.name)
+        for how, names in parts.items():
+            more = f" and {counted(len(names) - 1, 'more tensor')}" if len(names) > 1 else ""
+            yield f"the rank has of golden's {names[0]}{more}: {how}"
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether most weights, or else the data, are value for value in golden's."""
+        proved = [placement.proved for placement in self.placements]
+        return bool(proved) and 2 * sum(proved) > len(proved)
+
+
+def rank_layout(
+    golden: ModelGraph,
+    golden_dump: DumpIndex,
+    device: ModelGraph,
+    device_dump: DumpIndex,
+    twins: Twins,
+    names: Mapping[str, str],
+) -> RankLayout:
+    """The layout of the rank with the graph *device*, found from its weights and data."""
+    weights = tuple(_weights(golden, golden_dump, device, device_dump, names))
+    times = Counter(
+        share for placement in weights for share in _shares(TENSOR, placement) if placement.proved
+    )
+    shares = tuple(share for share, _ in times.most_common())
+    data: dict[int, Mapping[int, AxisShare]] = {}
+    inputs: list[Placement] = []
+    for number, placement in _data(golden_dump, device, device_dump, twins):
+        inputs.append(placement)
+        axes = (axis for axis, _ in placement.runs)
+        data.setdefault(number, dict(zip(axes, _shares(DATA, placement), strict=True)))
+    if twins.count > 1:
+        for number in range(twins.count):
+            by_place = AxisShare(MICRO_BATCH, ((number, number + 1),), twins.count)
+            data.setdefault(number, {0: by_place})
+    return RankLayout((*weights, *inputs), shares, data, _data_shape(golden, golden_dump))
+
+
+def _axis_word(axis: int) -> str:
+    return ("rows", "columns")[axis] if axis < 2 else f"axis {axis}"
+
+
+def _shares(rule: str, placement: Placement) -> Iterator[AxisShare]:
+    for axis, runs in placement.runs:
+        length = placement.shape[axis]
+        (start, stop), *more = runs
+        size = stop - start
+        if not more and length % size == 0 and start % size == 0:
+            yield AxisShare(rule, ((start // size, start // size + 1),), length // size)
+        else:
+            yield AxisShare(rule, runs, length)
+
+
+def _weights(
+    golden: ModelGraph,
+    golden_dump: DumpIndex,
+    device: ModelGraph,
+    device_dump: DumpIndex,
+    names: Mapping[str, str],
+) -> Iterator[Placement]:
+    originals = {parameter(name, {}): key for name, key in parameter_places(golden).items()}
+    for name, key in parameter_places(device).items():
+        own = device_dump.tensors.get(key)
+        title = parameter(name, names)
+        other = golden_dump.tensors.get(originals.get(title, key)) if title in originals else None
+        if own is None or other is None or own.shape is None or other.shape is None:
+            continue
+        runs = _located(own, other)
+        proved = runs is not None
+        if runs is None:
+            runs = {}
+        yield Placement(parameter(name, {}), title, tuple(runs.items()), other.shape, proved)
+
+
+def parameter_places(graph: ModelGraph) -> dict[str, TensorKey]:
+    """Where a dump has each parameter of *graph*: as an input of the first call that reads it."""
+    constants = {constant.tensor.name for constant in graph.constants}
+    places: dict[str, TensorKey] = {}
+    for op in graph.ops:
+        for port, ref in enumerate(op.inputs):
+            if ref is not None and ref.tensor in constants:
+                places.setdefault(ref.tensor, (op.id, TensorIO.INPUT, port))
+    return places
+
+
+def _data(
+    golden_dump: DumpIndex, device: ModelGraph, device_dump: DumpIndex, twins: Twins
+) -> Iterator[tuple[int, Placement]]:
+    """Integers of more than one axis that no call made, as words are, by micro batch."""
+    for op in device.ops:
+        twin = twins.calls.get(op.id)
+        for port, ref in enumerate(op.inputs):
+            if twin is None or ref is None or ref.producer is not None:
+                continue
+            own = device_dump.tensors.get((op.id, TensorIO.INPUT, port))
+            other = golden_dump.tensors.get((twin.id, TensorIO.INPUT, port))
+            if own is None or other is None or own.dtype not in _INTEGERS:
+                continue
+            if not own.shape or not other.shape or len(own.shape) < 2:
+                continue
+            runs = _located(own, other)
+            if runs is not None:
+                yield (
+                    twins.micro_batches[op.id],
+                    Placement(ref.tensor, twin.name, tuple(runs.items()), other.shape, True),
+                )
+
+
+def _data_shape(golden: ModelGraph, dump: DumpIndex) -> tuple[int, ...]:
+    """The shape of golden's data: of the first integers of more than one axis that no call made."""
+    for op in golden.ops:
+        for port, ref in enumerate(op.inputs):
+            data = dump.tensors.get((op.id, TensorIO.INPUT, port))
+            if ref is None or ref.producer is not None or data is None:
+                continue
+            if data.dtype in _INTEGERS and data.shape is not None and len(data.shape) > 1:
+                return data.shape
+    return ()
+
+
+def _located(own: DumpTensorRef, golden: DumpTensorRef) -> dict[int, Runs] | None:
+    ours, theirs = values_of(own), values_of(golden)
+    return None if ours is None or theirs is None else located(ours, theirs)
+
+
+def values_of(ref: DumpTensorRef) -> Array | None:
+    """The values of a tensor; None where the dump has none that can be read."""
+    if ref.statistics is not None:
+        return None
+    values = read_tensor(ref)
+    return None if isinstance(values, Unread) else values

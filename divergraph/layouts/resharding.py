@@ -1,0 +1,458 @@
+"""Golden's run as one rank of a job would have it that is split over ranks otherwise.
+
+The rank's weights and data say which part of golden's it has (``rank_layout``). Of what calls read
+and make the shapes say which axes are cut; the parts follow from those of weights and data. What a
+call makes of cut tensors that is not cut itself is an addend: only the sum over ranks is golden's.
+What follows neither way has no golden tensor, and is not compared.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from divergraph.layouts.locating import cut
+from divergraph.layouts.rank_layout import (
+    Placement,
+    RankLayout,
+    rank_layout,
+    values_of,
+)
+from divergraph.layouts.shares import AxisShare, Runs, within
+from divergraph.layouts.twins import Twins, parameter, twins
+from divergraph.values.array_types import Array
+from graphstore.model import (
+    AttrValue,
+    DType,
+    DumpTensorRef,
+    ModelGraph,
+    Op,
+    Reason,
+    TensorCut,
+    TensorIO,
+    TensorProduct,
+)
+from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
+from importers.msprobe.calls import CallName
+from importers.msprobe.graph import ARGUMENTS, UNRECORDED, own_inputs
+
+_COLLECTIVE = "Distributed"
+_WEIGHTS, _DATA = "weights", "data"
+_LINEAR = "linear"
+_WHOLE_NUMBERS = frozenset(
+    {DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL}
+)
+_UNLIKE = 0.5
+"""Relative distance from which a part of golden's is none of the rank's, where its axis may be cut
+otherwise than the data: of what experts are sent, or gathered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resharded:
+    """Golden's graph and dump as the rank has them, and the ``layout`` that was found."""
+
+    graph: ModelGraph
+    dump: DumpIndex
+    layout: RankLayout
+    covered: frozenset[TensorKey] = frozenset()
+    """Golden's tensors that something of the rank is held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """How a tensor lies in golden's: by axis its runs, and the shares that may cut it so.
+    ``is_sure``: axes of such a length are cut by the data, if any is."""
+
+    runs: tuple[tuple[int, Runs], ...] = ()
+    shares: frozenset[str] = frozenset()
+    is_sure: bool = True
+
+
+def resharded(
+    golden: ModelGraph, golden_dump: DumpIndex, device: ModelGraph, device_dump: DumpIndex
+) -> Resharded | None:
+    """Golden's run as the rank with the graph *device* has it; None where the rank's weights and
+    data do not say."""
+    names: dict[str, str] = {}
+    calls = twins(golden, device, names)
+    layout = rank_layout(golden, golden_dump, device, device_dump, calls, names)
+    if not layout.is_proved:
+        return None
+    return _Resharding(golden, golden_dump, device, device_dump, calls, layout, names).run()
+
+
+@dataclass
+class _Resharding:
+    golden: ModelGraph
+    golden_dump: DumpIndex
+    device: ModelGraph
+    device_dump: DumpIndex
+    twins: Twins
+    layout: RankLayout
+    names: Mapping[str, str]
+    tensors: dict[TensorKey, DumpTensorRef] = field(default_factory=dict)
+    problems: list[DumpProblem] = field(default_factory=list)
+    parts: dict[TensorKey, _Part | None] = field(default_factory=dict)
+    covered: set[TensorKey] = field(default_factory=set)
+    reduced: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By call that makes an addend of golden's the shares over whose ranks it is added up."""
+    factors: dict[int, float] = field(default_factory=dict)
+    """By micro batch how much larger the rank's gradients are than golden's."""
+
+    def run(self) -> Resharded:
+        """All calls in their order."""
+        self._placements = {placement.name: placement for placement in self.layout.placements}
+        self._ids = {op.name: op.id for op in self.device.ops}
+        self._reducing = _with_collectives(self.device)
+        ops = [self._op(op) for op in self.device.ops]
+        self._between()
+        digest = hashlib.sha256(f"{self.golden.sha256} {self.device.sha256}".encode()).hexdigest()
+        graph = replace(
+            self.device,
+            name=f"{self.golden.name} as {self.device.name}",
+            ops=tuple(ops),
+            source=self.golden.source,
+            sha256=digest,
+            warnings=self.golden.warnings,
+        )
+        dump = replace(
+            self.golden_dump,
+            tensors=self.tensors,
+            problems=(*self.golden_dump.problems, *self.problems),
+        )
+        return Resharded(graph, dump, self.layout, frozenset(self.covered))
+
+    def _op(self, op: Op) -> Op:
+        twin = self.twins.calls.get(op.id)
+        if twin is None:
+            return op
+        for port in range(len(op.inputs)):
+            self._tensor(op, twin, TensorIO.INPUT, port)
+        for port in range(len(op.outputs)):
+            self._tensor(op, twin, TensorIO.OUTPUT, port)
+        return replace(op, attrs=_arguments(op, twin))
+
+    def _between(self) -> None:
+        """Golden's tensors of calls that golden lacks, as those between ranks: what they give is
+        what is read of them."""
+        for op in self.device.ops:
+            for port, ref in enumerate(op.inputs[: own_inputs(op)]):
+                source = None if ref is None else ref.producer
+                tensor = self.tensors.get((op.id, TensorIO.INPUT, port))
+                if source is None or tensor is None or source.op in self.twins.calls:
+                    continue
+                key = source.op, TensorIO.OUTPUT, source.port
+                own = self.device_dump.tensors.get(key)
+                if own is not None and own.shape == tensor.shape:
+                    self.tensors.setdefault(key, tensor)
+
+    def _tensor(self, op: Op, twin: Op, io: TensorIO, port: int) -> None:
+        key = op.id, io, port
+        place = port if io is TensorIO.OUTPUT else _same_place(op, port, twin)
+        origin = None if place is None else (twin.id, io, place)
+        own = self.device_dump.tensors.get(key)
+        whole = None if origin is None else self.golden_dump.tensors.get(origin)
+        if own is None or whole is None or origin is None:
+            return
+        part = self._part(op, io, port, own, whole)
+        self.parts[key] = part if isinstance(part, _Part) else None
+        if isinstance(part, _Unplaced):
+            addend = self._product(op, own) if io is TensorIO.OUTPUT else None
+            if addend is not None:
+                self.tensors[key] = addend
+                return
+            self.problems.append(DumpProblem(whole.path, op.id, io, port, *part))
+            return
+        ref = _cut_out(whole, part, own, self._factor(op, own, whole, part))
+        if ref is None:
+            why = "the rank has a part of golden's, of which statistics say nothing"
+            problem = DumpProblem(whole.path, op.id, io, port, Reason.STATISTICS_ONLY, why)
+            self.problems.append(problem)
+            return
+        self.tensors[key] = ref
+        self.covered.add(origin)
+
+    # parts
+
+    def _part(
+        self, op: Op, io: TensorIO, port: int, own: DumpTensorRef, whole: DumpTensorRef
+    ) -> _Part | _Unplaced:
+        """How the tensor lies in golden's, or why it is not known."""
+        if own.shape is None or whole.shape is None or len(own.shape) != len(whole.shape):
+            return _unknown("it has not as many axes as golden's")
+        weight = self._parameter(op, io, port)
+        if weight is not None:
+            return _Part(weight.runs, frozenset((_WEIGHTS,) if weight.runs else ()))
+        name = CallName.of(op.name)
+        data = self.layout.data.get(self.twins.micro_batches[op.id], {})
+        if name.way == "parameters_grad" and data:
+            return _addend("its data give an addend of golden's gradient")
+        read = (
+            self._read(op) if io is TensorIO.OUTPUT and op.id not in self._reducing else frozenset()
+        )
+        if own.shape == whole.shape:
+            part: _Part | _Unplaced = _Part()
+            there = self._ids.get(name.before[0]) if name.way == "backward" and name.before else ""
+            if io is TensorIO.INPUT and self.reduced.get(there or "") == frozenset((_DATA,)):
+                return _addend("the gradient of a mean over the data it has")
+        else:
+            part = self._best(op, own, whole, self._parts(own.shape, whole.shape, data), read)
+        missing = read - part.shares if isinstance(part, _Part) else frozenset()
+        if missing:
+            self.reduced[op.id] = missing
+            named = " and the ".join(sorted(missing))
+            return _addend(f"it has a part of the {named}")
+        return part
+
+    def _read(self, op: Op) -> frozenset[str]:
+        """The shares that cut what *op* reads."""
+        parts = (self.parts.get((op.id, TensorIO.INPUT, port)) for port in range(len(op.inputs)))
+        return frozenset().union(*(part.shares for part in parts if part is not None))
+
+    def _parts(
+        self, own: tuple[int, ...], whole: tuple[int, ...], data: Mapping[int, AxisShare]
+    ) -> list[_Part]:
+        """The parts of golden's tensor that have the rank's shape, no share cutting two axes."""
+        choices = [
+            list(self._choices(axis, own[axis], whole[axis], data))
+            for axis in range(len(own))
+            if own[axis] != whole[axis]
+        ]
+        return [
+            _Part(
+                tuple((choice.axis, choice.runs) for choice in chosen),
+                frozenset(choice.share for choice in chosen),
+                all(choice.is_sure for choice in chosen),
+            )
+            for chosen in product(*choices)
+            if len({choice.share for choice in chosen}) == len(chosen) or len(data) > 1
+        ]
+
+    def _product(self, op: Op, own: DumpTensorRef) -> DumpTensorRef | None:
+        """Golden's addend, where the call is a product of parts whose inner axis is cut."""
+        if op.type != _LINEAR or self.reduced.get(op.id) != frozenset((_WEIGHTS,)):
+            return None
+        left, right = (self.tensors.get((op.id, TensorIO.INPUT, port)) for port in (0, 1))
+        if left is None or right is None or (op.id, TensorIO.INPUT, 2) in self.device_dump.tensors:
+            return None
+        if left.statistics is not None or right.statistics is not None:
+            return None
+        derived = TensorProduct(left, right)
+        return replace(left, shape=own.shape, dtype=DType.FLOAT32, derived=derived)
+
+    def _parameter(self, op: Op, io: TensorIO, port: int) -> Placement | None:
+        if io is not TensorIO.INPUT:
+            return None
+        ref = op.inputs[port]
+        name = "" if ref is None or ref.producer is not None else parameter(ref.tensor, {})
+        placement = self._placements.get(name) if name else None
+        return placement if placement is not None and placement.proved else None
+
+    def _choices(
+        self, axis: int, own: int, whole: int, data: Mapping[int, AxisShare]
+    ) -> Iterator[_Choice]:
+        """The parts that an axis may be, with the share that says so."""
+        for runs, is_sure in _of_data(whole, data, self.layout.data_shape):
+            if runs is not None and _size(runs) == own:
+                yield _Choice(axis, runs, _DATA, is_sure)
+        for share in self.layout.weights:
+            runs = share.of(whole)
+            if runs is not None and _size(runs) == own:
+                yield _Choice(axis, runs, _WEIGHTS)
+
+    def _best(
+        self,
+        op: Op,
+        own: DumpTensorRef,
+        whole: DumpTensorRef,
+        parts: list[_Part],
+        read: frozenset[str],
+    ) -> _Part | _Unplaced:
+        """The part whose values are nearest, of those alike the one cut as what *op* reads; the
+        only one without a look at values."""
+        parts.sort(key=lambda part: len(read - part.shares))
+        alike = {part.runs: part for part in reversed(parts)}
+        if not alike:
+            return _Unplaced(
+                Reason.LAYOUT_UNSUPPORTED,
+                "no part of the weights or of the data that the rank has is as long",
+            )
+        is_number = own.dtype not in _WHOLE_NUMBERS
+        first = parts[0]
+        if len(alike) == 1 and first.is_sure and is_number:
+            return first
+        ours, theirs = values_of(own), values_of(whole)
+        if ours is None or theirs is None:
+            return _Unplaced(
+                Reason.LAYOUT_UNSUPPORTED, "only values tell which part of golden's it is"
+            )
+        factors = self._factors(op)
+        errors = {
+            part.runs: min(
+                _distance(ours, cut(theirs, dict(part.runs)) * factor)
+                for factor in (factors if _DATA in part.shares else (1.0,))
+            )
+            for part in alike.values()
+        }
+        best = alike[min(errors, key=errors.__getitem__)]
+        if not is_number and errors[best.runs]:
+            return _Unplaced(
+                Reason.LAYOUT_UNSUPPORTED,
+                "whole numbers that count places of the rank, or of golden's",
+            )
+        if not best.is_sure and errors[best.runs] > _UNLIKE:
+            return _Unplaced(
+                Reason.LAYOUT_UNSUPPORTED,
+                "its values are no part of golden's that the rank may have",
+            )
+        return best
+
+    # gradients
+
+    def _factors(self, op: Op) -> tuple[float, ...]:
+        """How many times larger the gradients of the data may be than golden's: each rank takes the
+        mean over its own. The first one says which it is."""
+        number = self.twins.micro_batches[op.id]
+        if not _is_back(op):
+            return (1.0,)
+        if number in self.factors:
+            return (self.factors[number],)
+        shares = self.layout.data.get(number, {}).values()
+        return (1.0, prod(share.length / share.size for share in shares))
+
+    def _factor(self, op: Op, own: DumpTensorRef, whole: DumpTensorRef, part: _Part) -> float:
+        """How many times larger a gradient is than golden's."""
+        if _DATA not in part.shares:
+            return 1.0
+        factors = self._factors(op)
+        if len(set(factors)) == 1:
+            return factors[0]
+        ours, theirs = values_of(own), values_of(whole)
+        if ours is None or theirs is None:
+            return 1.0
+        golden = cut(theirs, dict(part.runs))
+        factor = min(factors, key=lambda times: _distance(ours, golden * times))
+        return self.factors.setdefault(self.twins.micro_batches[op.id], factor)
+
+
+def _is_back(op: Op) -> bool:
+    return CallName.of(op.name).way in ("backward", "parameters_grad")
+
+
+def _distance(own: Array, golden: Array) -> float:
+    if own.shape != golden.shape:
+        return np.inf
+    with np.errstate(all="ignore"):
+        ours, theirs = np.asarray(own, np.float64), np.asarray(golden, np.float64)
+        apart = np.linalg.norm((ours - theirs)[np.isfinite(ours) & np.isfinite(theirs)])
+        return float(apart / (np.linalg.norm(theirs[np.isfinite(theirs)]) or 1.0))
+
+
+class _Unplaced(NamedTuple):
+    """Why a tensor has none in golden to be held against."""
+
+    reason: Reason
+    words: str
+
+
+def _unknown(why: str) -> _Unplaced:
+    return _Unplaced(Reason.LAYOUT_UNSUPPORTED, why)
+
+
+def _addend(why: str) -> _Unplaced:
+    return _Unplaced(Reason.ADDEND, f"the rank's addend of golden's: {why}")
+
+
+class _Choice(NamedTuple):
+    """A part that an axis may be, and the share that says so."""
+
+    axis: int
+    runs: Runs
+    share: str
+    is_sure: bool = True
+
+
+def _size(runs: Runs) -> int:
+    return sum(stop - start for start, stop in runs)
+
+
+def _of_data(
+    length: int, data: Mapping[int, AxisShare], shape: tuple[int, ...]
+) -> Iterator[tuple[Runs | None, bool]]:
+    """The parts of an axis of *length* places that the shares of the *data* may be, of one of its
+    axes, or of several that were flattened; and whether axes of the data are that long."""
+    for axis, share in data.items():
+        is_axis = axis < len(shape) and length == shape[axis]
+        if is_axis or not axis:
+            yield share.of(length), is_axis
+    if data and len(shape) >= 2 and length == prod(shape[:2]):
+        inner = data[1].of(shape[1]) if 1 in data else ((0, shape[1]),)
+        outer = data[0].of(shape[0]) if 0 in data else ((0, shape[0]),)
+        if inner is not None and outer is not None:
+            yield within(outer, shape[1], inner), True
+
+
+def _cut_out(
+    whole: DumpTensorRef, part: _Part, own: DumpTensorRef, factor: float
+) -> DumpTensorRef | None:
+    if not part.runs and factor == 1.0:
+        return whole
+    if whole.statistics is not None:
+        return None
+    size = prod(own.shape or ()) * max(whole.nbytes // max(prod(whole.shape or ()), 1), 1)
+    return replace(
+        whole,
+        shape=own.shape,
+        nbytes=size,
+        offset=0,
+        crc32=None,
+        derived=TensorCut(whole, part.runs, factor),
+    )
+
+
+def _same_place(op: Op, port: int, twin: Op) -> int | None:
+    """The input of *twin* that has the same argument as input *port* of *op*."""
+    own = op.inputs[port]
+    if own is not None and own.tensor.startswith(f"{op.name}."):
+        suffix = own.tensor.removeprefix(op.name)
+        for place, ref in enumerate(twin.inputs):
+            if ref is not None and ref.tensor == twin.name + suffix:
+                return place
+    return port if port < len(twin.inputs) else None
+
+
+def _with_collectives(graph: ModelGraph) -> frozenset[str]:
+    """The calls that are between ranks, or in which such calls are."""
+    owners = {body.name: body.owner for body in graph.subgraphs}
+    bodies = {op.id: op.subgraph for op in graph.ops}
+    reducing: set[str] = set()
+    for op in graph.ops:
+        if op.attrs.get("kind") != _COLLECTIVE:
+            continue
+        owner = op.id
+        while owner and owner not in reducing:
+            reducing.add(owner)
+            owner = owners.get(bodies.get(owner, ""), "")
+    return frozenset(reducing)
+
+
+def _arguments(op: Op, twin: Op) -> dict[str, AttrValue]:
+    """The attributes of *op* with golden's arguments, but for numbers that are lengths: those are
+    of the rank's part."""
+    kept = {ARGUMENTS, UNRECORDED, "stack", "inside", "micro_step"}
+    attrs = {key: value for key, value in op.attrs.items() if key in kept or not _is_argument(key)}
+    for key, value in twin.attrs.items():
+        if _is_argument(key):
+            lengths = isinstance(value, int | tuple) and not isinstance(value, bool)
+            attrs[key] = op.attrs.get(key, value) if lengths else value
+    return attrs
+
+
+def _is_argument(key: str) -> bool:
+    return key.startswith("input.")
