@@ -66,6 +66,7 @@ from graphstore.errors import InputError
 from graphstore.model import Comparison, Method, Op, Run, TensorIO, TensorRef, Verdict
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.contract import ANY_DUMP, DumpChoice
+from importers.msprobe.importer import runs_in
 
 _MOST_SAID = 3
 
@@ -140,17 +141,19 @@ def compare(
 
 
 def _whole_jobs(request: CompareRequest) -> CompareRequest | None:
-    """*request* with the folders of a step of two jobs, whose ranks are compared as one graph; None
-    where either is none, or a rank is chosen."""
+    """*request* with the folders of a step of two jobs, whose ranks are one graph, or of a job and
+    a golden run of one rank; None where the device's is no job, or a rank is chosen."""
     paths = request.golden, request.golden_dump, request.device, request.device_dump
     steps = [job_of(path, request.choice) for path in paths]
     golden, golden_dump, device, device_dump = steps
-    if golden is None or golden_dump is None or device is None or device_dump is None:
+    if device is None or device_dump is None or (golden is None) != (golden_dump is None):
+        return None
+    if golden is None and len(runs_in(request.golden)) != 1:
         return None
     return replace(
         request,
-        golden=golden,
-        golden_dump=golden_dump,
+        golden=golden or request.golden,
+        golden_dump=golden_dump or request.golden_dump,
         device=device,
         device_dump=device_dump,
         choice=replace(request.choice, step=None),

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 from divergraph.graphs.lineage import Lineage, link_graphs
 from divergraph.inputs.sources import DumpSource, GraphSource
+from divergraph.layouts.jobs import job_resharded
 from divergraph.layouts.resharding import resharded
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.layouts import layout_difference
 from graphstore.model import ModelGraph
+from importers.msprobe.job import is_job
 
 
 def in_device_layout(
@@ -22,6 +24,18 @@ def in_device_layout(
 ) -> tuple[GraphSource, DumpSource]:
     """The golden side as it is, or, if the device's job is split otherwise over its ranks, as the
     device's rank has it."""
+    if is_job(device.graph) and not is_job(golden.graph):
+        job = job_resharded(golden.graph, golden_dump.index, device.graph)
+        if job is None:
+            return golden, golden_dump
+        graph, index, layouts = job
+        sentences = (
+            f"rank {rank}: {sentence}"
+            for rank, layout in layouts.items()
+            for sentence in layout.sentences()
+        )
+        side = replace(golden, graph=graph, notes=(*golden.notes, *sentences))
+        return side, replace(golden_dump, index=index)
     lineage = link(golden.graph, device.graph)
     if not lineage.recorded:
         return golden, golden_dump

@@ -29,7 +29,7 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
         DamagedError: the ``dump.json`` of a rank cannot be read.
     """
     ops = {op.name: op for op in graph.ops if RANKS not in op.attrs}
-    between = _between_ranks(graph)
+    between = between_ranks(graph)
     gathered = Gathering()
     missing: list[str] = []
     for rank, folder in rank_folders(step).items():
@@ -48,13 +48,13 @@ def scan_job(step: Path, graph: ModelGraph) -> DumpIndex:
     return gathered.index(notes=(of_no_op(missing, "call"),) if missing else ())
 
 
-_Places: TypeAlias = dict[tuple[TensorIO, str], TensorKey]
+Places: TypeAlias = dict[tuple[TensorIO, str], TensorKey]
 """Where a tensor of a call between ranks is in the op that joins them, by its own name."""
 
 
-def _between_ranks(graph: ModelGraph) -> dict[tuple[int, str], _Places]:
+def between_ranks(graph: ModelGraph) -> dict[tuple[int, str], Places]:
     """The calls that are part of an op between ranks, by rank and name."""
-    found: dict[tuple[int, str], _Places] = {}
+    found: dict[tuple[int, str], Places] = {}
     for op in graph.ops:
         calls = dict(zip(_listed(op, RANKS), _listed(op, CALLS), strict=True))
         named = [(TensorIO.INPUT, str(place)) for place in _listed(op, ARGUMENTS)] if calls else []
@@ -75,7 +75,7 @@ def _listed(op: Op, attribute: str) -> tuple[AttrValue, ...]:
     return value if isinstance(value, tuple) else ()
 
 
-def _tensors_between(places: _Places, name: str, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
+def _tensors_between(places: Places, name: str, entry: Entry) -> Iterator[tuple[TensorKey, Entry]]:
     call = call_of(name, entry)
     for io, tensors in ((TensorIO.INPUT, call.inputs), (TensorIO.OUTPUT, call.outputs)):
         for tensor, leaf in zip(tensors, tensors_of(entry, io), strict=True):

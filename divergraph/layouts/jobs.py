@@ -1,0 +1,84 @@
+"""Golden's run of one rank as all ranks of a job have it, joined by the calls between them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from divergraph.layouts.rank_layout import RankLayout
+from divergraph.layouts.resharding import Resharded, resharded
+from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, TensorIO
+from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
+from importers.dumps.msprobe.index import DUMP, scan_msprobe
+from importers.msprobe.graph import ARGUMENTS, run_graph
+from importers.msprobe.importer import load_run
+from importers.msprobe.job import RANKS, in_rank, rank_folders
+from importers.msprobe.job_index import Places, between_ranks
+
+
+def job_resharded(
+    golden: ModelGraph, golden_dump: DumpIndex, job: ModelGraph
+) -> tuple[ModelGraph, DumpIndex, Mapping[int, RankLayout]] | None:
+    """Golden's graph and dump as the ranks of *job* have them, and the layout of each; None where
+    the weights and data of a rank do not say.
+
+    Raises:
+        ImportFormatError: the dump of a rank cannot be read.
+    """
+    between = between_ranks(job)
+    attrs: dict[str, Mapping[str, AttrValue]] = {}
+    tensors: dict[TensorKey, DumpTensorRef] = {}
+    problems: list[DumpProblem] = []
+    layouts: dict[int, RankLayout] = {}
+    for rank, folder in rank_folders(Path(job.source)).items():
+        graph = run_graph(load_run(folder / DUMP))
+        own = resharded(golden, golden_dump, graph, scan_msprobe(folder, graph))
+        if own is None:
+            return None
+        layouts[rank] = own.layout
+        attrs.update((in_rank(rank, op.id), op.attrs) for op in own.graph.ops)
+        keys = dict(_joined_keys(rank, graph, between))
+        tensors.update((keys[key], ref) for key, ref in own.dump.tensors.items() if key in keys)
+        problems += _renamed(own, keys)
+    ops = tuple(
+        op if RANKS in op.attrs else replace(op, attrs={**op.attrs, **attrs[op.id]})
+        for op in job.ops
+    )
+    digest = hashlib.sha256(f"{golden.sha256} {job.sha256}".encode()).hexdigest()
+    name = f"{golden.name} as {job.name}"
+    graph = replace(job, name=name, ops=ops, source=golden.source, sha256=digest)
+    return graph, replace(golden_dump, tensors=tensors, problems=tuple(problems)), layouts
+
+
+def _joined_keys(
+    rank: int, graph: ModelGraph, between: Mapping[tuple[int, str], Places]
+) -> Iterator[tuple[TensorKey, TensorKey]]:
+    """The tensors of a rank's own *graph*, each with its place in the graph of the job."""
+    for op in graph.ops:
+        places = between.get((rank, op.name))
+        arguments = op.attrs.get(ARGUMENTS, ())
+        names = arguments if isinstance(arguments, tuple) else ()
+        for port in range(len(op.inputs)):
+            key = op.id, TensorIO.INPUT, port
+            if places is None:
+                yield key, (in_rank(rank, op.id), TensorIO.INPUT, port)
+            elif port < len(names) and (
+                joined := places.get((TensorIO.INPUT, f"{op.name}.input.{names[port]}"))
+            ):
+                yield key, joined
+        for port, tensor in enumerate(op.outputs):
+            key = op.id, TensorIO.OUTPUT, port
+            if places is None:
+                yield key, (in_rank(rank, op.id), TensorIO.OUTPUT, port)
+            elif joined := places.get((TensorIO.OUTPUT, tensor.name)):
+                yield key, joined
+
+
+def _renamed(own: Resharded, keys: Mapping[TensorKey, TensorKey]) -> Iterator[DumpProblem]:
+    for problem in own.dump.problems:
+        if problem.op is not None and problem.io is not None and problem.port is not None:
+            key = keys.get((problem.op, problem.io, problem.port))
+            if key is not None:
+                yield replace(problem, op=key[0], port=key[2])
