@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from importers.contract import Confidence
-from importers.dumps.arrays.torch_file import ENDING, read_torch
+from importers.dumps.arrays.torch_file import BETWEEN_TAGS, ENDING, read_torch
 from importers.dumps.bare.tensor import BareTensor
 from importers.dumps.contract import (
     DumpReader,
@@ -23,7 +23,6 @@ from importers.dumps.contract import (
 )
 from importers.dumps.index import list_folder, open_dump
 
-_BETWEEN = "___"
 _OF_THE_RUN = ("step", "forward_pass_id", "rank", "dump_index")
 _UNTOLD = {"recompute_status": "disabled"}
 """Tags of every file of a run that does not recompute; earlier versions do not have them."""
@@ -39,7 +38,7 @@ class SglangReader(DumpReader):
 
     def claims(self, name: str, folder: str) -> Confidence:
         """By the tags every version has."""
-        tags = _tags(name) if name.endswith(ENDING) and _BETWEEN in name else {}
+        tags = _tags(name) if name.endswith(ENDING) and BETWEEN_TAGS in name else {}
         return Confidence.SURE if {"name", "rank"} <= tags.keys() else Confidence.NO
 
     def parts(self, dump: FoundDump) -> Iterator[FoundDump]:
@@ -72,13 +71,13 @@ class SglangReader(DumpReader):
 def _tags(name: str) -> dict[str, str]:
     """What the name of a file tells; a part without ``=`` belongs to the value before it."""
     tags: dict[str, str] = {}
-    for part in name.removesuffix(ENDING).split(_BETWEEN):
+    for part in name.removesuffix(ENDING).split(BETWEEN_TAGS):
         tag, equals, value = part.partition("=")
         if equals:
             tags[tag] = value
         elif tags:
             last = next(reversed(tags))
-            tags[last] += _BETWEEN + part
+            tags[last] += BETWEEN_TAGS + part
     return tags
 
 
@@ -98,4 +97,4 @@ def _name(tags: dict[str, str]) -> str:
         for tag, value in tags.items()
         if tag != "name" and tag not in _OF_THE_RUN and _UNTOLD.get(tag) != value
     ]
-    return _BETWEEN.join([tags.get("name", ""), *more])
+    return BETWEEN_TAGS.join([tags.get("name", ""), *more])

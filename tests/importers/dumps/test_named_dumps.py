@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -141,32 +142,37 @@ def test_raw_files_elsewhere_are_no_results(tmp_path):
     assert detect_dumps(tmp_path) == ()
 
 
-def torch_file(path: Path, array, meta) -> Path:
-    """What ``torch.save({"value": tensor, "meta": meta})`` writes."""
+def torch_file(path: Path, content) -> Path:
+    """What ``torch.save(content)`` writes, arrays as tensors."""
     import io
     import pickle
     import zipfile
 
+    storages = []
+
     class Storage:
-        def __reduce__(self):
-            raise AssertionError("it is saved by its id")
-
-    storage = Storage()
-
-    class Rebuilt:
-        def __reduce__(self):
-            strides = tuple(each // array.itemsize for each in array.strides)
-            return (_rebuild_tensor_v2, (storage, 0, array.shape, strides, False, None))
+        def __init__(self, array):
+            self.array = array
+            storages.append(array)
 
     class Pickler(pickle.Pickler):
+        def reducer_override(self, obj):
+            if not isinstance(obj, np.ndarray):
+                return NotImplemented
+            strides = tuple(each // obj.itemsize for each in obj.strides)
+            return (_rebuild_tensor_v2, (Storage(obj), 0, obj.shape, strides, False, None))
+
         def persistent_id(self, obj):
-            return ("storage", FloatStorage, "0", "cpu", array.size) if obj is storage else None
+            if not isinstance(obj, Storage):
+                return None
+            return ("storage", FloatStorage, str(len(storages) - 1), "cpu", obj.array.size)
 
     buffer = io.BytesIO()
-    Pickler(buffer, 2).dump({"value": Rebuilt(), "meta": meta})
+    Pickler(buffer, 2).dump(content)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("dump/data.pkl", buffer.getvalue())
-        archive.writestr("dump/data/0", array.tobytes())
+        for number, array in enumerate(storages):
+            archive.writestr(f"dump/data/{number}", array.tobytes("A"))
     return path
 
 
@@ -183,8 +189,8 @@ FloatStorage.__module__ = "torch"
 
 
 @pytest.fixture
-def sglang_dump(tmp_path, monkeypatch):
-    """A layer's hidden states in two steps, of rank 0 and 1."""
+def torch_names(monkeypatch):
+    """The names that torch saves tensors by."""
     import sys
     import types
 
@@ -192,6 +198,11 @@ def sglang_dump(tmp_path, monkeypatch):
     utils._rebuild_tensor_v2, torch.FloatStorage = _rebuild_tensor_v2, FloatStorage
     monkeypatch.setitem(sys.modules, "torch", torch)
     monkeypatch.setitem(sys.modules, "torch._utils", utils)
+
+
+@pytest.fixture
+def sglang_dump(tmp_path, torch_names):
+    """A layer's hidden states in two steps, of rank 0 and 1."""
     folder = tmp_path / "dump_20260101_000000_000000"
     folder.mkdir()
     for step in (0, 1):
@@ -199,7 +210,7 @@ def sglang_dump(tmp_path, monkeypatch):
             name = f"step={step}___rank={rank}___dump_index={step + 1}___name=y___layer_id=2.pt"
             array = np.full((2, 3), 10 * step + rank, np.float32)
             meta = {"step": step, "name": "y", "dims": ["t", "h"], "scale": 0.5, "seed": 1 << 70}
-            torch_file(folder / name, array, meta)
+            torch_file(folder / name, {"value": array, "meta": meta})
     return folder
 
 
@@ -229,9 +240,34 @@ def test_one_step_and_rank_of_sglang_is_taken(sglang_dump, graph_of, op):
 
 def test_a_dict_with_an_object_in_it_is_not_opened(sglang_dump, graph_of, op):
     path = sglang_dump / "step=0___rank=0___dump_index=9___name=z.pt"
-    torch_file(path, np.zeros(2, np.float32), {"path": Path("x")})
+    torch_file(path, {"value": np.zeros(2, np.float32), "meta": {"path": Path("x")}})
     (tensor,) = find_tensors(path).tensors
     assert tensor.reason is Reason.DTYPE_UNSUPPORTED
+
+
+class StateDict(OrderedDict):
+    """An ordered dict with attributes, as a ``state_dict`` is."""
+
+    def __reduce__(self):
+        return (OrderedDict, (), {"_metadata": {"": {"version": 1}}}, None, iter(self.items()))
+
+
+def test_activations_in_a_dict_are_found_by_their_names(tmp_path, torch_names, graph):
+    transposed = np.arange(6, dtype=np.float32).reshape(3, 2).T
+    content = StateDict({"/a/Conv_output_0": IMAGE, "y": [transposed, 0.5], "seed": 3})
+    path = torch_file(tmp_path / "activations.pt", content)
+    index = scan_dumps(path, graph)
+    assert np.array_equal(values(index, "conv"), IMAGE)
+    assert [(dump.kind, dump.reason) for dump in list_dumps(path)] == [
+        ("torch", "activations.pt holds 2 tensors")
+    ]
+    names = {tensor.model_name: read_array(tensor.ref) for tensor in find_tensors(path).tensors}
+    assert names["y.0"].tolist() == [[0.0, 2.0, 4.0], [1.0, 3.0, 5.0]]
+
+
+def test_a_saved_tensor_is_called_as_its_file(tmp_path, torch_names, graph):
+    torch_file(tmp_path / "y.pt", np.zeros((2, 3), np.float32))
+    assert values(scan_dumps(tmp_path, graph), "relu").shape == (2, 3)
 
 
 TABLE = """layer_name              file_name
