@@ -61,10 +61,10 @@ def with_fair_root_cause(
     Raises:
         ExecutionError: the golden model cannot be run, and *choice* asks for root causes.
     """
-    told = _sampled(sources.pairs)
-    device = Counter(own for own, _ in told).most_common(1)
+    sampled = _sampled(sources.pairs)
+    device = Counter(own for own, _ in sampled).most_common(1)
     finer = device[0][0].name if device else "float"
-    coarse = _coarser(told)
+    coarse = _coarser(sampled)
     if coarse is not None and options.precision is None:
         options = replace(options, precision=coarse)
         # A reference that rounds as golden does leaves nothing of its rounding in the noise floor.
@@ -79,8 +79,8 @@ def with_fair_root_cause(
         data = undecided(data)
     if coarse is not None:
         data = with_doubt(data, _sentence(coarse.name, finer))
-    if said := _golden_of_another(data):
-        data = with_doubt(data, said)
+    if doubt := _golden_of_another(data):
+        data = with_doubt(data, doubt)
         if any(item.over for item in data.comparisons):
             data = undecided(data)
     if _has_eight_bits(data.device):
@@ -96,8 +96,8 @@ def _unrounded(graph: ModelGraph) -> Mapping[str, str] | None:
     """Options with which the executor of *graph* rounds nothing between ops; None if it has none
     such."""
     factory = factory_for(graph)
-    known = factory.options if isinstance(factory, OptionFactory) else {}
-    return {"precision": "float64"} if "precision" in known else None
+    options = factory.options if isinstance(factory, OptionFactory) else {}
+    return {"precision": "float64"} if "precision" in options else None
 
 
 def _sentence(golden: str, device: str) -> str:
@@ -138,23 +138,23 @@ class _EqualInputs:
         """Whether all that feeds the ops behind *item* is a constant, an input or equal."""
         own = {item.golden.op} if item.golden is not None else set()
         inside = own.union(() if item.split is None else item.split.group) & self._ops.keys()
-        fed = {made for op in inside for made in self._ops[op].takes if made.op not in inside}
+        fed = {tensor for op in inside for tensor in self._ops[op].takes if tensor.op not in inside}
         return bool(inside) and all(map(self._is_equal, fed))
 
-    def _is_equal(self, made: TensorRef) -> bool:
-        metrics = self._compared.get(made)
+    def _is_equal(self, tensor: TensorRef) -> bool:
+        metrics = self._compared.get(tensor)
         if metrics is None:
-            return not any(self._ops[made.op].inputs)
+            return not any(self._ops[tensor.op].inputs)
         return metrics.max_absolute_error == 0.0 and not metrics.different
 
 
 def _golden_of_another(data: RunData) -> str:
     """What to say if golden's values are not what the golden model makes of its inputs, while the
     device's are: an error that no op introduces and no input brings is golden's own."""
-    told = [item for item in data.comparisons if item.io is TensorIO.OUTPUT]
-    known = [(item, split) for item in told if (split := _known(item.split)) is not None]
-    exact = [(item, split) for item, split in known if split.introduced <= split.floor]
-    if data.origins or data.run.analysis.mismatches or len(exact) < _NEARLY_ALL * len(known):
+    outputs = [item for item in data.comparisons if item.io is TensorIO.OUTPUT]
+    splits = [(item, split) for item in outputs if (split := _known(item.split)) is not None]
+    exact = [(item, split) for item, split in splits if split.introduced <= split.floor]
+    if data.origins or data.run.analysis.mismatches or len(exact) < _NEARLY_ALL * len(splits):
         return ""
     equal = _EqualInputs(data)
     from_nothing = (
@@ -171,23 +171,23 @@ def _golden_of_another(data: RunData) -> str:
     )
 
 
-def _coarser(told: Sequence[tuple[Precision, Precision]]) -> Precision | None:
+def _coarser(sampled: Sequence[tuple[Precision, Precision]]) -> Precision | None:
     """The precision of golden, if it is coarser than the device's in most of the pairs."""
-    found = Counter(golden for own, golden in told if golden.coarseness > own.coarseness)
-    if found.total() < max(_FEWEST, len(told) / 2 + 1):
+    counts = Counter(golden for own, golden in sampled if golden.coarseness > own.coarseness)
+    if counts.total() < max(_FEWEST, len(sampled) / 2 + 1):
         return None
-    return found.most_common(1)[0][0]
+    return counts.most_common(1)[0][0]
 
 
 def _sampled(pairs: Sequence[Pair]) -> list[tuple[Precision, Precision]]:
     """The precision of device and golden, of pairs all over the run whose values tell it."""
     real = [pair for pair in pairs if pair.io is TensorIO.OUTPUT]
-    found = []
+    sampled = []
     for pair in real[:: max(1, len(real) // _LOOKED_AT)]:
-        told = [_precision(ref) for ref in (pair.device, pair.golden)]
-        if told[0] is not None and told[1] is not None:
-            found.append((told[0], told[1]))
-    return found
+        precisions = [_precision(ref) for ref in (pair.device, pair.golden)]
+        if precisions[0] is not None and precisions[1] is not None:
+            sampled.append((precisions[0], precisions[1]))
+    return sampled
 
 
 def _precision(ref: DumpTensorRef) -> Precision | None:
@@ -197,11 +197,11 @@ def _precision(ref: DumpTensorRef) -> Precision | None:
 
 def _group(origin: Origin, data: RunData) -> set[str]:
     """The golden ops that *origin* was held against."""
-    found = {ref.op for ref in origin.golden}
+    ops = {ref.op for ref in origin.golden}
     for item in data.comparisons:
         if (item.op, item.io, item.port) == (origin.op, TensorIO.OUTPUT, origin.output):
-            found.update(() if item.split is None else item.split.group)
-    return found
+            ops.update(() if item.split is None else item.split.group)
+    return ops
 
 
 def _quantising(graph: ModelGraph) -> frozenset[str]:
@@ -224,26 +224,30 @@ def _is_computed(op: Op, ops: Mapping[str, Op], inputs: Collection[str]) -> bool
     quantised = op.source()
     if quantised is None:
         return False
-    given = ops[quantised.op].inputs[:1]
-    if not given or given[0] is None:
+    inputs_of_op = ops[quantised.op].inputs[:1]
+    if not inputs_of_op or inputs_of_op[0] is None:
         return False
-    made = given[0].producer
-    return given[0].tensor in inputs if made is None else ops[made.op].type not in _CONSTANT
+    producer = inputs_of_op[0].producer
+    return (
+        inputs_of_op[0].tensor in inputs
+        if producer is None
+        else ops[producer.op].type not in _CONSTANT
+    )
 
 
 def _is_quantised(graph: ModelGraph, integers: Collection[str]) -> bool:
     """Whether most matrix ops of *graph* are computed of integers."""
     ops = graph.op_index()
     products = [op for op in graph.ops if op.type in _PRODUCTS]
-    whole = sum(any(each in ops[op].type for each in _PRODUCTS) for op in integers)
-    fed = sum((made := op.source()) is not None and made.op in integers for op in products)
-    return 2 * (whole + fed) > whole + len(products)
+    integer_ops = sum(any(product in ops[op].type for product in _PRODUCTS) for op in integers)
+    fed = sum((source := op.source()) is not None and source.op in integers for op in products)
+    return 2 * (integer_ops + fed) > integer_ops + len(products)
 
 
 def _has_eight_bits(graph: ModelGraph) -> bool:
     return any(
         quantises(op.type)
         or "Quant" in op.type
-        or not _EIGHT_BITS.isdisjoint(each.dtype for each in op.outputs)
+        or not _EIGHT_BITS.isdisjoint(output.dtype for output in op.outputs)
         for op in graph.ops
     )

@@ -31,10 +31,10 @@ _SAME = 1e-3
 """Relative difference up to which a result did not depend on such numbers."""
 
 
-def with_consequences(run: PreparedRun, arithmetics: Arithmetics, found: Splits) -> Splits:
-    """*found* without the guilt of ops that are only wrong where a guilty op before them made NaN,
+def with_consequences(run: PreparedRun, arithmetics: Arithmetics, splits: Splits) -> Splits:
+    """*splits* without the guilt of ops that are only wrong where a guilty op before them made NaN,
     infinities or far too large numbers."""
-    return _Consequences(run, arithmetics, found).without_them()
+    return _Consequences(run, arithmetics, splits).without_them()
 
 
 @dataclass
@@ -47,7 +47,9 @@ class _Consequences:
         arrays = graph_arrays(self.run.inputs.data.device)
         # Numbers made of nothing but NaN are no consequence of it: NaN would be.
         ignoring = {
-            TensorRef(each.op, each.port) for each in self.found.findings if each.label == IGNORED
+            TensorRef(finding.op, finding.port)
+            for finding in self.found.findings
+            if finding.label == IGNORED
         }
         accused = [
             ref
@@ -55,10 +57,10 @@ class _Consequences:
             if split.guilt is not Guilt.NONE and not split.failure and ref not in ignoring
         ]
         guilty = {ref.op for ref in accused if self._is_guilty(ref)}
-        behind = {op: self._behind(op) for op in guilty}
+        ops_after = {op: self._behind(op) for op in guilty}
         splits = dict(self.found.by_output)
-        for ref in sorted(accused, key=lambda each: arrays.number[each.op]):
-            after_one = any(ref.op in behind[op] for op in guilty if op != ref.op)
+        for ref in sorted(accused, key=lambda output: arrays.number[output.op]):
+            after_one = any(ref.op in ops_after[op] for op in guilty if op != ref.op)
             if after_one and self._follows(ref, splits[ref]):
                 splits[ref] = replace(
                     splits[ref], guilt=Guilt.NONE, role=Role.CARRIES, propagated=math.inf
@@ -68,7 +70,9 @@ class _Consequences:
             return self.found
         freed = {ref for ref in accused if splits[ref].guilt is Guilt.NONE}
         findings = tuple(
-            each for each in self.found.findings if TensorRef(each.op, each.port) not in freed
+            finding
+            for finding in self.found.findings
+            if TensorRef(finding.op, finding.port) not in freed
         )
         return replace(self.found, by_output=splits, findings=findings)
 
@@ -82,48 +86,48 @@ class _Consequences:
     def _follows(self, ref: TensorRef, split: ErrorSplit) -> bool:
         """Whether an output is right wherever extreme values of its inputs do not reach."""
         group = self.found.groups[ref]
-        given, missing = self.run.runs.feeds(group)
+        feeds, missing = self.run.runs.feeds(group)
         device = self.run.values.device(ref)
         if missing or device is None or not group.ops:
             return False
         largest = self.arithmetics.of(group).precision.largest or float(np.finfo(np.float32).max)
-        usual = dict(self._without_extremes(group, given, largest))
+        usual = dict(self._without_extremes(group, feeds, largest))
         if not usual:
             return False
         # With two other values in their places, as one alone may give the same by chance.
         instead = [
             {
-                name: np.where(extreme, factor * right, given[name]).astype(right.dtype)
+                name: np.where(extreme, factor * right, feeds[name]).astype(right.dtype)
                 for name, (extreme, right) in usual.items()
             }
             for factor in (1.0, -0.5)
         ]
-        made = [
-            None if isinstance(each, str) else same_shape(each, device.shape)
-            for each in self.run.runs.references(
-                [group] * 3, [given, *({**given, **each} for each in instead)]
+        outputs = [
+            None if isinstance(reference_run, str) else same_shape(reference_run, device.shape)
+            for reference_run in self.run.runs.references(
+                [group] * 3, [feeds, *({**feeds, **changed} for changed in instead)]
             )
         ]
-        reference = made[0]
+        reference = outputs[0]
         if reference is None or reference.dtype.kind != "f":
             return True  # nothing can be said of it
         there = np.abs(reference) < largest
-        for other in made[1:]:
+        for other in outputs[1:]:
             if other is None:
                 return True
             with np.errstate(all="ignore"):
                 there &= np.abs(reference - other) <= _SAME * np.abs(other)
         if not there.any():
             return True
-        apart, size = norms(device[there], reference[there])
-        return apart <= self.run.options.guilty * (split.floor or 0.0) * size
+        error, size = norms(device[there], reference[there])
+        return error <= self.run.options.guilty * (split.floor or 0.0) * size
 
     def _without_extremes(
-        self, group: Group, given: Mapping[str, Array], largest: float
+        self, group: Group, feeds: Mapping[str, Array], largest: float
     ) -> Iterator[tuple[str, tuple[Array, Array]]]:
         """The inputs that hold values only a fault makes: where, and what golden has."""
         for feed in group.feeds:
-            value = given[feed.tensor]
+            value = feeds[feed.tensor]
             item = None if feed.device is None else self.run.runs.compared.get(feed.device)
             golden = None if item is None or item.golden is None else item.golden
             right = None if golden is None else self.run.values.golden(golden)
@@ -131,9 +135,11 @@ class _Consequences:
             if right is None or value.dtype.kind != "f" or right.dtype.kind != "f":
                 continue
             with np.errstate(all="ignore"):
-                most = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
-                least = max(math.sqrt(largest), _BEYOND * most)
-                extreme = (~np.isfinite(value) | (np.abs(value) > least)) & np.isfinite(right)
+                largest_value = float(np.max(np.abs(right), initial=0.0, where=np.isfinite(right)))
+                smallest_extreme = max(math.sqrt(largest), _BEYOND * largest_value)
+                extreme = (~np.isfinite(value) | (np.abs(value) > smallest_extreme)) & np.isfinite(
+                    right
+                )
                 # Masks like -1e9 are infinite in float16, which is what they stand for.
                 instead = right.astype(value.dtype)
             if extreme.any():

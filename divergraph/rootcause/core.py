@@ -102,9 +102,9 @@ class Splitting:
         run, executor = self.run, self.run.executor
         deciding = Deciding(run)
         precision = run.options.precision or coarsest(deciding.precisions())
-        groups, held = run.groups(), ""
+        groups, weights_remark = run.groups(), ""
         if precision is FP32:
-            run, held = with_told_weights(run, groups)
+            run, weights_remark = with_told_weights(run, groups)
             deciding = replace(deciding, run=run)
         arithmetics = deciding.arithmetics(precision, groups)
         groups, arithmetics = with_dynamic_scales(run, groups, arithmetics)
@@ -124,7 +124,7 @@ class Splitting:
         if observer is None:  # who watches ops knows the run's answer
             unlike.look()
         remarks = (
-            held,
+            weights_remark,
             arithmetics.remark,
             functions_remark(arithmetics.usual),
             *_drawn_remarks(judging.drawn),
@@ -138,10 +138,10 @@ class Splitting:
             for group in groups
             if group.output in judging.drawn
         ]
-        made = {group.output: group for group in (*groups, *drawn, *unlike.fed)}
-        found = Splits(
+        groups_by_output = {group.output: group for group in (*groups, *drawn, *unlike.fed)}
+        splits = Splits(
             {**judging.splits, **misshapen.splits},
-            {**made, **misshapen.groups},
+            {**groups_by_output, **misshapen.groups},
             arithmetics.described(precision, quantised=run.quantisers.in_integers),
             executor.name,
             (*_entry_mismatches(run, precision.unit), *unlike.mismatches),
@@ -149,7 +149,7 @@ class Splitting:
             judging.nonfinite,
             run.runs.assumed,
             unlike.unsure,
-            tuple(each for each in remarks if each),
+            tuple(remark for remark in remarks if remark),
             arithmetics.operands.unexplained,
             tuple(judging.reckonings.values()),
             run.misshapen,
@@ -157,12 +157,12 @@ class Splitting:
         if observer is not None:
             for verdict in misshapen.verdicts:
                 observer(verdict)
-            return found
+            return splits
         # What the device was fed is known by now.
         run = replace(run, runs=replace(run.runs, fed={**run.runs.fed, **unlike.values}))
-        found = with_consequences(run, arithmetics, with_lost_axes(run, found))
+        splits = with_consequences(run, arithmetics, with_lost_axes(run, splits))
         # What steps fit golden's input may wipe out another one: no op is to blame for that.
-        return found if found.entries else with_lost_parts(run, found)
+        return splits if splits.entries else with_lost_parts(run, splits)
 
     def rounded(
         self, groups: Mapping[TensorRef, Group], wanted: Sequence[TensorRef]
@@ -172,18 +172,20 @@ class Splitting:
         arithmetics, _ = self._decided
         return rounded_from_the_inputs(self.run, groups, arithmetics, wanted)
 
-    def without(self, outputs: Collection[TensorRef], known: Splits) -> Splits:
-        """The splits of what is not as *known* where *outputs* have no dump: as :meth:`split` finds
-        them, or milder, since of two arithmetics of a device the coarser is taken."""
+    def without(self, outputs: Collection[TensorRef], splits: Splits) -> Splits:
+        """The splits of what is not as in *splits* where *outputs* have no dump: as :meth:`split`
+        finds them, or milder, since of two arithmetics of a device the coarser is taken."""
         assert self._decided is not None, "the whole run comes first"
         arithmetics, quantised = self._decided
         run = self.run.without(outputs)
-        groups = [group for group in run.groups() if not group.is_alike(known.groups[group.output])]
+        groups = [
+            group for group in run.groups() if not group.is_alike(splits.groups[group.output])
+        ]
         judging = _Judging(run, arithmetics.coarser(), quantised, Explaining(run), lambda _: None)
         for chunk in run.runs.chunks(groups):
             judging.splits.update(judging.split_all(chunk))
-        made = {group.output: group for group in groups}
-        return replace(known, by_output=judging.splits, groups=made)
+        groups_by_output = {group.output: group for group in groups}
+        return replace(splits, by_output=judging.splits, groups=groups_by_output)
 
 
 def _entry_mismatches(run: PreparedRun, unit: float) -> Iterator[InputMismatch]:
@@ -215,18 +217,18 @@ class _Judging:
     def find_standing_out(self, groups: Sequence[Group]) -> list[Group]:
         """The groups whose outputs stand out, to be judged again as such."""
         golden = self.run.golden
-        types = {each.output: golden.ops[each.golden.op].type for each in groups}
-        for each in self.worst.values():
-            self.stand_out.update(standing_out(each, self.run.options, types.__getitem__))
+        types = {group.output: golden.ops[group.golden.op].type for group in groups}
+        for suspicions in self.worst.values():
+            self.stand_out.update(standing_out(suspicions, self.run.options, types.__getitem__))
         return [group for group in groups if group.output in self.stand_out]
 
     def split_all(self, chunk: Sequence[Group]) -> dict[TensorRef, ErrorSplit]:
         """The splits of a chunk, which is halved as long as memory runs out."""
-        known = len(self.explaining.findings)
+        count_before = len(self.explaining.findings)
         try:
             return dict(self._split_chunk(chunk))
         except MemoryError:
-            del self.explaining.findings[known:]  # they are found again
+            del self.explaining.findings[count_before:]  # they are found again
         if len(chunk) == 1:
             return {chunk[0].output: unknown("not enough memory for its values", chunk[0].ops)}
         middle = len(chunk) // 2
@@ -242,26 +244,26 @@ class _Judging:
             elif group.is_passthrough is not None:
                 yield group.output, self._handed_on(group, group.is_passthrough)
             else:
-                given, missing = self.run.runs.feeds(group)
+                group_feeds, missing = self.run.runs.feeds(group)
                 if missing:
                     yield group.output, unknown(f"no values of {missing}", group.ops)
                 else:
                     runnable.append(group)
-                    feeds.append(given)
+                    feeds.append(group_feeds)
         references = self.run.runs.references(runnable, feeds)
         plain = references
         if self.observer is None:  # who watches ops asks for all of their errors
             references = self.arithmetics.sharpened(runnable, feeds, plain)
         emulations = self.arithmetics.emulated(runnable, feeds)
         runner = self.run.executor.name
-        for group, given, exact, reference, emulation in zip(
+        for group, group_feeds, exact, reference, emulation in zip(
             runnable, feeds, plain, references, emulations, strict=True
         ):
             if isinstance(reference, str) or isinstance(exact, str):
                 yield group.output, unknown(str(reference), group.ops, runner)
             else:
                 floors = self.arithmetics.of(group)
-                context = self._context(group, given, floors, group.measured)
+                context = self._context(group, group_feeds, floors, group.measured)
                 yield group.output, self._split(context, reference, emulation, exact)
 
     def _handed_on(self, group: Group, source: TensorRef) -> ErrorSplit:
@@ -269,15 +271,15 @@ class _Judging:
         reference = self.run.values.device(source)
         if reference is None:
             return unknown(f"no values of {source}", group.ops)
-        given = {self.run.golden.name(group.golden): reference}
+        feeds = {self.run.golden.name(group.golden): reference}
         usual = self.arithmetics.usual
-        context = self._context(group, given, usual, (source,))
+        context = self._context(group, feeds, usual, (source,))
         return self._split(context, reference, usual.passed_on(group, reference))
 
     def _context(
         self,
         group: Group,
-        given: Mapping[str, Array],
+        feeds: Mapping[str, Array],
         floors: Emulation,
         sources: Sequence[TensorRef],
     ) -> OpContext:
@@ -289,7 +291,7 @@ class _Judging:
             self.quantised,
             run.hidden_bodies,
             group,
-            given,
+            feeds,
             floors,
             run.inputs_error(group, sources),
             self.arithmetics.instead_of(floors),
@@ -319,38 +321,38 @@ class _Judging:
             return unknown(why, group.ops, runner)
         if not all(map(is_numeric, (device, reference, golden_like))):
             return unknown("its elements are not numbers", group.ops, runner)
-        found = expect(context, reference, fitting, emulation)
+        judgement = expect(context, reference, fitting, emulation)
         worst = self.worst.setdefault(_kind(context), {})
-        worst[group.output] = min(found.worst, found.estimate.bound)
-        golden_like = without(found.estimate.masked, golden_like).reshape(reference.shape)
+        worst[group.output] = min(judgement.worst, judgement.estimate.bound)
+        golden_like = without(judgement.estimate.masked, golden_like).reshape(reference.shape)
         handed_on = golden_like
         if exact is not None and exact is not reference:
             # What a format loses came from nowhere before the op: it is not propagated.
             handed_on = golden_like + (reference - exact).astype(golden_like.dtype)
-        split = split_of(found, handed_on, context, runner)
+        split = split_of(judgement, handed_on, context, runner)
         source = None if split.guilt is Guilt.NONE else _random_feed(self.run.golden, group)
         if source is not None:  # an error cannot be told from a different draw
             self.drawn[group.output] = source
             return unknown(f"it takes random numbers of {source}", group.ops, runner)
-        return self._recorded(context, found, split, golden_like, device.shape)
+        return self._recorded(context, judgement, split, golden_like, device.shape)
 
     def _recorded(
         self,
         context: OpContext,
-        found: Judgement,
+        judgement: Judgement,
         split: ErrorSplit,
         golden: Array,
         shape: tuple[int, ...],
     ) -> ErrorSplit:
         """*split*, after keeping what else was found of the output: its reckoning, NaN that arise
         here or were ignored, and the cause of its error."""
-        group, given, estimate = context.group, context.given, found.estimate
+        group, feeds, estimate = context.group, context.given, judgement.estimate
         device, reference = estimate.device.reshape(shape), estimate.reference.reshape(shape)
-        kept = found.reckoning(context, split)
-        if kept is not None:
-            self.reckonings[group.output] = kept
+        reckoning = judgement.reckoning(context, split)
+        if reckoning is not None:
+            self.reckonings[group.output] = reckoning
         types = {self.run.golden.ops[op_id].type for op_id in group.ops}
-        if ignores_nan(device, reference, given, types):
+        if ignores_nan(device, reference, feeds, types):
             self.explaining.findings.append(ignoring(group.output))
             return replace(split, guilt=Guilt.SUSPECT, suspicion=math.inf, role=Role.INTRODUCES)
         if self.observer is None:  # an observer asks for steps of quantisers, too
@@ -359,9 +361,9 @@ class _Judging:
             on_grid = context.arithmetic.on_grid
             reference = on_grid(group, reference) if expected is None else expected.reshape(shape)
         verdict = OpVerdict(
-            group, split, device, reference, golden.reshape(shape), given, found.noise
+            group, split, device, reference, golden.reshape(shape), feeds, judgement.noise
         )
-        if is_nonfinite_origin(device, reference, verdict.golden, given):
+        if is_nonfinite_origin(device, reference, verdict.golden, feeds):
             self.nonfinite[group.output] = is_made_by_steps(context, reference)
         if self.observer is not None:
             self.observer(verdict)
@@ -387,7 +389,7 @@ class _Unlike:
     def look(self) -> None:
         """Look for them."""
         judging = self.judging
-        found = fed_otherwise(
+        unlike_feeds = fed_otherwise(
             judging.run,
             self.groups,
             judging.splits,
@@ -396,12 +398,12 @@ class _Unlike:
             judging.arithmetics,
             judging.quantised,
         )
-        for each in found:
-            if each.blame is Culprit.EITHER:
-                maybe = InputMismatch("", each.name, None, None, each.words)
-                self.unsure |= dict.fromkeys(each.outputs, maybe)
-            elif each.blame is Culprit.INPUT:
-                self._acquit(each)
+        for unlike in unlike_feeds:
+            if unlike.blame is Culprit.EITHER:
+                maybe = InputMismatch("", unlike.name, None, None, unlike.words)
+                self.unsure |= dict.fromkeys(unlike.outputs, maybe)
+            elif unlike.blame is Culprit.INPUT:
+                self._acquit(unlike)
 
     def _acquit(self, unlike: FedOtherwise) -> None:
         judging, outputs = self.judging, set(unlike.outputs)
@@ -413,17 +415,17 @@ class _Unlike:
             golden = judging.run.runs.feeds(groups[0])[0][unlike.name]
             error = relative(unlike.values, golden)
         else:
-            said = f"the device was fed other values of {unlike.name}, which it did not dump"
-            judging.splits.update({each.output: unknown(said, each.ops) for each in groups})
-            self.fed += [replace(each, source=Source.ENTRY) for each in groups]
+            reason = f"the device was fed other values of {unlike.name}, which it did not dump"
+            judging.splits.update({group.output: unknown(reason, group.ops) for group in groups})
+            self.fed += [replace(group, source=Source.ENTRY) for group in groups]
         judging.explaining.findings[:] = [
-            each
-            for each in judging.explaining.findings
-            if TensorRef(each.op, each.port) not in outputs
+            finding
+            for finding in judging.explaining.findings
+            if TensorRef(finding.op, finding.port) not in outputs
         ]
         for output in outputs:
             judging.reckonings.pop(output, None)
-        seen = tuple(dict.fromkeys(each.op for each in unlike.outputs))
+        seen = tuple(dict.fromkeys(output.op for output in unlike.outputs))
         self.mismatches.append(InputMismatch("", unlike.name, error, None, unlike.words, seen))
 
     def _judged(
@@ -465,9 +467,9 @@ def _random_feed(golden: OpGraph, group: Group) -> str | None:
 def _drawn_remarks(drawn: Mapping[TensorRef, str]) -> Iterator[str]:
     """A sentence for each op whose unknown random numbers kept outputs from being judged."""
     for source in dict.fromkeys(drawn.values()):
-        behind = [str(ref) for ref, each in drawn.items() if each == source]
-        more = f" and {len(behind) - _NAMED} more" if len(behind) > _NAMED else ""
+        refs = [str(ref) for ref, cause in drawn.items() if cause == source]
+        more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
         yield (
             f"{source} draws random numbers that the device did not dump: it may have drawn "
-            f"others, or none, so {', '.join(behind[:_NAMED])}{more} cannot be judged"
+            f"others, or none, so {', '.join(refs[:_NAMED])}{more} cannot be judged"
         )

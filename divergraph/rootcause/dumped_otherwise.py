@@ -32,42 +32,42 @@ _About = TypeVar("_About", Finding, Reckoning)
 
 def as_read(
     inputs: RunInputs,
-    found: Splits,
+    splits: Splits,
     look: Callable[[Collection[TensorRef], Splits], Splits],
     split: Callable[[RunInputs], Splits],
 ) -> Splits:
-    """*found*, the splits of *inputs*, with the ops that read other values than were dumped judged
+    """*splits*, the splits of *inputs*, with the ops that read other values than were dumped judged
     by what came before.
 
     *look* makes the splits that are not as found without the dumps of some outputs: no stricter
     than *split*, which makes all splits of other inputs, and is called only where that may help.
     """
-    doubted = _doubted(inputs.data.device, found)
+    doubted = _doubted(inputs.data.device, splits)
     while 0 < len(doubted) < calibration.GUILTY_EVERYWHERE:
-        explained = _explained(doubted, found, look(doubted, found))
+        explained = _explained(doubted, splits, look(doubted, splits))
         if len(explained) == len(doubted):
-            made = split(replace(inputs, comparisons=_without(inputs.comparisons, doubted)))
-            explained = _explained(doubted, found, made)
+            new_splits = split(replace(inputs, comparisons=_without(inputs.comparisons, doubted)))
+            explained = _explained(doubted, splits, new_splits)
             if len(explained) == len(doubted):
-                return _with_doubted(found, made, explained)
+                return _with_doubted(splits, new_splits, explained)
         doubted = explained
-    return found
+    return splits
 
 
-def _explained(doubted: Sequence[TensorRef], found: Splits, made: Splits) -> list[TensorRef]:
-    """Those of *doubted* without whose dumps, as *made* has it, all are healthy that read them."""
-    return [ref for ref in doubted if all(_healthy(_covering(ref, found, made), made))]
+def _explained(doubted: Sequence[TensorRef], splits: Splits, new_splits: Splits) -> list[TensorRef]:
+    """Those of *doubted* without whose dumps, in *new_splits*, all that read them are healthy."""
+    return [ref for ref in doubted if all(_healthy(_covering(ref, splits, new_splits), new_splits))]
 
 
-def _doubted(device: ModelGraph, found: Splits) -> list[TensorRef]:
+def _doubted(device: ModelGraph, splits: Splits) -> list[TensorRef]:
     """The guilty outputs, but those of the model, that a guilty op read."""
-    guilty = {ref for ref, each in found.by_output.items() if each.guilt is Guilt.GUILTY}
-    read = {source for ref in guilty & found.groups.keys() for source in _sources(ref, found)}
-    return [ref for ref in found.by_output if ref in guilty & read and ref not in device.outputs]
+    guilty = {ref for ref, split in splits.by_output.items() if split.guilt is Guilt.GUILTY}
+    read = {source for ref in guilty & splits.groups.keys() for source in _sources(ref, splits)}
+    return [ref for ref in splits.by_output if ref in guilty & read and ref not in device.outputs]
 
 
-def _sources(ref: TensorRef, found: Splits) -> Sequence[TensorRef]:
-    group = found.groups[ref]
+def _sources(ref: TensorRef, splits: Splits) -> Sequence[TensorRef]:
+    group = splits.groups[ref]
     return group.measured if group.is_passthrough is None else (group.is_passthrough,)
 
 
@@ -81,44 +81,46 @@ def _without(
     )
 
 
-def _covering(ref: TensorRef, found: Splits, made: Splits) -> list[TensorRef]:
+def _covering(ref: TensorRef, splits: Splits, new_splits: Splits) -> list[TensorRef]:
     """The outputs that, without the dump of *ref*, are judged together with the op that made it."""
-    maker = found.groups[ref].golden.op
-    return [output for output, group in made.groups.items() if maker in group.ops]
+    maker = splits.groups[ref].golden.op
+    return [output for output, group in new_splits.groups.items() if maker in group.ops]
 
 
-def _healthy(outputs: Sequence[TensorRef], made: Splits) -> Iterator[bool]:
+def _healthy(outputs: Sequence[TensorRef], new_splits: Splits) -> Iterator[bool]:
     """For each of the *outputs* whether it is healthy; nothing is where there are none."""
     yield bool(outputs)
-    for each in outputs:
-        split = made.by_output[each]
+    for output in outputs:
+        split = new_splits.by_output[output]
         yield split.suspicion is not None and split.guilt is not Guilt.GUILTY
 
 
-def _with_doubted(found: Splits, made: Splits, doubted: Sequence[TensorRef]) -> Splits:
-    """*made*, the splits without the dumps of *doubted*, with what was *found* of these."""
+def _with_doubted(splits: Splits, new_splits: Splits, doubted: Sequence[TensorRef]) -> Splits:
+    """*new_splits*, the splits without the dumps of *doubted*, with what was *splits* of these."""
     return replace(
-        made,
-        by_output={**made.by_output, **_at(found.by_output, doubted)},
-        groups={**made.groups, **_at(found.groups, doubted)},
-        nonfinite={**made.nonfinite, **_at(found.nonfinite, doubted)},
-        assumed={**made.assumed, **_at(found.assumed, doubted)},
-        findings=(*made.findings, *_of(found.findings, doubted)),
-        reckonings=(*made.reckonings, *_of(found.reckonings, doubted)),
-        remarks=(*made.remarks, *(_remark(ref, found, made) for ref in doubted)),
+        new_splits,
+        by_output={**new_splits.by_output, **_at(splits.by_output, doubted)},
+        groups={**new_splits.groups, **_at(splits.groups, doubted)},
+        nonfinite={**new_splits.nonfinite, **_at(splits.nonfinite, doubted)},
+        assumed={**new_splits.assumed, **_at(splits.assumed, doubted)},
+        findings=(*new_splits.findings, *_of(splits.findings, doubted)),
+        reckonings=(*new_splits.reckonings, *_of(splits.reckonings, doubted)),
+        remarks=(*new_splits.remarks, *(_remark(ref, splits, new_splits) for ref in doubted)),
     )
 
 
-def _at(found: Mapping[TensorRef, _Known], outputs: Iterable[TensorRef]) -> dict[TensorRef, _Known]:
-    return {ref: found[ref] for ref in outputs if ref in found}
+def _at(
+    by_output: Mapping[TensorRef, _Known], outputs: Iterable[TensorRef]
+) -> dict[TensorRef, _Known]:
+    return {ref: by_output[ref] for ref in outputs if ref in by_output}
 
 
 def _of(items: Iterable[_About], outputs: Collection[TensorRef]) -> Iterator[_About]:
-    return (each for each in items if TensorRef(each.op, each.port) in outputs)
+    return (item for item in items if TensorRef(item.op, item.port) in outputs)
 
 
-def _remark(ref: TensorRef, found: Splits, made: Splits) -> str:
-    readers = [each.op for each in _covering(ref, found, made)]
+def _remark(ref: TensorRef, splits: Splits, new_splits: Splits) -> str:
+    readers = [output.op for output in _covering(ref, splits, new_splits)]
     more = f" and {len(readers) - _NAMED} more" if len(readers) > _NAMED else ""
     return (
         f"{ref}: {', '.join(readers[:_NAMED])}{more} read the right values, so its dump is of "

@@ -32,11 +32,11 @@ def rounded_from_the_inputs(
     if missing is not None:
         return f"{missing.op} was not judged"
     waiting = dict.fromkeys(needed)
-    readers = Counter(made for ref in needed for made in sources[ref])
+    readers = Counter(source for ref in needed for source in sources[ref])
     values: dict[TensorRef, Array] = {}
-    kept = set(wanted)
+    needed_values = set(wanted)
     while waiting:
-        ready = [ref for ref in waiting if all(made in values for made in sources[ref])]
+        ready = [ref for ref in waiting if all(source in values for source in sources[ref])]
         if not ready:
             return f"{next(iter(waiting)).op} takes part in a loop"
         for chunk in run.runs.chunks([groups[ref] for ref in ready]):
@@ -45,10 +45,10 @@ def rounded_from_the_inputs(
                 return failure
         for ref in ready:
             del waiting[ref]
-            for made in sources[ref]:
-                readers[made] -= 1
-                if not readers[made] and made not in kept:
-                    del values[made]
+            for source in sources[ref]:
+                readers[source] -= 1
+                if not readers[source] and source not in needed_values:
+                    del values[source]
     return {ref: values[ref] for ref in wanted}
 
 
@@ -80,11 +80,11 @@ def _emulate(
             passed = arithmetics.of(group).passed_on(group, values[group.is_passthrough])
             values[group.output] = passed
         else:
-            given, missing = _feeds(run, group, values)
+            group_feeds, missing = _feeds(run, group, values)
             if missing:
                 return f"no values of {missing}"
             runnable.append(group)
-            feeds.append(given)
+            feeds.append(group_feeds)
     emulated = arithmetics.emulated(runnable, feeds)
     for group, value in zip(runnable, emulated, strict=True):
         if value is None:
@@ -96,7 +96,7 @@ def _emulate(
 def _feeds(
     run: PreparedRun, group: Group, values: Mapping[TensorRef, Array]
 ) -> tuple[dict[str, Array], str]:
-    given: dict[str, Array] = {}
+    group_feeds: dict[str, Array] = {}
     for feed in group.feeds:
         if feed.device is not None:
             value: Array | None = values[feed.device]
@@ -106,6 +106,6 @@ def _feeds(
             value = run.values.golden_input(feed.tensor)
             value = run.values.device_input(feed.tensor) if value is None else value
         if value is None:
-            return given, feed.tensor
-        given[feed.tensor] = value
-    return given, ""
+            return group_feeds, feed.tensor
+        group_feeds[feed.tensor] = value
+    return group_feeds, ""

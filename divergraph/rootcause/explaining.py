@@ -152,41 +152,41 @@ class Explaining:
 
     def _right(self, judged: OpVerdict) -> Iterator[Foreign]:
         """The references of those operands of a group that are wrong themselves."""
-        for name, given in judged.inputs.items():
+        for name, fed in judged.inputs.items():
             right = self._references.get(name)
-            if right is not None and right.size == given.size:
-                yield Foreign(name, name, partial(_like, given, right))
+            if right is not None and right.size == fed.size:
+                yield Foreign(name, name, partial(_like, fed, right))
 
     def _beside(self, judged: OpVerdict) -> Iterator[Foreign]:
         """The outputs of other ops that read an operand of the group, in the operand's shape."""
-        for name, given in judged.inputs.items():
+        for name, fed in judged.inputs.items():
             for golden in self._readers.get(name, ()):
                 output = self._measured.get(golden)
                 if output is None or golden.op in judged.group.ops:
                     continue
                 by = self.run.golden.name(golden)
-                yield Foreign(name, by, partial(self._dumped_like, given, output))
+                yield Foreign(name, by, partial(self._dumped_like, fed, output))
 
-    def _dumped_like(self, given: Array, output: TensorRef) -> Array | None:
-        return _like(given, self.run.values.device(output))
+    def _dumped_like(self, fed: Array, output: TensorRef) -> Array | None:
+        return _like(fed, self.run.values.device(output))
 
     @cached_property
     def _readers(self) -> Mapping[str, Sequence[TensorRef]]:
         """By golden tensor the outputs of the ops that read it."""
-        found: dict[str, list[TensorRef]] = {}
+        readers: dict[str, list[TensorRef]] = {}
         for op in self.run.golden.graph.ops:
             for name in {ref.tensor for ref in op.inputs if ref is not None}:
-                found.setdefault(name, []).append(TensorRef(op.id, 0))
-        return found
+                readers.setdefault(name, []).append(TensorRef(op.id, 0))
+        return readers
 
     @cached_property
     def _measured(self) -> Mapping[TensorRef, TensorRef]:
         """The device's outputs by the golden ones they stand for."""
-        found: dict[TensorRef, TensorRef] = {}
+        measured: dict[TensorRef, TensorRef] = {}
         for output, item in self.run.compared.items():
             if item.golden is not None:
-                found.setdefault(item.golden, output)
-        return found
+                measured.setdefault(item.golden, output)
+        return measured
 
     def _rerun(self, judged: OpVerdict) -> Rerun | None:
         """What runs the group with other attributes, if the executor can."""
@@ -194,13 +194,13 @@ class Explaining:
         if not isinstance(executor, Alterable) or not group.ops:
             return None
         name = self.run.golden.name(group.golden)
-        given = {**judged.inputs, **self.reruns.base(judged).held}
-        subgraph = RunnableSubgraph(name, tuple(given), (name,))
+        feeds = {**judged.inputs, **self.reruns.base(judged).held}
+        subgraph = RunnableSubgraph(name, tuple(feeds), (name,))
 
         def again(op: Op, attrs: Mapping[str, AttrValue]) -> Array | None:
             self.budget.spend(len(group.ops))
-            made = executor.run_altered(subgraph, given, op.outputs[0].name, attrs)
-            return None if made is None else same_shape(made[name], judged.reference.shape)
+            altered = executor.run_altered(subgraph, feeds, op.outputs[0].name, attrs)
+            return None if altered is None else same_shape(altered[name], judged.reference.shape)
 
         return again
 
@@ -226,34 +226,34 @@ class Explaining:
     def _holding(self, output: TensorRef, values: Array) -> list[str]:
         """The device tensors with these values that are not computed from *output*."""
         start = self.arrays.number[output.op]
-        behind = {self.arrays.ids[n] for n in descendants(self.arrays, [start])}
+        later_ops = {self.arrays.ids[n] for n in descendants(self.arrays, [start])}
         if self.run.recorded:  # no edge leads on, but what was recorded later may hold the output
-            behind = set(self.arrays.ids[start:])
-        found = self._all().holding(values, str(output))
-        return [name for name in found if name.rpartition(":")[0] not in behind]
+            later_ops = set(self.arrays.ids[start:])
+        holders = self._all().holding(values, str(output))
+        return [name for name in holders if name.rpartition(":")[0] not in later_ops]
 
     def _all(self) -> TensorHashes:
         if self._hashes is None:
-            found = TensorHashes()
+            hashes = TensorHashes()
             for ref in self.run.compared:
                 value = self.run.values.device(ref)
                 if value is not None and value.dtype.kind in "biuf":
-                    found.add(str(ref), value)
-            self._hashes = found  # only once it holds all: memory may run out on the way
+                    hashes.add(str(ref), value)
+            self._hashes = hashes  # only once it holds all: memory may run out on the way
         return self._hashes
 
     def _with_hiding(self, finding: Finding, op: str) -> Finding:
         where = where_hidden(self.arrays, op, nonfinite_ops(self.run.compared.values()))
         ops = self.run.inputs.data.device.op_index() if where else {}
-        return hidden(finding, [ops[each] for each in where])
+        return hidden(finding, [ops[op_id] for op_id in where])
 
 
-def _like(given: Array, values: Array | None) -> Array | None:
-    """*values* in the shape and dtype of *given*; None if they cannot be, or are equal to it."""
-    if values is None or values.size != given.size or values.dtype.kind != given.dtype.kind:
+def _like(fed: Array, values: Array | None) -> Array | None:
+    """*values* in the shape and dtype of *fed*; None if they cannot be, or are equal to it."""
+    if values is None or values.size != fed.size or values.dtype.kind != fed.dtype.kind:
         return None
-    found = values.reshape(given.shape).astype(given.dtype)
-    return None if np.array_equal(found, given) else found
+    fitting = values.reshape(fed.shape).astype(fed.dtype)
+    return None if np.array_equal(fitting, fed) else fitting
 
 
 @dataclass(frozen=True)
@@ -269,10 +269,10 @@ class _Bodies:
     def changed(self, change: BodyChange) -> Array | None:
         """The group's output with an op of a body changed; None where that does not run."""
         self.budget.spend(len(self.judged.group.ops) + len(self.ops))
-        made = self.executor.run_with_body(self.subgraph, self.judged.inputs, change)
-        if made is None:
+        outputs = self.executor.run_with_body(self.subgraph, self.judged.inputs, change)
+        if outputs is None:
             return None
-        return same_shape(made[self.subgraph.outputs[0]], self.judged.reference.shape)
+        return same_shape(outputs[self.subgraph.outputs[0]], self.judged.reference.shape)
 
 
 @dataclass
@@ -292,25 +292,25 @@ class _Inside:
             return ()
         names = [op.outputs[0].name for op in ops if len(op.outputs) == 1]
         held = self.explaining.reruns.base(self.judged).held
-        given = {**self.judged.inputs, **held}
-        subgraph = RunnableSubgraph("inside", tuple(given), tuple(names))
-        (ran,) = run.executor.run_subgraphs([subgraph], lambda _: given)
-        made = ran.values
+        feeds = {**self.judged.inputs, **held}
+        subgraph = RunnableSubgraph("inside", tuple(feeds), tuple(names))
+        (ran,) = run.executor.run_subgraphs([subgraph], lambda _: feeds)
+        computed = ran.values
         constants = {**self.explaining.reruns.constants(group), **held}
-        known = {**self.judged.inputs, **made}
+        known_values = {**self.judged.inputs, **computed}
         steps = []
         for op in ops:
-            value = made.get(op.outputs[0].name)
+            value = computed.get(op.outputs[0].name)
             if value is None or value.dtype.kind != "f" or value.size == 0:
                 continue
-            taken = [ref.tensor for ref in golden.inputs(op)]
+            tensors = [ref.tensor for ref in golden.inputs(op)]
             steps.append(
                 InsideStep(
                     op,
                     op.outputs[0].name,
                     value,
-                    {name: known[name] for name in taken if name in known},
-                    {name: constants[name] for name in taken if name in constants},
+                    {name: known_values[name] for name in tensors if name in known_values},
+                    {name: constants[name] for name in tensors if name in constants},
                 )
             )
         return steps

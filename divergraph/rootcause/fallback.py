@@ -27,19 +27,19 @@ def with_fallback(
     tensor before it, suspect above 3 times. The gain is kept as the split's ``amplification``.
     *sources* (random, fed from outside) are skipped: no op makes them.
     """
-    found = dict(splits)
+    completed = dict(splits)
     if not any(split.failure for split in splits.values()):
-        return found
+        return completed
     before = worst_before(arrays, measured_ops(arrays, comparisons), _errors(arrays, comparisons))
     for item in comparisons:
         ref = TensorRef(item.op, item.port)
-        split = found.get(ref)
+        split = completed.get(ref)
         if item.io is not TensorIO.OUTPUT or split is None or not split.failure or ref in sources:
             continue
         gain = _gain(_error(item), float(before[arrays.number[item.op]]))
         guilt = _guilt(gain) if item.over else Guilt.NONE
-        found[ref] = replace(split, guilt=guilt, amplification=gain)
-    return found
+        completed[ref] = replace(split, guilt=guilt, amplification=gain)
+    return completed
 
 
 def _guilt(gain: float | None) -> Guilt:

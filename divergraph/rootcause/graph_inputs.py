@@ -43,14 +43,14 @@ def entry_mismatches(
     its inputs in steps of its own.
     """
     floor = calibration.SUSPECT * unit  # the same number of roundings that makes an op suspect
-    for op, name, device, given in _entries(golden, values, compared):
-        if not (is_numeric(device) and is_numeric(given)) or (
-            quantised and in_steps(device, given)
+    for op, name, device, golden_value in _entries(golden, values, compared):
+        if not (is_numeric(device) and is_numeric(golden_value)) or (
+            quantised and in_steps(device, golden_value)
         ):
             continue
-        if inputs_differ(device, given, floor):
-            error = relative(device, given)
-            yield InputMismatch(op, name, error, floor, relation(given, device, floor))
+        if inputs_differ(device, golden_value, floor):
+            error = relative(device, golden_value)
+            yield InputMismatch(op, name, error, floor, relation(golden_value, device, floor))
 
 
 def _entries(
@@ -59,16 +59,16 @@ def _entries(
     """The inputs of the model that both sides dumped: the device op that brings one in, if there is
     one, its golden name, and both values."""
     for tensor in golden.graph.inputs:
-        device, given = values.device_input(tensor.name), values.golden_input(tensor.name)
-        if device is not None and given is not None:
-            yield "", tensor.name, device, given
+        device, golden_value = values.device_input(tensor.name), values.golden_input(tensor.name)
+        if device is not None and golden_value is not None:
+            yield "", tensor.name, device, golden_value
     for ref, item in compared.items():
         original = item.golden
         if original is None or original.op not in golden.ops or not golden.is_source(original.op):
             continue
-        device, given = values.device(ref), values.golden(original)
-        if device is not None and given is not None:
-            yield ref.op, str(original), device, given
+        device, golden_value = values.device(ref), values.golden(original)
+        if device is not None and golden_value is not None:
+            yield ref.op, str(original), device, golden_value
 
 
 def inputs_differ(device: Array, golden: Array, floor: float) -> bool:
@@ -81,10 +81,10 @@ def inputs_differ(device: Array, golden: Array, floor: float) -> bool:
         return not _is_rounded(device, golden)
     with np.errstate(invalid="ignore", over="ignore"):
         there = golden.reshape(-1).astype(np.float64)
-        apart = np.abs(device.reshape(-1) - there)
+        differences = np.abs(device.reshape(-1) - there)
         usual = float(np.sqrt(np.mean(np.square(there[np.isfinite(there)])))) if there.size else 0.0
         # A norm does not see one pixel of a million.
-        return bool((apart > floor * np.maximum(np.abs(there), usual)).any())
+        return bool((differences > floor * np.maximum(np.abs(there), usual)).any())
 
 
 def _is_rounded(device: Array, golden: Array) -> bool:
@@ -93,4 +93,4 @@ def _is_rounded(device: Array, golden: Array) -> bool:
         return False
     there = golden.reshape(device.shape)
     kinds = (FP16.rounded(there), BF16.rounded(there))
-    return any(np.array_equal(each, device, equal_nan=True) for each in kinds)
+    return any(np.array_equal(kind, device, equal_nan=True) for kind in kinds)

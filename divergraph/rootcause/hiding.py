@@ -12,12 +12,12 @@ from graphstore.traverse.reach import reached
 
 def nonfinite_ops(comparisons: Iterable[Comparison]) -> dict[str, bool]:
     """For each measured op, by id, whether the device has NaN or infinities in an output."""
-    found: dict[str, bool] = {}
+    broken_ops: dict[str, bool] = {}
     for item in comparisons:
         if item.metrics is not None:
             broken = item.metrics.device_nonfinite > 0
-            found[item.op] = found.get(item.op, False) or broken
-    return found
+            broken_ops[item.op] = broken_ops.get(item.op, False) or broken
+    return broken_ops
 
 
 def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) -> tuple[str, ...]:
@@ -29,9 +29,11 @@ def where_hidden(arrays: GraphArrays, op: str, nonfinite: Mapping[str, bool]) ->
     start = arrays.number.get(op)
     if start is None or not nonfinite.get(op, False):
         return ()
-    broken = [nonfinite.get(each, True) for each in arrays.ids]
-    found = reached([start], lambda each: arrays.successors(each).tolist() if broken[each] else ())
-    return tuple(arrays.ids[number] for number in sorted(found) if not broken[number])
+    broken = [nonfinite.get(op_id, True) for op_id in arrays.ids]
+    ops_reached = reached(
+        [start], lambda number: arrays.successors(number).tolist() if broken[number] else ()
+    )
+    return tuple(arrays.ids[number] for number in sorted(ops_reached) if not broken[number])
 
 
 def hidden(finding: Finding, ops: Sequence[Op]) -> Finding:

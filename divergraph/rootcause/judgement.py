@@ -39,7 +39,7 @@ _KEPT_FROM = 0.5
 guilty, and why one next to the limit is not."""
 
 
-_NOT_NOISE = frozenset(each.name for each in (PARTS, LONE, EXACT, STANDING_OUT))
+_NOT_NOISE = frozenset(tolerance.name for tolerance in (PARTS, LONE, EXACT, STANDING_OUT))
 """Tolerances whose floors are no noise of the whole tensor."""
 
 
@@ -56,7 +56,11 @@ class Judgement:
     def noise(self) -> float:
         """The relative error of the whole tensor that is noise. The floor is less where it was
         lowered for a part of the tensor, or for what other ops have."""
-        before = [each.before for each in self.adjustments if each.tolerance in _NOT_NOISE]
+        before = [
+            adjustment.before
+            for adjustment in self.adjustments
+            if adjustment.tolerance in _NOT_NOISE
+        ]
         return before[0] if before else suspicion_of(self.estimate)[1]
 
     def reckoning(self, context: OpContext, split: ErrorSplit) -> Reckoning | None:
@@ -64,7 +68,7 @@ class Judgement:
         suspicion, estimate = split.suspicion, self.estimate
         if suspicion is None or suspicion <= _KEPT_FROM * context.options.suspect:
             return None
-        apart, size = norms(estimate.device, estimate.reference)
+        error, size = norms(estimate.device, estimate.reference)
         precision, output = context.arithmetic.precision, context.group.output
         emulated = (
             None if estimate.emulation is None else relative(estimate.emulation, estimate.reference)
@@ -74,7 +78,7 @@ class Judgement:
             output.port,
             split.reference,
             precision.name,
-            apart,
+            error,
             size,
             emulated,
             least_floor(precision, estimate.reference.size),
@@ -97,35 +101,37 @@ def expect(
     fits = emulation is not None and emulation.shape == reference.shape
     imitations = (emulation,) if emulation is not None and fits else ()
     estimate = ToleranceEstimate(reference, device, imitations=imitations)
-    found = Judgement(estimate)
+    judgement = Judgement(estimate)
     # Masks are excluded before anything is measured: one -3e38 would be the whole norm.
-    _ask(found, context, Stage.PLACES)
-    names = names_of(context, found.estimate)
+    _ask(judgement, context, Stage.PLACES)
+    names = names_of(context, judgement.estimate)
     if names is not None:
-        return _of_names(found, names)
-    found.estimate = replace(found.estimate, floor=_emulated_floor(context, found.estimate))
-    emulated = found.estimate.floor
-    _ask(found, context, Stage.KNOWN)
+        return _of_names(judgement, names)
+    judgement.estimate = replace(
+        judgement.estimate, floor=_emulated_floor(context, judgement.estimate)
+    )
+    emulated = judgement.estimate.floor
+    _ask(judgement, context, Stage.KNOWN)
     # Where the floor is a flat share instead of an emulation, noise by element is not known, so
     # the parts of the tensor cannot be judged by themselves.
-    unseen = found.estimate.floor if found.estimate.floor > emulated else 0.0
-    found.estimate = replace(found.estimate, unseen=unseen)
-    _ask(found, context, Stage.SUSPICIOUS)
+    unseen = judgement.estimate.floor if judgement.estimate.floor > emulated else 0.0
+    judgement.estimate = replace(judgement.estimate, unseen=unseen)
+    _ask(judgement, context, Stage.SUSPICIOUS)
     # A gain of 0.3 % or one step of a quantiser lies below the floor, so these are always asked.
-    _ask(found, context, Stage.HIDDEN)
-    if suspicion_of(found.estimate)[2] > context.options.guilty:
-        _ask(found, context, Stage.LAST)
-    return found
+    _ask(judgement, context, Stage.HIDDEN)
+    if suspicion_of(judgement.estimate)[2] > context.options.guilty:
+        _ask(judgement, context, Stage.LAST)
+    return judgement
 
 
-def _of_names(found: Judgement, names: Names) -> Judgement:
+def _of_names(judgement: Judgement, names: Names) -> Judgement:
     """The judgement of names, of which no tolerance for numbers is asked."""
     if names.ties:
         numbers = {"ties": float(names.ties), "wrong": float(names.wrong)}
-        found.adjustments.append(Adjustment(TIES, Effect.EXCLUDE, REASON, 0.0, 0.0, numbers))
-    found.estimate = names.estimate
-    found.worst = suspicion_of(names.estimate)[2]
-    return found
+        judgement.adjustments.append(Adjustment(TIES, Effect.EXCLUDE, REASON, 0.0, 0.0, numbers))
+    judgement.estimate = names.estimate
+    judgement.worst = suspicion_of(names.estimate)[2]
+    return judgement
 
 
 def _emulated_floor(context: OpContext, estimate: ToleranceEstimate) -> float:
@@ -144,34 +150,34 @@ def _worst(context: OpContext, estimate: ToleranceEstimate) -> float:
     """The suspicion of the whole tensor or of its worst part, whichever is larger."""
     if context.group.is_passthrough is not None:
         return 0.0
-    whole = relative(estimate.device, estimate.reference) / estimate.floor
+    overall = relative(estimate.device, estimate.reference) / estimate.floor
     return max(
-        whole, local_suspicion(estimate.reference, estimate.device, noise_of(context, estimate))
+        overall, local_suspicion(estimate.reference, estimate.device, noise_of(context, estimate))
     )
 
 
-def _is_suspicious(found: Judgement, context: OpContext) -> bool:
-    found.worst = _worst(context, found.estimate)
-    return found.worst > context.options.suspect
+def _is_suspicious(judgement: Judgement, context: OpContext) -> bool:
+    judgement.worst = _worst(context, judgement.estimate)
+    return judgement.worst > context.options.suspect
 
 
-def _ask(found: Judgement, context: OpContext, stage: Stage) -> None:
+def _ask(judgement: Judgement, context: OpContext, stage: Stage) -> None:
     """Let the tolerances of a stage act one after the other, each on the result of the last."""
-    suspicious = stage is Stage.SUSPICIOUS and _is_suspicious(found, context)
-    for each in tolerances():
-        if each.stage is not stage:
+    suspicious = stage is Stage.SUSPICIOUS and _is_suspicious(judgement, context)
+    for tolerance in tolerances():
+        if tolerance.stage is not stage:
             continue
-        if context.group.is_passthrough is not None and not each.handed_on:
+        if context.group.is_passthrough is not None and not tolerance.handed_on:
             continue  # nothing was computed, so most tolerances have nothing to explain
         # Explanations cost a run of the group or more: they are sought as long as one is needed.
         if stage is Stage.SUSPICIOUS and not suspicious:
             break
-        action = each.apply(context, found.estimate)
-        estimate = _applied(action, found.estimate)
-        if action is not None and estimate is not found.estimate:
-            found.adjustments.append(_recorded(each, action, found.estimate, estimate))
-            found.estimate = estimate
-            suspicious = stage is Stage.SUSPICIOUS and _is_suspicious(found, context)
+        action = tolerance.apply(context, judgement.estimate)
+        estimate = _applied(action, judgement.estimate)
+        if action is not None and estimate is not judgement.estimate:
+            judgement.adjustments.append(_recorded(tolerance, action, judgement.estimate, estimate))
+            judgement.estimate = estimate
+            suspicious = stage is Stage.SUSPICIOUS and _is_suspicious(judgement, context)
 
 
 def _applied(action: Action, estimate: ToleranceEstimate) -> ToleranceEstimate:
@@ -186,8 +192,8 @@ def _applied(action: Action, estimate: ToleranceEstimate) -> ToleranceEstimate:
             expected = estimate.expected if expected is None else expected
             return replace(estimate, floor=floor, absolute=absolute, expected=expected)
         case Exclude(reference=reference, mask=mask):
-            found = estimate if reference is None else replace(estimate, reference=reference)
-            return found if mask is None else _masked(found, mask)
+            applied = estimate if reference is None else replace(estimate, reference=reference)
+            return applied if mask is None else _masked(applied, mask)
         case None:
             return estimate
 
@@ -212,7 +218,7 @@ def _masked(estimate: ToleranceEstimate, mask: Mask) -> ToleranceEstimate:
         estimate,
         reference=without(mask, estimate.reference),
         device=without(mask, estimate.device),
-        imitations=tuple(without(mask, each) for each in estimate.imitations),
+        imitations=tuple(without(mask, imitation) for imitation in estimate.imitations),
         masked=mask,
     )
 
@@ -241,23 +247,23 @@ def _recorded(
 def suspicion_of(estimate: ToleranceEstimate) -> tuple[float, float, float]:
     """(introduced error, floor, suspicion): |d - r| / |r|, the relative floor that holds, and their
     ratio up to the bound. A suspicion of 0 means no error, or an error without a floor."""
-    apart, size = norms(estimate.device, estimate.reference)
-    introduced = _ratio(apart, size)
+    error, size = norms(estimate.device, estimate.reference)
+    introduced = _ratio(error, size)
     floor = max(estimate.floor, estimate.absolute / size) if size > 0.0 else estimate.floor
     suspicion = introduced / floor if introduced and floor else 0.0
     if size == 0.0 and estimate.absolute > 0.0:
-        suspicion = apart / estimate.absolute  # r is exactly 0, so only absolute errors exist
+        suspicion = error / estimate.absolute  # r is exactly 0, so only absolute errors exist
     return introduced, floor, min(suspicion, estimate.bound)
 
 
-def split_of(found: Judgement, golden: Array, context: OpContext, runner: str) -> ErrorSplit:
+def split_of(judgement: Judgement, golden: Array, context: OpContext, runner: str) -> ErrorSplit:
     """The split of one output's error into introduced and propagated, with guilt and role.
 
     *golden* is g in the shape of the reference and masked like it; *runner* names the executor of
     the reference. All errors are relative Euclidean norms, infinite where the device is not finite.
     """
-    introduced, floor, suspicion = suspicion_of(found.estimate)
-    propagated = _ratio(*_propagated(found.estimate, golden))
+    introduced, floor, suspicion = suspicion_of(judgement.estimate)
+    propagated = _ratio(*_propagated(judgement.estimate, golden))
     guilt = context.options.guilt(suspicion)
     amplification = _amplification(propagated, context.inputs_error)
     return ErrorSplit(
@@ -276,11 +282,11 @@ def split_of(found: Judgement, golden: Array, context: OpContext, runner: str) -
 def _propagated(estimate: ToleranceEstimate, golden: Array) -> tuple[float, float]:
     """|r - g| and |g|, without the places tolerances excluded: NaN in the reference only."""
     reference = estimate.reference
-    apart, size = norms(reference, golden)
-    if math.isinf(apart):
+    error, size = norms(reference, golden)
+    if math.isinf(error):
         explained = np.isnan(reference) & np.isfinite(estimate.device)
-        apart, size = norms(np.where(explained, golden, reference), golden)
-    return apart, size
+        error, size = norms(np.where(explained, golden, reference), golden)
+    return error, size
 
 
 def unknown(failure: str, group: tuple[str, ...] = (), runner: str = "") -> ErrorSplit:
@@ -288,10 +294,10 @@ def unknown(failure: str, group: tuple[str, ...] = (), runner: str = "") -> Erro
     return ErrorSplit(Role.UNKNOWN, group=group, reference=runner, failure=failure)
 
 
-def _ratio(apart: float, size: float) -> float:
-    if apart == 0.0:
+def _ratio(error: float, size: float) -> float:
+    if error == 0.0:
         return 0.0
-    return apart / size if size > 0.0 and math.isfinite(apart) else math.inf
+    return error / size if size > 0.0 and math.isfinite(error) else math.inf
 
 
 def _amplification(propagated: float, inputs_error: float | None) -> float | None:

@@ -23,10 +23,10 @@ _FAR_LESS = 1e-2
 """The share of the error that running on the dumped shape may leave, to be what the device did."""
 
 
-def with_lost_axes(run: PreparedRun, found: Splits) -> Splits:
-    """*found* with the ops that lost an axis guilty in place of those that read their outputs."""
-    for reader, output, finding in list(_lost(run, found)):
-        split = found.by_output[output]
+def with_lost_axes(run: PreparedRun, splits: Splits) -> Splits:
+    """*splits* with the ops that lost an axis guilty in place of those that read their outputs."""
+    for reader, output, finding in list(_lost(run, splits)):
+        split = splits.by_output[output]
         guilty = ErrorSplit(
             Role.INTRODUCES,
             Guilt.GUILTY,
@@ -36,43 +36,45 @@ def with_lost_axes(run: PreparedRun, found: Splits) -> Splits:
             reference=split.reference,
         )
         follows = replace(
-            found.by_output[reader],
+            splits.by_output[reader],
             role=Role.CARRIES,
             guilt=Guilt.NONE,
             introduced=0.0,
             propagated=math.inf,
             suspicion=0.0,
         )
-        about = {(each.op, each.port) for each in (reader, output)}
-        kept = tuple(each for each in found.findings if (each.op, each.port) not in about)
-        found = replace(
-            found,
-            by_output={**found.by_output, output: guilty, reader: follows},
-            findings=(*kept, finding),
+        about = {(ref.op, ref.port) for ref in (reader, output)}
+        other_findings = tuple(
+            finding for finding in splits.findings if (finding.op, finding.port) not in about
         )
-    return found
+        splits = replace(
+            splits,
+            by_output={**splits.by_output, output: guilty, reader: follows},
+            findings=(*other_findings, finding),
+        )
+    return splits
 
 
-def _lost(run: PreparedRun, found: Splits) -> Iterator[tuple[TensorRef, TensorRef, Finding]]:
+def _lost(run: PreparedRun, splits: Splits) -> Iterator[tuple[TensorRef, TensorRef, Finding]]:
     """Outputs that are guilty, each with the output that lost an axis before it."""
-    for reader, split in found.by_output.items():
-        group = found.groups[reader]
+    for reader, split in splits.by_output.items():
+        group = splits.groups[reader]
         squeezed = [ref for ref in group.measured if _is_squeezed(run, ref)]
         if split.guilt is not Guilt.GUILTY or not squeezed:
             continue
-        given, missing = run.runs.feeds(group)
+        feeds, missing = run.runs.feeds(group)
         device = run.values.device(reader)
         if missing or device is None or not split.introduced:
             continue
         for feed in group.feeds:
             if feed.device not in squeezed:
                 continue
-            value = given[feed.tensor]
+            value = feeds[feed.tensor]
             dumped = run.values.pairs[feed.device].device.shape or ()
-            (made,) = run.runs.references([group], [{**given, feed.tensor: value.reshape(dumped)}])
-            if isinstance(made, str) or made.size != device.size:
+            (rerun,) = run.runs.references([group], [{**feeds, feed.tensor: value.reshape(dumped)}])
+            if isinstance(rerun, str) or rerun.size != device.size:
                 continue
-            if relative(device, made) <= _FAR_LESS * split.introduced:
+            if relative(device, rerun) <= _FAR_LESS * split.introduced:
                 yield reader, feed.device, _finding(feed.device, dumped, value.shape, reader)
                 break
 
@@ -89,7 +91,7 @@ def _is_squeezed(run: PreparedRun, output: TensorRef) -> bool:
 def _finding(
     output: TensorRef, dumped: Sequence[int], right: Sequence[int], reader: TensorRef
 ) -> Finding:
-    here, there = ("x".join(map(str, each)) or "a scalar" for each in (dumped, right))
+    here, there = ("x".join(map(str, shape)) or "a scalar" for shape in (dumped, right))
     return Finding(
         FindingKind.CAUSE,
         LABEL,

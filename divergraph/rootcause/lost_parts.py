@@ -72,29 +72,29 @@ class LostPart:
         return value if self.axis is None else np.take(value, self.slices, self.axis)
 
 
-def with_lost_parts(run: PreparedRun, found: Splits) -> Splits:
-    """*found* with the ops guilty that lose parts of results, though their arithmetic explains it.
+def with_lost_parts(run: PreparedRun, splits: Splits) -> Splits:
+    """*splits* with the ops guilty that lose parts of results, though their arithmetic explains it.
 
     What is lost behind an op that is guilty already is a consequence of that.
     """
     arrays = graph_arrays(run.inputs.data.device)
-    for end in _ends(run, found):
-        guilty = {ref.op for ref, each in found.by_output.items() if each.guilt is Guilt.GUILTY}
+    for end in _ends(run, splits):
+        guilty = {ref.op for ref, split in splits.by_output.items() if split.guilt is Guilt.GUILTY}
         starts = [arrays.number[op] for op in guilty]
-        behind = guilty | {arrays.ids[number] for number in descendants(arrays, starts)}
-        culprit = None if end.op in behind else _culprit(run, found, end)
-        if culprit is not None and culprit[0].op not in behind:
-            found = _convicted(run, found, *culprit)
-    return found
+        later_ops = guilty | {arrays.ids[number] for number in descendants(arrays, starts)}
+        culprit = None if end.op in later_ops else _culprit(run, splits, end)
+        if culprit is not None and culprit[0].op not in later_ops:
+            splits = _convicted(run, splits, *culprit)
+    return splits
 
 
-def _ends(run: PreparedRun, found: Splits) -> list[TensorRef]:
+def _ends(run: PreparedRun, splits: Splits) -> list[TensorRef]:
     """The outputs of the model, and of each Concat, in which something is lost."""
     results = set(run.inputs.data.device.outputs)
     arrays = graph_arrays(run.inputs.data.device)
     ends = [
         ref
-        for ref in found.by_output
+        for ref in splits.by_output
         if ref in run.compared
         and (ref in results or _concat(run, ref) is not None)
         and _lost_of_golden(run, ref, visible=True)
@@ -128,11 +128,11 @@ def _operand_sizes(run: PreparedRun, ref: TensorRef, value: Array) -> tuple[int,
     if op is None or not isinstance(axis, int) or not -value.ndim <= axis < value.ndim:
         return None
     sizes: list[int] = []
-    for taken in op.inputs:
+    for op_input in op.inputs:
         shape = None
-        if taken is not None and taken.producer is not None:
-            made = run.values.golden(taken.producer)
-            shape = None if made is None else made.shape
+        if op_input is not None and op_input.producer is not None:
+            operand = run.values.golden(op_input.producer)
+            shape = None if operand is None else operand.shape
         if shape is None or len(shape) != value.ndim:
             return None
         sizes.append(shape[axis])
@@ -160,7 +160,7 @@ def lost_parts(
     if how:
         yield LostPart(how)
         return
-    taken: set[int] = set()
+    operand_slices: set[int] = set()
     if operands is not None:
         axis, sizes = operands
         start = 0
@@ -169,14 +169,14 @@ def lost_parts(
             start += size
             part = LostPart("", axis, slices, number)
             if how := _lost(part.of(d), part.of(r), visible=visible):
-                taken |= set(slices)
+                operand_slices |= set(slices)
                 yield replace(part, how=how)
     for axis in range(d.ndim):
         if not 2 <= d.shape[axis] <= _LARGEST_AXIS or d.size // d.shape[axis] < _LEAST_VALUES:
             continue
-        known = taken if operands is not None and operands[0] == axis else set()
+        lost_before = operand_slices if operands is not None and operands[0] == axis else set()
         lost = np.flatnonzero(one_valued_slices(d, r, axis, _least(visible=visible)))
-        slices = tuple(n for n in lost.tolist() if n not in known)
+        slices = tuple(n for n in lost.tolist() if n not in lost_before)
         if slices:
             yield LostPart("one value each", axis, slices)
 
@@ -197,9 +197,9 @@ def _lost(d: Array, r: Array, *, visible: bool) -> str:
         others = np.sort(np.unique(r, return_counts=True)[1])[-2:].sum()
         if others < d.size / 2 and np.sqrt(np.mean(np.square(d - r))) > spread / 2:
             return "hardly more than two values"
-    for limit, way in ((values[-1], 1.0), (values[0], -1.0)):
+    for limit, sign in ((values[-1], 1.0), (values[0], -1.0)):
         stuck = d == limit
-        beyond = np.where(stuck, np.maximum(way * (r - limit), 0.0), 0.0)
+        beyond = np.where(stuck, np.maximum(sign * (r - limit), 0.0), 0.0)
         error = float(np.sqrt(np.mean(np.square(beyond))))
         several = np.count_nonzero(beyond) >= max(_LEAST_VALUES, _CUT * d.size)
         if several and error > _CUT_ERROR * spread:
@@ -208,7 +208,7 @@ def _lost(d: Array, r: Array, *, visible: bool) -> str:
 
 
 def _culprit(
-    run: PreparedRun, found: Splits, end: TensorRef
+    run: PreparedRun, splits: Splits, end: TensorRef
 ) -> tuple[TensorRef, LostPart, Array, Array] | None:
     """The output on the way to *end* whose op was given the lost part and does not give it on, with
     the part, the device's values and the reference."""
@@ -216,7 +216,7 @@ def _culprit(
     waiting = [end]
     while waiting:
         ref = waiting.pop(0)
-        group = found.groups.get(ref)
+        group = splits.groups.get(ref)
         if ref in seen or group is None:
             continue
         seen.add(ref)
@@ -254,22 +254,22 @@ def _reference(run: PreparedRun, group: Group) -> Array | None:
         return run.values.device(group.is_passthrough)
     if group.failure or group.source is Source.ENTRY:  # it read what nobody knows
         return None
-    given, missing = run.runs.feeds(group)
+    feeds, missing = run.runs.feeds(group)
     if missing:
         return None
-    (made,) = run.runs.references([group], [given])
-    return None if isinstance(made, str) else made
+    (reference,) = run.runs.references([group], [feeds])
+    return None if isinstance(reference, str) else reference
 
 
 def _convicted(
     run: PreparedRun,
-    found: Splits,
+    splits: Splits,
     output: TensorRef,
     part: LostPart,
     device: Array,
     reference: Array,
 ) -> Splits:
-    split = found.by_output[output]
+    split = splits.by_output[output]
     guilty: ErrorSplit = replace(
         split, role=Role.INTRODUCES, guilt=Guilt.GUILTY, suspicion=math.inf
     )
@@ -283,8 +283,12 @@ def _convicted(
         evidence=_evidence(part, device),
     )
     about = output.op, output.port
-    kept = tuple(each for each in found.findings if (each.op, each.port) != about)
-    return replace(found, by_output={**found.by_output, output: guilty}, findings=(*kept, finding))
+    other_findings = tuple(
+        finding for finding in splits.findings if (finding.op, finding.port) != about
+    )
+    return replace(
+        splits, by_output={**splits.by_output, output: guilty}, findings=(*other_findings, finding)
+    )
 
 
 def _evidence(part: LostPart, device: Array) -> Mapping[str, bool | int | float | list[int] | None]:
@@ -304,17 +308,17 @@ def _sentence(
     lost, right = part.of(device), part.of(reference.astype(np.float64))
     where = "the output" if part.axis is None else _slices_text(part)
     step = _step(run, output, device, right)
-    held = _held_text(part, lost)
+    text = _held_text(part, lost)
     span = _span(right)
     if part.how == "cut off":
-        return f"{where} {held}, where values of {span} are right: the range is too small"
-    said = f"{where} {held}, where values of {span} are right"
+        return f"{where} {text}, where values of {span} are right: the range is too small"
+    what = f"{where} {text}, where values of {span} are right"
     if part.operand is not None and step:
-        whole = reference.astype(np.float64)
-        sizes = [float(np.max(np.abs(each))) for each in (whole, right)]
-        largest, own = (small_number(each) for each in sizes)
-        return f"one step of {small_number(step)} for parts of up to {largest} and {own}: {said}"
-    return f"{said}: one step is {small_number(step)} there" if step else said
+        all_values = reference.astype(np.float64)
+        sizes = [float(np.max(np.abs(values))) for values in (all_values, right)]
+        largest, own = (small_number(size) for size in sizes)
+        return f"one step of {small_number(step)} for parts of up to {largest} and {own}: {what}"
+    return f"{what}: one step is {small_number(step)} there" if step else what
 
 
 def _span(right: Array) -> str:
@@ -336,8 +340,8 @@ def _held_text(part: LostPart, lost: Array) -> str:
     many = len(part.slices) > 1
     if np.ptp(lost.astype(np.float64)) == 0.0:
         value = float(lost.reshape(-1)[0])
-        said = "all zero" if value == 0.0 else f"all {small_number(value)}"
-        return f"{'are' if many else 'is'} {said}"
+        text = "all zero" if value == 0.0 else f"all {small_number(value)}"
+        return f"{'are' if many else 'is'} {text}"
     return f"{'hold' if many else 'holds'} {part.how}"
 
 
@@ -352,7 +356,7 @@ def _step(run: PreparedRun, output: TensorRef, device: Array, right: Array) -> f
     if device.dtype.kind != "f":
         return None
     if device.dtype == np.float16:
-        most = np.minimum(np.max(np.abs(right)), np.finfo(np.float16).max).astype(np.float16)
-        return float(most - np.nextafter(most, np.float16(0)))
+        largest = np.minimum(np.max(np.abs(right)), np.finfo(np.float16).max).astype(np.float16)
+        return float(largest - np.nextafter(largest, np.float16(0)))
     levels = np.unique(device)
     return float(np.diff(levels).min()) if 1 < levels.size <= 1 << 16 else None

@@ -84,14 +84,14 @@ class _Search:
         number = graph_arrays(self.run.inputs.data.device).number
         for output in sorted(self.run.unfit, key=lambda ref: (number[ref.op], ref.port)):
             self._look(output)
-        found = Misshapen(
+        misshapen = Misshapen(
             {**{ref: split for ref, (_, split, _) in self.guilty.items()}, **self.unrun},
             {ref: group for ref, (group, _, _) in self.guilty.items()},
             [finding for _, _, finding in self.guilty.values()],
             list(self.follow.values()),
             self.verdicts,
         )
-        return self.run.with_misshapen(self._seen), found
+        return self.run.with_misshapen(self._seen), misshapen
 
     @property
     def _seen(self) -> frozenset[TensorRef]:
@@ -110,10 +110,10 @@ class _Search:
                 self.follow[output] = group
             return
         follows = not self._seen.isdisjoint(group.measured)
-        given, missing = ({}, "its ops") if group.failure else run.runs.feeds(group)
+        feeds, missing = ({}, "its ops") if group.failure else run.runs.feeds(group)
         reference: Array | str = group.failure or f"no values of {missing}"
         if not missing:
-            (reference,) = run.runs.references([group], [given])
+            (reference,) = run.runs.references([group], [feeds])
         if isinstance(reference, str):
             if follows:  # the device went on with what the original op refuses
                 self.unrun[output] = _behind(group)
@@ -123,19 +123,19 @@ class _Search:
         elif follows:
             self.unrun[output] = _behind(group)
         else:
-            self._convict(group, given, device, reference)
+            self._convict(group, feeds, device, reference)
 
     def _convict(
-        self, group: Group, given: Mapping[str, Array], device: Array, reference: Array
+        self, group: Group, feeds: Mapping[str, Array], device: Array, reference: Array
     ) -> None:
         run, output = self.run, group.output
         fault = ShapeFault(
             device,
             reference,
             [run.golden.ops[op_id] for op_id in group.ops],
-            {**self._inside(group, given), **given},
+            {**self._inside(group, feeds), **feeds},
             self.explaining.reruns.constants(group),
-            self._again(group, given),
+            self._again(group, feeds),
             self._is_fed_alike(group),
         )
         cause = self._cause(fault)
@@ -163,13 +163,13 @@ class _Search:
         self.guilty[output] = group, split, finding
         golden = None if group.golden is None else run.values.golden(group.golden)
         if golden is not None and golden.shape == reference.shape:
-            self._note_values(group, split, given, device, reference, golden)
+            self._note_values(group, split, feeds, device, reference, golden)
 
     def _note_values(
         self,
         group: Group,
         split: ErrorSplit,
-        given: Mapping[str, Array],
+        feeds: Mapping[str, Array],
         device: Array,
         reference: Array,
         golden: Array,
@@ -179,7 +179,7 @@ class _Search:
         except ValueError:
             return
         split = replace(split, introduced=relative(read, reference))
-        self.verdicts.append(OpVerdict(group, split, read, reference, golden, given))
+        self.verdicts.append(OpVerdict(group, split, read, reference, golden, feeds))
 
     def _cause(self, fault: ShapeFault) -> Cause | None:
         self.explaining.budget.begin()
@@ -206,15 +206,15 @@ class _Search:
             for feed in group.feeds
         )
 
-    def _inside(self, group: Group, given: Mapping[str, Array]) -> Mapping[str, Array]:
+    def _inside(self, group: Group, feeds: Mapping[str, Array]) -> Mapping[str, Array]:
         """The tensors between the ops of a group, as the original ops give them."""
         ops = [self.run.golden.ops[op_id] for op_id in group.ops if op_id != group.golden.op]
         names = tuple(tensor.name for op in ops for tensor in op.outputs)
-        piece = RunnableSubgraph("inside", tuple(given), names)
-        found = self.run.executor.run_subgraphs([piece], lambda _: given) if names else ()
-        return {name: value for ran in found for name, value in ran.values.items()}
+        piece = RunnableSubgraph("inside", tuple(feeds), names)
+        results = self.run.executor.run_subgraphs([piece], lambda _: feeds) if names else ()
+        return {name: value for ran in results for name, value in ran.values.items()}
 
-    def _again(self, group: Group, given: Mapping[str, Array]) -> Callable[..., Array | None]:
+    def _again(self, group: Group, feeds: Mapping[str, Array]) -> Callable[..., Array | None]:
         """Runs the group changed, and gives its output in whatever shape."""
         executor, name = self.run.executor, self.run.golden.name(group.golden)
 
@@ -224,10 +224,10 @@ class _Search:
             if not isinstance(executor, Alterable):
                 return None
             self.explaining.budget.spend(len(group.ops))
-            fed = {**given, **values}
+            fed = {**feeds, **values}
             piece = RunnableSubgraph(name, tuple(fed), (name,))
-            made = executor.run_altered(piece, fed, op.outputs[0].name, attrs)
-            return None if made is None else made[name]
+            altered = executor.run_altered(piece, fed, op.outputs[0].name, attrs)
+            return None if altered is None else altered[name]
 
         return again
 

@@ -33,26 +33,26 @@ def best_dump(
     into it. *links* are the lineage links of the group's ops.
     """
     members = {golden.number[op] for op in group if op in golden.number}
-    held: dict[str, set[int]] = {}
+    numbers_of: dict[str, set[int]] = {}
     for link in links:
         number = golden.number.get(link.original, -1)
         if number in members:
-            held.setdefault(link.device, set()).add(number)
-    held.pop(origin, None)
+            numbers_of.setdefault(link.device, set()).add(number)
+    numbers_of.pop(origin, None)
     if not members:
         return None
     end = max(members)
-    found = []
-    for device, originals in held.items():
+    candidates = []
+    for device, originals in numbers_of.items():
         last = max(originals)
         before = _upstream(golden, last, members, frozenset())
         after = _upstream(golden, end, members, frozenset(originals))
         if last != end and max(len(before), len(after)) < len(members):
-            found.append(NextDump(device, golden.ids[last], len(before), len(after)))
-    return min(found, key=lambda one: (max(one.before, one.after), one.op), default=None)
+            candidates.append(NextDump(device, golden.ids[last], len(before), len(after)))
+    return min(candidates, key=lambda one: (max(one.before, one.after), one.op), default=None)
 
 
 def _upstream(golden: GraphArrays, op: int, members: set[int], without: frozenset[int]) -> set[int]:
     """*op* and the members upstream of it, reached through members other than *without*."""
     allowed = members - without
-    return set(reached([op], lambda each: allowed & set(golden.predecessors(each).tolist())))
+    return set(reached([op], lambda number: allowed & set(golden.predecessors(number).tolist())))

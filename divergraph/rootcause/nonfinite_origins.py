@@ -45,11 +45,11 @@ def is_nonfinite_origin(
         return False
     if np.all(np.isfinite(device[broken])):
         return False
-    given = [value for value in inputs.values() if value.dtype.kind in "fc"]
-    if all(bool(np.isfinite(value).all()) for value in given):
+    float_inputs = [value for value in inputs.values() if value.dtype.kind in "fc"]
+    if all(bool(np.isfinite(value).all()) for value in float_inputs):
         return True
     # Infinite inputs may be a mask's, which is no fault; only NaN made of them is new.
-    fed_nan = any(bool(np.isnan(value).any()) for value in given)
+    fed_nan = any(bool(np.isnan(value).any()) for value in float_inputs)
     return not fed_nan and bool(np.isnan(device[np.isnan(reference) & np.isfinite(golden)]).any())
 
 
@@ -60,18 +60,20 @@ def is_made_by_steps(context: OpContext, reference: Array) -> bool:
     So the logarithm of what became 0 is no error but one that a quantiser of the model makes, next
     to a place where any step is too wide.
     """
-    steps = {name: float(np.max(each.scale)) / 2 for name, each in input_quantisers(context)}
+    steps = {
+        name: float(np.max(quantiser.scale)) / 2 for name, quantiser in input_quantisers(context)
+    }
     if not steps:
         return False
-    beside = [
+    shifted_feeds = [
         {
-            name: value + value.dtype.type(way * steps.get(name, 0.0))
+            name: value + value.dtype.type(sign * steps.get(name, 0.0))
             for name, value in context.given.items()
         }
-        for way in (1, -1)
+        for sign in (1, -1)
     ]
-    made = outputs_on(context, beside, reference.shape)
-    return bool(np.all(np.isfinite([reference, *made]).any(axis=0)))
+    outputs = outputs_on(context, shifted_feeds, reference.shape)
+    return bool(np.all(np.isfinite([reference, *outputs]).any(axis=0)))
 
 
 def ignores_nan(
@@ -85,7 +87,9 @@ def ignores_nan(
         return False
     if _HEALING.intersection(types) or not np.isnan(reference).all():
         return False
-    fed = any(each.dtype.kind == "f" and np.isnan(each).any() for each in inputs.values())
+    fed = any(
+        op_input.dtype.kind == "f" and np.isnan(op_input).any() for op_input in inputs.values()
+    )
     return fed and bool(np.isfinite(device).all())
 
 
@@ -124,16 +128,18 @@ def with_nonfinite_origins(
         op for op, is_lost in broken.items() if op not in (by_lost if is_lost else explained)
     }
     still_lost = {op for op in unexplained if broken[op]}
-    found = dict(splits)
+    completed = dict(splits)
     findings: list[Finding] = []
-    for ref in sorted(nonfinite, key=lambda each: arrays.number[each.op]):
+    for ref in sorted(nonfinite, key=lambda ref: arrays.number[ref.op]):
         if ref.op in explained:
             continue
-        behind = _reached(arrays, {ref.op})
-        harm = not behind.isdisjoint(still_lost if nonfinite[ref] else unexplained)
+        later_ops = _reached(arrays, {ref.op})
+        harm = not later_ops.isdisjoint(still_lost if nonfinite[ref] else unexplained)
         guilt = Guilt.GUILTY if harm else Guilt.SUSPECT
-        found[ref] = replace(found[ref], guilt=guilt, suspicion=math.inf, role=Role.AMPLIFIES)
-        explained |= behind - {ref.op}
+        completed[ref] = replace(
+            completed[ref], guilt=guilt, suspicion=math.inf, role=Role.AMPLIFIES
+        )
+        explained |= later_ops - {ref.op}
         findings.append(
             Finding(
                 FindingKind.CAUSE,
@@ -146,7 +152,7 @@ def with_nonfinite_origins(
                 confidence=SURE,
             )
         )
-    return found, findings
+    return completed, findings
 
 
 def _reached(arrays: GraphArrays, ops: Collection[str]) -> set[str]:

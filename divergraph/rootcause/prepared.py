@@ -94,8 +94,8 @@ class PreparedRun:
         )
         runs = GroupRuns(executor, golden, values, compared, options.memory)
         told = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
-        held = with_held(told, inputs.data, inputs.comparisons)
-        told = with_dynamic(held, inputs.data, inputs.comparisons, inputs.device_constant)
+        with_constants = with_held(told, inputs.data, inputs.comparisons)
+        told = with_dynamic(with_constants, inputs.data, inputs.comparisons, inputs.device_constant)
         quantisers = with_seen_grids(told, golden, compared, values)
         return cls(
             *(inputs, executor, options, golden, device, values, compared, runs, quantisers, unfit),
@@ -113,8 +113,8 @@ class PreparedRun:
         seen = frozenset(outputs)
         values = self.values.as_dumped(seen)
         compared = {ref: item for ref, item in self.compared.items() if ref not in seen}
-        known = {**compared, **{ref: self.unfit[ref] for ref in seen}}
-        runs = replace(self.runs, values=values, compared=known)
+        comparisons = {**compared, **{ref: self.unfit[ref] for ref in seen}}
+        runs = replace(self.runs, values=values, compared=comparisons)
         return replace(self, misshapen=seen, compared=compared, values=values, runs=runs)
 
     @property
@@ -124,12 +124,12 @@ class PreparedRun:
 
     def quantised(self, groups: Sequence[Group], usual: Emulation) -> QuantisedOps:
         """Which kinds of quantised ops are exact on this device."""
-        found = QuantisedOps(
+        quantised_ops = QuantisedOps(
             self.golden, usual, self.options.suspect, hidden_bodies=self.hidden_bodies
         )
         if not self.quantisers.by_tensor:
-            return found
-        return found.seen(groups, self.runs.run, self.runs.handed_on)
+            return quantised_ops
+        return quantised_ops.seen(groups, self.runs.run, self.runs.handed_on)
 
     def groups(self) -> Sequence[Group]:
         """For each compared output the golden ops between it and the measured outputs before it."""

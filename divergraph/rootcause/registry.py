@@ -21,11 +21,11 @@ def discovered(package: str, attribute: str, group: str) -> Iterator[object]:
     cannot be loaded is logged and left out; a built-in module that cannot be imported raises."""
     folder = import_module(package)
     modules = walk_packages(folder.__path__, f"{package}.")
-    for found in sorted(modules, key=lambda each: each.name):
-        module = import_module(found.name)
+    for module_info in sorted(modules, key=lambda module_info: module_info.name):
+        module = import_module(module_info.name)
         if hasattr(module, attribute):
             yield getattr(module, attribute)
-    for entry in sorted(entry_points(group=group), key=lambda each: each.name):
+    for entry in sorted(entry_points(group=group), key=lambda entry_point: entry_point.name):
         try:
             yield entry.load()
         except Exception as error:  # noqa: BLE001 - someone else's code: whatever it raises

@@ -31,8 +31,8 @@ from graphstore.traverse.topological_order import graph_arrays
 
 def with_warnings(data: RunData, warnings: Iterable[str]) -> RunData:
     """*data* with more warnings, each of them once."""
-    said = dict.fromkeys((*data.run.warnings, *warnings))
-    return replace(data, run=replace(data.run, warnings=tuple(said)))
+    texts = dict.fromkeys((*data.run.warnings, *warnings))
+    return replace(data, run=replace(data.run, warnings=tuple(texts)))
 
 
 def dumps_written_since(run: Run, pairs: Sequence[Pair]) -> Iterator[str]:

@@ -29,9 +29,9 @@ class TensorHashes:
         """The names of tensors with these values, else of those that begin alike, in the order
         added: at least the first half of *values* is compared then."""
         for key in _contents(values)[:2]:
-            found = [name for name in self._names.get(key, []) if name != besides]
-            if found:
-                return tuple(found)
+            names = [name for name in self._names.get(key, []) if name != besides]
+            if names:
+                return tuple(names)
         return ()
 
 

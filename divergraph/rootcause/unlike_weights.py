@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause.values import correlation
 from graphstore.contract import RunData
 from graphstore.model import Constant
 
@@ -44,30 +45,30 @@ class UnlikeWeights:
             return ""
         named = [f"{name} (correlation {alike:.2f})" for name, alike in self.correlations.items()]
         more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
-        said = (
+        sentence = (
             f"the sides hold other weights in {len(named)} of {self.compared}: "
             f"{', '.join(named[:_NAMED])}{more}"
         )
         if self.are_most:
-            said += "; they are no two forms of one model, so no layer need agree"
-        return said
+            sentence += "; they are no two forms of one model, so no layer need agree"
+        return sentence
 
 
 def unlike_weights(data: RunData, golden: Path, device: Path) -> UnlikeWeights:
     """The weights of the two models' files that are not alike."""
-    ours = {each.tensor.name: each for each in data.device.constants}
+    ours = {constant.tensor.name: constant for constant in data.device.constants}
     correlations: dict[str, float] = {}
     compared = 0
-    for each in data.golden.constants:
-        other = ours.get(each.tensor.name)
-        values = _values(golden, each)
+    for constant in data.golden.constants:
+        other = ours.get(constant.tensor.name)
+        values = _values(golden, constant)
         against = None if other is None else _values(device, other)
         if values is None or against is None or values.shape != against.shape:
             continue
         compared += 1
         alike = _correlation(values, against)
         if alike < _ALIKE:
-            correlations[each.tensor.name] = alike
+            correlations[constant.tensor.name] = alike
     return UnlikeWeights(correlations, compared)
 
 
@@ -83,10 +84,10 @@ def _values(path: Path, constant: Constant) -> Array | None:
     try:
         with path.open("rb") as file:
             file.seek(constant.offset)
-            found = np.fromfile(file, kind, count)
+            values = np.fromfile(file, kind, count)
     except OSError:
         return None  # the run was made of it before; a file that is gone has no weights to tell
-    return found.reshape(shape) if found.size == count else None
+    return values.reshape(shape) if values.size == count else None
 
 
 def _correlation(one: Array, other: Array) -> float:
@@ -97,15 +98,10 @@ def _correlation(one: Array, other: Array) -> float:
 
 
 def _slices(a: Array, b: Array, axis: int) -> Sequence[tuple[Array, Array]]:
-    ours, theirs = (np.moveaxis(each, axis, 0) for each in (a, b))
+    ours, theirs = (np.moveaxis(array, axis, 0) for array in (a, b))
     return [(x, y) for x, y in zip(ours, theirs, strict=True) if x.size >= _FEWEST]
 
 
 def _of(pairs: Sequence[tuple[Array, Array]]) -> float:
-    found = []
-    for a, b in pairs:
-        x, y = a - a.mean(), b - b.mean()
-        size = float(np.linalg.norm(x) * np.linalg.norm(y))
-        if size > 0.0:
-            found.append(float(np.sum(x * y)) / size)
-    return float(np.median(found)) if found else -1.0
+    products = [correlation(a, b) for a, b in pairs if np.ptp(a) and np.ptp(b)]
+    return float(np.median(products)) if products else -1.0

@@ -9,6 +9,8 @@ import numpy as np
 from divergraph.execute.contract import Array
 
 _BLOCK = 1 << 15
+TINY = float(np.finfo(np.float64).tiny)
+"""In place of 0 under a fraction."""
 
 
 def is_numeric(value: Array) -> bool:
@@ -23,30 +25,48 @@ def norms(device: Array, reference: Array) -> tuple[float, float]:
     Both arrays have the same number of elements. The first norm is infinite if the device is not
     finite at one of these places.
     """
-    left, right = device.reshape(-1), reference.reshape(-1)
-    kind = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
-    apart = scale = 0.0
+    device_flat, right = device.reshape(-1), reference.reshape(-1)
+    kind = np.complex128 if "c" in (device_flat.dtype.kind, right.dtype.kind) else np.float64
+    error = scale = 0.0
     # Block by block, so that temporaries stay in the cache and BLAS starts no threads.
     for start in range(0, right.size, _BLOCK):
         there = np.asarray(right[start : start + _BLOCK], kind)
-        here = np.asarray(left[start : start + _BLOCK], kind)
+        here = np.asarray(device_flat[start : start + _BLOCK], kind)
         with np.errstate(all="ignore"):
             size = _square(there)
             if not math.isfinite(size):
                 finite = np.isfinite(there)
                 here, there = here[finite], there[finite]
                 size = _square(there)
-            apart += _square(here - there)
+            error += _square(here - there)
         scale += size
-    return (math.inf if math.isnan(apart) else math.sqrt(apart)), math.sqrt(scale)
+    return (math.inf if math.isnan(error) else math.sqrt(error)), math.sqrt(scale)
 
 
 def relative(device: Array, reference: Array) -> float:
     """|device - reference| / |reference|; infinite if only the reference is zero or finite."""
-    apart, scale = norms(device, reference)
-    if apart == 0.0:
+    error, scale = norms(device, reference)
+    if error == 0.0:
         return 0.0
-    return apart / scale if scale > 0.0 else math.inf
+    return error / scale if scale > 0.0 else math.inf
+
+
+def cosine(one: Array, other: Array) -> float:
+    """The cosine between two float arrays of one shape; 0 if one of them is zero."""
+    first, second = one.reshape(-1), other.reshape(-1)
+    size = float(np.linalg.norm(first)) * float(np.linalg.norm(second))
+    return float(np.sum(first * second)) / size if size else 0.0
+
+
+def correlation(one: Array, other: Array) -> float:
+    """Pearson's correlation of two float arrays of one shape; 0 where one of them is constant."""
+    return cosine(one - one.mean(), other - other.mean())
+
+
+def robust_spread(numbers: Array) -> float:
+    """The standard deviation of float *numbers* as their median distance from the median tells it,
+    which a few that lie far off do not move."""
+    return 1.4826 * float(np.median(np.abs(numbers - np.median(numbers))))
 
 
 def _square(values: Array) -> float:

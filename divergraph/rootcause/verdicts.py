@@ -42,14 +42,14 @@ def with_splits(
 
 def ops_over(comparisons: Iterable[Comparison], guilt: Guilt) -> dict[str, Comparison]:
     """The ops of this guilt, each with its most suspicious output."""
-    found: dict[str, Comparison] = {}
+    worst_of_op: dict[str, Comparison] = {}
     for item in comparisons:
         if item.split is None or item.split.guilt is not guilt:
             continue
-        before = found.get(item.op)
+        before = worst_of_op.get(item.op)
         if before is None or _suspicion(item) > _suspicion(before):
-            found[item.op] = item
-    return found
+            worst_of_op[item.op] = item
+    return worst_of_op
 
 
 def ranked(arrays: GraphArrays, guilty: Mapping[str, Comparison]) -> list[Comparison]:
@@ -81,7 +81,7 @@ def as_origins(
     for link in links:
         if link.device in wanted:
             originals.setdefault(link.device, []).append(link.original)
-    found: list[Origin] = []
+    origins: list[Origin] = []
     for rank, item in enumerate(items, start=1):
         assert item.metrics is not None
         assert item.split is not None
@@ -91,7 +91,7 @@ def as_origins(
             for name in dict.fromkeys(originals.get(item.op, ()))
             if item.golden is None or name != item.golden.op
         ]
-        found.append(
+        origins.append(
             Origin(
                 rank,
                 item.op,
@@ -104,7 +104,7 @@ def as_origins(
                 causes.get(item.op),
             )
         )
-    return tuple(found)
+    return tuple(origins)
 
 
 def states(
@@ -118,9 +118,9 @@ def states(
     nothing is known of its own error."""
     starts = set(origins)
     numbers = [arrays.number[op] for op in starts]
-    behind = {arrays.ids[number] for number in descendants(arrays, numbers)} | set(around)
+    later_ops = {arrays.ids[number] for number in descendants(arrays, numbers)} | set(around)
     outputs = outputs_by_op(comparisons)
-    return {op: _state(outputs.get(op, ()), op in starts, op in behind) for op in arrays.ids}
+    return {op: _state(outputs.get(op, ()), op in starts, op in later_ops) for op in arrays.ids}
 
 
 def _state(outputs: Sequence[Comparison], is_origin: bool, is_behind: bool) -> OpState:
@@ -129,7 +129,7 @@ def _state(outputs: Sequence[Comparison], is_origin: bool, is_behind: bool) -> O
         return OpState.ORIGIN
     if item is None:
         return OpState.NOT_COMPARED
-    if any(is_broken(each) for each in outputs):
+    if any(is_broken(output) for output in outputs):
         return OpState.BROKEN
     if item.over:
         return OpState.INHERITED if is_behind else _past_a_level(item)
@@ -141,8 +141,8 @@ def _state(outputs: Sequence[Comparison], is_origin: bool, is_behind: bool) -> O
 def _past_a_level(item: Comparison) -> OpState:
     """The state of an op past a limit or warning level, with no origin before it."""
     split = item.split
-    known = split is not None and not split.failure and split.guilt is Guilt.NONE
-    return OpState.EXPLAINED if known else OpState.DRIFTING
+    is_explained = split is not None and not split.failure and split.guilt is Guilt.NONE
+    return OpState.EXPLAINED if is_explained else OpState.DRIFTING
 
 
 def verdict(
@@ -164,5 +164,5 @@ def verdict(
 
 
 def _suspicion(item: Comparison) -> float:
-    found = None if item.split is None else item.split.suspicion
-    return math.inf if found is None else found
+    suspicion = None if item.split is None else item.split.suspicion
+    return math.inf if suspicion is None else suspicion

@@ -46,9 +46,8 @@ from divergraph.rootcause.devices.tiles.told_tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
 from divergraph.rootcause.groups.groups import Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
-from divergraph.rootcause.input_relations.fits import correlation
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from divergraph.rootcause.values import relative, same_shape
+from divergraph.rootcause.values import cosine, relative, robust_spread, same_shape
 from graphstore.model import Shape
 
 _LOOKED_AT = 16
@@ -63,8 +62,6 @@ _MATCHED = 4
 _RUN_OF_SIDE = 2
 _SEVERAL = 2
 """Ops of a family that no single fault is the reason for."""
-_TO_SIGMA = 1.4826
-"""Of normal numbers, the standard deviation over the median of their distances from the median."""
 _ALIKE = 1.05
 """Formats that leave up to so many times the least are alike: they choose words, not guilt."""
 _FORMATS = 3
@@ -319,12 +316,12 @@ class OperandSearch:
             if device is not None and 0.0 < lost < math.inf:
                 losses[sample.group] = math.log(lost)
                 right = np.asarray(sample.reference, np.float64)
-                gains.append(abs(correlation(device - right, right)))
+                gains.append(abs(cosine(device - right, right)))
         # Arithmetic loses this way and that; what makes all outputs larger is a fault of each.
         if not losses or statistics.median(gains) > _MOSTLY_GAIN:
             return None
         middle = statistics.median(losses.values())
-        spread = _TO_SIGMA * statistics.median(abs(lost - middle) for lost in losses.values())
+        spread = robust_spread(np.fromiter(losses.values(), np.float64))
         furthest = max(math.log(calibration.LONE_RATIO), calibration.LONE_SIGMA * spread)
         if furthest > math.log(calibration.GUILTY) or middle > math.log(calibration.MOST_LOST):
             return None

@@ -49,9 +49,9 @@ def whole_line(view: SampledTensors) -> Cause | None:
     use = usable(view)
     if np.count_nonzero(use) < _FEWEST:
         return None
-    known = _known_vector(view, use)
-    if known is not None:
-        return known
+    vector = _known_vector(view, use)
+    if vector is not None:
+        return vector
     fit = _one_line(view, use)
     return _either(view, use, _whole(view, fit)) if fit is not None and fit.exact else None
 
@@ -65,8 +65,8 @@ def nearly_whole_line(view: SampledTensors) -> Cause | None:
 
 
 def _one_line(view: SampledTensors, use: Mask) -> LineFit | None:
-    whole = [fit for fit in line_fits(view, use, None) if fit.good]
-    return simplest(view, whole) if whole and not _flat(whole) else None
+    fits = [fit for fit in line_fits(view, use, None) if fit.good]
+    return simplest(view, fits) if fits and not _flat(fits) else None
 
 
 def _either(view: SampledTensors, use: Mask, cause: Cause) -> Cause:
@@ -85,9 +85,9 @@ def affine(view: SampledTensors) -> Cause | None:
     for axis in view.axes():
         if view.d.shape[axis] < 2 or view.d.size / view.d.shape[axis] < 3:
             continue
-        found = [fit for fit in line_fits(view, use, axis) if fit.good]
-        if found:
-            return _sliced(view, simplest(view, found), axis)
+        fits = [fit for fit in line_fits(view, use, axis) if fit.good]
+        if fits:
+            return _sliced(view, simplest(view, fits), axis)
     return None
 
 
@@ -125,10 +125,10 @@ def _whole(view: SampledTensors, fit: LineFit) -> Cause:
     """The cause of one line for all values; where it leaves more than noise, the sentence says how
     far the values lie apart."""
     sure = SURE if view.d.size >= 4 * FEW else GUESS
-    every, about, left = "every value is", "", ""
+    every, about, remainder = "every value is", "", ""
     if not fit.exact:
         sure = min(sure, LIKELY)
-        every, about, left = "the values are", "about ", f" ({_apart(view, fit)})"
+        every, about, remainder = "the values are", "about ", f" ({_apart(view, fit)})"
     evidence: dict[str, EvidenceValue] = {"left": fit.left}
     if fit.offset is not None:
         offset = float(fit.offset.reshape(-1)[0])
@@ -137,7 +137,8 @@ def _whole(view: SampledTensors, fit: LineFit) -> Cause:
         same = "the same " if fit.exact else about
         return Cause(
             "global_offset",
-            f"{every} off by {same}{offset:+.5g}{left}: a wrong zero point or constant operand",
+            f"{every} off by {same}{offset:+.5g}{remainder}: a wrong zero point or constant "
+            "operand",
             sure,
             evidence,
         )
@@ -145,14 +146,14 @@ def _whole(view: SampledTensors, fit: LineFit) -> Cause:
     times = f"{every} {about}{gain:.6g} times the expected one{'' if fit.exact else 's'}"
     if fit.offset is None:
         hint = _scale_hint(gain, view) if fit.exact else ""
-        percent = f" ({100.0 * (gain - 1.0):+.3g} %)" if fit.exact else left
+        percent = f" ({100.0 * (gain - 1.0):+.3g} %)" if fit.exact else remainder
         return Cause(
             "gain", f"{times}{percent}: a wrong scale{hint}", sure, {"gain": gain, **evidence}
         )
     return Cause(
         "gain_and_offset",
-        f"{times} {offset:+.5g}{left}: a wrong scale and zero point, or another function that is "
-        "nearly linear here",
+        f"{times} {offset:+.5g}{remainder}: a wrong scale and zero point, or another function "
+        "that is nearly linear here",
         min(sure, LIKELY),
         {"gain": gain, **evidence},
     )
@@ -161,27 +162,30 @@ def _whole(view: SampledTensors, fit: LineFit) -> Cause:
 def _apart(view: SampledTensors, fit: LineFit) -> str:
     """What one line for all values leaves: lines of their own for the slices of an axis, else the
     share of the error."""
-    best, said = _MOSTLY * fit.left, f"{share_text(round(1000 * fit.left), 1000)} of the error left"
+    best, error_text = (
+        _MOSTLY * fit.left,
+        f"{share_text(round(1000 * fit.left), 1000)} of the error left",
+    )
     use = usable(view)
     for axis in view.axes():
-        for each in line_fits(view, use, axis):
-            numbers = each.gain if each.offset is None else each.offset
-            alike = (each.gain is None, each.offset is None) == (
+        for line_fit in line_fits(view, use, axis):
+            numbers = line_fit.gain if line_fit.offset is None else line_fit.offset
+            alike = (line_fit.gain is None, line_fit.offset is None) == (
                 fit.gain is None,
                 fit.offset is None,
             )
-            if alike and numbers is not None and each.left < best:
-                best = each.left
-                said = f"{numbers.min():.4g} to {numbers.max():.4g}, by {_per(axis, view)}"
-    return said
+            if alike and numbers is not None and line_fit.left < best:
+                best = line_fit.left
+                error_text = f"{numbers.min():.4g} to {numbers.max():.4g}, by {_per(axis, view)}"
+    return error_text
 
 
 def _scale_hint(gain: float, view: SampledTensors) -> str:
-    known = {2.0: "2", 0.5: "1/2", -1.0: "the sign", 0.25: "1/4", 4.0: "4", 1 / 255: "1/255"}
-    for value, word in known.items():
+    scales = {2.0: "2", 0.5: "1/2", -1.0: "the sign", 0.25: "1/4", 4.0: "4", 1 / 255: "1/255"}
+    for value, word in scales.items():
         if abs(gain / value - 1.0) < 2e-3:
             return f" (exactly {word})"
-    for size in sorted({size for each in view.case.inputs.values() for size in each.shape}):
+    for size in sorted({size for array in view.case.inputs.values() for size in array.shape}):
         if size < 2:
             continue
         for value, word in (
@@ -227,20 +231,20 @@ def _sliced(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
         return _next_to_nothing(view, fit, axis, hit)
     both = " and a constant away" if fit.offset is not None else ""
     name = _per(axis, view)
-    said = f"a scale is wrong per {name}: {where} {'is' if hit.size == 1 else 'are'}"
+    what = f"a scale is wrong per {name}: {where} {'is' if hit.size == 1 else 'are'}"
     if hit.size == count:
-        said = f"a scale is wrong per {name}: each of {count} is"
-    least, most = f"{float(gains[hit].min()):.5g}", f"{float(gains[hit].max()):.5g}"
-    times = least if least == most else f"{least} to {most}"
+        what = f"a scale is wrong per {name}: each of {count} is"
+    smallest, largest = f"{float(gains[hit].min()):.5g}", f"{float(gains[hit].max()):.5g}"
+    times = smallest if smallest == largest else f"{smallest} to {largest}"
     return Cause(
         "channel_gain",
-        f"{said} {'' if fit.exact else 'about '}{times} times what is expected{both}"
+        f"{what} {'' if fit.exact else 'about '}{times} times what is expected{both}"
         f"{_norm_hint(view)}",
         _slice_confidence(fit),
         {
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
-            "gains": [round(float(each), 6) for each in gains[hit][:_LISTED]],
+            "gains": [round(float(number), 6) for number in gains[hit][:_LISTED]],
             "left": fit.left,
         },
     )
@@ -262,7 +266,7 @@ def _next_to_nothing(view: SampledTensors, fit: LineFit, axis: int, hit: Places)
         {
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
-            "gains": [round(float(each), 6) for each in gains[:_LISTED]],
+            "gains": [round(float(number), 6) for number in gains[:_LISTED]],
             "left": fit.left,
         },
     )
@@ -291,7 +295,7 @@ def _constant_slices(view: SampledTensors, fit: LineFit, axis: int, hit: Places)
         {
             "axis": axis,
             "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
-            "values": [round(float(each), 6) for each in values[:_LISTED]],
+            "values": [round(float(number), 6) for number in values[:_LISTED]],
             "left": fit.left,
         },
     )
@@ -310,18 +314,18 @@ def _slice_offset(view: SampledTensors, fit: LineFit, axis: int) -> Cause:
         "axis": axis,
         "slices": (hit * view.steps[axis]).tolist()[:_LISTED],
         "of": int(offsets.size),
-        "offsets": [float(f"{each:.5g}") for each in offsets[hit][:_LISTED]],
+        "offsets": [float(f"{number:.5g}") for number in offsets[hit][:_LISTED]],
         "left": fit.left,
     }
     for name, bias in _vectors(view, axis):
         factor = _factor(offsets[hit], bias[hit])
         if factor is None:
             continue
-        least = float(np.abs(offsets[hit]).min())
+        smallest = float(np.abs(offsets[hit]).min())
         values = (
-            f"{least:.3g}"
-            if f"{least:.3g}" == f"{largest:.3g}"
-            else f"{least:.3g} to {largest:.3g}"
+            f"{smallest:.3g}"
+            if f"{smallest:.3g}" == f"{largest:.3g}"
+            else f"{smallest:.3g} to {largest:.3g}"
         )
         what, label = ("missing", "lost_bias") if factor < 0 else ("added twice", "doubled_bias")
         return Cause(

@@ -44,20 +44,20 @@ def _read(view: SampledTensors, foreign: Sequence[Foreign], label: str, words: s
         return None
     if not view.visible:
         return None
-    found = first_that_fits(view, _trials(foreign, label, words))
-    if found is None:
+    match = first_that_fits(view, _trials(foreign, label, words))
+    if match is None:
         return None
-    trial, made = found
+    trial, output = match
     words, operands = f"of {trial.words}", list(trial.values)
-    return view.cause_of_rerun(case.ops[-1], label, words, made, operands=operands)
+    return view.cause_of_rerun(case.ops[-1], label, words, output, operands=operands)
 
 
 def _trials(foreign: Sequence[Foreign], label: str, words: str) -> Iterator[Trial[Array]]:
-    for each in foreign:
-        values = each.values()
+    for other in foreign:
+        values = other.values()
         if values is not None and values.size <= LARGEST:
-            said = words.format(operand=each.operand, by=each.by)
-            yield Trial(label, said, {each.operand: values})
+            words_of_trial = words.format(operand=other.operand, by=other.by)
+            yield Trial(label, words_of_trial, {other.operand: values})
 
 
 CAUSES = (CauseRule(read_before, CauseStage.MISSING, 20, {"dumped_otherwise": SURE}),)

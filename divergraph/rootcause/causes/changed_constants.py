@@ -30,11 +30,11 @@ from divergraph.rootcause.causes.limits import (
     ROUNDS,
     STEP,
     SURE,
-    TINY,
 )
 from divergraph.rootcause.causes.line_fits import wrong_slices
 from divergraph.rootcause.causes.reruns.operands import LARGEST
 from divergraph.rootcause.causes.words import as_well, values_text
+from divergraph.rootcause.values import TINY
 from graphstore.model import Evidence, Op
 
 _MOST_CHANGED = 8
@@ -65,15 +65,17 @@ def changed_constant(view: SampledTensors) -> Cause | None:
         return None
     if not view.visible:
         return None
-    found = [cause for each in _constants(view) if (cause := _explained(view, each)) is not None]
-    if not found or _bias(view):
+    causes = [
+        cause for constant in _constants(view) if (cause := _explained(view, constant)) is not None
+    ]
+    if not causes or _bias(view):
         return None
-    exact = [each for each in found if each.confidence == found[0].confidence]
-    others = [f" (or {each.evidence['words']})" for each in exact[1:2]]
+    exact = [other for other in causes if other.confidence == causes[0].confidence]
+    others = [f" (or {other_cause.evidence['words']})" for other_cause in exact[1:2]]
     best = exact[0]
     weights = changed_weights(view) if view.case.linear else None
     if weights is not None:
-        lefts = [float(str(each.evidence["left"])) for each in (weights, best)]
+        lefts = [float(str(other_cause.evidence["left"])) for other_cause in (weights, best)]
         if lefts[0] < _LESS * lefts[1]:
             return weights
         if lefts[1] >= _LESS * lefts[0]:
@@ -96,7 +98,7 @@ def _constants(view: SampledTensors) -> Iterator[_Constant]:
         # The bodies of a loop read constants that are no input of the loop.
         for name in (
             *read,
-            *(each for each in view.case.constants if op.owns and each not in read),
+            *(name for name in view.case.constants if op.owns and name not in read),
         ):
             value = view.case.constants.get(name)
             if value is None or value.dtype.kind != "f" or not np.isfinite(value).all():
@@ -114,19 +116,19 @@ def _explained(view: SampledTensors, constant: _Constant) -> Cause | None:
     solved = _solved(view, constant)
     if solved is None:
         return None
-    values, made, wrong = solved
+    values, output, wrong = solved
     own = constant.value.astype(np.float64).reshape(-1)
-    apart = values - own
-    if view.explains(made) and (constant.axis is None or _few(view, wrong)):
+    difference = values - own
+    if view.explains(output) and (constant.axis is None or _few(view, wrong)):
         numbers = np.flatnonzero(wrong)
-        return _cause(view, constant, made, numbers, own, values)
+        return _cause(view, constant, output, numbers, own, values)
     if constant.axis is None or not wrong.all():
         return None
     for words, changed in (
-        ("larger", own + np.median(apart)),
+        ("larger", own + np.median(difference)),
         ("times", own * _ratio(own, values)),
     ):
-        if rms(values - changed) > CLOSE * rms(apart):
+        if rms(values - changed) > CLOSE * rms(difference):
             continue
         made_alike = _run(view, constant, changed)
         if made_alike is not None and view.exact(made_alike):
@@ -136,10 +138,10 @@ def _explained(view: SampledTensors, constant: _Constant) -> Cause | None:
 
 def _few(view: SampledTensors, wrong: Mask) -> bool:
     count = int(np.count_nonzero(wrong))
-    each = view.d.size // wrong.size
-    if each == 1 and view.case.linear:
+    per_value = view.d.size // wrong.size
+    if per_value == 1 and view.case.linear:
         return False  # a weight would do the same
-    share = 4 if each >= FEW else _ONE_OF
+    share = 4 if per_value >= FEW else _ONE_OF
     return 0 < count <= min(_MOST_CHANGED, max(1, wrong.size // share))
 
 
@@ -192,25 +194,25 @@ def _landed(
     group gives then; None if nothing comes nearer to the device than *best*."""
     for part in (1.0, 0.5, 0.25):
         tried = values + part * by
-        made = _run(view, constant, tried) if np.isfinite(tried).all() else None
-        if made is not None and rms(view.d - made) < 0.99 * best:
-            return tried, made
+        output = _run(view, constant, tried) if np.isfinite(tried).all() else None
+        if output is not None and rms(view.d - output) < 0.99 * best:
+            return tried, output
     return None
 
 
 def _run(view: SampledTensors, constant: _Constant, values: Floats) -> Floats | None:
     rerun = view.case.reweigh
     trial: Mapping[str, Array] = {constant.name: constant.of(values)}
-    (made,) = rerun([trial]) if rerun is not None else (None,)
-    if made is None or made.shape != view.case.reference.shape:
+    (output,) = rerun([trial]) if rerun is not None else (None,)
+    if output is None or output.shape != view.case.reference.shape:
         return None
-    return view.made(made)
+    return view.made(output)
 
 
 def _cause(
     view: SampledTensors,
     constant: _Constant,
-    made: Floats,
+    output: Floats,
     numbers: Array,
     own: Floats,
     values: Floats,
@@ -235,7 +237,7 @@ def _cause(
             **({} if single else {"axis": constant.axis, "slices": changed[:64]}),
             "expected": own[changed][:64].tolist(),
             "values": values[changed][:64].tolist(),
-            "left": view.left(made),
+            "left": view.left(output),
         },
     )
 
@@ -243,7 +245,7 @@ def _cause(
 def _common(
     view: SampledTensors,
     constant: _Constant,
-    made: Floats,
+    output: Floats,
     how: str,
     own: Floats,
     changed: Floats,
@@ -258,7 +260,7 @@ def _common(
         "op": op.id,
         "constant": constant.name,
         "by": number,
-        "left": view.left(made),
+        "left": view.left(output),
     }
     if how == "larger" and isinstance(epsilon, float) and (own >= 0.0).all():
         label = "wrong_epsilon"
@@ -267,7 +269,7 @@ def _common(
         label,
         f"the device has exactly what {op.type} {op.name or op.id} gives with {words}",
         SURE,
-        {**evidence, "words": words, "left": view.left(made)},
+        {**evidence, "words": words, "left": view.left(output)},
     )
 
 

@@ -69,11 +69,13 @@ def changed_weights(view: SampledTensors) -> Cause | None:
     if case.reweigh is None or case.device.size > LARGEST or not view.visible or _is_line(view):
         return None
     for product in products(view):
-        found = _changed(product) if product.visible else None
-        tried = [] if found is None else [found, found.exchanged]
-        causes = [cause for each in tried if each and (cause := _cause(view, each)) is not None]
+        changed = _changed(product) if product.visible else None
+        tried = [] if changed is None else [changed, changed.exchanged]
+        causes = [
+            cause for changed in tried if changed and (cause := _cause(view, changed)) is not None
+        ]
         if causes:
-            return min(causes, key=lambda each: float(str(each.evidence["left"])))
+            return min(causes, key=lambda cause: float(str(cause.evidence["left"])))
     return None
 
 
@@ -89,11 +91,11 @@ def _changed(view: SampledTensors) -> _Changed | None:
         wrong = wrong_slices(view, axis)
         for weight in _weights(view, axis) if wrong.size else ():
             if wrong.size <= min(_MOST_ROWS, view.d.shape[axis] // 2):
-                found = _of_rows(view, weight, wrong.tolist())
+                changed = _of_rows(view, weight, wrong.tolist())
             else:
-                found = _of_a_column(view, weight, int(wrong[0]))
-            if found is not None:
-                return found
+                changed = _of_a_column(view, weight, int(wrong[0]))
+            if changed is not None:
+                return changed
     return None
 
 
@@ -105,11 +107,14 @@ def changed_rows(view: SampledTensors) -> Cause | None:
     for name, table in case.constants.items():
         if table.ndim < 2 or table.dtype.kind != "f" or table.size > LARGEST:
             continue
-        for given in (*case.inputs.values(), *case.constants.values()):
-            if given.dtype.kind in "iu" and given.shape + table.shape[1:] == case.reference.shape:
-                found = _rows_read(view, name, table, given)
-                if found is not None:
-                    return found
+        for table_places in (*case.inputs.values(), *case.constants.values()):
+            if (
+                table_places.dtype.kind in "iu"
+                and table_places.shape + table.shape[1:] == case.reference.shape
+            ):
+                cause = _rows_read(view, name, table, table_places)
+                if cause is not None:
+                    return cause
     return None
 
 
@@ -135,31 +140,31 @@ def _rows_read(view: SampledTensors, name: str, table: Array, places: Array) -> 
         changed[row] = device[int(np.flatnonzero(read == row)[0])]
     if np.any(np.sqrt(np.mean((device - changed[read]) ** 2, axis=1)) > noise):
         return None  # the same row is read as different values
-    said = ", ".join(_row_text(name, rows, int(row), changed[row]) for row in wrong)
+    rows_text = ", ".join(_row_text(name, rows, int(row), changed[row]) for row in wrong)
     (op,), again = view.case.ops, np.isin(read, wrong).sum() > wrong.size
     return Cause(
         "wrong_weights",
-        f"the device has exactly what {op.type} {op.name or op.id} gives with {said}",
+        f"the device has exactly what {op.type} {op.name or op.id} gives with {rows_text}",
         SURE if again or device.shape[1] >= FEW else GUESS,
         {"op": op.id, "weight": name, "rows": wrong.tolist(), "left": 0.0},
     )
 
 
-def _row_text(name: str, rows: Floats, row: int, found: Floats) -> str:
+def _row_text(name: str, rows: Floats, row: int, values: Floats) -> str:
     """What a row of a table holds instead of its own values."""
-    own, size = rows[row], rms(found)
-    if not found.any():
+    own, size = rows[row], rms(values)
+    if not values.any():
         return f"row {row} of {name} all zero"
-    near = np.sqrt(np.mean((rows - found) ** 2, axis=1))
-    nearest = int(np.argmin(near))
-    if nearest != row and near[nearest] <= CLOSE * size:
+    distances = np.sqrt(np.mean((rows - values) ** 2, axis=1))
+    nearest = int(np.argmin(distances))
+    if nearest != row and distances[nearest] <= CLOSE * size:
         return f"row {nearest} of {name} for row {row}"
-    gain = float(own @ found) / float(own @ own) if own.any() else 1.0
-    if rms(found - gain * own) <= CLOSE * size:
+    gain = float(own @ values) / float(own @ own) if own.any() else 1.0
+    if rms(values - gain * own) <= CLOSE * size:
         return f"row {row} of {name} {gain:.4g} times"
-    hit = np.flatnonzero(np.abs(found - own) > CLOSE * size)
+    hit = np.flatnonzero(np.abs(values - own) > CLOSE * size)
     if hit.size <= _MOST_VALUES:
-        return values_text(name, [[row, int(each)] for each in hit], own[hit], found[hit])
+        return values_text(name, [[row, int(match)] for match in hit], own[hit], values[hit])
     return f"other values in row {row} of {name}"
 
 
@@ -173,39 +178,39 @@ def _weights(view: SampledTensors, out: int) -> Iterator[RowWeight]:
         if value.dtype.kind != "f" or value.ndim < 2 or value.size > LARGEST:
             continue
         for axis in range(value.ndim):
-            found = RowWeight(op, name, value, axis, out)
-            if value.shape[axis] == length and separate(view, found):
-                yield found
+            row_weight = RowWeight(op, name, value, axis, out)
+            if value.shape[axis] == length and separate(view, row_weight):
+                yield row_weight
 
 
 def _of_rows(view: SampledTensors, weight: RowWeight, wrong: Sequence[int]) -> _Changed | None:
     rows = weight.rows
-    changed, found = rows.copy(), list[OtherRow]()
+    changed, other_rows = rows.copy(), list[OtherRow]()
     for row in wrong:
         responses = responses_of(view, weight, row)
         guess = None if responses is None else changed_row(view, weight, row, *responses)
         if guess is None:
             return None
         changed[row] = guess.values
-        found.append(guess)
-    (made,) = run(view, weight, [changed])
-    if made is None or not view.fits(made):
+        other_rows.append(guess)
+    (output,) = run(view, weight, [changed])
+    if output is None or not view.fits(output):
         return None
-    places = [each for guess in found for each in guess.places]
+    places = [place for guess in other_rows for place in guess.places]
     evidence: Evidence = {"axis": weight.out, "slices": sorted(wrong), "places": places}
-    words = ", ".join(guess.words for guess in found)
-    sure = min(SURE if guess.alone else LIKELY for guess in found)
-    dead = all(guess.label == "dead_channels" for guess in found)
+    words = ", ".join(guess.words for guess in other_rows)
+    sure = min(SURE if guess.alone else LIKELY for guess in other_rows)
+    dead = all(guess.label == "dead_channels" for guess in other_rows)
     label = "dead_channels" if dead else "wrong_weights"
-    exchanged = _exchanged(view, weight, wrong, found)
+    exchanged = _exchanged(view, weight, wrong, other_rows)
     return _Changed(weight, changed, words, evidence, label, sure, exchanged)
 
 
 def _exchanged(
-    view: SampledTensors, weight: RowWeight, wrong: Sequence[int], found: Sequence[OtherRow]
+    view: SampledTensors, weight: RowWeight, wrong: Sequence[int], other_rows: Sequence[OtherRow]
 ) -> _Changed | None:
     """The change where the only wrong slice has the weights of another, which has its own."""
-    other = found[0].row_of
+    other = other_rows[0].row_of
     if len(wrong) > 1 or other is None:
         return None
     pair, rows = [wrong[0], other], weight.rows
@@ -220,46 +225,46 @@ def _of_a_column(view: SampledTensors, weight: RowWeight, worst: int) -> _Change
     responses = responses_of(view, weight, worst)
     if responses is None:
         return None
-    rows, found = weight.rows, responses[0]
+    rows, response = weight.rows, responses[0]
     error = lines(view.e, weight.out)[worst]
     shape = np.delete(weight.value.shape, weight.axis)
     best: tuple[float, int, int, float] | None = None
     for axis, length in enumerate(shape):
         at = np.unravel_index(np.arange(rows.shape[1]), tuple(shape))[axis]
         for number in range(int(length)) if length > 1 else ():
-            part = (at == number) @ (rows[worst][:, None] * found)
+            part = (at == number) @ (rows[worst][:, None] * response)
             power = float(part @ part)
             more = float(part @ error) / power if power else 0.0
-            left = rms(error - more * part)
-            if best is None or left < best[0]:
-                best = left, axis, number, 1.0 + more
+            remaining = rms(error - more * part)
+            if best is None or remaining < best[0]:
+                best = remaining, axis, number, 1.0 + more
     if best is None or best[0] > PROMISING * rms(error):
         return None
     _, axis, number, gain = best
     gain = 0.0 if abs(gain) < NO_GAIN else gain
     at = np.unravel_index(np.arange(rows.shape[1]), tuple(shape))[axis]
     changed = np.where(at == number, gain * rows, rows)
-    (made,) = run(view, weight, [changed])
-    if made is None or not view.fits(made):
+    (output,) = run(view, weight, [changed])
+    if output is None or not view.fits(output):
         return None
-    whole = axis + (axis >= weight.axis)
+    weight_axis = axis + (axis >= weight.axis)
     times = "left out" if gain == 0.0 else f"{gain:.4g} times"
-    words = f"index {number} of axis {whole} of {weight.name} {times}"
-    evidence: Evidence = {"weight_axis": whole, "index": number, "gain": gain}
+    words = f"index {number} of axis {weight_axis} of {weight.name} {times}"
+    evidence: Evidence = {"weight_axis": weight_axis, "index": number, "gain": gain}
     return _Changed(weight, changed, words, evidence)
 
 
-def _cause(view: SampledTensors, found: _Changed) -> Cause | None:
+def _cause(view: SampledTensors, changed: _Changed) -> Cause | None:
     """The cause, if the whole of *view* with these weights is what the device has."""
-    (made,) = run(view, found.weight, [found.rows])
-    if made is None or not view.fits(made):
+    (output,) = run(view, changed.weight, [changed.rows])
+    if output is None or not view.fits(output):
         return None
-    sure, how = view.told(made, found.sure)
-    op, weight, label = found.weight.op, found.weight, found.label
-    evidence: dict[str, EvidenceValue] = {"op": op.id, "weight": weight.name, **found.evidence}
+    sure, how = view.told(output, changed.sure)
+    op, weight, label = changed.weight.op, changed.weight, changed.label
+    evidence: dict[str, EvidenceValue] = {"op": op.id, "weight": weight.name, **changed.evidence}
     if label == "wrong_weights" and not has_weights(op.type):
         # One of it makes one value of the output: a bias or a scale of several axes, no weight.
-        label, places = "wrong_constant", found.evidence.get("places", [])
+        label, places = "wrong_constant", changed.evidence.get("places", [])
         evidence = {
             "op": op.id,
             "constant": weight.name,
@@ -268,9 +273,9 @@ def _cause(view: SampledTensors, found: _Changed) -> Cause | None:
         }
     return Cause(
         label,
-        f"the device has {how} what {op.type} {op.name or op.id} gives with {found.words}",
+        f"the device has {how} what {op.type} {op.name or op.id} gives with {changed.words}",
         sure,
-        {**evidence, "left": view.left(made)},
+        {**evidence, "left": view.left(output)},
     )
 
 

@@ -29,21 +29,23 @@ def wrong_choices(view: SampledTensors) -> Cause | None:
     word = "integers"
     if case.reference.dtype.kind == "b":
         word = "booleans"
-    elif any(each.startswith(_INDEXING) for each in case.types):
+    elif any(op_type.startswith(_INDEXING) for op_type in case.types):
         word = "indices"
-    place = [int(each) for each in np.unravel_index(wrong[0], case.reference.shape)]
-    given, right = (each.reshape(-1)[wrong[0]].item() for each in (case.device, case.reference))
+    place = [int(number) for number in np.unravel_index(wrong[0], case.reference.shape)]
+    device_choice, right = (
+        array.reshape(-1)[wrong[0]].item() for array in (case.device, case.reference)
+    )
     evidence: dict[str, EvidenceValue] = {
         "wrong": wrong.size,
         "of": case.reference.size,
         "first_index": place,
-        "given": given,
+        "given": device_choice,
         "right": right,
     }
     return Cause(
         "wrong_choices",
         f"{wrong.size} of {case.reference.size} {word} {'is' if wrong.size == 1 else 'are'} wrong, "
-        f"none is a tie (the first, at {place}, is {given} in place of {right})",
+        f"none is a tie (the first, at {place}, is {device_choice} in place of {right})",
         SURE,
         evidence,
     )

@@ -38,9 +38,9 @@ def told_otherwise(view: SampledTensors) -> Cause | None:
     In a group different mistakes may give the same output: then two explanations are given.
     """
     tried = (rule(view) for rule in _TRIED)
-    found = (each for each in tried if each is not None)
-    cause = next(found, None)
-    other = next(found, None) if cause is not None and len(view.case.ops) > 1 else None
+    causes = (cause for cause in tried if cause is not None)
+    cause = next(causes, None)
+    other = next(causes, None) if cause is not None and len(view.case.ops) > 1 else None
     return cause if cause is None or other is None else as_well(cause, other)
 
 

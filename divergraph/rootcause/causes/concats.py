@@ -39,51 +39,53 @@ def wrong_operands(view: SampledTensors) -> Cause | None:
     if op is None or "Concat" not in op.type or view.sampled:
         return None
     operands = _operands(view, op)
-    wrong = [each for each in operands if each.view.visible]
+    wrong = [operand for operand in operands if operand.view.visible]
     if not wrong or len(wrong) == len(operands):
         return None
-    causes = [_cause(each, operands) for each in wrong]
-    known = [cause for cause in causes if cause is not None]
-    if len(known) < len(causes):
+    causes = [_cause(operand, operands) for operand in wrong]
+    causes_known = [cause for cause in causes if cause is not None]
+    if len(causes_known) < len(causes):
         return None
-    said = "; ".join(f"{each} {cause.sentence}" for each, cause in zip(wrong, known, strict=True))
-    evidence = {"operands": [each.number for each in wrong], **known[0].evidence}
-    sure = min(cause.confidence for cause in known)
-    return Cause(known[0].label, f"{said}; the other inputs are right", sure, evidence)
+    sentence = "; ".join(
+        f"{operand} {cause.sentence}" for operand, cause in zip(wrong, causes_known, strict=True)
+    )
+    evidence = {"operands": [operand.number for operand in wrong], **causes_known[0].evidence}
+    sure = min(cause.confidence for cause in causes_known)
+    return Cause(causes_known[0].label, f"{sentence}; the other inputs are right", sure, evidence)
 
 
 def _operands(view: SampledTensors, op: Op) -> list[_Operand]:
     """The operands of a Concat; none if their sizes are not known."""
     case, axis = view.case, op.attrs.get("axis", op.attrs.get("concat_dim"))
-    known = {**case.constants, **case.inputs}
-    names = [ref.tensor for ref in op.inputs if ref is not None and ref.tensor in known]
+    arrays = {**case.constants, **case.inputs}
+    names = [ref.tensor for ref in op.inputs if ref is not None and ref.tensor in arrays]
     rank = case.reference.ndim
     if not isinstance(axis, int) or not -rank <= axis < rank:
         return []
     axis %= rank
-    shapes = [known[name].shape for name in names]
+    shapes = [arrays[name].shape for name in names]
     if any(len(shape) != rank for shape in shapes):
         return []
     ends = np.cumsum([shape[axis] for shape in shapes])
     if not ends.size or ends[-1] != case.reference.shape[axis]:
         return []
-    found = []
+    operands = []
     for number, name in enumerate(names):
         slices = tuple(range(int(ends[number]) - shapes[number][axis], int(ends[number])))
-        found.append(_Operand(number, name, axis, slices, _view(view, axis, slices), view))
-    return found
+        operands.append(_Operand(number, name, axis, slices, _view(view, axis, slices), view))
+    return operands
 
 
 def _view(view: SampledTensors, axis: int, slices: Sequence[int]) -> SampledTensors:
-    d, r = (np.take(each, slices, axis) for each in (view.d, view.r))
+    d, r = (np.take(array, slices, axis) for array in (view.d, view.r))
     return view.of_part(d, r)
 
 
 def _cause(wrong: _Operand, operands: Sequence[_Operand]) -> Cause | None:
     """What is wrong with an operand, in words that follow its name."""
     view = wrong.view
-    for words, made in _orders(view.r):
-        if view.fits(made, rest=0.5 * LEFT):
+    for words, candidate in _orders(view.r):
+        if view.fits(candidate, rest=0.5 * LEFT):
             return Cause("reordered", words, view.sure, {})
     for other in operands:
         alike = other.view.r.shape == view.r.shape and other.number != wrong.number
@@ -91,8 +93,8 @@ def _cause(wrong: _Operand, operands: Sequence[_Operand]) -> Cause | None:
             return Cause(
                 "repeated_slices", f"holds input {other.number} ({other.name})", view.sure, {}
             )
-    found = (rule(view) for rule in rules_of_a_part())
-    cause = next((each for each in found if each is not None), None)
+    causes = (rule(view) for rule in rules_of_a_part())
+    cause = next((cause for cause in causes if cause is not None), None)
     return None if cause is None else replace(cause, sentence=f"is wrong: {cause.sentence}")
 
 

@@ -69,20 +69,22 @@ class CauseRule:
 @cache
 def cause_rules() -> tuple[CauseRule, ...]:
     """All installed rules in the order in which they are tried."""
-    found: list[CauseRule] = []
-    for each in discovered(str(__package__), "CAUSES", ENTRY_POINT_GROUP):
-        if isinstance(each, tuple):
-            found += [rule for rule in each if isinstance(rule, CauseRule)]
-    return tuple(sorted(found, key=lambda each: (each.stage, each.order, each.name)))
+    rules: list[CauseRule] = []
+    for rule_list in discovered(str(__package__), "CAUSES", ENTRY_POINT_GROUP):
+        if isinstance(rule_list, tuple):
+            rules += [rule for rule in rule_list if isinstance(rule, CauseRule)]
+    return tuple(sorted(rules, key=lambda rule: (rule.stage, rule.order, rule.name)))
 
 
 @cache
 def rules_of_a_part() -> tuple[Explain, ...]:
     """The rules that need only values, asked of the wrong part of an output."""
-    return tuple(each.explain for each in cause_rules() if each.of_a_part)
+    return tuple(rule.explain for rule in cause_rules() if rule.of_a_part)
 
 
 @cache
 def most_confidence() -> Mapping[str, float]:
     """By label its highest confidence in a group of several ops."""
-    return {label: most for rule in cause_rules() for label, most in rule.labels.items()}
+    return {
+        label: confidence for rule in cause_rules() for label, confidence in rule.labels.items()
+    }

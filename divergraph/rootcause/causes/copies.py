@@ -21,6 +21,7 @@ from divergraph.rootcause.causes.limits import (
     SURE,
 )
 from divergraph.rootcause.causes.orders import same_values
+from divergraph.rootcause.values import correlation
 
 _UNRELATED = 0.3
 """Correlations below this say that the values have nothing to do with each other."""
@@ -31,10 +32,10 @@ _CUTTING = frozenset(("Clip", "Max", "Maximum", "ClipByValue", "HardSigmoid"))
 def missing_op(view: SampledTensors) -> Cause | None:
     """The output equals an input, though the op should have changed it."""
     for name, values in view.case.inputs.items():
-        given = _as_output(view, values)
-        if given is None or rms(given - view.r) <= 0.5 * view.error:
+        output = _as_output(view, values)
+        if output is None or rms(output - view.r) <= 0.5 * view.error:
             continue
-        if not view.fits(given):
+        if not view.fits(output):
             continue
         what = " and ".join(dict.fromkeys(view.case.types)) or "op"
         was = "were" if " and " in what else "was"
@@ -42,7 +43,7 @@ def missing_op(view: SampledTensors) -> Cause | None:
             "missing_op",
             f"the output equals the input {name}: the {what} {was} not computed",
             SURE if view.d.size >= FEW else GUESS,
-            {"input": name, "left": view.left(given), "elements": int(view.case.device.size)},
+            {"input": name, "left": view.left(output), "elements": int(view.case.device.size)},
         )
     return _without_relu(view)
 
@@ -50,7 +51,7 @@ def missing_op(view: SampledTensors) -> Cause | None:
 def _without_relu(view: SampledTensors) -> Cause | None:
     """Negative values where a Relu in the group should have made zeros."""
     kinds = view.case.types
-    if not any("relu" in each.lower() or "Fused" in each or each in _CUTTING for each in kinds):
+    if not any("relu" in kind.lower() or "Fused" in kind or kind in _CUTTING for kind in kinds):
         return None
     cut = view.r == 0.0
     count = int(np.count_nonzero(cut))
@@ -75,10 +76,10 @@ def _without_relu(view: SampledTensors) -> Cause | None:
 
 def _leak(view: SampledTensors, cut: np.ndarray) -> float | None:
     for values in view.case.inputs.values():
-        given = _as_output(view, values)
-        if given is None:
+        output = _as_output(view, values)
+        if output is None:
             continue
-        x, y = given[cut], view.d[cut]
+        x, y = output[cut], view.d[cut]
         power = float(np.sum(x * x))
         slope = float(np.sum(x * y)) / power if power else 0.0
         if 0.0 < slope < 0.95 and rms(y - slope * x) <= LEFT * rms(y):
@@ -120,13 +121,6 @@ def unrelated_values(view: SampledTensors) -> Cause | None:
         GUESS if view.case.linear else min(view.sure, LIKELY),
         {"correlation": link, "rank_correlation": ranked},
     )
-
-
-def correlation(a: Floats, b: Floats) -> float:
-    """Pearson's correlation of two arrays of one shape; 0 where one of them is constant."""
-    x, y = (a - a.mean()).reshape(-1), (b - b.mean()).reshape(-1)
-    scale = float(np.linalg.norm(x)) * float(np.linalg.norm(y))
-    return float(x @ y) / scale if scale else 0.0
 
 
 def _ranks(values: Floats) -> Floats:

@@ -183,7 +183,7 @@ class FaultEvidence:
     @property
     def linear(self) -> bool:
         """Whether an op of the group has weights: wrong ones may give any error."""
-        return any(has_weights(each) for each in self.types)
+        return any(has_weights(op_type) for op_type in self.types)
 
 
 @dataclass(frozen=True)
@@ -299,8 +299,8 @@ class SampledTensors:
     def tolerance(self) -> Floats:
         """The largest error of each element that noise explains, of the shape of ``d``."""
         steady = max(0.0 if self.case.beyond_noise else 4.0 * self.noise, 1e-7 * self.size)
-        found: Floats = steady + 4.0 * self.unit * np.abs(self.r)
-        return found
+        tolerance: Floats = steady + 4.0 * self.unit * np.abs(self.r)
+        return tolerance
 
     @cached_property
     def wrong(self) -> Mask:
@@ -313,25 +313,28 @@ class SampledTensors:
         *rest* is the share of the error's norm that may stay unexplained. With *where*, only these
         elements are looked at.
         """
-        left = self.d - predicted
+        error_left = self.d - predicted
         error = self.e
         if where is not None:
-            left, error = left[where], error[where]
-        if left.size == 0:
+            error_left, error = error_left[where], error[where]
+        if error_left.size == 0:
             return False
-        return self.little(left, error, rest)
+        return self.little(error_left, error, rest)
 
-    def little(self, left: Floats, error: Floats, rest: float = LEFT) -> bool:
-        """Whether what is *left* of *error* is negligible, so that the explanation is right.
+    def little(self, error_left: Floats, error: Floats, rest: float = LEFT) -> bool:
+        """Whether what is *error_left* of *error* is negligible, so that the explanation is right.
 
         A prediction of 0 leaves little of a large error if the device's values are small, so what
         is left must also be small compared with how the device's values vary.
         """
-        size, whole = rms(left), rms(error)
+        size, whole_error = rms(error_left), rms(error)
         noise = max(self.noise, self.case.floor * rms(self.d))  # larger values have more noise
         steady = self.variation <= max(4.0 * noise, _STEADY * rms(self.d))
-        known = max(2.0 * noise, (2.0 if steady else 0.3) * self.variation)
-        return size <= max(rest * whole, min(2.0 * self.noise, 0.4 * whole)) and size <= known
+        limit = max(2.0 * noise, (2.0 if steady else 0.3) * self.variation)
+        return (
+            size <= max(rest * whole_error, min(2.0 * self.noise, 0.4 * whole_error))
+            and size <= limit
+        )
 
     @cached_property
     def variation(self) -> float:
@@ -340,18 +343,18 @@ class SampledTensors:
 
     def left(self, predicted: Floats, where: Mask | None = None) -> float:
         """The share of the error's norm that *predicted* leaves unexplained."""
-        left, error = self.d - predicted, self.e
+        error_left, error = self.d - predicted, self.e
         if where is not None:
-            left, error = left[where], error[where]
-        whole = rms(error)
-        return rms(left) / whole if whole else 0.0
+            error_left, error = error_left[where], error[where]
+        whole_error = rms(error)
+        return rms(error_left) / whole_error if whole_error else 0.0
 
     def exact(self, predicted: Floats, where: Mask | None = None) -> bool:
         """Whether *predicted* (of the shape of ``d``) leaves no more than noise of the device."""
-        left, d = self.d - predicted, self.d
+        error_left, d = self.d - predicted, self.d
         if where is not None:
-            left, d = left[where], d[where]
-        return rms(left) <= self._exactness(d)
+            error_left, d = error_left[where], d[where]
+        return rms(error_left) <= self._exactness(d)
 
     @property
     def exactness(self) -> float:
@@ -365,22 +368,23 @@ class SampledTensors:
         """Whether *predicted* leaves no more than noise, and little of an error no larger."""
         return self.exact(predicted) and self.left(predicted) <= _LITTLE
 
-    def explained_by(self, made: Array | None, rest: float = LEFT) -> bool:
-        """Whether *made*, the group's whole output when run another way, is what the device has."""
-        if made is None or made.shape != self.case.reference.shape:
+    def explained_by(self, output: Array | None, rest: float = LEFT) -> bool:
+        """Whether *output*, the group's whole output run another way, is what the device has."""
+        if output is None or output.shape != self.case.reference.shape:
             return False
-        return self.fits(self.made(made), rest=rest)
+        return self.fits(self.made(output), rest=rest)
 
     def cause_of_rerun(
         self,
         op: Op,
         label: str,
         words: str,
-        made: Array | None,
+        output: Array | None,
         **evidence: EvidenceValue,
     ) -> Cause:
-        """The cause where the group with *op* changed as *words* say *made* what the device has."""
-        predicted = self.r if made is None else self.made(made)
+        """The cause where *output*, of the group with *op* changed as *words* say, is what the
+        device has."""
+        predicted = self.r if output is None else self.made(output)
         sure, how = self.told(predicted, self.sure)
         return Cause(
             label,
@@ -424,12 +428,12 @@ def sampling_steps(shape: tuple[int, ...], channel_axis: int | None) -> tuple[in
     The longest axes are thinned first, the channel axis last: causes are told by channels.
     """
     steps = [1] * len(shape)
-    left = list(shape)
-    while int(np.prod(left, dtype=np.int64)) > WORKING_SIZE:
-        order = sorted(range(len(left)), key=lambda axis: (axis == channel_axis, -left[axis]))
-        axis = next(axis for axis in order if left[axis] > 1)
+    sizes = list(shape)
+    while int(np.prod(sizes, dtype=np.int64)) > WORKING_SIZE:
+        order = sorted(range(len(sizes)), key=lambda axis: (axis == channel_axis, -sizes[axis]))
+        axis = next(axis for axis in order if sizes[axis] > 1)
         steps[axis] += 1 + (steps[axis] > 1)  # 3, 5, ...: odd, so as not to beat with tiles
-        left[axis] = -(-shape[axis] // steps[axis])
+        sizes[axis] = -(-shape[axis] // steps[axis])
     return tuple(steps)
 
 
@@ -437,10 +441,10 @@ def _channel_axis(case: FaultEvidence) -> int:
     """The channel axis: the one the ops' attributes or types say, else the usual one."""
     axes = case.reference.ndim
     for op in case.ops:
-        told = op.attrs.get("data_format", "")
-        if isinstance(told, str) and told[:2] == "NC" and axes > 1:
+        data_format = op.attrs.get("data_format", "")
+        if isinstance(data_format, str) and data_format[:2] == "NC" and axes > 1:
             return 1
-        if isinstance(told, str) and told[:1] == "N" and told[-1:] == "C":
+        if isinstance(data_format, str) and data_format[:1] == "N" and data_format[-1:] == "C":
             return axes - 1
         if op.type in _CHANNELS_SECOND and axes > 1:
             return 1

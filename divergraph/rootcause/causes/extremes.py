@@ -66,15 +66,15 @@ def saturation(view: SampledTensors) -> Cause | None:
         return None
     if low == 0.0 and under.any() and not over.any():
         return None  # only negative values are cut: that is a wrong activation
-    known = _known(high, low, over, under)
-    if count == 1 and not known and view.d.size < _CHANCE:
+    bound_text = _known(high, low, over, under)
+    if count == 1 and not bound_text and view.d.size < _CHANCE:
         return None  # of few values one that is wrong often is the largest
     limits = " and ".join(f"{limit:.6g}" for limit, _ in cuts)
     verb = "is" if count == 1 else "are"
     return Cause(
         "saturation",
         f"{counted(count, 'value')} ({share_text(count, cut.size)}) {verb} cut off at {limits}; "
-        f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{known}",
+        f"up to {float(np.abs(view.r[cut]).max()):.4g} is expected{bound_text}",
         SURE if count >= _FEWEST_WRAPPED else LIKELY,
         {
             "cut": count,
@@ -151,16 +151,16 @@ def _few_levels(values: Floats) -> float | None:
 
 def _step(values: Floats, guess: float, spread: float) -> tuple[float, float]:
     """The grid's step near *guess*, and how sharply the values lie on it (0 to 1)."""
-    low, high, apart = 0.55 / guess, 1.9 / guess, 0.12 / spread
+    low, high, spacing = 0.55 / guess, 1.9 / guess, 0.12 / spread
     # Counted before they are made: a wide range with small errors would ask for billions.
-    if high - low > _MOST_FREQUENCIES * apart:
+    if high - low > _MOST_FREQUENCIES * spacing:
         frequencies = np.linspace(0.85 / guess, 1.2 / guess, _MOST_FREQUENCIES)
     else:
-        frequencies = np.arange(low, high, apart)
+        frequencies = np.arange(low, high, spacing)
     thin = values[:: max(1, values.size // 2000)]
     best = float(frequencies[int(np.argmax(_sharpnesses(thin, frequencies)))])
     fine = best + np.linspace(-0.15, 0.15, 61) / spread
-    sharp = [_sharpness(values, each) for each in fine]
+    sharp = [_sharpness(values, frequency) for frequency in fine]
     place = int(np.argmax(sharp))
     return 1.0 / float(fine[place]), sharp[place]
 

@@ -87,8 +87,8 @@ def known_function(view: SampledTensors) -> Cause | None:
     for name, x in _inputs(view).items():
         for word, function in FUNCTIONS.items():
             with np.errstate(all="ignore"):
-                made = np.asarray(function(x), np.float64)
-            if not np.isfinite(made).all() or rms(d - made) > limit:
+                output = np.asarray(function(x), np.float64)
+            if not np.isfinite(output).all() or rms(d - output) > limit:
                 continue
             what = " and ".join(dict.fromkeys(view.case.types)) or "op"
             return Cause(
@@ -96,7 +96,11 @@ def known_function(view: SampledTensors) -> Cause | None:
                 f"the output is {word} of {name}, where {what} is expected: a wrong function or "
                 "approximation",
                 SURE if d.size >= _FEWEST else GUESS,
-                {"function": word, "input": name, "left": rms(d - made) / error if error else 0.0},
+                {
+                    "function": word,
+                    "input": name,
+                    "left": rms(d - output) / error if error else 0.0,
+                },
             )
     return None
 
@@ -107,17 +111,17 @@ def free_curve(view: SampledTensors) -> Cause | None:
         return None
     d, r = _thin(view.d), _thin(view.r)
     for name, x in {"the expected value": r, **_inputs(view)}.items():
-        left = _curve_left(x, d - r, view.noise)
-        if left is None or left > _LEFT:
+        error_left = _curve_left(x, d - r, view.noise)
+        if error_left is None or error_left > _LEFT:
             continue
         worst = float(x[int(np.argmax(np.abs(d - r)))])
-        said = name if x is r else f"the input {name}"
+        what = name if x is r else f"the input {name}"
         return Cause(
             "wrong_activation",
-            f"the error depends on {said} alone and is largest near {worst:.4g}: another "
+            f"the error depends on {what} alone and is largest near {worst:.4g}: another "
             "function, approximation or constant",
             LIKELY,
-            {"of": name, "left": left, "largest_at": worst},
+            {"of": name, "left": error_left, "largest_at": worst},
         )
     return None
 
@@ -128,20 +132,20 @@ def _curve_left(x: Floats, error: Floats, noise: float) -> float | None:
     order = np.argsort(x, kind="stable")
     x, error = x[order], error[order]
     parts = min(64, x.size // 8)
-    whole = rms(error)
-    if parts < 4 or whole == 0.0 or x[0] == x[-1]:
+    whole_error = rms(error)
+    if parts < 4 or whole_error == 0.0 or x[0] == x[-1]:
         return None
     rest = 0.0
     for xs, es in zip(np.array_split(x, parts), np.array_split(error, parts), strict=True):
         centred, mean = xs - xs.mean(), float(es.mean())
         power = float(centred @ centred)
         slope = float(centred @ es) / power if power > 0.0 else 0.0
-        left = es - mean - slope * centred
-        rest += float(left @ left) * xs.size / max(1, xs.size - 2)
+        residuals = es - mean - slope * centred
+        rest += float(residuals @ residuals) * xs.size / max(1, xs.size - 2)
     left_rms = float(np.sqrt(rest / x.size))
-    if left_rms <= min(1.5 * noise, 0.3 * whole):
+    if left_rms <= min(1.5 * noise, 0.3 * whole_error):
         return 0.0
-    return left_rms / whole
+    return left_rms / whole_error
 
 
 def _inputs(view: SampledTensors) -> dict[str, Floats]:

@@ -63,9 +63,9 @@ def inside(view: SampledTensors) -> Cause | None:
     computed another function."""
     if not _steps(view):
         return None
-    found = _last_op(view) or _best_guess(view, [*_exact(view)])
-    other = None if found is None else wrong_setting(view, numbers=False)
-    return found if found is None or other is None else as_well(found, other)
+    cause = _last_op(view) or _best_guess(view, [*_exact(view)])
+    other = None if cause is None else wrong_setting(view, numbers=False)
+    return cause if cause is None or other is None else as_well(cause, other)
 
 
 def _last_op(view: SampledTensors) -> Cause | None:
@@ -88,14 +88,14 @@ def _last_op(view: SampledTensors) -> Cause | None:
                 {"op": last.id, "left": view.left(value), "explanations": 1},
             )
         for word, function in FUNCTIONS.items() if last.type in ACTIVATIONS else ():
-            made = np.asarray(function(value))
-            if np.isfinite(made).all() and view.fits(made, rest=0.5 * LEFT):
+            output = np.asarray(function(value))
+            if np.isfinite(output).all() and view.fits(output, rest=0.5 * LEFT):
                 return Cause(
                     "wrong_activation",
                     f"the output is {word} of what {step_text(step)} gives, where {last.type} is "
                     "expected",
                     sure,
-                    {"op": last.id, "function": word, "left": view.left(made)},
+                    {"op": last.id, "function": word, "left": view.left(output)},
                 )
     return None
 
@@ -115,8 +115,10 @@ def _outcomes(
 ) -> list[Floats | None]:
     """For each guess the group's output with that value put in, sampled like the view."""
     shape = view.case.reference.shape
-    made = [] if view.case.inside is None else view.case.inside.replaced(guesses)
-    return [None if each is None or each.shape != shape else view.made(each) for each in made]
+    outputs = [] if view.case.inside is None else view.case.inside.replaced(guesses)
+    return [
+        None if output is None or output.shape != shape else view.made(output) for output in outputs
+    ]
 
 
 def _steps(view: SampledTensors) -> Sequence[InsideStep]:
@@ -130,30 +132,30 @@ def _steps(view: SampledTensors) -> Sequence[InsideStep]:
 def _best_guess(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     """The guess that explains most, if it explains enough; others as good are named with it."""
     outcomes = _outcomes(view, [(guess.step, guess.value) for guess in guesses])
-    found = [
-        (view.left(made), guess, made)
-        for made, guess in zip(outcomes, guesses, strict=True)
-        if made is not None and view.fits(made)
+    fitting = [
+        (view.left(output), guess, output)
+        for output, guess in zip(outcomes, guesses, strict=True)
+        if output is not None and view.fits(output)
     ]
-    if not found:
+    if not fitting:
         return None
-    found.sort(key=lambda each: each[0])
-    left, guess, made = found[0]
+    fitting.sort(key=lambda entry: entry[0])
+    error_left, guess, output = fitting[0]
     seen = int(np.count_nonzero(view.wrong))
-    if len(guesses) * max(left, view.noise / view.error) ** seen > LUCK:
+    if len(guesses) * max(error_left, view.noise / view.error) ** seen > LUCK:
         return None  # one of so many would fit so few elements whatever is wrong
-    others = [each for each_left, each, _ in found[1:] if each_left <= left + CLOSE]
-    also = next((each for each in others if each.label != guess.label), None)
+    others = [guess for each_left, guess, _ in fitting[1:] if each_left <= error_left + CLOSE]
+    also = next((other for other in others if other.label != guess.label), None)
     op = guess.step.op
     sure = view.sure if also is None else GUESS
-    sure, how = view.told(made, sure)
+    sure, how = view.told(output, sure)
     sentence = f"the device has {how} what comes out if {guess.words}"
-    alike = {step_text(each.step) for each in others if each.label == guess.label}
+    alike = {step_text(other.step) for other in others if other.label == guess.label}
     if named := sorted(alike - {step_text(guess.step)}):
         sentence += f" (or the same of {', '.join(named)})"
     if also is not None:
         sentence += f"; as well if {also.words}"
-    evidence: dict[str, EvidenceValue] = {"op": op.id, "left": left}
+    evidence: dict[str, EvidenceValue] = {"op": op.id, "left": error_left}
     evidence["explanations"] = len(others) + 1
     if guess.number is not None:
         evidence["amount"] = guess.number
@@ -222,10 +224,10 @@ def _functions(step: InsideStep, called: str) -> Iterator[_Guess]:
         return
     for word, function in FUNCTIONS.items():
         with np.errstate(all="ignore"):
-            made = np.asarray(function(same[0].astype(np.float64)))
-        if np.isfinite(made).all() and rms(made - step.value) > 1e-3 * rms(_floats(step.value)):
+            output = np.asarray(function(same[0].astype(np.float64)))
+        if np.isfinite(output).all() and rms(output - step.value) > 1e-3 * rms(_floats(step.value)):
             words = f"{called} is {word}"
-            yield _Guess(step, "wrong_activation", words, made)
+            yield _Guess(step, "wrong_activation", words, output)
 
 
 def _lines(view: SampledTensors) -> Iterator[_Guess]:
@@ -240,8 +242,8 @@ def _lines(view: SampledTensors) -> Iterator[_Guess]:
             amount = _solved(view, step, change, small)
             if amount is not None:
                 number = 1.0 + amount if label == "gain" else amount
-                said = f"{step_text(step)} {words.format(number)}"
-                yield _Guess(step, label, said, change(amount), number)
+                words_of_guess = f"{step_text(step)} {words.format(number)}"
+                yield _Guess(step, label, words_of_guess, change(amount), number)
 
 
 def _times(value: Floats, amount: float) -> Floats:
@@ -274,28 +276,30 @@ def _solved(view: SampledTensors, step: InsideStep, change: Change, small: float
 
 def _cuts(view: SampledTensors) -> Iterator[_Guess]:
     """Tails that were not written, values cut off at a limit, flushed, or on a grid."""
-    searches = [each for step in _steps(view) for each in _ways(step)]
-    places = [np.linspace(way.low, way.high, _PLACES) for way in searches]
+    searches = [search for step in _steps(view) for search in _ways(step)]
+    places = [np.linspace(search.low, search.high, _PLACES) for search in searches]
     tried = [
-        (way.step, way.make(float(part)))
-        for way, parts in zip(searches, places, strict=True)
+        (search.step, search.make(float(part)))
+        for search, parts in zip(searches, places, strict=True)
         for part in parts
     ]
-    lefts = np.array([_left(view, made) for made in _outcomes(view, tried)]).reshape(-1, _PLACES)
+    lefts = np.array([_left(view, output) for output in _outcomes(view, tried)]).reshape(
+        -1, _PLACES
+    )
     best = np.argsort(lefts.min(axis=1))[:_REFINED] if lefts.size else ()
     for number in best:
         if lefts[number].min() > 0.9 * view.error:
             continue
-        way = searches[number]
-        part = _refined(view, way, places[number], lefts[number])
-        yield _Guess(way.step, way.label, way.words.format(part), way.make(part), part)
+        search = searches[number]
+        part = _refined(view, search, places[number], lefts[number])
+        yield _Guess(search.step, search.label, search.words.format(part), search.make(part), part)
     for step in _steps(view):
         largest = float(np.abs(step.value).max())
         for bits in (4, 5, 6, 7, 8) if np.isfinite(largest) and largest else ():
             unit = largest / (2 ** (bits - 1) - 1)
             words = f"{step_text(step)} lies on a grid of step {unit:.4g} ({bits} bits)"
-            made = np.round(step.value / unit) * unit
-            yield _Guess(step, "quantised_grid", words, made, unit)
+            rounded = np.round(step.value / unit) * unit
+            yield _Guess(step, "quantised_grid", words, rounded, unit)
 
 
 @dataclass(frozen=True)
@@ -317,9 +321,9 @@ def _ways(step: InsideStep) -> Iterator[_Way]:
         return
 
     def tail(part: float) -> Array:
-        made = flat.copy()
-        made[round(part * flat.size) :] = 0.0
-        return made.reshape(value.shape)
+        cut = flat.copy()
+        cut[round(part * flat.size) :] = 0.0
+        return cut.reshape(value.shape)
 
     def limit(part: float) -> float:
         return float(sizes[min(int(part * sizes.size), sizes.size - 1)])
@@ -339,19 +343,19 @@ def _ways(step: InsideStep) -> Iterator[_Way]:
     yield _Way(step, "flush_to_zero", words, flushed, 0.05, 0.9)
 
 
-def _refined(view: SampledTensors, way: _Way, places: Floats, lefts: Floats) -> float:
+def _refined(view: SampledTensors, search: _Way, places: Floats, lefts: Floats) -> float:
     """The parameter at which the outcome is nearest to the device."""
     for _ in range(5):
         best = int(np.argmin(lefts))
         low, high = places[max(best - 1, 0)], places[min(best + 1, places.size - 1)]
         places = np.linspace(low, high, _PLACES)
-        made = _outcomes(view, [(way.step, way.make(float(part))) for part in places])
-        lefts = np.array([_left(view, each) for each in made])
+        outputs = _outcomes(view, [(search.step, search.make(float(part))) for part in places])
+        lefts = np.array([_left(view, output) for output in outputs])
     return float(places[int(np.argmin(lefts))])
 
 
-def _left(view: SampledTensors, made: Floats | None) -> float:
-    return float("inf") if made is None else rms(view.d - made)
+def _left(view: SampledTensors, output: Floats | None) -> float:
+    return float("inf") if output is None else rms(view.d - output)
 
 
 def _as_bias(step: InsideStep, name: str, bias: Array) -> Array | None:

@@ -6,8 +6,6 @@ stands in its file. benchmarks/root_cause/causes_accuracy.py measures all of the
 
 from __future__ import annotations
 
-import numpy as np
-
 SURE, LIKELY, GUESS = 0.95, 0.75, 0.5
 """How sure a cause is: it predicts what the device has, where many values leave chance no room; it
 leaves more than noise, or ops behind it may disguise another one; it describes, or few values are
@@ -32,5 +30,3 @@ ROUNDS = 8
 """Steps from there to the number the device has. Bounds cost: each runs the group twice."""
 POINTS = 20_000
 """Elements that functions and grids are looked for in. Bounds cost."""
-TINY = float(np.finfo(np.float64).tiny)
-"""In place of 0 under a fraction."""

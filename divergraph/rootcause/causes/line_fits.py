@@ -16,7 +16,8 @@ from divergraph.rootcause.causes.evidence import (
     SampledTensors,
     rms,
 )
-from divergraph.rootcause.causes.limits import PART, TINY
+from divergraph.rootcause.causes.limits import PART
+from divergraph.rootcause.values import TINY
 
 _SMALLEST_NORMAL = 2.0**-14
 """Below it float16 loses digits."""
@@ -91,18 +92,18 @@ def _fit(
     axis, gain, offset = line
     predicted = view.r if gain is None else gain * view.r
     predicted = predicted if offset is None else predicted + offset
-    left, error = (view.d - predicted)[use], view.e[use]
-    count = left.size
+    residuals, error = (view.d - predicted)[use], view.e[use]
+    count = residuals.size
     free = max(count - parameters, 1)
     spent = float(np.sqrt(count / free))
-    remaining, whole = rms(left) * spent, rms(error)
-    good = view.little(left * spent, error)
+    remaining, whole_error = rms(residuals) * spent, rms(error)
+    good = view.little(residuals * spent, error)
     # Behind a Relu, the elements that were cut must at least agree with the fit.
     outside = view.d[~use] - np.maximum(predicted[~use], 0.0) if not use.all() else view.d[:0]
     good = good and _agrees(view, predicted, use)
     if outside.size and good and rms(outside) > max(0.3 * view.error, 2.0 * view.noise):
         good = False
-    share = remaining / whole if whole else 0.0
+    share = remaining / whole_error if whole_error else 0.0
     return LineFit(axis, gain, offset, share, good, _exact(view, predicted, use, axis), per_slice)
 
 
@@ -112,8 +113,8 @@ def _exact(view: SampledTensors, predicted: Floats, use: Mask, axis: int | None)
     if axis is None or not view.exact(predicted, use):
         return view.exact(predicted, use)
     rest = tuple(other for other in range(view.d.ndim) if other != axis)
-    left = np.where(use, view.d - predicted, 0.0) ** 2
-    worst = int(np.argmax(left.sum(axis=rest)))
+    residuals = np.where(use, view.d - predicted, 0.0) ** 2
+    worst = int(np.argmax(residuals.sum(axis=rest)))
     there = np.zeros(view.d.shape[axis], bool)
     there[worst] = True
     return view.exact(predicted, use & np.expand_dims(there, rest))
@@ -122,13 +123,13 @@ def _exact(view: SampledTensors, predicted: Floats, use: Mask, axis: int | None)
 def _agrees(view: SampledTensors, predicted: Floats, use: Mask) -> bool:
     """Whether most single values follow the fit, not only the few with all of the energy."""
     # What is off by no more than noise follows nothing.
-    least = np.maximum(2.0 * view.unit * np.abs(view.r), view.noise)
-    seen = use & (np.abs(view.e) > least) & (view.e != 0.0)
+    smallest = np.maximum(2.0 * view.unit * np.abs(view.r), view.noise)
+    seen = use & (np.abs(view.e) > smallest) & (view.e != 0.0)
     seen &= (np.abs(view.r) > _SMALLEST_NORMAL) | (np.abs(view.d) > _SMALLEST_NORMAL)
     if not seen.any():
         return True
-    error, left = np.abs(view.e[seen]), np.abs(view.d - predicted)[seen]
-    return float(np.mean(left <= 0.5 * error + view.unit * np.abs(view.r[seen]))) >= 0.6
+    error, residuals = np.abs(view.e[seen]), np.abs(view.d - predicted)[seen]
+    return float(np.mean(residuals <= 0.5 * error + view.unit * np.abs(view.r[seen]))) >= 0.6
 
 
 def simplest(view: SampledTensors, fits: list[LineFit]) -> LineFit:
@@ -169,7 +170,7 @@ def beyond_noise(view: SampledTensors) -> FaultEvidence | None:
         wrong, floor = wrong_slices(view, axis), view.case.floor
         if not wrong.size:
             # Noise that is a share of each value is less than that of all in a slice of small ones.
-            sizes, errors = (np.sqrt(np.sum(each**2, axis=rest)) for each in (view.r, view.e))
+            sizes, errors = (np.sqrt(np.sum(array**2, axis=rest)) for array in (view.r, view.e))
             ratios = errors / np.maximum(sizes, TINY)
             others = float(np.quantile(ratios, 1.0 - PART))
             wrong = np.flatnonzero(ratios > _OF_NOISE * max(floor, others))
@@ -178,6 +179,6 @@ def beyond_noise(view: SampledTensors) -> FaultEvidence | None:
             continue
         there = np.zeros(view.d.shape[axis], bool)
         there[wrong] = True
-        made = np.where(np.expand_dims(there, rest), device, reference).astype(device.dtype)
-        return replace(view.case, device=made, floor=floor, beyond_noise=True)
+        cleaned = np.where(np.expand_dims(there, rest), device, reference).astype(device.dtype)
+        return replace(view.case, device=cleaned, floor=floor, beyond_noise=True)
     return None

@@ -73,8 +73,8 @@ def few_values(view: SampledTensors) -> Cause | None:
     most = min(_SINGLE, view.d.size)
     worst = np.argpartition(energies, -most)[-most:]
     worst = worst[np.argsort(energies[worst])[::-1]]
-    held = np.cumsum(energies[worst]) / view.energy
-    count = int(np.searchsorted(held, ALL)) + 1
+    shares = np.cumsum(energies[worst]) / view.energy
+    count = int(np.searchsorted(shares, ALL)) + 1
     if count > max(1, min(most, view.d.size // 64)):
         return None
     numbers = np.sort(worst[:count])
@@ -84,8 +84,8 @@ def few_values(view: SampledTensors) -> Cause | None:
     places = [tuple(map(int, np.unravel_index(number, view.d.shape))) for number in numbers]
     got, want = view.d.reshape(-1)[numbers], view.r.reshape(-1)[numbers]
     listed = ", ".join(
-        f"{made:.5g} at {list(place)} ({right:.5g} expected)"
-        for place, made, right in list(zip(places, got, want, strict=True))[:3]
+        f"{value:.5g} at {list(place)} ({right:.5g} expected)"
+        for place, value, right in list(zip(places, got, want, strict=True))[:3]
     )
     return Cause(
         "few_values",
@@ -139,18 +139,20 @@ def _inside(view: SampledTensors, part: _Part) -> Cause | None:
     if part.elements.size < ENOUGH:
         return None
     inner = view.of_part(part.elements, part.expected)
-    found = (rule(inner) for rule in rules_of_a_part())
-    return next((each for each in found if each is not None), None)
+    causes = (rule(inner) for rule in rules_of_a_part())
+    return next((cause for cause in causes if cause is not None), None)
 
 
 def _part(view: SampledTensors) -> _Part | None:
     """The smallest of the possible parts that hold the error; None if there is none. Slices are
     preferred to a part of them that is not much smaller: noise hides where the part ends."""
     slices = list(_slices(view))
-    found = [*slices, *_stretch(view), *_box(view), *_lanes(view), *_frame(view)]
-    smallest = min(found, key=lambda part: part.elements.size, default=None)
-    near = [each for each in slices if smallest and _MUCH * each.size <= smallest.size]
-    return min(near, key=lambda part: part.size, default=smallest)
+    parts = [*slices, *_stretch(view), *_box(view), *_lanes(view), *_frame(view)]
+    smallest = min(parts, key=lambda part: part.elements.size, default=None)
+    much_smaller = [
+        slice_part for slice_part in slices if smallest and _MUCH * slice_part.size <= smallest.size
+    ]
+    return min(much_smaller, key=lambda part: part.size, default=smallest)
 
 
 def _slices(view: SampledTensors) -> Iterator[_Part]:
@@ -161,8 +163,8 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
         rest = tuple(other for other in range(view.d.ndim) if other != axis)
         energies = np.sum(view.e**2, axis=rest)
         order = np.argsort(energies)[::-1]
-        held = np.cumsum(energies[order]) / energies.sum()
-        needed = int(np.searchsorted(held, ALL)) + 1
+        shares = np.cumsum(energies[order]) / energies.sum()
+        needed = int(np.searchsorted(shares, ALL)) + 1
         few = max(1, int((_MOST if length < FEW else PART) * length))
         # All slices with an error, if they are few: small ones may be dead as well as large ones.
         wrong = wrong_slices(view, axis)
@@ -175,7 +177,7 @@ def _slices(view: SampledTensors) -> Iterator[_Part]:
             "axis": axis,
             "slices": (numbers * view.steps[axis]).tolist()[:64],
             "of": length,
-            "energy_share": float(held[needed - 1]),
+            "energy_share": float(shares[needed - 1]),
         }
         yield _Part(
             "wrong_border" if border else "wrong_channels",
@@ -245,16 +247,16 @@ def _lanes(view: SampledTensors) -> Iterator[_Part]:
     energies = np.square(view.e).reshape(-1)
     if view.sampled or energies.size < 8 * _LANES[-1]:
         return
-    found: list[tuple[float, int, Array]] = []
+    lanes_found: list[tuple[float, int, Array]] = []
     for lanes in _LANES:
         size = energies.size - energies.size % lanes
         sums = energies[:size].reshape(-1, lanes).sum(axis=0)
         hit = np.flatnonzero(sums > 0.01 * sums.max())
         if 0 < hit.size <= min(_MOST_LANES, lanes // 4) and sums[hit].sum() >= ALL * view.energy:
-            found.append((hit.size / lanes, lanes, hit))
-    if not found:
+            lanes_found.append((hit.size / lanes, lanes, hit))
+    if not lanes_found:
         return
-    _, lanes, hit = min(found, key=lambda each: each[:2])
+    _, lanes, hit = min(lanes_found, key=lambda entry: entry[:2])
     chosen = np.flatnonzero(np.isin(np.arange(energies.size) % lanes, hit))
     if not _solid(view, energies[chosen]):
         return
@@ -280,15 +282,15 @@ def _frame(view: SampledTensors) -> Iterator[_Part]:
         for axis in axes:
             middle[axis] = slice(wide, -wide)
         inner[tuple(middle)] = True
-        held = float(np.sum(view.e[~inner] ** 2))
-        if held < ALL * view.energy or np.mean(~inner) > _MOST:
+        energy_outside = float(np.sum(view.e[~inner] ** 2))
+        if energy_outside < ALL * view.energy or np.mean(~inner) > _MOST:
             continue
         yield _Part(
             "wrong_border",
             f"the border, {wide} wide, of axes {' and '.join(map(str, axes))}",
             view.d[~inner],
             view.r[~inner],
-            {"width": wide, "axes": list(axes), "energy_share": held / view.energy},
+            {"width": wide, "axes": list(axes), "energy_share": energy_outside / view.energy},
             LIKELY,
             ": wrong pads or window edges",
         )
@@ -297,20 +299,20 @@ def _frame(view: SampledTensors) -> Iterator[_Part]:
 
 def _trimmed(energies: Array) -> tuple[int, int]:
     """The shortest range outside of which each end holds at most 1 % of the error."""
-    held = np.cumsum(energies)
-    cut = 0.5 * (1.0 - ALL) * float(held[-1])
-    first = int(np.searchsorted(held, cut, side="right"))
-    last = int(np.searchsorted(held, float(held[-1]) - cut)) + 1
+    cumulated = np.cumsum(energies)
+    cut = 0.5 * (1.0 - ALL) * float(cumulated[-1])
+    first = int(np.searchsorted(cumulated, cut, side="right"))
+    last = int(np.searchsorted(cumulated, float(cumulated[-1]) - cut)) + 1
     return first, last
 
 
-def _grown(found: tuple[int, int], wrong: Mask) -> tuple[int, int]:
+def _grown(span: tuple[int, int], wrong: Mask) -> tuple[int, int]:
     """A trimmed range, grown to take in all wrong elements unless these reach far."""
     numbers = np.flatnonzero(wrong)
     if not numbers.size:
-        return found
-    first, last = min(found[0], int(numbers[0])), max(found[1], int(numbers[-1]) + 1)
-    return (first, last) if last - first <= _GROWN * (found[1] - found[0]) else found
+        return span
+    first, last = min(span[0], int(numbers[0])), max(span[1], int(numbers[-1]) + 1)
+    return (first, last) if last - first <= _GROWN * (span[1] - span[0]) else span
 
 
 def _is_part(view: SampledTensors, size: int) -> bool:
@@ -332,8 +334,8 @@ def _others_right(view: SampledTensors, axis: int, wrong: np.ndarray) -> bool:
 
 
 def _border(numbers: np.ndarray, length: int) -> bool:
-    near = np.minimum(numbers, length - 1 - numbers)
-    return length >= 8 and bool((near < max(2, numbers.size)).all()) and numbers.size <= 4
+    distances = np.minimum(numbers, length - 1 - numbers)
+    return length >= 8 and bool((distances < max(2, numbers.size)).all()) and numbers.size <= 4
 
 
 CAUSES = (

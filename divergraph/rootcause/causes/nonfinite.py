@@ -94,8 +94,10 @@ def _undefined(view: SampledTensors, bad: np.ndarray, evidence: dict[str, Eviden
         if op.type not in _UNDEFINED:
             continue
         text, test = _UNDEFINED[op.type]
-        taken = op.inputs[1 if op.type in _QUOTIENTS else 0 :][:1]
-        values = case.inputs.get(taken[0].tensor) if taken and taken[0] is not None else None
+        dividends = op.inputs[1 if op.type in _QUOTIENTS else 0 :][:1]
+        values = (
+            case.inputs.get(dividends[0].tensor) if dividends and dividends[0] is not None else None
+        )
         if values is None or values.dtype.kind != "f":
             continue
         hits = int(np.count_nonzero(test(values)))
@@ -113,8 +115,8 @@ def _undefined(view: SampledTensors, bad: np.ndarray, evidence: dict[str, Eviden
 
 
 def _others(bad: np.ndarray, view: SampledTensors) -> tuple[int, ...]:
-    kept = view.axes()[0] if view.axes() else 0
-    return tuple(axis for axis in range(bad.ndim) if axis != kept)
+    kept_axis = view.axes()[0] if view.axes() else 0
+    return tuple(axis for axis in range(bad.ndim) if axis != kept_axis)
 
 
 def _limit(case: FaultEvidence) -> tuple[DType, float]:

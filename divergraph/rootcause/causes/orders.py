@@ -36,16 +36,16 @@ def reordered(view: SampledTensors) -> Cause | None:
     """The expected values in another order, one of the common mix-ups."""
     if view.d.size < 4 or view.error <= _least(view):
         return None
-    found, probes = _shifted(view), _Probes(view)
-    orders = () if found else _candidates(view.case.reference.shape, probes)
+    cause, probes = _shifted(view), _Probes(view)
+    orders = () if cause else _candidates(view.case.reference.shape, probes)
     for words, places in orders:
         if probes.fit(places):
-            found = Cause("reordered", f"the right values in another order: {words}", SURE)
+            cause = Cause("reordered", f"the right values in another order: {words}", SURE)
             break
-    if found is None:
+    if cause is None:
         return None
-    evidence = {**found.evidence, "elements": int(view.case.device.size)}
-    return Cause(found.label, found.sentence, view.sure, evidence)
+    evidence = {**cause.evidence, "elements": int(view.case.device.size)}
+    return Cause(cause.label, cause.sentence, view.sure, evidence)
 
 
 def shuffled(view: SampledTensors) -> Cause | None:
@@ -69,23 +69,27 @@ def _least(view: SampledTensors) -> float:
 def same_values(view: SampledTensors) -> bool:
     """Whether both sides hold the same values in any order, up to noise; of huge tensors, whether
     their samples do."""
-    whole = view.case.device.size <= _LARGEST_SORT
-    d = np.asarray(view.case.device, np.float32).reshape(-1) if whole else view.d.reshape(-1)
-    r = np.asarray(view.case.reference, np.float32).reshape(-1) if whole else view.r.reshape(-1)
+    all_values = view.case.device.size <= _LARGEST_SORT
+    d = np.asarray(view.case.device, np.float32).reshape(-1) if all_values else view.d.reshape(-1)
+    r = (
+        np.asarray(view.case.reference, np.float32).reshape(-1)
+        if all_values
+        else view.r.reshape(-1)
+    )
     if not (np.isfinite(d).all() and np.isfinite(r).all()):
         return False
     if abs(rms(view.d) - rms(view.r)) > max(0.03 * view.error, 1.2 * view.noise):
         return False  # if the norms differ by that much, so do the sorted values
     ordered = np.asarray(np.sort(r), np.float64)
-    apart = rms(np.sort(d).astype(np.float64) - ordered)
-    if apart <= 0.03 * view.error:
+    distance = rms(np.sort(d).astype(np.float64) - ordered)
+    if distance <= 0.03 * view.error:
         # Far nearer than the error: the same values, if what is left is no more than noise.
-        most = 3.0 if view.error > 0.1 * view.spread else 0.25
-        near = apart <= most * view.noise or apart == 0.0
+        factor = 3.0 if view.error > 0.1 * view.spread else 0.25
+        is_alike = distance <= factor * view.noise or distance == 0.0
     else:
         far = view.error > 0.4 * view.spread and view.error > 10.0 * view.noise
-        near = far and apart <= 1.2 * view.noise
-    return near and apart <= _LIKE_CHANCE * _chance(ordered)
+        is_alike = far and distance <= 1.2 * view.noise
+    return is_alike and distance <= _LIKE_CHANCE * _chance(ordered)
 
 
 def _chance(ordered: Array) -> float:
@@ -117,8 +121,8 @@ class _Probes:
             error = rms(d - self._r[self.flat[where]])
         if d.size < 4 or error == 0.0:
             return False
-        left = rms(d - self._r[places].astype(np.float64))
-        return left <= max(0.5 * LEFT * error, min(2.0 * self._noise, 0.3 * error))
+        error_left = rms(d - self._r[places].astype(np.float64))
+        return error_left <= max(0.5 * LEFT * error, min(2.0 * self._noise, 0.3 * error))
 
 
 def _candidates(shape: tuple[int, ...], probes: _Probes) -> Iterator[tuple[str, Array]]:
@@ -184,7 +188,7 @@ def _shifted(view: SampledTensors) -> Cause | None:
     shape, size = view.case.reference.shape, view.case.reference.size
     for axis in reversed(range(len(shape))):
         length = shape[axis]
-        for lag in (way * n for n in range(1, min(_LAGS, length // 2) + 1) for way in (1, -1)):
+        for lag in (sign * n for n in range(1, min(_LAGS, length // 2) + 1) for sign in (1, -1)):
             at = list(np.unravel_index(probes.flat, shape))
             from_there = at[axis] - lag
             inside = (from_there >= 0) & (from_there < length)
@@ -193,7 +197,7 @@ def _shifted(view: SampledTensors) -> Cause | None:
             if probes.fit(np.ravel_multi_index(tuple(around), shape)):
                 return _shift_cause(lag, axis, "around the end, as a roll does")
             at[axis] = np.clip(from_there, 0, length - 1)
-            cut = [each[inside] for each in at]
+            cut = [index[inside] for index in at]
             enough = inside.sum() >= 0.4 * inside.size and length > 2 * abs(lag) + 1
             if enough and probes.fit(np.ravel_multi_index(tuple(cut), shape), inside):
                 return _shift_cause(lag, axis, "")
@@ -266,17 +270,17 @@ def _exchanged(view: SampledTensors, axis: int, order: Array) -> Array:
     to noise a slice may be as near to one as to the other, and nothing is lost in an exchange."""
     rest = tuple(other for other in range(view.d.ndim) if other != axis)
     places = np.arange(order.size)
-    left = np.setdiff1d(places, order)
+    missing = np.setdiff1d(places, order)
     takers = places[(np.bincount(order, minlength=order.size)[order] > 1) & (order != places)]
-    found = order.copy()
-    for number in left.tolist():
+    exchanged = order.copy()
+    for number in missing.tolist():
         here = np.take(view.r, [number], axis)
-        apart = np.sum(np.square(np.take(view.d, takers, axis) - here), axis=rest)
+        distances = np.sum(np.square(np.take(view.d, takers, axis) - here), axis=rest)
         if takers.size:
-            nearest = int(np.argmin(apart))
-            found[takers[nearest]] = number
+            nearest = int(np.argmin(distances))
+            exchanged[takers[nearest]] = number
             takers = np.delete(takers, nearest)
-    return found
+    return exchanged
 
 
 def _even(view: SampledTensors, axis: int, numbers: Array) -> bool:
@@ -290,11 +294,11 @@ def _even(view: SampledTensors, axis: int, numbers: Array) -> bool:
 def _permutation(view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:
     """The cause where slices are permuted, such as channels or the operands of a Concat."""
     how = _blocks_text(order, "Concat" in view.case.types)
-    said = f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}"
+    sentence = f"slices {ranges_text(moved)} of axis {axis} are right but in another order{how}"
     if len(moved) == 2:
-        said = f"slices {moved[0]} and {moved[1]} of axis {axis} are swapped"
+        sentence = f"slices {moved[0]} and {moved[1]} of axis {axis} are swapped"
     evidence = {"axis": axis, "moved": len(moved), "order": order.tolist()[:64]}
-    return Cause("reordered", said, view.sure, evidence)
+    return Cause("reordered", sentence, view.sure, evidence)
 
 
 def _copies(_view: SampledTensors, axis: int, order: Array, moved: list[int]) -> Cause:
@@ -319,10 +323,15 @@ def _order_of_slices(view: SampledTensors, axis: int) -> Array:
     r = np.moveaxis(view.r, axis, 0).reshape(view.d.shape[axis], -1)
     mix = np.random.default_rng(11).standard_normal((d.shape[1], 6))
     mine, theirs = d @ mix, r @ mix
-    order = np.array([int(np.argmin(np.sum((theirs - each) ** 2, axis=1))) for each in mine])
+    order = np.array(
+        [int(np.argmin(np.sum((theirs - slice_values) ** 2, axis=1))) for slice_values in mine]
+    )
     kind = np.unique(theirs, axis=0, return_inverse=True)[1].reshape(-1)
-    for each in np.flatnonzero(np.bincount(kind) > 1):
-        takers, alike = np.flatnonzero(kind[order] == each), np.flatnonzero(kind == each)
+    for kind_number in np.flatnonzero(np.bincount(kind) > 1):
+        takers, alike = (
+            np.flatnonzero(kind[order] == kind_number),
+            np.flatnonzero(kind == kind_number),
+        )
         stay = np.intersect1d(takers, alike)
         others, free = np.setdiff1d(takers, stay), np.setdiff1d(alike, stay)
         order[stay] = stay

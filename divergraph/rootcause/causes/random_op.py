@@ -17,16 +17,16 @@ _DRAWS = (
 
 def random_op(view: SampledTensors) -> Cause | None:
     """The op draws random numbers, so the two sides cannot agree."""
-    drawn = [each for each in view.case.types if each.startswith(_DRAWS)]
+    drawn = [op_type for op_type in view.case.types if op_type.startswith(_DRAWS)]
     if not drawn:
         return None
-    zeros, kept = view.d == 0.0, (view.d != 0.0) & (view.r != 0.0)
+    zeros, nonzero = view.d == 0.0, (view.d != 0.0) & (view.r != 0.0)
     share = float(np.mean(zeros))
     if drawn[0].startswith(("Dropout", "DropOut")) and not 0.02 < share < 0.98:
         return None
     evidence: dict[str, EvidenceValue] = {"op_type": drawn[0], "zeros": share}
-    if kept.any():
-        evidence["gain_of_kept"] = float(np.median(view.d[kept] / view.r[kept]))
+    if nonzero.any():
+        evidence["gain_of_kept"] = float(np.median(view.d[nonzero] / view.r[nonzero]))
     return Cause(
         "random_op",
         f"{drawn[0]} draws random numbers, so the two sides differ: fix its seed, or remove it",

@@ -12,7 +12,6 @@ from divergraph.rootcause.causes.contract import (
     cause_rules,
     most_confidence,
 )
-from divergraph.rootcause.causes.copies import correlation
 from divergraph.rootcause.causes.evidence import (
     Cause,
     FaultEvidence,
@@ -23,6 +22,7 @@ from divergraph.rootcause.causes.limits import GUESS
 from divergraph.rootcause.causes.line_fits import beyond_noise
 from divergraph.rootcause.causes.reruns.in_bodies import to_be_dumped
 from divergraph.rootcause.causes.words import turn_text
+from divergraph.rootcause.values import correlation
 from graphstore.model import EvidenceValue, Finding, FindingKind
 
 _FAR_LESS = 0.1
@@ -54,10 +54,10 @@ def _of_numbers(view: SampledTensors) -> tuple[SampledTensors, Cause | None]:
     """The cause that finite values show, and where it is seen: in all of them, or in the few slices
     that stand out of the noise. An error no larger than the noise is looked for in these first:
     of the whole only the noise would be told."""
-    for each in _views(view):
-        cause = _first(each, numbers=True)
+    for sampled in _views(view):
+        cause = _first(sampled, numbers=True)
         if cause is not None:
-            return each, cause
+            return sampled, cause
     return view, None
 
 
@@ -74,21 +74,21 @@ def _views(view: SampledTensors) -> Iterator[SampledTensors]:
 def _first(view: SampledTensors, *, numbers: bool) -> Cause | None:
     """The first cause of those rules that look at finite *numbers*, or of the others. One that
     leaves more than noise gives way to a later one that predicts the device and leaves far less."""
-    near: Cause | None = None
+    close_cause: Cause | None = None
     for rule in cause_rules():
         if (rule.stage > CauseStage.NO_NUMBER) is not numbers:
             continue
-        if near is not None and rule.stage > CauseStage.LINE:
+        if close_cause is not None and rule.stage > CauseStage.LINE:
             break
         cause = _asked(rule, view)
         if cause is None:
             continue
-        if near is not None and _left(cause) <= _FAR_LESS * _left(near):
+        if close_cause is not None and _left(cause) <= _FAR_LESS * _left(close_cause):
             return cause
-        if near is None and _left(cause) * view.error <= view.exactness:
+        if close_cause is None and _left(cause) * view.error <= view.exactness:
             return cause
-        near = near or cause
-    return near
+        close_cause = close_cause or cause
+    return close_cause
 
 
 def _asked(rule: CauseRule, view: SampledTensors) -> Cause | None:
@@ -104,8 +104,8 @@ def _asked(rule: CauseRule, view: SampledTensors) -> Cause | None:
 
 def _left(cause: Cause) -> float:
     """The share of the error that a cause says it leaves; 0 where it does not say."""
-    left = cause.evidence.get("left")
-    return left if isinstance(left, float) else 0.0
+    error_left = cause.evidence.get("left")
+    return error_left if isinstance(error_left, float) else 0.0
 
 
 def _finding(case: FaultEvidence, view: SampledTensors, cause: Cause) -> Finding:
@@ -135,9 +135,9 @@ def _plain(value: EvidenceValue) -> EvidenceValue:
     if isinstance(value, float) and not np.isfinite(value):
         return str(value)
     if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_plain(element) for element in value]
     if isinstance(value, Mapping):
-        return {name: _plain(each) for name, each in value.items()}
+        return {name: _plain(element) for name, element in value.items()}
     return value
 
 

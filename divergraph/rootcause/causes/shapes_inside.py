@@ -23,12 +23,12 @@ def wrong_shape_inside(view: SampledTensors) -> Cause | None:
     def again(op: Op, attrs: Mapping[str, AttrValue], values: Mapping[str, Array]) -> Array | None:
         return next(iter(reweigh([values])), None) if values else rerun(op, attrs)
 
-    known = {step.tensor: step.value for step in inside.steps}
+    values = {step.tensor: step.value for step in inside.steps}
     fault = ShapeFault(
         case.device,
         case.reference,
         case.ops,
-        {**known, **case.inputs},
+        {**values, **case.inputs},
         case.constants,
         again,
         fed_alike=False,
@@ -39,11 +39,11 @@ def wrong_shape_inside(view: SampledTensors) -> Cause | None:
             tries += 1
             if tries > MOST_TRIES:
                 return None
-            made = again(op, trial.attrs, trial.values)
-            if view.explained_by(made):
+            output = again(op, trial.attrs, trial.values)
+            if view.explained_by(output):
                 changed = dict(trial.attrs) or list(trial.values)
                 return view.cause_of_rerun(
-                    op, "wrong_setting", trial.words, made, attributes=changed
+                    op, "wrong_setting", trial.words, output, attributes=changed
                 )
     return None
 

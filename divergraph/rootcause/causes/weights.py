@@ -38,9 +38,9 @@ def wrong_weights(view: SampledTensors) -> Cause | None:
     if case.reweigh is None or case.device.size > LARGEST:
         return None
     for make in (_orders, _roundings):
-        found = first_that_fits(view, islice(_trials(case.constants, make), _MOST_TRIES))
-        if found is not None:
-            return _cause(*found, view)
+        match = first_that_fits(view, islice(_trials(case.constants, make), _MOST_TRIES))
+        if match is not None:
+            return _cause(*match, view)
     return None
 
 
@@ -50,8 +50,8 @@ def nearly_rounded_weights(view: SampledTensors) -> Cause | None:
     if case.reweigh is None or case.device.size > LARGEST or not view.visible:
         return None
     trials = islice(_trials(case.constants, _roundings), _MOST_TRIES)
-    found = first_that_fits(view, trials, _NEARLY)
-    return None if found is None else replace(_cause(*found, view), confidence=LIKELY)
+    match = first_that_fits(view, trials, _NEARLY)
+    return None if match is None else replace(_cause(*match, view), confidence=LIKELY)
 
 
 def _trials(
@@ -99,26 +99,26 @@ def _on_grid(weight: Array, bits: int, axis: int | None) -> Array:
     others = None if axis is None else tuple(n for n in range(weight.ndim) if n != axis)
     largest = np.max(np.abs(weight), axis=others, keepdims=True)
     step = np.where(largest > 0, largest, 1.0) / (2 ** (bits - 1) - 1)
-    found: Array = np.round(weight / step) * step
-    return found
+    grid: Array = np.round(weight / step) * step
+    return grid
 
 
 def _cut(weight: Array) -> Array:
     """*weight* (float32) truncated to bfloat16: the upper half of the bits of each value."""
     bits = np.ascontiguousarray(weight, np.float32).view(np.uint32)
-    found: Array = (bits & np.uint32(0xFFFF0000)).view(np.float32)
-    return found
+    cut: Array = (bits & np.uint32(0xFFFF0000)).view(np.float32)
+    return cut
 
 
-def _cause(trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
+def _cause(trial: Trial[Array], output: Array, view: SampledTensors) -> Cause:
     what = " and ".join(dict.fromkeys(view.case.types)) or "op"
-    sure, how = view.told(view.made(made), view.sure)
+    sure, how = view.told(view.made(output), view.sure)
     (name,) = trial.values
     return Cause(
         trial.label,
         f"the device has {how} what the {what} gives with {trial.words}",
         sure,
-        {"weight": name, "left": view.left(view.made(made))},
+        {"weight": name, "left": view.left(view.made(output))},
     )
 
 

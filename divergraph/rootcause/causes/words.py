@@ -15,25 +15,25 @@ _VALUES = 3
 """Values of a constant that are told one by one."""
 
 
-def share_text(part: int, whole: int) -> str:
+def share_text(part: int, total: int) -> str:
     """The share in percent with three digits; ``all`` for the whole."""
-    share = 100.0 * part / whole if whole else 0.0
-    if part == whole:
+    share = 100.0 * part / total if total else 0.0
+    if part == total:
         return "all"
     return f"{share:.3g} %"
 
 
 def ranges_text(numbers: Iterable[int]) -> str:
     """``0-3, 7, 9-12``, cut after six ranges."""
-    most, runs = 6, list[list[int]]()
+    limit, runs = 6, list[list[int]]()
     for number in sorted(numbers):
         if runs and number == runs[-1][1] + 1:
             runs[-1][1] = number
         else:
             runs.append([number, number])
     texts = [str(first) if first == last else f"{first}-{last}" for first, last in runs]
-    more = [f"and {len(texts) - most} more ranges"] if len(texts) > most else []
-    return ", ".join([*texts[:most], *more])
+    more = [f"and {len(texts) - limit} more ranges"] if len(texts) > limit else []
+    return ", ".join([*texts[:limit], *more])
 
 
 def slices_name(axis: int, view: SampledTensors, count: int) -> str:
@@ -77,12 +77,12 @@ def axes_text(axes: Sequence[int]) -> str:
 
 
 def values_text(
-    name: str, places: Sequence[object], expected: Iterable[float], found: Iterable[float]
+    name: str, places: Sequence[object], expected: Iterable[float], values: Iterable[float]
 ) -> str:
     """``w[3] 0.5 in place of 0.1``, at most three of them; without *places* just the name."""
     listed = [
         f"{name}{places[number] if places else ''} {value:.5g} in place of {right:.5g}"
-        for number, (right, value) in enumerate(zip(expected, found, strict=True))
+        for number, (right, value) in enumerate(zip(expected, values, strict=True))
     ]
     more = f" and {len(listed) - _VALUES} more" if len(listed) > _VALUES else ""
     return ", ".join(listed[:_VALUES]) + more
@@ -92,8 +92,8 @@ def wrong_turns(view: SampledTensors) -> tuple[list[int], int] | None:
     """The turns in which the output of a loop is wrong, and how many there are; None where it does
     not hold one slice for each turn."""
     op = view.case.ops[-1] if view.case.ops else None
-    told = view.case.golden_port
-    axis = None if op is None else _turns(op, view.case.port if told is None else told)
+    port = view.case.golden_port
+    axis = None if op is None else _turns(op, view.case.port if port is None else port)
     if axis is None or view.steps[:1] != (1,) or view.d.ndim <= axis:
         return None
     rest = tuple(other for other in range(view.d.ndim) if other != axis)

@@ -144,19 +144,19 @@ def zero_slices(view: SampledTensors) -> Cause | None:
 def flush_to_zero(view: SampledTensors) -> Cause | None:
     """Zeros exactly where the expected values are small."""
     zero: Mask = (view.d == 0.0) & (view.r != 0.0)
-    kept: Mask = (view.d != 0.0) & (view.r != 0.0)
+    nonzero: Mask = (view.d != 0.0) & (view.r != 0.0)
     count = int(np.count_nonzero(zero))
-    if count < 3 or not kept.any() or view.share(zero) < ALL:
+    if count < 3 or not nonzero.any() or view.share(zero) < ALL:
         return None
-    gone, stay = np.abs(view.r[zero]), np.abs(view.r[kept])
+    gone, stay = np.abs(view.r[zero]), np.abs(view.r[nonzero])
     high, low = float(np.quantile(gone, ALL)), float(np.quantile(stay, 1.0 - ALL))
     overlap = max(1.3 * low, low + 4.0 * view.noise)
     if high > overlap:
-        return _negatives(view, zero, kept)
+        return _negatives(view, zero, nonzero)
     threshold = float(gone.max())
     exact = float(gone.max()) <= 1.05 * float(stay.min()) + 4.0 * view.noise
-    if (view.r[zero] < 0).all() and (view.r[kept] > 0).all():
-        return _negatives(view, zero, kept)
+    if (view.r[zero] < 0).all() and (view.r[nonzero] > 0).all():
+        return _negatives(view, zero, nonzero)
     note = ""
     if abs(threshold / _SMALLEST_NORMAL - 1.0) < 0.1:
         note = f", the smallest normal float16 {_SMALLEST_NORMAL:.3g}"
@@ -173,12 +173,12 @@ def scattered_zeros(view: SampledTensors) -> Cause | None:
     """Scattered zeros, small and large; the others are right, or scaled up as Dropout does."""
     seen: Mask = np.abs(view.r) > view.tolerance
     zero: Mask = (view.d == 0.0) & seen
-    kept: Mask = (view.d != 0.0) & seen
-    count, left = int(np.count_nonzero(zero)), int(np.count_nonzero(kept))
-    if count < 16 or left < 16:
+    nonzero: Mask = (view.d != 0.0) & seen
+    count, count_left = int(np.count_nonzero(zero)), int(np.count_nonzero(nonzero))
+    if count < 16 or count_left < 16:
         return None
-    share = count / (count + left)
-    ratios = view.d[kept] / view.r[kept]
+    share = count / (count + count_left)
+    ratios = view.d[nonzero] / view.r[nonzero]
     gain = float(np.median(ratios))
     predicted = np.where(zero, 0.0, gain * view.r)
     if not view.fits(predicted, seen) or not 0.5 < gain < 4.0:
@@ -206,8 +206,8 @@ def _scattered(zero: Mask, share: float) -> bool:
     return after < share + max(0.1, 4.0 * float(np.sqrt(share / np.count_nonzero(flat))))
 
 
-def _negatives(view: SampledTensors, zero: Mask, kept: Mask) -> Cause | None:
-    if not ((view.r[zero] < 0).all() and (view.r[kept] > 0).mean() > 0.999):
+def _negatives(view: SampledTensors, zero: Mask, nonzero: Mask) -> Cause | None:
+    if not ((view.r[zero] < 0).all() and (view.r[nonzero] > 0).mean() > 0.999):
         return None
     count = int(np.count_nonzero(zero))
     if count < 3 or view.share(zero) < ALL:

@@ -11,7 +11,8 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause.input_relations.contract import Guess, input_relations
-from divergraph.rootcause.input_relations.fits import correlation, least_squares, length
+from divergraph.rootcause.input_relations.fits import least_squares, length
+from divergraph.rootcause.values import correlation
 
 _MOST_ARRANGED = 12
 _LIKE = 0.3
@@ -138,10 +139,7 @@ def _left(values: Array, device: Array) -> float:
 
 def _correlation(one: Array, other: Array) -> float:
     is_usable = np.isfinite(one)
-    if not is_usable.any():
-        return 0.0
-    first, second = (array[is_usable] - array[is_usable].mean() for array in (one, other))
-    return correlation(first, second)
+    return correlation(one[is_usable], other[is_usable]) if is_usable.any() else 0.0
 
 
 def _likeness(golden: Array, device: Array, rounding: float) -> str:

@@ -31,13 +31,12 @@ from divergraph.rootcause.tolerances.slices import (
     flat_suspicion,
     slice_suspicion,
 )
-from divergraph.rootcause.values import norms, relative
+from divergraph.rootcause.values import TINY, norms, relative
 
 _MOST = 1 << 19
 """Elements that are looked at; of larger tensors every k-th. Bounds cost, not a verdict."""
 _ROW = 128
 """Elements whose maximum stands for them while the worst are looked for: saves a full partition."""
-_NOTHING = 1e-300
 """In place of a noise of 0, so that ratios stay finite."""
 _FRACTION, _EXPONENTS, _BIAS = 52, 1 << 11, 1022
 """Of a float64: bits of its fraction, possible exponents, the one of numbers from 0.5 to 1."""
@@ -129,14 +128,14 @@ def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float)
     """The largest ratio of error to noise of a part, both as Euclidean norms over the part."""
     energies = [np.bincount(parts, np.square(each)) for each in (error, off, right)]
     wrong, usual, size = (np.sqrt(each) for each in energies)
-    explained = np.maximum(np.maximum(usual, unit * size), _NOTHING)
+    explained = np.maximum(np.maximum(usual, unit * size), TINY)
     return float(np.max(wrong / explained)) / calibration.PART_UNSURE
 
 
 def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
     """The ratio of error to the part's largest noise that a few elements reach or exceed."""
     count = int(parts.max()) + 1
-    most, largest = np.full(count, _NOTHING), np.zeros(count)
+    most, largest = np.full(count, TINY), np.zeros(count)
     np.maximum.at(most, parts, off)
     np.maximum.at(largest, parts, right)
     ratios = error / np.maximum(most, unit * largest)[parts]

@@ -14,12 +14,10 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause import calibration
+from divergraph.rootcause.values import TINY, robust_spread
 
 _MOST = 1 << 22
 """Elements that are looked at; of larger tensors every k-th along the longest axis. Bounds cost."""
-_NOTHING = 1e-300
-_TO_SIGMA = 1.4826
-"""Of normal numbers, the standard deviation over the median of their distances from the median."""
 
 
 def slice_suspicion(
@@ -84,9 +82,9 @@ def lone_slice(
         if there.sum() < fewest:
             continue
         explained = _explained(usual, sizes, unit)
-        known = np.log((wrong / np.maximum(explained, _NOTHING))[there])
+        known = np.log((wrong / np.maximum(explained, TINY))[there])
         middle = float(np.median(known))
-        spread = float(np.median(np.abs(known - middle))) * _TO_SIGMA
+        spread = robust_spread(known)
         # The norm of few errors varies by itself, however alike those of other slices are: behind a
         # Relu most values of a channel are 0 and have none.
         spreads = np.maximum(spread, 0.5 / np.sqrt(seen[there]))
@@ -124,7 +122,7 @@ def _departing(norms: Sequence[Array], unit: float, values: float) -> float | No
     apart, usual, sizes = norms
     share = 1.0 if values < calibration.SLICE_LEAST_VALUES else 0.5
     explained = np.maximum(np.maximum(usual, share * np.median(usual)), unit * sizes)
-    ratios = apart / np.maximum(explained, _NOTHING)
+    ratios = apart / np.maximum(explained, TINY)
     if np.quantile(ratios, calibration.SLICES_REPEATED) > calibration.SLICES_ALIKE:
         return None
     return float(ratios.max())
@@ -147,7 +145,7 @@ def flat_suspicion(reference: Array, device: Array, flat: float, scale: float) -
         count = right.size / sizes.size
         if count >= calibration.SLICE_LEAST_VALUES:
             explained = flat * np.maximum(sizes, scale * math.sqrt(count))
-            found = max(found, float(np.max(wrong / np.maximum(explained, _NOTHING))))
+            found = max(found, float(np.max(wrong / np.maximum(explained, TINY))))
     return found
 
 
@@ -177,12 +175,11 @@ def _of_axis(norms: Sequence[Array], unit: float, *, few: bool) -> float:
     wrong, usual, sizes = norms
     there = sizes > 0.0
     explained = _explained(usual, sizes, unit)
-    ratios = wrong / np.maximum(explained, _NOTHING)
+    ratios = wrong / np.maximum(explained, TINY)
     known = np.log(ratios[(ratios > 0.0) & there])
     if known.size < calibration.SLICES_LEAST:
         return 0.0
-    middle = float(np.median(known))
-    spread = float(np.median(np.abs(known - middle))) * _TO_SIGMA
+    spread = robust_spread(known)
     if few and spread > calibration.SLICES_ALIKE:
         return 0.0
     chance = math.exp(min(spread * math.sqrt(2.0 * math.log(known.size)), 10.0))

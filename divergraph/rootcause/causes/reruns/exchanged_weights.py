@@ -40,30 +40,30 @@ def exchanged_weights(view: SampledTensors) -> Cause | None:
     for name, weight in case.constants.items():
         if weight.dtype.kind == "f" and weight.ndim > 1 and weight.size <= LARGEST:
             for axis in range(weight.ndim):
-                found = _exchanged(view, name, weight, axis)
-                if found is not None:
-                    return found
+                cause = _exchanged(view, name, weight, axis)
+                if cause is not None:
+                    return cause
     return None
 
 
 def _exchanged(view: SampledTensors, name: str, weight: Array, axis: int) -> Cause | None:
     """The cause where one exchange along *axis*, and no other, explains the device."""
     pairs = list(_pairs(view, weight, axis))
-    left = dict(_fitting(view, name, weight, axis, pairs))
-    if not left:
+    errors = dict(_fitting(view, name, weight, axis, pairs))
+    if not errors:
         return None
-    best = min(left, key=left.__getitem__)
-    noise = max(left[best], view.noise, view.unit * rms(view.d))
-    same = [pair for pair in left if left[pair] <= 2.0 * noise]
+    best = min(errors, key=errors.__getitem__)
+    noise = max(errors[best], view.noise, view.unit * rms(view.d))
+    same = [pair for pair in errors if errors[pair] <= 2.0 * noise]
     seen = int(np.count_nonzero(view.wrong))
     if len(same) > 1 or len(pairs) * (noise / view.error) ** seen > LUCK:
         return None
-    (made,) = _made(view, name, weight, axis, [best])
-    if made is None:
+    (output,) = _made(view, name, weight, axis, [best])
+    if output is None:
         return None
     reading = (op for op in view.case.ops if any(ref and ref.tensor == name for ref in op.inputs))
     op = next(reading, view.case.ops[-1])
-    sure, how = view.told(made, SURE)
+    sure, how = view.told(output, SURE)
     first, second = best
     return Cause(
         "wrong_weights",
@@ -75,7 +75,7 @@ def _exchanged(view: SampledTensors, name: str, weight: Array, axis: int) -> Cau
             "weight": name,
             "weight_axis": axis,
             "exchanged": [first, second],
-            "left": view.left(made),
+            "left": view.left(output),
         },
     )
 
@@ -87,9 +87,9 @@ def _fitting(
     at_once = max(_AT_ONCE // max(weight.size, view.d.size, 1), 1)
     for start in range(0, len(pairs), at_once):
         tried = pairs[start : start + at_once]
-        for pair, made in zip(tried, _made(view, name, weight, axis, tried), strict=True):
-            if made is not None and view.fits(made):
-                yield pair, rms(view.d - made)
+        for pair, output in zip(tried, _made(view, name, weight, axis, tried), strict=True):
+            if output is not None and view.fits(output):
+                yield pair, rms(view.d - output)
 
 
 def _made(
@@ -98,9 +98,12 @@ def _made(
     """The group's output with each exchange; None where it cannot be run."""
     case = view.case
     assert case.reweigh is not None
-    found = case.reweigh([{name: _with(weight, axis, pair)} for pair in pairs])
+    outputs = case.reweigh([{name: _with(weight, axis, pair)} for pair in pairs])
     shape = case.reference.shape
-    return [view.made(each) if each is not None and each.shape == shape else None for each in found]
+    return [
+        view.made(output) if output is not None and output.shape == shape else None
+        for output in outputs
+    ]
 
 
 def _pairs(view: SampledTensors, weight: Array, axis: int) -> Iterator[tuple[int, int]]:

@@ -44,10 +44,10 @@ def folded_bias(view: SampledTensors) -> Cause | None:
         return None
     if len(case.ops) < 2 or any(op.owns for op in case.ops):
         return None
-    found = [each for each in _guesses(view) if view.fits(each.made)]
-    if not found:
+    fitting = [guess for guess in _guesses(view) if view.fits(guess.made)]
+    if not fitting:
         return None
-    best = min(found, key=lambda each: view.left(each.made))
+    best = min(fitting, key=lambda guess: view.left(guess.made))
     sure, how = view.told(best.made, view.sure)
     label, what = _WAYS[best.way]
     called = f"{best.op.type} {best.op.name or best.op.id}"
@@ -65,23 +65,23 @@ def _guesses(view: SampledTensors) -> Iterator[_Guess]:
     zeros = {name: np.zeros_like(x) for name, x in case.inputs.items() if x.dtype.kind == "f"}
     if not zeros or case.reweigh is None:
         return
-    (whole,) = case.reweigh([zeros])
+    (output,) = case.reweigh([zeros])
     if (
-        whole is not None
-        and whole.shape == case.reference.shape
-        and _adds(added := view.made(whole))
+        output is not None
+        and output.shape == case.reference.shape
+        and _adds(added := view.made(output))
     ):
-        yield from (_Guess(case.ops[-1], view.r + way * added, way) for way in _WAYS)
+        yield from (_Guess(case.ops[-1], view.r + sign * added, sign) for sign in _WAYS)
     steps = [] if inside is None else list(inside.steps)
     tried: list[tuple[InsideStep, Array, float]] = []
     for step in steps:
         (value,) = inside.remade(step, [zeros]) if inside is not None else (None,)
         if value is not None and value.shape == step.value.shape and _adds(value):
-            tried += [(step, step.value + way * value, way) for way in _WAYS]
-    outcomes = [] if inside is None else inside.replaced([each[:2] for each in tried])
-    for (step, _, way), made in zip(tried, outcomes, strict=True):
+            tried += [(step, step.value + sign * value, sign) for sign in _WAYS]
+    outcomes = [] if inside is None else inside.replaced([trial[:2] for trial in tried])
+    for (step, _, sign), made in zip(tried, outcomes, strict=True):
         if made is not None and made.shape == case.reference.shape:
-            yield _Guess(step.op, view.made(made), way)
+            yield _Guess(step.op, view.made(made), sign)
 
 
 def _adds(value: Array) -> bool:

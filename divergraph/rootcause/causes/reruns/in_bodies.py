@@ -66,12 +66,12 @@ def in_bodies(view: SampledTensors) -> Cause | None:
     if not ops or len(ops) > _MOST_OPS:
         return None
     for turns in _turns(view, len(ops)):
-        exact = [guess for op in ops for each in turns for guess in _exact(op, each)]
-        found = _best(view, exact) or _best(
-            view, [guess for op in ops for each in turns for guess in _amounts(view, op, each)]
+        exact = [guess for op in ops for turn in turns for guess in _exact(op, turn)]
+        cause = _best(view, exact) or _best(
+            view, [guess for op in ops for turn in turns for guess in _amounts(view, op, turn)]
         )
-        if found is not None:
-            return found
+        if cause is not None:
+            return cause
     return None
 
 
@@ -104,9 +104,9 @@ def _count(view: SampledTensors) -> int:
     """How many turns the Loop of a group takes at most, as it is told; 0 where it is not."""
     op = view.case.ops[-1] if view.case.ops else None
     ref = op.inputs[0] if op is not None and op.type == "Loop" and op.inputs else None
-    known = {**view.case.constants, **view.case.inputs}
-    told = known.get(ref.tensor) if ref is not None else None
-    return 0 if told is None or told.size != 1 else int(told.reshape(-1)[0])
+    values = {**view.case.constants, **view.case.inputs}
+    count = values.get(ref.tensor) if ref is not None else None
+    return 0 if count is None or count.size != 1 else int(count.reshape(-1)[0])
 
 
 def _exact(op: Op, turns: _Turns | None) -> Iterator[_Guess]:
@@ -165,33 +165,37 @@ def _solved(view: SampledTensors, change: Callable[[float], BodyChange]) -> floa
 
 
 def _outcome(view: SampledTensors, change: BodyChange) -> Floats | None:
-    made = None if view.case.bodies is None else view.case.bodies.changed(change)
-    return None if made is None or made.shape != view.case.reference.shape else view.made(made)
+    output = None if view.case.bodies is None else view.case.bodies.changed(change)
+    return (
+        None if output is None or output.shape != view.case.reference.shape else view.made(output)
+    )
 
 
 def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     """The guess that explains most, if it explains enough; others as good are named with it."""
     tried = [(guess, _outcome(view, guess.change)) for guess in guesses]
     fitting = [
-        (view.left(made), guess, made)
-        for guess, made in tried
-        if made is not None and view.fits(made)
+        (view.left(output), guess, output)
+        for guess, output in tried
+        if output is not None and view.fits(output)
     ]
     if not fitting:
         return None
-    left, guess, made = min(fitting, key=lambda each: each[0])
+    error_left, guess, output = min(fitting, key=lambda entry: entry[0])
     others = [
-        each for each_left, each, _ in fitting if each is not guess and each_left <= left + CLOSE
+        other
+        for each_left, other, _ in fitting
+        if other is not guess and each_left <= error_left + CLOSE
     ]
-    sure, how = view.told(made, GUESS if others else SURE)
-    sure *= 1.0 - left  # so much of the error is noise, or of something else
+    sure, how = view.told(output, GUESS if others else SURE)
+    sure *= 1.0 - error_left  # so much of the error is noise, or of something else
     when = _turns_text(guess.change.turns)
-    said = f"the device has {how} what comes out if {when} {guess.words}"
-    said += "".join(f"; as well if {each.words}" for each in others)
+    sentence = f"the device has {how} what comes out if {when} {guess.words}"
+    sentence += "".join(f"; as well if {other.words}" for other in others)
     evidence: dict[str, EvidenceValue] = {
         "op": guess.op.id,
-        "ops": [each.op.id for each in (guess, *others)],
-        "left": left,
+        "ops": [same.op.id for same in (guess, *others)],
+        "left": error_left,
         "explanations": len(others) + 1,
     }
     if guess.change.turns is not None:
@@ -201,7 +205,7 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
         evidence["amount"] = guess.change.own
     elif guess.label == "global_offset":
         evidence["amount"] = guess.change.offset
-    return Cause(guess.label, said, sure, evidence)
+    return Cause(guess.label, sentence, sure, evidence)
 
 
 def _turns_text(turns: _Turns | None) -> str:

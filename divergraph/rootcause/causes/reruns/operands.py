@@ -80,25 +80,25 @@ def first_that_fits(
     """
     for batch in _batches(view, trials):
         outcomes = _outcomes(view, batch)
-        found = [
-            (view.left(view.made(made)), number)
-            for number, made in enumerate(outcomes)
-            if made is not None and view.explained_by(made, rest)
+        fitting = [
+            (view.left(view.made(output)), number)
+            for number, output in enumerate(outcomes)
+            if output is not None and view.explained_by(output, rest)
         ]
-        if found:
-            number = min(found)[1]
-            made = outcomes[number]
-            assert made is not None
-            return batch[number], made
+        if fitting:
+            number = min(fitting)[1]
+            output = outcomes[number]
+            assert output is not None
+            return batch[number], output
     return None
 
 
 def _batches(view: SampledTensors, trials: Iterable[Trial[Array]]) -> Iterator[list[Trial[Array]]]:
     """Trials in batches that fit in memory."""
     waiting, spent = iter(trials), 0
-    own = view.case.device.size + sum(each.size for each in view.case.inputs.values())
+    own = view.case.device.size + sum(array.size for array in view.case.inputs.values())
     while spent < _ALTOGETHER and (batch := list(islice(waiting, 1))):
-        size = own + sum(each.size for each in batch[0].values.values())
+        size = own + sum(array.size for array in batch[0].values.values())
         batch += islice(waiting, max(min(_MOST_AT_ONCE, _AT_ONCE // size) - 1, 0))
         spent += size * len(batch)
         yield batch
@@ -107,8 +107,8 @@ def _batches(view: SampledTensors, trials: Iterable[Trial[Array]]) -> Iterator[l
 def _outcomes(view: SampledTensors, trials: Sequence[Trial[Array]]) -> Sequence[Array | None]:
     rerun = view.case.reweigh
     shape = view.case.reference.shape
-    made = [] if rerun is None else rerun([trial.values for trial in trials])
-    return [each if each is not None and each.shape == shape else None for each in made]
+    outputs = [] if rerun is None else rerun([trial.values for trial in trials])
+    return [output if output is not None and output.shape == shape else None for output in outputs]
 
 
 def wrong_operand(view: SampledTensors) -> Cause | None:
@@ -120,15 +120,17 @@ def wrong_operand(view: SampledTensors) -> Cause | None:
     if twice is not None:
         return _cause(case.ops[0], *twice, view)
     for op in case.ops:
-        given = _given(view, op)
-        made = [make(op, given) for make in (_gates, _neutral, _lengths, _indices, _axes, _window)]
-        fed = {name: value for name, value in given.items() if name in case.inputs}
-        for trials in (*made, _first_item(fed)):
-            found = first_that_fits(view, trials)
-            if found is not None:
-                return _cause(op, *found, view)
-        for name, axis in _summed(op, given):
-            cut = _cut_short(view, op, (name, axis), given[name])
+        operands = _given(view, op)
+        trial_lists = [
+            make(op, operands) for make in (_gates, _neutral, _lengths, _indices, _axes, _window)
+        ]
+        fed = {name: value for name, value in operands.items() if name in case.inputs}
+        for trials in (*trial_lists, _first_item(fed)):
+            match = first_that_fits(view, trials)
+            if match is not None:
+                return _cause(op, *match, view)
+        for name, axis in _summed(op, operands):
+            cut = _cut_short(view, op, (name, axis), operands[name])
             if cut is not None:
                 return cut
     return None
@@ -139,17 +141,17 @@ def _twice(view: SampledTensors) -> Iterator[Trial[Array]]:
     if len(view.case.ops) != 1 or view.case.ops[0].type not in _APPLIED:
         return
     first = _operand(view.case.ops[0], 0)
-    given = None if first is None else view.case.inputs.get(first)
-    if first is not None and given is not None and given.shape == view.case.reference.shape:
-        result = view.case.reference.astype(given.dtype)
+    operand = None if first is None else view.case.inputs.get(first)
+    if first is not None and operand is not None and operand.shape == view.case.reference.shape:
+        result = view.case.reference.astype(operand.dtype)
         yield Trial("applied_twice", f"its own result for {first}: applied twice", {first: result})
 
 
 def _given(view: SampledTensors, op: Op) -> dict[str, Array]:
     """The operands of *op* that are known and not too large, by name."""
-    known = {**view.case.inputs, **view.case.constants}
+    arrays = {**view.case.inputs, **view.case.constants}
     names = [ref.tensor for ref in op.inputs if ref is not None]
-    return {name: known[name] for name in names if name in known and known[name].size <= LARGEST}
+    return {name: arrays[name] for name in names if name in arrays and arrays[name].size <= LARGEST}
 
 
 def _operand(op: Op, place: int) -> str | None:
@@ -157,18 +159,18 @@ def _operand(op: Op, place: int) -> str | None:
     return None if ref is None else ref.tensor
 
 
-def _gates(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
+def _gates(op: Op, operands: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """The gates in another order, in all weights of a recurrent op."""
     count = _GATES.get(op.type)
     names = [_operand(op, place) for place in (1, 2, 3)]
     if count is None:
         return
-    own = {name: given[name] for name in names if name in given and name is not None}
+    own = {name: operands[name] for name in names if name in operands and name is not None}
     for order in list(permutations(range(count)))[1:]:
         moved = {name: _blocks(value, count, order) for name, value in own.items()}
-        if len(moved) > 1 and all(each is not None for each in moved.values()):
+        if len(moved) > 1 and all(value is not None for value in moved.values()):
             words = f"the gates of its weights in the order {list(order)}"
-            values = {name: each for name, each in moved.items() if each is not None}
+            values = {name: value for name, value in moved.items() if value is not None}
             yield Trial("wrong_weights", words, values)
 
 
@@ -184,30 +186,30 @@ def _blocks(value: Array, count: int, order: Sequence[int]) -> Array | None:
     return np.concatenate([part[place] for part in parts for place in order], axis=1)
 
 
-def _neutral(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
+def _neutral(op: Op, operands: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Parameters and states without effect."""
     for place, (role, value) in _NEUTRAL.get(op.type, {}).items():
         name = _operand(op, place)
-        if name is None or name not in given or given[name].dtype.kind != "f":
+        if name is None or name not in operands or operands[name].dtype.kind != "f":
             continue
-        if not np.all(given[name] == value):
+        if not np.all(operands[name] == value):
             label = "lost_bias" if role == "bias" else "wrong_operand"
             words = f"all {'ones' if value else 'zeros'} in place of its {role} {name}"
-            yield Trial(label, words, {name: np.full_like(given[name], value)})
-        if role == "bias" and given[name].ndim == 1:
-            yield Trial("doubled_bias", f"its bias {name} added twice", {name: 2 * given[name]})
+            yield Trial(label, words, {name: np.full_like(operands[name], value)})
+        if role == "bias" and operands[name].ndim == 1:
+            yield Trial("doubled_bias", f"its bias {name} added twice", {name: 2 * operands[name]})
             for by in (1, -1):
                 words = f"its bias {name} moved by {by:+d} channel"
-                yield Trial("wrong_operand", words, {name: np.roll(given[name], by)})
+                yield Trial("wrong_operand", words, {name: np.roll(operands[name], by)})
 
 
-def _lengths(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
+def _lengths(op: Op, operands: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Sequence lengths of a recurrent op ignored: all as long as the longest may be."""
     name, first = _operand(op, _LENGTHS), _operand(op, 0)
-    if op.type in _RECURRENT_OPS and name in given and first in given and name and first:
-        whole = given[first].shape[1 if op.attrs.get("layout") else 0]
-        words = f"{name} all {whole}: no sequence ends before"
-        yield Trial("wrong_operand", words, {name: np.full_like(given[name], whole)})
+    if op.type in _RECURRENT_OPS and name in operands and first in operands and name and first:
+        length = operands[first].shape[1 if op.attrs.get("layout") else 0]
+        words = f"{name} all {length}: no sequence ends before"
+        yield Trial("wrong_operand", words, {name: np.full_like(operands[name], length)})
 
 
 def _first_item(fed: Mapping[str, Array]) -> Iterator[Trial[Array]]:
@@ -218,47 +220,51 @@ def _first_item(fed: Mapping[str, Array]) -> Iterator[Trial[Array]]:
             yield Trial("wrong_operand", f"the first item of {name} for all", {name: first})
 
 
-def _indices(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
+def _indices(op: Op, operands: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Indices one lower or higher."""
     names = [_operand(op, place) for place in _PLACED.get(op.type, ())]
-    known = [name for name in names if name is not None and name in given]
-    if not known or len(known) < len(names) or any(given[n].dtype.kind not in "iu" for n in known):
+    names_given = [name for name in names if name is not None and name in operands]
+    if (
+        not names_given
+        or len(names_given) < len(names)
+        or any(operands[n].dtype.kind not in "iu" for n in names_given)
+    ):
         return
     for by in (1, -1):
-        words = f"{' and '.join(known)} one {'higher' if by > 0 else 'lower'}"
-        moved = {name: given[name] + given[name].dtype.type(by) for name in known}
+        words = f"{' and '.join(names_given)} one {'higher' if by > 0 else 'lower'}"
+        moved = {name: operands[name] + operands[name].dtype.type(by) for name in names_given}
         yield Trial("wrong_operand", words, moved)
-        if len(known) == 1:
-            largest = given[known[0]].max(initial=0)
+        if len(names_given) == 1:
+            largest = operands[names_given[0]].max(initial=0)
             clipped = {name: np.clip(value, 0, largest) for name, value in moved.items()}
             yield Trial("wrong_operand", f"{words}, clipped to those there are", clipped)
 
 
-def _axes(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
+def _axes(op: Op, operands: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """Other axes of a reduction, where the axes are an operand."""
     name = _operand(op, 1) if op.type.startswith("Reduce") else None
     first = _operand(op, 0)
-    if name is None or first is None or name not in given or first not in given:
+    if name is None or first is None or name not in operands or first not in operands:
         return
-    if given[name].ndim != 1:
+    if operands[name].ndim != 1:
         return
-    count = given[first].ndim
-    own = sorted(int(axis) % count for axis in given[name]) if count else []
+    count = operands[first].ndim
+    own = sorted(int(axis) % count for axis in operands[name]) if count else []
     for axes in combinations(range(count), len(own)):
         if list(axes) != own:
             words = f"{axes_text(axes)} reduced in place of {axes_text(own)}"
-            yield Trial("wrong_axis", words, {name: np.asarray(axes, given[name].dtype)})
+            yield Trial("wrong_axis", words, {name: np.asarray(axes, operands[name].dtype)})
 
 
-def _window(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
+def _window(op: Op, operands: Mapping[str, Array]) -> Iterator[Trial[Array]]:
     """One place along an axis of a convolution's window left out."""
     name = _operand(op, 1) if op.type in ("Conv", "ConvTranspose") else None
-    if name not in given or name is None or given[name].ndim < 3:
+    if name not in operands or name is None or operands[name].ndim < 3:
         return
-    weight = given[name]
-    whole: tuple[slice, ...] = (slice(None),) * weight.ndim
+    weight = operands[name]
+    all_slices: tuple[slice, ...] = (slice(None),) * weight.ndim
     places: list[tuple[str, tuple[int | slice, ...]]] = [
-        (f"place {at} of axis {axis}", (*whole[:axis], at, *whole[axis + 1 :]))
+        (f"place {at} of axis {axis}", (*all_slices[:axis], at, *all_slices[axis + 1 :]))
         for axis in range(2, weight.ndim)
         for at in range(weight.shape[axis] if weight.shape[axis] <= _WIDEST else 0)
     ]
@@ -269,16 +275,16 @@ def _window(op: Op, given: Mapping[str, Array]) -> Iterator[Trial[Array]]:
             yield Trial("wrong_weights", f"{words} of the window {name} left out", {name: lost})
 
 
-def _summed(op: Op, given: Mapping[str, Array]) -> Iterator[tuple[str, int]]:
+def _summed(op: Op, operands: Mapping[str, Array]) -> Iterator[tuple[str, int]]:
     """The weight of a matrix op, and the axis along which its products are summed."""
     if op.type not in _SUMMED:
         return
     name, axis = _operand(op, 1), _SUMMED[op.type]
     if op.type == "Gemm" and op.attrs.get("transB"):
         axis = 1
-    if name in given and name is not None and given[name].ndim > 1:
-        axis %= given[name].ndim
-        if given[name].dtype.kind == "f" and given[name].shape[axis] >= 4:
+    if name in operands and name is not None and operands[name].ndim > 1:
+        axis %= operands[name].ndim
+        if operands[name].dtype.kind == "f" and operands[name].shape[axis] >= 4:
             yield name, axis
 
 
@@ -299,38 +305,38 @@ def _cut_short(view: SampledTensors, op: Op, at: tuple[str, int], operand: Array
             words = f"the {side} {count} of {length} {what} left out"
             return Trial("sum_cut_short", words, {name: values})
 
-        found = _least(view, lost, length - 1)
-        if found is not None:
-            return _cause(op, *found, view)
+        match = _least(view, lost, length - 1)
+        if match is not None:
+            return _cause(op, *match, view)
     return None
 
 
 def _least(
-    view: SampledTensors, lost: Callable[[int], Trial[Array]], most: int
+    view: SampledTensors, lost: Callable[[int], Trial[Array]], limit: int
 ) -> tuple[Trial[Array], Array] | None:
     """The trial of the count that leaves least of the error, if that explains it. The search
     relies on the error having a single minimum over the counts."""
-    low, high, best = 1, most, 0
-    known: dict[int, float] = {}
+    low, high, best = 1, limit, 0
+    errors: dict[int, float] = {}
     for turn in range(_ROUNDS):
         places = (np.linspace if turn else np.geomspace)(low, high, _PLACES)
-        counts = [count for count in np.unique(places.round()).tolist() if count not in known]
+        counts = [count for count in np.unique(places.round()).tolist() if count not in errors]
         waiting = iter(counts)
         for batch in _batches(view, (lost(int(count)) for count in counts)):
-            for made in _outcomes(view, batch):
-                left = float("inf") if made is None else view.left(view.made(made))
-                known[int(next(waiting))] = left
-        best = min(known, key=lambda count: known[count], default=0)
-        if not best or known[best] > _PROMISING:
+            for output in _outcomes(view, batch):
+                error_left = float("inf") if output is None else view.left(view.made(output))
+                errors[int(next(waiting))] = error_left
+        best = min(errors, key=lambda count: errors[count], default=0)
+        if not best or errors[best] > _PROMISING:
             return None
-        ordered = sorted(known)
+        ordered = sorted(errors)
         place = ordered.index(best)
         low, high = ordered[max(place - 1, 0)], ordered[min(place + 1, len(ordered) - 1)]
-        if all(count in known for count in range(low, high + 1)):
+        if all(count in errors for count in range(low, high + 1)):
             break
     return first_that_fits(view, [lost(best)])
 
 
-def _cause(op: Op, trial: Trial[Array], made: Array, view: SampledTensors) -> Cause:
+def _cause(op: Op, trial: Trial[Array], output: Array, view: SampledTensors) -> Cause:
     words = f"with {trial.words}"
-    return view.cause_of_rerun(op, trial.label, words, made, operands=list(trial.values))
+    return view.cause_of_rerun(op, trial.label, words, output, operands=list(trial.values))

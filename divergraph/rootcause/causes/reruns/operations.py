@@ -35,19 +35,23 @@ def wrong_operation(view: SampledTensors) -> Cause | None:
     case = view.case
     if len(case.ops) != 1 or view.sampled or not view.visible:
         return None
-    op, known = case.ops[0], {**case.inputs, **case.constants}
+    op, arrays = case.ops[0], {**case.inputs, **case.constants}
     names = [ref.tensor for ref in op.inputs if ref is not None]
-    if any(name not in known or known[name].size > LARGEST for name in names):
+    if any(name not in arrays or arrays[name].size > LARGEST for name in names):
         return None
-    operands = [(name, np.asarray(known[name], np.float64)) for name in names]
-    for words, made in _guesses(op, operands, view.d.shape):
-        if made.shape == view.d.shape and np.isfinite(made).all() and view.fits(made):
-            sure, how = view.told(made, view.sure)
+    operands = [(name, np.asarray(arrays[name], np.float64)) for name in names]
+    for words, candidate in _guesses(op, operands, view.d.shape):
+        if (
+            candidate.shape == view.d.shape
+            and np.isfinite(candidate).all()
+            and view.fits(candidate)
+        ):
+            sure, how = view.told(candidate, view.sure)
             return Cause(
                 "wrong_operation",
                 f"the device has {how} what comes out of {words}, where {op.type} is expected",
                 sure,
-                {"op": op.id, "left": view.left(made)},
+                {"op": op.id, "left": view.left(candidate)},
             )
     return None
 
@@ -78,8 +82,8 @@ def _pairs(kind: str, operands: Named, shape: tuple[int, ...]) -> Iterator[tuple
         if wide.shape != shape or not 1 < vector.size == max(vector.shape) < wide.size:
             continue
         for how, spread in _spread(vector.reshape(-1), shape):
-            made = own(wide, spread) if swapped else own(spread, wide)
-            yield f"{kind} with {name} taken {how}", made
+            output = own(wide, spread) if swapped else own(spread, wide)
+            yield f"{kind} with {name} taken {how}", output
 
 
 def _spread(vector: Floats, shape: tuple[int, ...]) -> Iterator[tuple[str, Floats]]:
@@ -120,10 +124,10 @@ def _products(operands: Named) -> Iterator[tuple[str, Array]]:
     (first, a), (second, b) = operands
     if a.ndim < 2 or b.ndim < 2:
         return
-    for words, left, right in (
+    for words, one, right in (
         (f"the product with {second} transposed", a, b.swapaxes(-1, -2)),
         (f"the product with {first} transposed", a.swapaxes(-1, -2), b),
         ("the product of its operands the other way round", b, a),
     ):
-        if left.shape[-1] == right.shape[-2] and left.shape[:-2] == right.shape[:-2]:
-            yield words, left @ right
+        if one.shape[-1] == right.shape[-2] and one.shape[:-2] == right.shape[:-2]:
+            yield words, one @ right

@@ -71,7 +71,7 @@ def products(view: SampledTensors) -> Iterator[SampledTensors]:
 
 
 def _has_weights(constants: Mapping[str, Array]) -> bool:
-    return any(each.dtype.kind == "f" and each.ndim > 1 for each in constants.values())
+    return any(constant.dtype.kind == "f" and constant.ndim > 1 for constant in constants.values())
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,13 @@ class _Tail:
             return None
         device, seen = view.d.reshape(-1), (source >= 0) & view.finite.reshape(-1)
         seen &= ~np.isin(device, _held_at(device[slope == 0.0]))
-        found, at, there = own.copy(), base, slope
+        values, at, there = own.copy(), base, slope
         for _ in range(_ROUNDS):
             gap, able = device - at, seen & (there != 0.0)
             if np.all(np.abs(gap)[able] <= self._rounding(at)[able] / 4.0):
                 break
-            found[source[able]] += gap[able] / there[able]
-            landed, slopes = self._slope(found, by)
+            values[source[able]] += gap[able] / there[able]
+            landed, slopes = self._slope(values, by)
             if landed is None or slopes is None:
                 return None
             at, there = landed, slopes
@@ -108,21 +108,21 @@ class _Tail:
         seen &= (there != 0.0) & (off <= _LEFT * np.abs(view.e.reshape(-1)) + self._rounding(at))
         if np.count_nonzero(seen) < FEW:
             return None
-        known = np.zeros(own.size, bool)
-        known[source[seen]] = True
-        return self._measured(np.where(known, found, np.nan), known, float(rms(slope[seen])))
+        is_found = np.zeros(own.size, bool)
+        is_found[source[seen]] = True
+        return self._measured(np.where(is_found, values, np.nan), is_found, float(rms(slope[seen])))
 
     def _rounding(self, values: Floats) -> Floats:
         """What the arithmetic of the runs themselves may be off by."""
-        found: Floats = 4.0 * np.finfo(np.float32).eps * (np.abs(values) + rms(values))
-        return found
+        rounding: Floats = 4.0 * np.finfo(np.float32).eps * (np.abs(values) + rms(values))
+        return rounding
 
-    def _measured(self, device: Floats, known: Mask, slope: float) -> SampledTensors:
-        """The view of the step's output, with *device* values where they are *known*."""
+    def _measured(self, device: Floats, is_found: Mask, slope: float) -> SampledTensors:
+        """The view of the step's output, with *device* values where they are *is_found*."""
         case, step, shape = self.view.case, self.step, self.step.value.shape
-        hidden = np.where(known.reshape(shape), 0.0, np.nan)
+        hidden = np.where(is_found.reshape(shape), 0.0, np.nan)
         reference = step.value + hidden
-        size = rms(reference.reshape(-1)[known]) * float(np.sqrt(np.mean(known)))
+        size = rms(reference.reshape(-1)[is_found]) * float(np.sqrt(np.mean(is_found)))
         return SampledTensors(
             replace(
                 case,
@@ -142,19 +142,19 @@ class _Tail:
         """What gives the step's output with other operands, NaN where it is *hidden*."""
 
         def again(trials: Sequence[Mapping[str, Array]]) -> list[Array | None]:
-            made = self.inside.remade(self.step, trials)
-            return [None if each is None else each + hidden for each in made]
+            outputs = self.inside.remade(self.step, trials)
+            return [None if output is None else output + hidden for output in outputs]
 
         return again
 
     def _run(self, values: Sequence[Floats]) -> list[Floats | None]:
         """The group's output, flat, if the step gave each of *values*."""
         shape = self.step.value.shape
-        made = self.inside.replaced([(self.step, each.reshape(shape)) for each in values])
+        outputs = self.inside.replaced([(self.step, array.reshape(shape)) for array in values])
         size = self.view.d.size
         return [
-            None if each is None or each.size != size else self.view.made(each).reshape(-1)
-            for each in made
+            None if output is None or output.size != size else self.view.made(output).reshape(-1)
+            for output in outputs
         ]
 
     def _slope(self, values: Floats, by: float) -> tuple[Floats | None, Floats | None]:
@@ -181,7 +181,7 @@ class _Tail:
             part = self._part(moved, by, base, slope)
             if part is not None and _agree(part, some, slope):
                 return np.where(slope != 0.0, numbers, -1)
-        found = np.where(slope != 0.0, 0, -1)
+        sources = np.where(slope != 0.0, 0, -1)
         bits = range(max(count - 1, 1).bit_length())
         at_once = max(_AT_ONCE // count, 1)
         for start in bits[::at_once]:
@@ -191,16 +191,16 @@ class _Tail:
                 part = self._part(moved, by, base, slope)
                 if part is None:
                     return None
-                found = np.where(part > 0.5, found | 1 << bit, found)
-                found[np.minimum(np.abs(part), np.abs(part - 1.0)) > _WHOLE] = -1
-        return np.where((found < count) & (slope != 0.0), found, -1)
+                sources = np.where(part > 0.5, sources | 1 << bit, sources)
+                sources[np.minimum(np.abs(part), np.abs(part - 1.0)) > _WHOLE] = -1
+        return np.where((sources < count) & (slope != 0.0), sources, -1)
 
     def _part(self, moved: Floats | None, by: float, base: Floats, slope: Floats) -> Floats | None:
         """The share of its whole move by which each element of the output *moved*."""
         if moved is None:
             return None
-        whole = np.where(slope != 0.0, by * slope, 1.0)
-        return np.where(slope != 0.0, (moved - base) / whole, 0.0)
+        slopes = np.where(slope != 0.0, by * slope, 1.0)
+        return np.where(slope != 0.0, (moved - base) / slopes, 0.0)
 
 
 def _held_at(device: Floats) -> Floats:

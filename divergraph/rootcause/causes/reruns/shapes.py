@@ -69,20 +69,20 @@ def wrong_shape(fault: ShapeFault) -> Cause | None:
     is tried does."""
     if max(fault.device.size, fault.reference.size) > LARGEST:
         return None
-    near: tuple[float, ShapeTrial, Op] | None = None
+    nearest: tuple[float, ShapeTrial, Op] | None = None
     for op in fault.ops:
         for number, trial in enumerate(trials_of(op, fault)):
             if number >= MOST_TRIES:
                 break
-            apart = _apart(fault, fault.again(op, trial.attrs, trial.values))
-            if apart is not None and (near is None or apart < _FAR_LESS * near[0]):
-                near = apart, trial, op
-            if near is not None and near[0] <= _NEAR**3:
-                return _rerun_cause(*near)
-    if near is not None and near[0] <= _NEAR:
-        return _rerun_cause(*near)
-    found = _relations(fault) if fault.fed_alike else ()
-    return next((_plain_cause(words) for words in found), None)
+            distance = _apart(fault, fault.again(op, trial.attrs, trial.values))
+            if distance is not None and (nearest is None or distance < _FAR_LESS * nearest[0]):
+                nearest = distance, trial, op
+            if nearest is not None and nearest[0] <= _NEAR**3:
+                return _rerun_cause(*nearest)
+    if nearest is not None and nearest[0] <= _NEAR:
+        return _rerun_cause(*nearest)
+    relations = _relations(fault) if fault.fed_alike else ()
+    return next((_plain_cause(words) for words in relations), None)
 
 
 def shapes_text(fault: ShapeFault) -> str:
@@ -94,23 +94,23 @@ def _text(shape: Shape) -> str:
     return "x".join(map(str, shape)) or "that of a scalar"
 
 
-def _apart(fault: ShapeFault, made: Array | None) -> float | None:
-    """The relative distance of the device's values from *made*; None for another shape."""
-    if made is None or without_ones(made.shape) != without_ones(fault.device.shape):
+def _apart(fault: ShapeFault, output: Array | None) -> float | None:
+    """The relative distance of the device's values from *output*; None for another shape."""
+    if output is None or without_ones(output.shape) != without_ones(fault.device.shape):
         return None
-    if made.dtype.kind not in "biuf" or fault.device.dtype.kind not in "biuf":
+    if output.dtype.kind not in "biuf" or fault.device.dtype.kind not in "biuf":
         return None
-    return relative(fault.device, made)
+    return relative(fault.device, output)
 
 
-def _rerun_cause(apart: float, trial: ShapeTrial, op: Op) -> Cause:
-    how = "exactly" if apart <= _NEAR**2 else "nearly"
+def _rerun_cause(distance: float, trial: ShapeTrial, op: Op) -> Cause:
+    how = "exactly" if distance <= _NEAR**2 else "nearly"
     changed = {name: _listed(value) for name, value in trial.values.items()}
     return Cause(
         LABEL,
         f"the device has {how} what {op.type} {op.name or op.id} gives {trial.words}",
         SURE,
-        {"op": op.id, "attributes": dict(trial.attrs), "operands": list(changed), "left": apart},
+        {"op": op.id, "attributes": dict(trial.attrs), "operands": list(changed), "left": distance},
     )
 
 
@@ -175,7 +175,7 @@ def _of_attributes(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
     if op.type in _WINDOWED:
         attrs.setdefault("auto_pad", "NOTSET")
     rank = max((value.ndim for value in (fault.reference, *fault.inputs.values())), default=0)
-    for name, own in sorted(attrs.items(), key=lambda each: each[0] not in _PLAIN):
+    for name, own in sorted(attrs.items(), key=lambda attr: attr[0] not in _PLAIN):
         if name == "axes" and op.type.startswith("Reduce"):
             continue
         for value in dict.fromkeys(_others(name, own, rank)):
@@ -208,12 +208,12 @@ def _others(name: str, own: AttrValue, rank: int) -> Iterator[AttrValue]:
         else:
             yield from (own + 1, own - 1, 2 * own, own // 2, 1, 0)
     elif isinstance(own, tuple) and own and len(own) <= _MOST_VALUES:
-        if all(isinstance(each, int) for each in own):
-            numbers = [int(each) for each in own if isinstance(each, int)]
-            yield from (tuple(each) for each in _other_numbers(numbers))
-        elif all(isinstance(each, float) for each in own):
-            scales = [float(each) for each in own if isinstance(each, float)]
-            yield from (tuple(each) for each in _other_scales(scales))
+        if all(isinstance(number, int) for number in own):
+            numbers = [int(number) for number in own if isinstance(number, int)]
+            yield from (tuple(other) for other in _other_numbers(numbers))
+        elif all(isinstance(number, float) for number in own):
+            scales = [float(number) for number in own if isinstance(number, float)]
+            yield from (tuple(other) for other in _other_scales(scales))
 
 
 def _other_numbers(own: Sequence[int]) -> Iterator[Sequence[int]]:
@@ -223,7 +223,7 @@ def _other_numbers(own: Sequence[int]) -> Iterator[Sequence[int]]:
         yield [value] * count
     yield own[::-1]
     for change in _CHANGES:
-        yield [change(each) for each in own]
+        yield [change(number) for number in own]
     if count % 2 == 0:  # begins and ends of pads
         half = count // 2
         for change in _CHANGES:
@@ -233,10 +233,10 @@ def _other_numbers(own: Sequence[int]) -> Iterator[Sequence[int]]:
                 yield [change(x) if n % half == at else x for n, x in enumerate(own)]
     for at in range(count):
         for change in _CHANGES:
-            yield [change(each) if n == at else each for n, each in enumerate(own)]
+            yield [change(number) if n == at else number for n, number in enumerate(own)]
     yield [sum(own) // count] * count  # sizes of parts
     for one, other in permutations(range(count), 2):
-        yield [each + (n == one) - (n == other) for n, each in enumerate(own)]
+        yield [number + (n == one) - (n == other) for n, number in enumerate(own)]
 
 
 _CHANGES: tuple[Callable[[int], int], ...] = (
@@ -255,11 +255,11 @@ def _other_scales(own: Sequence[float]) -> Iterator[Sequence[float]]:
     yield [1.0] * len(own)
     yield own[::-1]
     for change in (lambda x: 2 * x, lambda x: x / 2, lambda x: x + 1, lambda x: x - 1, _inverse):
-        yield [each if each == 1.0 else change(each) for each in own]
+        yield [number if number == 1.0 else change(number) for number in own]
         for at in range(len(own)):
-            yield [change(each) if n == at else each for n, each in enumerate(own)]
+            yield [change(number) if n == at else number for n, number in enumerate(own)]
     for at in range(len(own)):
-        yield [1.0 if n == at else each for n, each in enumerate(own)]
+        yield [1.0 if n == at else number for n, number in enumerate(own)]
 
 
 def _inverse(value: float) -> float:
@@ -279,21 +279,27 @@ def _reduced(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
     if not _reduces(op, fault) or x is None or not x.ndim:
         return
     name = op.inputs[1].tensor if len(op.inputs) > 1 and op.inputs[1] is not None else None
-    told = op.attrs.get("axes") if name is None else fault.constants.get(name, np.zeros(0, int))
-    kind = np.int64 if name is None or not isinstance(told, np.ndarray) else told.dtype
-    given = (int(each) for each in np.reshape(() if told is None else np.asarray(told), -1))
-    own = sorted(each % x.ndim for each in given) or list(range(x.ndim))
+    axes_value = (
+        op.attrs.get("axes") if name is None else fault.constants.get(name, np.zeros(0, int))
+    )
+    kind = np.int64 if name is None or not isinstance(axes_value, np.ndarray) else axes_value.dtype
+    axes_given = (
+        int(axis) for axis in np.reshape(() if axes_value is None else np.asarray(axes_value), -1)
+    )
+    own = sorted(axis % x.ndim for axis in axes_given) or list(range(x.ndim))
     words = "all axes" if len(own) == x.ndim else f"axes {own}" if own[1:] else f"axis {own[0]}"
     for count in (x.ndim, *range(1, x.ndim)):
         for axes in combinations(range(x.ndim), count):
             if list(axes) == own:
                 continue
             how = "all axes" if count == x.ndim else f"axes {list(axes)}"
-            said = f"reduced over {how if axes[1:] else f'axis {axes[0]}'} in place of {words}"
+            words_of_trial = (
+                f"reduced over {how if axes[1:] else f'axis {axes[0]}'} in place of {words}"
+            )
             if name is None:
-                yield ShapeTrial(said, {"axes": axes})
+                yield ShapeTrial(words_of_trial, {"axes": axes})
             else:
-                yield ShapeTrial(said, {}, {name: np.array(axes, kind)})
+                yield ShapeTrial(words_of_trial, {}, {name: np.array(axes, kind)})
 
 
 def _reduces(op: Op, fault: ShapeFault) -> bool:
@@ -319,15 +325,17 @@ def _of_constants(op: Op, fault: ShapeFault) -> Iterator[ShapeTrial]:
             continue
         if _reduces(op, fault) or own.dtype.kind not in "if":
             continue
-        said = [each.item() for each in own.reshape(-1)]
-        for value in _other_values(own, said, fault):
-            if value == said or len(value) != len(said):
+        numbers = [number.item() for number in own.reshape(-1)]
+        for value in _other_values(own, numbers, fault):
+            if value == numbers or len(value) != len(numbers):
                 continue
-            shown = f"with {name} {list(value)} in place of {said}"
-            yield ShapeTrial(shown, {}, {name: np.array(value, own.dtype).reshape(own.shape)})
+            words_of_trial = f"with {name} {list(value)} in place of {numbers}"
+            yield ShapeTrial(
+                words_of_trial, {}, {name: np.array(value, own.dtype).reshape(own.shape)}
+            )
 
 
-def _other_values(own: Array, said: Sequence[float], fault: ShapeFault) -> Iterator[list[float]]:
+def _other_values(own: Array, numbers: Sequence[float], fault: ShapeFault) -> Iterator[list[float]]:
     shape = list(fault.device.shape)
     if own.dtype.kind == "i":
         yield [*shape]
@@ -337,12 +345,12 @@ def _other_values(own: Array, said: Sequence[float], fault: ShapeFault) -> Itera
             ratio = [there / here for there, here in zip(shape, value.shape, strict=True)]
             if own.dtype.kind == "f":
                 yield ratio
-            elif all(each == int(each) for each in ratio):
-                yield [int(each) for each in ratio]
+            elif all(factor == int(factor) for factor in ratio):
+                yield [int(factor) for factor in ratio]
     if own.dtype.kind == "f":
-        yield from map(list, _other_scales(said))
+        yield from map(list, _other_scales(numbers))
     else:
-        yield from map(list, _other_numbers([int(each) for each in said]))
+        yield from map(list, _other_numbers([int(number) for number in numbers]))
 
 
 # Operands
@@ -410,15 +418,17 @@ def _close(one: Array, other: Array) -> bool:
 def _joined(op: Op, fault: ShapeFault) -> Iterator[str]:
     """Some operands of a Concat only."""
     names = [ref.tensor for ref in op.inputs if ref is not None]
-    known = [fault.inputs.get(name, fault.constants.get(name)) for name in names]
-    parts = [value for value in known if value is not None]
+    operands = [fault.inputs.get(name, fault.constants.get(name)) for name in names]
+    parts = [value for value in operands if value is not None]
     axis = op.attrs.get("axis", 0)
     if "Concat" not in op.type or len(parts) != len(names) or not isinstance(axis, int):
         return
     for count in range(1, len(parts)):
-        for kept in combinations(range(len(parts)), count) if len(parts) <= _MOST_VALUES else ():
-            if _same(fault.device, np.concatenate([parts[n] for n in kept], axis)):
-                lost = [names[n] for n in range(len(parts)) if n not in kept]
+        for parts_left in (
+            combinations(range(len(parts)), count) if len(parts) <= _MOST_VALUES else ()
+        ):
+            if _same(fault.device, np.concatenate([parts[n] for n in parts_left], axis)):
+                lost = [names[n] for n in range(len(parts)) if n not in parts_left]
                 yield f"the other operands only: {', '.join(lost)} {_is(lost)} missing"
 
 
@@ -470,12 +480,12 @@ def _summed(d: Array, r: Array, changed: Sequence[int]) -> Iterator[str]:
     if any(d.shape[axis] != 1 for axis in changed):
         return
     axes = tuple(changed)
-    ways: Iterable[tuple[str, Callable[..., Array]]] = (
+    reductions: Iterable[tuple[str, Callable[..., Array]]] = (
         ("sum", np.sum),
         ("mean", np.mean),
         ("largest", np.max),
         ("smallest", np.min),
     )
-    for what, way in ways:
-        if _close(d, np.asarray(way(r.astype(np.float64), axis=axes, keepdims=True))):
+    for what, reduction in reductions:
+        if _close(d, np.asarray(reduction(r.astype(np.float64), axis=axes, keepdims=True))):
             yield f"the {what} of the expected values over axes {list(axes)}"

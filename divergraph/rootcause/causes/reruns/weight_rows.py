@@ -14,13 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from divergraph.rootcause.causes.evidence import Array, Floats, SampledTensors, rms
-from divergraph.rootcause.causes.limits import (
-    FEW,
-    LUCK,
-    NO_GAIN,
-    TINY,
-)
+from divergraph.rootcause.causes.limits import FEW, LUCK, NO_GAIN
 from divergraph.rootcause.causes.words import slices_text, values_text
+from divergraph.rootcause.values import TINY
 from divergraph.text.words import counted
 from graphstore.model import Op
 
@@ -53,14 +49,14 @@ class RowWeight:
     def of(self, rows: Floats) -> Array:
         """The weight with these rows."""
         shape = np.moveaxis(self.value, self.axis, 0).shape
-        made = np.moveaxis(rows.reshape(shape), 0, self.axis)
-        return np.ascontiguousarray(made, self.value.dtype)
+        array = np.moveaxis(rows.reshape(shape), 0, self.axis)
+        return np.ascontiguousarray(array, self.value.dtype)
 
     def place(self, row: int, number: int) -> list[int]:
         """The index in the weight of element *number* of a row."""
         rest = np.delete(self.value.shape, self.axis)
-        found = [int(each) for each in np.unravel_index(number, tuple(rest))]
-        return [*found[: self.axis], row, *found[self.axis :]]
+        index = [int(number) for number in np.unravel_index(number, tuple(rest))]
+        return [*index[: self.axis], row, *index[self.axis :]]
 
 
 @dataclass(frozen=True)
@@ -84,21 +80,24 @@ def separate(view: SampledTensors, weight: RowWeight) -> bool:
     """Whether a row of the weight makes its slice of the output alone."""
     rows = weight.rows
     rows[0] *= 2.0
-    (made,) = run(view, weight, [rows])
-    if made is None:
+    (output,) = run(view, weight, [rows])
+    if output is None:
         return False
-    moved = np.moveaxis(np.abs(made - view.r), weight.out, 0)
-    least = 1e-4 * float(moved[0].max())
-    return least > 0.0 and float(moved[1:].max(initial=0.0)) <= least
+    moved = np.moveaxis(np.abs(output - view.r), weight.out, 0)
+    limit = 1e-4 * float(moved[0].max())
+    return limit > 0.0 and float(moved[1:].max(initial=0.0)) <= limit
 
 
 def run(view: SampledTensors, weight: RowWeight, trials: Sequence[Floats]) -> list[Floats | None]:
     """The whole output for each of *trials* of the weight's rows; None where it cannot be run."""
     rerun = view.case.reweigh
     assert rerun is not None
-    made = rerun([{weight.name: weight.of(rows)} for rows in trials])
+    outputs = rerun([{weight.name: weight.of(rows)} for rows in trials])
     shape = view.case.reference.shape
-    return [view.made(each) if each is not None and each.shape == shape else None for each in made]
+    return [
+        view.made(output) if output is not None and output.shape == shape else None
+        for output in outputs
+    ]
 
 
 def responses_of(view: SampledTensors, weight: RowWeight, row: int) -> tuple[Floats, Floats] | None:
@@ -110,21 +109,21 @@ def responses_of(view: SampledTensors, weight: RowWeight, row: int) -> tuple[Flo
     if nothing is None or alike is None:
         return None
     flat = lines(alike - nothing, weight.out)
-    apart = np.abs(flat - flat[row]).max(axis=1)
-    peers = np.flatnonzero(apart <= 1e-4 * float(np.abs(flat[row]).max()))
+    distances = np.abs(flat - flat[row]).max(axis=1)
+    peers = np.flatnonzero(distances <= 1e-4 * float(np.abs(flat[row]).max()))
     count, runs = rows.shape[1], -(-rows.shape[1] // peers.size)
     if runs > _MOST_RUNS or count * flat.shape[1] > _AT_ONCE:
         return None
-    found = np.zeros((count, flat.shape[1]))
+    responses = np.zeros((count, flat.shape[1]))
     for start in range(0, count, peers.size):
         numbers = np.arange(start, min(start + peers.size, count))
         units = np.zeros_like(rows)
         units[peers[: numbers.size], numbers] = 1.0
-        (made,) = run(view, weight, [units])
-        if made is None:
+        (output,) = run(view, weight, [units])
+        if output is None:
             return None
-        found[numbers] = lines(made - nothing, weight.out)[peers[: numbers.size]]
-    return found, lines(nothing, weight.out)[row]
+        responses[numbers] = lines(output - nothing, weight.out)[peers[: numbers.size]]
+    return responses, lines(nothing, weight.out)[row]
 
 
 def lines(values: Floats, axis: int) -> Floats:
@@ -142,17 +141,17 @@ def changed_row(
     seen = int(np.count_nonzero(np.abs(error) > noise))
     possible: list[tuple[float, OtherRow]] = []
     for guess in _guesses(view, weight, row, responses, error, noise):
-        left = rms(error - (guess.values - own) @ responses)
-        share = max(left, noise) / rms(error)
+        error_left = rms(error - (guess.values - own) @ responses)
+        share = max(error_left, noise) / rms(error)
         if seen < FEW and guess.tried * share ** max(seen - guess.fitted, 0) > LUCK:
             continue  # one of so many would fit so few elements whatever is wrong
-        if left <= 2.0 * noise:
+        if error_left <= 2.0 * noise:
             return guess
-        possible.append((left, guess))
-    least = min((left for left, _ in possible), default=math.inf)
-    if least > PROMISING * rms(error):
+        possible.append((error_left, guess))
+    smallest = min((error_left for error_left, _ in possible), default=math.inf)
+    if smallest > PROMISING * rms(error):
         return None
-    return next(guess for left, guess in possible if left <= _LITTLE_MORE * least)
+    return next(guess for error_left, guess in possible if error_left <= _LITTLE_MORE * smallest)
 
 
 def _guesses(
@@ -173,13 +172,13 @@ def _guesses(
         yield OtherRow(0.0 * own, none, 1, 0, label="dead_channels")
     yield OtherRow(gain * own, f"the weights of {where} {gain:.4g} times those of {weight.name}", 1)
     few = _few(error, responses, noise)
-    yield from (_singles(view, weight, row, each, responses, error) for each in few[:1])
+    yield from (_singles(view, weight, row, change, responses, error) for change in few[:1])
     others = np.sum((error - (rows - own) @ responses) ** 2, axis=1)
     others[row] = np.inf
     nearest = int(np.argmin(others))
     of_other = f"the weights of {slices_text([nearest], weight.out, view)} for those of {where}"
     yield OtherRow(rows[nearest], of_other, len(rows), 0, row_of=nearest)
-    yield from (_singles(view, weight, row, each, responses, error) for each in few[1:])
+    yield from (_singles(view, weight, row, change, responses, error) for change in few[1:])
 
 
 def _singles(
@@ -211,17 +210,19 @@ def _few(error: Floats, responses: Floats, noise: float) -> list[Floats]:
     power = np.sum(responses**2, axis=1)
     usable = power > 1e-9 * float(power.max(initial=0.0))
     chosen: list[int] = []
-    found: list[Floats] = []
-    left = error
+    changes: list[Floats] = []
+    error_left = error
     for _ in range(min(_MOST_WEIGHTS, int(np.count_nonzero(usable)))):
-        explained = np.where(usable, (responses @ left) ** 2 / np.where(usable, power, 1.0), -1.0)
+        explained = np.where(
+            usable, (responses @ error_left) ** 2 / np.where(usable, power, 1.0), -1.0
+        )
         explained[chosen] = -1.0
         chosen.append(int(np.argmax(explained)))
         amounts = np.linalg.lstsq(responses[chosen].T, error, rcond=None)[0]
         change = np.zeros(power.size)
         change[chosen] = amounts
-        found.append(change)
-        left = error - change @ responses
-        if rms(left) <= noise:
+        changes.append(change)
+        error_left = error - change @ responses
+        if rms(error_left) <= noise:
             break
-    return found
+    return changes

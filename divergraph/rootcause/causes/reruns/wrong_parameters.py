@@ -56,7 +56,7 @@ class _Part:
     def words(self, amounts: Floats) -> str:
         """What of it has changed."""
         if not self.is_bias:
-            factors = ", ".join(f"{1.0 + each:.4g}" for each in amounts)
+            factors = ", ".join(f"{1.0 + amount:.4g}" for amount in amounts)
             return f"the weights in {self.name} {factors} times"
         own = self.value.reshape(-1)[list(self.rows)]
         return values_text(self.name, [[row] for row in self.rows], own, own + amounts)
@@ -73,23 +73,23 @@ def wrong_parameters(view: SampledTensors) -> Cause | None:
     if values >= FEW or not 0 < len(rows) <= min(_MOST_ROWS, max(1, int(PART * length))):
         return None
     parts = list(_parts(view, axis, rows))
-    if all(each.is_bias for each in parts):
+    if all(part.is_bias for part in parts):
         return None
-    found = [(each, amounts) for each in parts if (amounts := _solved(view, each)) is not None]
-    told = [each.words(amounts) for each, amounts in found]
-    told.append("other values of one or some of the weights")
+    solved = [(part, amounts) for part in parts if (amounts := _solved(view, part)) is not None]
+    words_of_parts = [part.words(amounts) for part, amounts in solved]
+    words_of_parts.append("other values of one or some of the weights")
     where, are = slices_text(rows, axis, view), "is" if len(rows) == 1 else "are"
     return Cause(
         "wrong_parameters",
-        f"only {where} {are} wrong, as with {' or '.join(told)}; {counted(values, 'value')} of "
-        f"each {slices_name(axis, view, 1)} cannot tell which, nor whether a bit flipped or "
-        "another op wrote there",
+        f"only {where} {are} wrong, as with {' or '.join(words_of_parts)}; "
+        f"{counted(values, 'value')} of each {slices_name(axis, view, 1)} cannot tell which, "
+        "nor whether a bit flipped or another op wrote there",
         GUESS,  # the value may as well have a flipped bit, or have been overwritten
         {
             "axis": axis,
             "slices": rows,
             "of": length,
-            "alternatives": {each.name: amounts.tolist() for each, amounts in found},
+            "alternatives": {part.name: amounts.tolist() for part, amounts in solved},
         },
     )
 
@@ -114,7 +114,7 @@ def _solved(view: SampledTensors, part: _Part) -> Floats | None:
         moved = _run(view, part, amounts + step)
         if moved is None or at is None:
             return None
-        slope, gap = (_lines(each, part) for each in (moved - at, view.d - at))
+        slope, gap = (_lines(array, part) for array in (moved - at, view.d - at))
         power = np.sum(slope * slope, axis=1)
         if np.any(power == 0.0):
             return None
@@ -127,10 +127,10 @@ def _solved(view: SampledTensors, part: _Part) -> Floats | None:
 
 def _run(view: SampledTensors, part: _Part, amounts: Floats) -> Floats | None:
     rerun = view.case.reweigh
-    (made,) = rerun([{part.name: part.moved(amounts)}]) if rerun is not None else (None,)
-    if made is None or made.shape != view.case.reference.shape:
+    (output,) = rerun([{part.name: part.moved(amounts)}]) if rerun is not None else (None,)
+    if output is None or output.shape != view.case.reference.shape:
         return None
-    return view.made(made)
+    return view.made(output)
 
 
 def _lines(values: Floats, part: _Part) -> Floats:
