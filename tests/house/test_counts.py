@@ -181,13 +181,13 @@ COUNTS = (
     Count("folders with modules", lambda: len({m.path.parent for m in modules()}), 140, 70),
     Count("import lines in 100", import_share, 8.8, 5),
     Count("private functions with one use, in 100", one_caller_share, 57, 45),
-    Count("variables called by an everyday word, in 100", everyday_names, 1.1, 0.5),
+    Count("variables called by an everyday word, in 100", everyday_names, 0.7, 0.5),
     Count("lines for a comment in the hard rooms", uncommented, 90, 25),
     Count("numbers of root cause", numbers_of_root_cause, 425, 120),
-    # 300 of these lines are only wrapped, as above, or import what rules share.
+    # 400 of these lines are only wrapped, as above, or import what rules share.
     # 60 for gradients added up in 16 bits: healthy training in bfloat16 was diverged.
     # 20 for runs of jobs split otherwise than golden's, opened again.
-    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_620, 8_500),
+    Count("code lines of root cause", lambda: code_lines("rootcause"), 19_730, 8_500),
     Count("folders of one or two modules", small_folders, 9, 8),
     Count("class names used twice", repeated_class_names, 3, 0),
     Count("functions over 60 lines", long_functions, 8, 8),

@@ -89,8 +89,8 @@ class Reading:
         if value.dtype.kind != "f" or not value.size:
             return value
         with np.errstate(all="ignore"):
-            made = self.layout.rounded(np.asarray(value, np.float32), axis, self.grid)
-        return np.asarray(made, value.dtype).reshape(value.shape)
+            rounded = self.layout.rounded(np.asarray(value, np.float32), axis, self.grid)
+        return np.asarray(rounded, value.dtype).reshape(value.shape)
 
 
 class Accumulator(ABC):
@@ -160,21 +160,28 @@ class Combined(OperandFormat):
     def name(self) -> str:  # type: ignore[override]  # follows from its parts
         """``e4m3 by row``, or both sides where they differ: ``plain x int4 by row``; sums in fewer
         bits follow: ``plain, sums fp16 by 16``."""
-        sides = [_PLAIN if each is None else each.name for each in (self.activation, self.weight)]
+        sides = [
+            _PLAIN if reading is None else reading.name
+            for reading in (self.activation, self.weight)
+        ]
         operands = sides[0] if sides[0] == sides[1] else _TIMES.join(sides)
         return operands if self.sums is None else f"{operands}{_SUMS}{self.sums.name}"
 
     @property
     def scaled(self) -> bool:  # type: ignore[override]  # follows from its parts
         """Whether a side has scales."""
-        return any(each.grid.largest is not None for each in (self.activation, self.weight) if each)
+        return any(
+            reading.grid.largest is not None
+            for reading in (self.activation, self.weight)
+            if reading
+        )
 
     @property
     def price(self) -> int:  # type: ignore[override]  # follows from its parts
         """The different readings, their scales, those that are held in a way of their own, sums."""
-        own = {each for each in (self.activation, self.weight) if each is not None}
-        variants = sum(bool(each.layout.variant_of) for each in own)
-        scaled = sum(bool(each.layout.name) for each in own)
+        own = {reading for reading in (self.activation, self.weight) if reading is not None}
+        variants = sum(bool(reading.layout.variant_of) for reading in own)
+        scaled = sum(bool(reading.layout.name) for reading in own)
         return len(own) + scaled + variants + (self.sums is not None)
 
     @property
@@ -191,9 +198,9 @@ class Combined(OperandFormat):
     def sentence(self) -> str:
         """Both sides in words."""
         if self.activation is None or self.weight is None:
-            known = self.weight or self.activation
+            reading = self.weight or self.activation
             role = "weights" if self.activation is None else "activations"
-            return f"{role} {known}" if known is not None else "as they are"
+            return f"{role} {reading}" if reading is not None else "as they are"
         if self.activation == self.weight:
             return str(self.activation)
         return f"activations {self.activation}, weights {self.weight}"
@@ -204,31 +211,31 @@ FULL = Combined(None, None)
 
 
 def _flat() -> Iterator[object]:
-    for each in discovered(f"{__package__}.formats", "ARITHMETIC", ENTRY_POINT_GROUP):
-        yield from each if isinstance(each, tuple) else (each,)
+    for entry in discovered(f"{__package__}.formats", "ARITHMETIC", ENTRY_POINT_GROUP):
+        yield from entry if isinstance(entry, tuple) else (entry,)
 
 
 @cache
 def readings() -> tuple[Reading, ...]:
     """Every grid with every layout that fits it."""
-    grids = [each for each in _flat() if isinstance(each, Grid)]
-    layouts = [each for each in _flat() if isinstance(each, Layout)]
+    grids = [entry for entry in _flat() if isinstance(entry, Grid)]
+    layouts = [entry for entry in _flat() if isinstance(entry, Layout)]
     return tuple(Reading(g, layout) for g in grids for layout in layouts if layout.fits(g))
 
 
 @cache
 def all_sums() -> tuple[Accumulator, ...]:
     """The ways of adding up, besides float32."""
-    return tuple(each for each in _flat() if isinstance(each, Accumulator))
+    return tuple(entry for entry in _flat() if isinstance(entry, Accumulator))
 
 
 @cache
 def whole_formats() -> tuple[OperandFormat, ...]:
     """The formats that are no combinations, and those of types that need no scales, which read both
     operands alike."""
-    given = [each for each in _flat() if isinstance(each, OperandFormat)]
-    plain = [Combined(each, each) for each in readings() if each.grid.largest is None]
-    return (*given, *plain)
+    declared = [entry for entry in _flat() if isinstance(entry, OperandFormat)]
+    plain = [Combined(reading, reading) for reading in readings() if reading.grid.largest is None]
+    return (*declared, *plain)
 
 
 def format_named(name: str) -> OperandFormat:
@@ -237,17 +244,17 @@ def format_named(name: str) -> OperandFormat:
     Raises:
         InputError: there is none, or not any more: a plug-in may be gone.
     """
-    for each in (FULL, *whole_formats()):
-        if each.name == name:
-            return each
-    known = {each.name: each for each in readings()}
+    for kind in (FULL, *whole_formats()):
+        if kind.name == name:
+            return kind
+    by_name = {reading.name: reading for reading in readings()}
     operands, _, summed = name.partition(_SUMS)
     sides = operands.split(_TIMES) if _TIMES in operands else [operands, operands]
-    sums = {"": None, **{each.name: each for each in all_sums()}}
-    if all(side == _PLAIN or side in known for side in sides) and summed in sums:
-        activation, weight = (known.get(side) for side in sides)
+    sums = {"": None, **{accumulator.name: accumulator for accumulator in all_sums()}}
+    if all(side == _PLAIN or side in by_name for side in sides) and summed in sums:
+        activation, weight = (by_name.get(side) for side in sides)
         return Combined(activation, weight, sums[summed])
     raise InputError(
         f"no operand format {name!r}",
-        hint=f"grids are {', '.join(sorted({each.grid.name for each in known.values()}))}",
+        hint=f"grids are {', '.join(sorted({reading.grid.name for reading in by_name.values()}))}",
     )

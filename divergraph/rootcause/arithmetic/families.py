@@ -108,9 +108,9 @@ class Factor:
 def factors_of(op: Op, graph: OpGraph) -> Iterator[Factor]:
     """What *op* multiplies: the two factors of a product or convolution, all inputs but the bias of
     other matrix ops, whose last axis is taken for that of the sum."""
-    whole, one = bias_of(op), is_one_product(op)
+    bias, one = bias_of(op), is_one_product(op)
     for place, ref in enumerate(op.inputs[:2] if one else op.inputs):
-        if ref is not None and ref.tensor != whole:
+        if ref is not None and ref.tensor != bias:
             role = Role.WEIGHT if is_weight(ref, graph) else Role.ACTIVATION
             yield Factor(ref.tensor, _axis(op, place) if one else -1, role)
 
@@ -167,12 +167,12 @@ class ReadOperands:
     @property
     def unexplained(self) -> str:
         """A doubt about the run whose products lose what nothing known loses; "" without any."""
-        said = (
+        texts = (
             f"its {family} lose {loss.usual:.2g} of what they compute (relative error, median), as "
             "no arithmetic known here does"
             for family, loss in self.losses.items()
         )
-        return "; ".join(said)
+        return "; ".join(texts)
 
     def noise(self, op: Op, graph: OpGraph) -> float:
         """The relative error by which an unknown loss of *op* is emulated; 0 without one."""
@@ -182,17 +182,17 @@ class ReadOperands:
     def sentence(self, others: str) -> str:
         """What users read: each family with its format, and that everything else is *others*."""
         single = Counter(self.ops.values())
-        said = [
+        texts = [
             f"{family}: operands {kind.sentence}, sums {summed(kind)}"
             for family, kind in self.families.items()
         ]
-        if not said and not single:
+        if not texts and not single:
             return ""
         for kind, count in single.items():
             sums = "" if kind.sums is None else f", sums {summed(kind)}"
             ops = f"{counted(count, 'op')} of these" if self.families else counted(count, "product")
-            said.append(f"{ops} with operands {kind.sentence}{sums}")
-        text = "; ".join([*said, f"everything else {others}"])
+            texts.append(f"{ops} with operands {kind.sentence}{sums}")
+        text = "; ".join([*texts, f"everything else {others}"])
         return text[0].upper() + text[1:]
 
     def exactness(self, ops: Iterable[Op], graph: OpGraph) -> Exactness:
@@ -220,15 +220,15 @@ class ReadOperands:
         What is multiplied inside the bodies of an ``If`` or ``Loop`` is not visible here, so all
         that such an op reads is rounded, if no scales are needed for that.
         """
-        taken = dict(given)
+        operands = dict(given)
         if op.owns and self.families:
             kind = next(iter(self.families.values()))
             if kind.scaled:
-                return taken
+                return operands
             return {name: kind.operand(x, -1, Role.ACTIVATION) for name, x in given.items()}
         kind = self.of(op, graph)
         if kind == FULL:
-            return taken
+            return operands
         channels_first = op.type == "Conv"
         for factor in factors_of(op, graph):
             if factor.tensor not in given or given[factor.tensor].dtype.kind != "f":
@@ -240,5 +240,5 @@ class ReadOperands:
             else:
                 value = kind.operand(value, factor.axis, factor.role)
             # What is scaled back to be multiplied by values of the type is one of these again.
-            taken[factor.tensor] = held(value) if kind.leaves_activations else value
-        return taken
+            operands[factor.tensor] = held(value) if kind.leaves_activations else value
+        return operands

@@ -98,7 +98,9 @@ class OperandSearch:
         if not families:
             return ReadOperands()
         ran = self.samples(list(families))
-        ratios = {each.group: ratio for each in ran if (ratio := ratio_of(each, plain)) is not None}
+        ratios = {
+            sample.group: ratio for sample in ran if (ratio := ratio_of(sample, plain)) is not None
+        }
         # Errors of transformed tiles are of float32 as well.
         if not plain.precision.rounds:
             ratios |= dict.fromkeys(_tiled(ran, plain, ratios, self.suspect), 1.0)
@@ -108,10 +110,10 @@ class OperandSearch:
         """Groups with ops of one family only, with their family: the shortest groups, longer ones
         only where too few are left. Other ops in a group would add errors of their own."""
         most_ops = _LOOKED_AT_ROUNDED if plain.precision.rounds else _LOOKED_AT
-        for family, found in self._by_family(groups).items():
-            sizes = sorted(len(group.ops) for group in found)
-            most = max(sizes[0] + 1, sizes[: calibration.ENOUGH_OPS][-1])
-            short = [group for group in found if len(group.ops) <= most]
+        for family, own_groups in self._by_family(groups).items():
+            sizes = sorted(len(group.ops) for group in own_groups)
+            op_limit = max(sizes[0] + 1, sizes[: calibration.ENOUGH_OPS][-1])
+            short = [group for group in own_groups if len(group.ops) <= op_limit]
             # In long sums, which are few, errors show that others have no room for.
             longest = sorted(short, key=self._terms, reverse=True)[:_SEVERAL]
             sampled = sampled_groups(short, most_ops)
@@ -122,17 +124,19 @@ class OperandSearch:
     def _terms(self, group: Group) -> int:
         """The terms of the longest sum of a product with weights in *group*."""
         terms = [
-            shape[each.axis]
+            shape[factor.axis]
             for op in (self.golden.ops[op_id] for op_id in group.ops)
             if family_of(op, self.golden) is Family.LINEAR
-            for each in factors_of(op, self.golden)
-            if (shape := self._weight_shapes.get(each.tensor))
+            for factor in factors_of(op, self.golden)
+            if (shape := self._weight_shapes.get(factor.tensor))
         ]
         return max((size for size in terms if isinstance(size, int)), default=0)
 
     @cached_property
     def _weight_shapes(self) -> Mapping[str, Shape | None]:
-        return {each.tensor.name: each.tensor.shape for each in self.golden.graph.constants}
+        return {
+            constant.tensor.name: constant.tensor.shape for constant in self.golden.graph.constants
+        }
 
     def _by_family(self, groups: Iterable[Group]) -> dict[Family, list[Group]]:
         by_family: dict[Family, list[Group]] = {}
@@ -183,9 +187,9 @@ class OperandSearch:
                 continue
             exact |= {kind: self._exactness(pool, kind) for kind in chosen}
             of_op = self._assigned(all_of, over, chosen)
-            ((most, _),) = Counter(of_op.values()).most_common(1)
-            formats |= {} if most == FULL else {family: most}
-            ops |= {op: kind for op, kind in of_op.items() if kind != most}
+            ((commonest, _),) = Counter(of_op.values()).most_common(1)
+            formats |= {} if commonest == FULL else {family: commonest}
+            ops |= {op: kind for op, kind in of_op.items() if kind != commonest}
         return ReadOperands(formats, ops, losses, exact)
 
     @property
@@ -195,16 +199,18 @@ class OperandSearch:
         rounds = self.floors(ReadOperands()).precision.rounds
         return calibration.FUNCTION_INEXACT if rounds else self.suspect
 
-    def _formats(self, samples: Samples, known: Collection[OperandFormat]) -> list[OperandFormat]:
+    def _formats(
+        self, samples: Samples, confirmed: Collection[OperandFormat]
+    ) -> list[OperandFormat]:
         """The formats that leave less than half of the errors of several of *samples*, or of one
-        where other families have it (*known*)."""
-        found: list[OperandFormat] = []
-        left = list(samples)
-        needed = min(len(left), _SEVERAL)
-        while len(left) >= needed and len(found) < _FORMATS:
-            few = _unlike(left)[:_MATCHED]
+        where other families have it (*confirmed*)."""
+        chosen: list[OperandFormat] = []
+        unexplained = list(samples)
+        needed = min(len(unexplained), _SEVERAL)
+        while len(unexplained) >= needed and len(chosen) < _FORMATS:
+            few = _unlike(unexplained)[:_MATCHED]
             rests = {
-                kind: [self._fit(each, kind).rest for each in few]
+                kind: [self._fit(sample, kind).rest for sample in few]
                 for kind in self._likeliest(few)
                 # One weight held in fewer bits may be a fault of the converter; what rounds
                 # activations computes so.
@@ -213,7 +219,7 @@ class OperandSearch:
             fitting = {
                 kind: own
                 for kind, own in rests.items()
-                if are_shown(own, 1 if kind in known else needed)
+                if are_shown(own, 1 if kind in confirmed else needed)
             }
             if not fitting:
                 break
@@ -221,9 +227,13 @@ class OperandSearch:
             alike = [kind for kind in sums if sums[kind] <= _ALIKE * min(sums.values())]
             # Where no numbers are small or large, float16 is TF32, as which float32 is read.
             best = min(alike, key=lambda kind: (kind.price, sums[kind], kind.name == "fp16"))
-            found.append(best)
-            left = [each for each in left if self._fit(each, best).rest > calibration.OPERANDS_REST]
-        return found
+            chosen.append(best)
+            unexplained = [
+                sample
+                for sample in unexplained
+                if self._fit(sample, best).rest > calibration.OPERANDS_REST
+            ]
+        return chosen
 
     def _sums_in_some_order(self, samples: Iterable[GroupSample]) -> OperandFormat | None:
         """The sums that make errors as large as those of most of *samples*, whatever their order;
@@ -232,10 +242,10 @@ class OperandSearch:
         if len(few) < _SEVERAL:
             return None
         fitting: dict[OperandFormat, float] = {}
-        for sums in (each for each in all_sums() if not each.ordered):
+        for sums in (accumulator for accumulator in all_sums() if not accumulator.ordered):
             kind = Combined(None, None, sums)
             floors = self.floors(_everywhere(kind))
-            ratios = [ratio for each in few if (ratio := ratio_of(each, floors)) is not None]
+            ratios = [ratio for sample in few if (ratio := ratio_of(sample, floors)) is not None]
             middle = statistics.median_high(ratios) if len(ratios) >= _SEVERAL else math.inf
             if 1.0 / calibration.FUNCTION_FITS <= middle <= calibration.FUNCTION_FITS:
                 fitting[kind] = abs(math.log(middle))
@@ -248,13 +258,15 @@ class OperandSearch:
         ratios, same = [], []
         for sample in samples:
             group, shape = sample.group, sample.reference.shape
-            made, noisy = (each.emulated([group], [sample.given])[0] for each in (plain, rounded))
+            exact, noisy = (
+                emulation.emulated([group], [sample.given])[0] for emulation in (plain, rounded)
+            )
             device = same_shape(sample.device, shape)
-            if made is None or device is None or made.shape != shape:
+            if exact is None or device is None or exact.shape != shape:
                 continue
             if self._fit(sample, kind).rest <= calibration.OPERANDS_REST:
-                floor = floor_of(made, noisy, precision, len(group.ops))
-                ratios.append(relative(device, made) / floor)
+                floor = floor_of(exact, noisy, precision, len(group.ops))
+                ratios.append(relative(device, exact) / floor)
                 same.append(float(np.mean(device == noisy)))
         if not are_exact(ratios):
             return Exactness.NO
@@ -264,45 +276,47 @@ class OperandSearch:
     def _likeliest(self, samples: Sequence[GroupSample]) -> list[OperandFormat]:
         """The formats whose roundings show in the products of *samples*, the likeliest first."""
         plain = self._imitation()
-        errors = (ProductErrors.of(each, plain) for each in samples)
-        matched = [each for each in errors if each is not None]
-        sides = [side for each in matched for side in each.sides()]
+        errors = (ProductErrors.of(sample, plain) for sample in samples)
+        matched = [error for error in errors if error is not None]
+        sides = [side for product_errors in matched for side in product_errors.sides()]
         by_role = {
-            role: self._readings([each for each in sides if each.role is role]) for role in Role
+            role: self._readings([side for side in sides if side.role is role]) for role in Role
         }
         pairs = product(by_role[Role.ACTIVATION], by_role[Role.WEIGHT])
         combined = [Combined(*pair) for pair in pairs]
         # Errors of sums may look a little like those of a format.
         summed = [
-            Combined(each.activation, each.weight, sums)
-            for each in dict.fromkeys((FULL, *combined))
-            for sums in _likely_sums(matched, each)
+            Combined(pair.activation, pair.weight, sums)
+            for pair in dict.fromkeys((FULL, *combined))
+            for sums in _likely_sums(matched, pair)
         ]
         rounds = plain.precision.rounds  # then short types are no operands of their own
-        whole = [each for each in whole_formats() if each.scaled or not rounds]
-        return [*whole, *(each for each in combined if each != FULL), *summed]
+        whole_kinds = [kind for kind in whole_formats() if kind.scaled or not rounds]
+        return [*whole_kinds, *(pair for pair in combined if pair != FULL), *summed]
 
     def _readings(self, sides: Sequence[Side]) -> list[Reading | None]:
         """The few readings that agree best with all of *sides*; None where none does better than
         chance."""
 
         def heard(reading: Reading) -> float:
-            return sum(each.agreement(reading(each.value, -1)) for each in sides)
+            return sum(side.agreement(reading(side.value, -1)) for side in sides)
 
         def likeliest() -> list[Reading]:
             """Of formats with many exponents a power of two is no scale: without is the simpler."""
-            least = max(agreements.values()) / _ALIKE
-            plain = [x for x in agreements if not x.layout.name and agreements[x] >= least]
+            limit = max(agreements.values()) / _ALIKE
+            plain = [x for x in agreements if not x.layout.name and agreements[x] >= limit]
             return sorted(agreements, key=lambda x: (x not in plain, -agreements[x]))[:_RUN_OF_SIDE]
 
-        agreements = {each: heard(each) for each in readings() if not each.layout.variant_of}
+        agreements = {
+            reading: heard(reading) for reading in readings() if not reading.layout.variant_of
+        }
         # The sum of so many numbers, each of which is as large as 1 by chance.
         by_chance = calibration.TILES_BY_CHANCE * math.sqrt(len(sides))
-        likely = {(each.grid.name, each.layout.name) for each in likeliest()}
-        for each in readings() if max(agreements.values()) > by_chance else ():
-            if (each.grid.name, each.layout.variant_of) in likely:
-                agreements[each] = heard(each)
-        return [each for each in likeliest() if agreements[each] > by_chance] or [None]
+        likely = {(reading.grid.name, reading.layout.name) for reading in likeliest()}
+        for reading in readings() if max(agreements.values()) > by_chance else ():
+            if (reading.grid.name, reading.layout.variant_of) in likely:
+                agreements[reading] = heard(reading)
+        return [reading for reading in likeliest() if agreements[reading] > by_chance] or [None]
 
     def _common_loss(self, samples: Iterable[GroupSample]) -> Loss | None:
         """What ops of a family lose alike; None where they are too few, or are not alike, as faults
@@ -335,17 +349,17 @@ class OperandSearch:
 
     def _fit(self, sample: GroupSample, kind: OperandFormat) -> Fit:
         """How the errors of a group follow from reading its operands in this format."""
-        (made,) = self._imitation(kind).emulated([sample.group], [sample.given])
+        (imitated,) = self._imitation(kind).emulated([sample.group], [sample.given])
         device, reference = same_shape(sample.device, sample.reference.shape), sample.reference
-        if made is None or device is None or made.shape != device.shape:
+        if imitated is None or device is None or imitated.shape != device.shape:
             return Fit(math.inf, math.nan)
         right = np.asarray(reference, np.float64)
         with np.errstate(all="ignore"):
-            error, own = device - right, made - right
+            error, own = device - right, imitated - right
             there = np.isfinite(error) & np.isfinite(own)
             projection = float(np.sum((error * own)[there]) / np.sum(np.square(own[there])))
-        apart = relative(device, reference)
-        rest = relative(device, made) / apart if apart > 0.0 else math.inf
+        distance = relative(device, reference)
+        rest = relative(device, imitated) / distance if distance > 0.0 else math.inf
         return Fit(rest if math.isfinite(projection) else math.inf, projection)
 
     def _imitation(self, kind: OperandFormat = FULL) -> Emulation:
@@ -367,16 +381,18 @@ class OperandSearch:
     ) -> dict[str, OperandFormat]:
         """By golden matrix op the format that its own errors hold, where they are *over* what the
         value type explains; for one that was not run, or is not finite, that of most."""
-        told: dict[Group, OperandFormat] = {group: FULL for group in over if not over[group]}
+        kind_of_group: dict[Group, OperandFormat] = {
+            group: FULL for group in over if not over[group]
+        }
         for sample in self.samples([group for group in over if over[group]]):
             fits = {kind: self._fit(sample, kind) for kind in formats}
             best = min(fits, key=lambda kind: fits[kind].rest)
             if math.isfinite(fits[best].projection):
-                told[sample.group] = best if fits[best].projection >= 0.5 else FULL
-        most = Counter(told.values()).most_common(1)
-        usual = most[0][0] if most else formats[0]
+                kind_of_group[sample.group] = best if fits[best].projection >= 0.5 else FULL
+        commonest = Counter(kind_of_group.values()).most_common(1)
+        usual = commonest[0][0] if commonest else formats[0]
         return {
-            op_id: told.get(group, usual)
+            op_id: kind_of_group.get(group, usual)
             for group in groups
             for op_id in group.ops
             if family_of(self.golden.ops[op_id]) is not None
@@ -388,8 +404,8 @@ def _likely_sums(matched: Sequence[ProductErrors], kind: OperandFormat) -> list[
     leave of these products."""
     if not matched:
         return []
-    ordered = [each for each in all_sums() if each.ordered]
-    every = [each.sums_agreements(kind, ordered) for each in matched]
+    ordered = [accumulator for accumulator in all_sums() if accumulator.ordered]
+    every = [product_errors.sums_agreements(kind, ordered) for product_errors in matched]
     alike = {sums: statistics.median(own) for sums, *own in zip(ordered, *every, strict=True)}
     likely = [sums for sums in alike if alike[sums] >= calibration.OPERANDS_ALIKE]
     return sorted(likely, key=lambda sums: -alike[sums])[:_RUN_OF_SIDE]
@@ -398,11 +414,11 @@ def _likely_sums(matched: Sequence[ProductErrors], kind: OperandFormat) -> list[
 def _unlike(samples: Iterable[GroupSample]) -> list[GroupSample]:
     """*samples* with one of each size in front, the smallest first: in products of few terms many
     formats are the same."""
-    by_size = sorted(samples, key=lambda each: each.nbytes)
-    first = {each.nbytes: each for each in reversed(by_size)}
+    by_size = sorted(samples, key=lambda sample: sample.nbytes)
+    first = {sample.nbytes: sample for sample in reversed(by_size)}
     return [
         *reversed(first.values()),
-        *(each for each in by_size if each is not first[each.nbytes]),
+        *(sample for sample in by_size if sample is not first[sample.nbytes]),
     ]
 
 
@@ -416,10 +432,10 @@ def _everywhere(kind: OperandFormat) -> ReadOperands:
 
 
 def _tiled(
-    ran: Samples, plain: Emulation, known: Mapping[Group, float], suspect: float
+    ran: Samples, plain: Emulation, ratios: Mapping[Group, float], suspect: float
 ) -> Iterator[Group]:
     """The groups whose errors are not of their operands but of float32 over transformed tiles."""
-    wide = [group for group, ratio in known.items() if ratio > suspect]
+    wide = [group for group, ratio in ratios.items() if ratio > suspect]
     for sample in ran.of(wide):
         reference = sample.reference
         device = same_shape(sample.device, reference.shape)

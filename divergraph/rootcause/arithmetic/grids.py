@@ -38,8 +38,8 @@ class FloatGrid(Grid):
 
     def rounded(self, value: Array) -> Array:
         """*value* rounded to nearest even, saturated."""
-        made = to_step(value, np.maximum(binade(value), self.least), self.bits)
-        saturated: Array = np.clip(made, -self.largest, self.largest)
+        rounded = to_step(value, np.maximum(binade(value), self.least), self.bits)
+        saturated: Array = np.clip(rounded, -self.largest, self.largest)
         return saturated
 
 
@@ -58,8 +58,8 @@ class IntegerGrid(Grid):
 
     def rounded(self, value: Array) -> Array:
         """*value* rounded to nearest even, saturated."""
-        made: Array = np.clip(np.rint(value), -self.largest, self.largest)
-        return made
+        rounded: Array = np.clip(np.rint(value), -self.largest, self.largest)
+        return rounded
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,10 @@ class Side:
         """The first rows of *value* and *echo* ([..., rows, terms] each)."""
         terms = value.shape[-1]
         rows, heard = value.reshape(-1, terms), echo.reshape(-1, terms)
-        most = max(_MOST // terms // _TILE, 1) * _TILE
-        if len(rows) > most:
+        row_limit = max(_MOST // terms // _TILE, 1) * _TILE
+        if len(rows) > row_limit:
             extremes = np.stack([rows.max(0), rows.min(0)])
-            rows, heard = np.concatenate([rows[:most], extremes]), heard[:most]
+            rows, heard = np.concatenate([rows[:row_limit], extremes]), heard[:row_limit]
         return cls(role, rows, heard)
 
     def agreement(self, rounded: Array) -> float:
@@ -95,7 +95,7 @@ class ProductErrors:
         product = MatrixProduct.of(op, factors, values, sample.reference.shape, floors.memory)
         if product is None:
             return None
-        reference, output = (product.matrix(each) for each in (sample.reference, device))
+        reference, output = (product.matrix(output) for output in (sample.reference, device))
         rest = reference - np.matmul(product.first, product.second)
         size = float(np.linalg.norm(reference))
         rest -= rest.mean(axis=-2, keepdims=True)  # a bias is the same in each row
@@ -125,8 +125,10 @@ class ProductErrors:
         first, second = _few(product.first, -2), _few(product.second, -1)
         exact = first @ second
         usual = _few(self.product.first, -2) @ _few(self.product.second, -1)
-        left = _few(_few(self.error, -2), -1) - (exact - usual)
-        return [agreement(left, each.added(first, second) - exact) for each in sums]
+        remainder = _few(_few(self.error, -2), -1) - (exact - usual)
+        return [
+            agreement(remainder, accumulator.added(first, second) - exact) for accumulator in sums
+        ]
 
 
 def agreement(one: Array, other: Array) -> float:
@@ -148,9 +150,9 @@ def _values(
 ) -> tuple[Array, ...]:
     """The values of *factors* of *op* in the group of *sample*, as far as they can be had: those
     that were not dumped as the device may have computed them."""
-    found = []
+    arrays = []
     inputs = {ref.tensor: ref.producer for ref in op.inputs if ref is not None}
-    for name in (each.tensor for each in factors):
+    for name in (factor.tensor for factor in factors):
         maker, ops = inputs[name], sample.group.ops
         value = sample.given.get(name)
         if value is None and maker is not None and maker.op in ops:
@@ -159,8 +161,8 @@ def _values(
         elif value is None:
             value = floors.constants([name]).get(name)
         if value is not None:
-            found.append(floors.precision.rounded(np.asarray(value, np.float32)))
-    return tuple(found)
+            arrays.append(floors.precision.rounded(np.asarray(value, np.float32)))
+    return tuple(arrays)
 
 
 def _summed_to(value: Array, shape: tuple[int, ...]) -> Array:

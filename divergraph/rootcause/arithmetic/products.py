@@ -40,7 +40,7 @@ class MatrixProduct:
         ops that are no single product, and those whose *values* (of *factors*) do not fit."""
         if len(values) != _MATRIX or len(factors) != _MATRIX:
             return None
-        first, second = (np.asarray(each, np.float32) for each in values)
+        first, second = (np.asarray(array, np.float32) for array in values)
         family, turned = family_of(op), False
         if family in (Family.PRODUCT, Family.LINEAR):
             if min(first.ndim, second.ndim) < _MATRIX:

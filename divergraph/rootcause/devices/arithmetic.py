@@ -20,12 +20,12 @@ def distance(sample: GroupSample, floors: Emulation) -> float:
     """The median distance between the values of the device and what *floors* give without noise:
     a fault in some of them does not move it. Infinite where that cannot be told."""
     device = same_shape(sample.device, sample.reference.shape)
-    (made,) = replace(floors, plain=True).emulated([sample.group], [sample.given])
-    if device is None or made is None or made.shape != device.shape:
+    (exact,) = replace(floors, plain=True).emulated([sample.group], [sample.given])
+    if device is None or exact is None or exact.shape != device.shape:
         return math.inf
     with np.errstate(all="ignore"):
-        apart = float(np.median(np.abs(np.asarray(device, np.float64) - made)))
-    return math.inf if math.isnan(apart) else apart
+        median_error = float(np.median(np.abs(np.asarray(device, np.float64) - exact)))
+    return math.inf if math.isnan(median_error) else median_error
 
 
 def distance_of_operands(sample: GroupSample, floors: Emulation) -> float:
@@ -49,8 +49,8 @@ def agreement(device: Array, emulated: Array, reference: Array) -> float | None:
 
 def ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
     """Introduced error over noise floor of one group; None where it cannot be measured."""
-    found = measured(sample, floors)
-    return None if found is None else found[0]
+    measurement = measured(sample, floors)
+    return None if measurement is None else measurement[0]
 
 
 def measured(sample: GroupSample, floors: Emulation) -> tuple[float, Array, Array | None] | None:

@@ -53,7 +53,7 @@ class Deciding:
     def held(self) -> Mapping[TensorRef, Precision]:
         """The precision whose numbers each tensor that an op computes holds; tensors that do not
         tell are left out."""
-        found: dict[TensorRef, Precision] = {}
+        by_output: dict[TensorRef, Precision] = {}
         values = self.run.values
         handed_on = unchanged(self.run.device.graph)
         computed = [
@@ -65,8 +65,8 @@ class Deciding:
             value = values.device(ref)
             kind = None if value is None else precision_of(value, values.pairs[ref].device.dtype)
             if kind is not None:
-                found[ref] = kind
-        return found
+                by_output[ref] = kind
+        return by_output
 
     def precisions(self) -> Counter[Precision]:
         """How many tensors that ops compute are in each precision."""
@@ -91,14 +91,14 @@ class Deciding:
             return self._with_halves(types, groups)
         operands = self._operands(precision, groups)
         usual = self._floors(precision, operands, self._functions(precision, groups, operands))
-        found = [
+        single_groups = [
             group for group in groups if types.is_single(group) or self._is_unrounded(types, group)
         ]
-        if not found:
+        if not single_groups:
             return Arithmetics(usual)
-        operands = self._operands(FP32, found)
-        single = self._floors(FP32, operands, self._functions(FP32, found, operands))
-        borne = self._borne_out(found, single, usual)
+        operands = self._operands(FP32, single_groups)
+        single = self._floors(FP32, operands, self._functions(FP32, single_groups, operands))
+        borne = self._borne_out(single_groups, single, usual)
         if not borne:
             return Arithmetics(usual)
         return Arithmetics(usual, single, frozenset(group.output for group in borne))
@@ -138,15 +138,15 @@ class Deciding:
 
         def seen(sample: GroupSample) -> GroupSample:
             """*sample* with what weights in fewer bits give: they hide what a function adds."""
-            (made,) = exact.emulated([sample.group], [sample.given])
-            fits = made is not None and made.shape == sample.reference.shape
-            return replace(sample, reference=made) if made is not None and fits else sample
+            (output,) = exact.emulated([sample.group], [sample.given])
+            fits = output is not None and output.shape == sample.reference.shape
+            return replace(sample, reference=output) if output is not None and fits else sample
 
-        runs, held = self.run.runs, self.run.quantisers.by_tensor
+        runs, quantisers = self.run.runs, self.run.quantisers.by_tensor
         return find_functions(
             self.run.golden,
             groups,
-            (lambda asked: runs.samples(asked, seen)) if held else runs.samples,
+            (lambda own_groups: runs.samples(own_groups, seen)) if quantisers else runs.samples,
             lambda functions: self._floors(precision, operands, functions),
         )
 
@@ -166,11 +166,12 @@ class Deciding:
         )
         others = [group for group in groups if group.output not in coarse]
         operands = everywhere or self._operands(FP32, others)
-        found = self._functions(FP32, others, operands)
-        usual = self._floors(FP32, operands, found)
+        functions = self._functions(FP32, others, operands)
+        usual = self._floors(FP32, operands, functions)
         kinds = dict.fromkeys(operands.families.values())
         further = tuple(
-            self._floors(FP32, ReadOperands(dict.fromkeys(Family, kind)), found) for kind in kinds
+            self._floors(FP32, ReadOperands(dict.fromkeys(Family, kind)), functions)
+            for kind in kinds
         )
         if half is None or not coarse:
             return Arithmetics(usual, further=further)
@@ -180,8 +181,8 @@ class Deciding:
         """The 16-bit precision of the most tensors; None where so few are in one that they may be
         by a fault."""
         halves = Counter(kind for kind in self.held.values() if kind.rounds)
-        most = halves.most_common(1)
-        return most[0][0] if most and most[0][1] >= calibration.ENOUGH_OPS else None
+        commonest = halves.most_common(1)
+        return commonest[0][0] if commonest and commonest[0][1] >= calibration.ENOUGH_OPS else None
 
     def _half_declared(self) -> Precision | None:
         """The 16-bit precision that the graph declares of a tensor whose values are in it, though
@@ -195,9 +196,9 @@ class Deciding:
         self, precision: Precision, operands: ReadOperands, functions: Approximated | None = None
     ) -> Emulation:
         run, memory = self.run, self.run.options.memory // 2
-        found = functions or {}
+        approximated = functions or {}
         return Emulation(
-            run.executor, run.golden, precision, memory, run.quantisers, operands, found
+            run.executor, run.golden, precision, memory, run.quantisers, operands, approximated
         )
 
     def _operands(self, precision: Precision, groups: Sequence[Group]) -> ReadOperands:
@@ -219,16 +220,19 @@ def _type_of(operands: ReadOperands) -> Precision | None:
     """The 16-bit precision that is the type of some matrix ops' operands: the device has it, so
     single tensors may be held in it."""
     names = {kind.name for kind in operands.families.values()}
-    return next((each for each in precisions() if each.rounds and each.name in names), None)
+    return next(
+        (precision for precision in precisions() if precision.rounds and precision.name in names),
+        None,
+    )
 
 
-def coarsest(found: Mapping[Precision, int]) -> Precision:
+def coarsest(counts: Mapping[Precision, int]) -> Precision:
     """The coarsest precision of more than ``PRECISION_SHARE`` of the tensors; float32 if none is.
 
     What fits a coarse type fits the finer ones, too, so counts of finer types prove nothing.
     """
-    total = sum(found.values())
+    total = sum(counts.values())
     for precision in precisions():
-        if precision.rounds and found.get(precision, 0) > calibration.PRECISION_SHARE * total:
+        if precision.rounds and counts.get(precision, 0) > calibration.PRECISION_SHARE * total:
             return precision
     return FP32

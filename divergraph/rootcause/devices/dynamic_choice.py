@@ -36,17 +36,17 @@ def with_dynamic_scales(
     floors = arithmetics.usual
     chosen = scales_of(run.runs.run, own, floors)
     usual = replace(floors, quantisers=replace(floors.quantisers, scales=chosen))
-    known = {
+    settled = {
         group.output
         for group in own
         if any(op in chosen for op in group.ops)
         and all(op in chosen for op in group.ops if op in dynamic)
     }
-    told = [
-        replace(group, kernels=group.kernels - {DYNAMIC}) if group.output in known else group
+    settled_groups = [
+        replace(group, kernels=group.kernels - {DYNAMIC}) if group.output in settled else group
         for group in groups
     ]
-    return told, replace(arithmetics, usual=usual)
+    return settled_groups, replace(arithmetics, usual=usual)
 
 
 def scales_of(
@@ -59,24 +59,26 @@ def scales_of(
 
     *samples* runs groups on the device's inputs.
     """
-    shown: Counter[DynamicScale] = Counter()
-    found: dict[str, DynamicScale] = {}
+    votes: Counter[DynamicScale] = Counter()
+    chosen_scales: dict[str, DynamicScale] = {}
     open_shares: list[tuple[list[str], dict[DynamicScale, float]]] = []
     for sample in samples(groups):
         ops = [op for op in sample.group.ops if op in floors.quantisers.dynamic]
         shares: dict[DynamicScale, float] = {}
         # What was shown most is tried first, and mostly nothing else needs to be.
-        for scale in sorted(DYNAMIC_SCALES, key=lambda each: -shown[each]):
+        for scale in sorted(DYNAMIC_SCALES, key=lambda kind: -votes[kind]):
             shares[scale] = _share(sample, floors, dict.fromkeys(ops, scale))
             if shares[scale] >= calibration.DYNAMIC_ALIKE:
-                shown[scale] += 1
-                found |= dict.fromkeys(ops, scale)
+                votes[scale] += 1
+                chosen_scales |= dict.fromkeys(ops, scale)
                 break
         else:
             open_shares.append((ops, shares))
-    for ops, shares in open_shares if shown else ():
-        found |= dict.fromkeys(ops, max(shown, key=lambda each: (shares[each], shown[each])))
-    return found
+    for ops, shares in open_shares if votes else ():
+        chosen_scales |= dict.fromkeys(
+            ops, max(votes, key=lambda kind: (shares[kind], votes[kind]))
+        )
+    return chosen_scales
 
 
 def _share(sample: GroupSample, floors: Emulation, scales: Mapping[str, DynamicScale]) -> float:
@@ -92,10 +94,12 @@ def share_alike(sample: GroupSample, floors: Emulation) -> float:
     device = same_shape(sample.device, sample.reference.shape)
     if device is None or not (is_numeric(device) and is_numeric(sample.reference)):
         return 0.0
-    (made,) = replace(floors, plain=True).emulated([sample.group], [sample.given])
-    if made is None or made.shape != sample.reference.shape:
+    (imitated,) = replace(floors, plain=True).emulated([sample.group], [sample.given])
+    if imitated is None or imitated.shape != sample.reference.shape:
         return 0.0
-    given, right, like = (np.asarray(each, np.float64) for each in (device, sample.reference, made))
+    actual, right, like = (
+        np.asarray(array, np.float64) for array in (device, sample.reference, imitated)
+    )
     differ = like != right
-    nearer = np.abs(given - like)[differ] < 0.5 * np.abs(right - like)[differ]
+    nearer = np.abs(actual - like)[differ] < 0.5 * np.abs(right - like)[differ]
     return float(np.mean(nearer)) if nearer.size else 0.0

@@ -90,13 +90,13 @@ class _Products:
             return None
         if op.type.startswith("DynamicQuantize"):
             return ()
-        made = (ref.producer for ref in op.inputs[: _WEIGHT + 1] if ref is not None)
-        makers = [self._ops[each.op] for each in made if each is not None]
-        makers = [each for each in makers if each.type != "Constant"]
+        producers = (ref.producer for ref in op.inputs[: _WEIGHT + 1] if ref is not None)
+        makers = [self._ops[producer.op] for producer in producers if producer is not None]
+        makers = [maker for maker in makers if maker.type != "Constant"]
         # A weight that is held in floats until the model runs has a quantiser of its own.
-        if not makers or {each.type for each in makers} != {_QUANTISER}:
+        if not makers or {maker.type for maker in makers} != {_QUANTISER}:
             return None
-        return tuple(each.id for each in makers)
+        return tuple(maker.id for maker in makers)
 
     def read_by(self, op: Op) -> tuple[str, str, int] | None:
         """The golden weight that a product holds in integers: its name, the golden op that reads
@@ -104,11 +104,13 @@ class _Products:
         weight = self._value(op, _WEIGHT)
         if weight is None:
             return None
-        starts = [each for each in self._made_of(TensorRef(op.id, 0)) if each in self._matches]
+        starts = [ref for ref in self._made_of(TensorRef(op.id, 0)) if ref in self._matches]
         for output in starts[:1]:
-            known = list(self._weights.behind(self._matches[output], weight.size))
-            fitting = [each for each in known if is_one_product(self._golden[each[1]])]
-            return fitting[0] if len(fitting) == len(known) == 1 else None
+            candidates = list(self._weights.behind(self._matches[output], weight.size))
+            fitting = [
+                candidate for candidate in candidates if is_one_product(self._golden[candidate[1]])
+            ]
+            return fitting[0] if len(fitting) == len(candidates) == 1 else None
         return None
 
     def weight(self, op: Op, axis: int) -> Quantiser:
@@ -130,22 +132,24 @@ class _Products:
         maker = None if op.inputs[0] is None else op.inputs[0].producer
         if maker is None:
             return None
-        behind = set(self._made_of(TensorRef(op.id, 0)))
+        reached_refs = set(self._made_of(TensorRef(op.id, 0)))
         for user in self._users.get(TensorRef(maker.op, 1), ()):
             after = self._users.get(TensorRef(user.id, 0), ())
-            if user.type == "Mul" and any(TensorRef(each.id, 0) in behind for each in after):
-                known = (self._value(user, place) for place in range(len(user.inputs)))
-                return next((each for each in known if each is not None), None)
+            if user.type == "Mul" and any(
+                TensorRef(later.id, 0) in reached_refs for later in after
+            ):
+                values = (self._value(user, place) for place in range(len(user.inputs)))
+                return next((value for value in values if value is not None), None)
         return None
 
     def _made_of(self, output: TensorRef) -> list[TensorRef]:
         """*output* and what ops that make floats of integers make of it, the nearest first."""
 
-        def further(made: TensorRef) -> Iterator[TensorRef]:
-            if made in self._matches:
+        def further(ref: TensorRef) -> Iterator[TensorRef]:
+            if ref in self._matches:
                 return
             yield from (
-                TensorRef(user.id, 0) for user in self._users.get(made, ()) if user.type in _BEHIND
+                TensorRef(user.id, 0) for user in self._users.get(ref, ()) if user.type in _BEHIND
             )
 
         return list(reached([output], further))

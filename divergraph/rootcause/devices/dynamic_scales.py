@@ -40,30 +40,30 @@ class DynamicScale:
         """*value* (float) quantised and dequantised, in its dtype; its *channels* lie along that
         axis. Patches are given as rows."""
         axes = self._axes(value.ndim, channels)
-        kept = np.asarray(value, np.float32)
+        wide = np.asarray(value, np.float32)
         if self.from_least:
-            return self._from_least(kept, axes).astype(value.dtype)
-        least = np.min(kept, axes, keepdims=True, initial=0.0)
-        most = np.max(kept, axes, keepdims=True, initial=0.0)
+            return self._from_least(wide, axes).astype(value.dtype)
+        smallest = np.min(wide, axes, keepdims=True, initial=0.0)
+        largest = np.max(wide, axes, keepdims=True, initial=0.0)
         with np.errstate(all="ignore"):
             if self.symmetric:
-                scale, low, high = np.maximum(most, -least) / np.float32(127), -127.0, 127.0
+                scale, low, high = np.maximum(largest, -smallest) / np.float32(127), -127.0, 127.0
             else:
-                scale = (most - least) / np.float32(255)
-                low = np.rint(least / scale)
+                scale = (largest - smallest) / np.float32(255)
+                low = np.rint(smallest / scale)
                 high = low + 255.0
-            steps = np.clip(np.rint(kept / scale), low, high)
-            found: Array = np.where(scale > 0.0, steps * scale, kept).astype(value.dtype)
-        return found
+            steps = np.clip(np.rint(wide / scale), low, high)
+            quantised: Array = np.where(scale > 0.0, steps * scale, wide).astype(value.dtype)
+        return quantised
 
     def _from_least(self, value: Array, axes: tuple[int, ...]) -> Array:
         if not value.size:
             return value
-        least, most = np.min(value, axes, keepdims=True), np.max(value, axes, keepdims=True)
-        scale = (most - least) / np.float32(255)
+        smallest, largest = np.min(value, axes, keepdims=True), np.max(value, axes, keepdims=True)
+        scale = (largest - smallest) / np.float32(255)
         with np.errstate(all="ignore"):
-            made = np.rint((value - least) / scale) * scale + least
-        return np.where(scale > 0.0, made, value)
+            stepped = np.rint((value - smallest) / scale) * scale + smallest
+        return np.where(scale > 0.0, stepped, value)
 
     def _axes(self, ndim: int, channels: int) -> tuple[int, ...]:
         match self.shared:

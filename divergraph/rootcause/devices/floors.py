@@ -24,16 +24,16 @@ def floor_of(reference: Array, emulated: Array | None, precision: Precision, ops
     Without an emulation of the reference's shape it is that of a chain of *ops* roundings, times
     ``WITHOUT_EMULATION``.
     """
-    least = least_floor(precision, reference.size)
+    rounding = least_floor(precision, reference.size)
     if emulated is None or not is_numeric(emulated) or emulated.shape != reference.shape:
-        return least * calibration.WITHOUT_EMULATION * math.sqrt(ops + 1)
-    found = 0.0
+        return rounding * calibration.WITHOUT_EMULATION * math.sqrt(ops + 1)
+    loss = 0.0
     finite = np.isfinite(emulated) if emulated.dtype.kind in "fc" else None
     if finite is not None and not finite.all():
         sizes = np.abs(np.asarray(reference, np.float64))
         lost = np.count_nonzero(~finite & (sizes < calibration.NEXT_TO_INFINITY))
         # Each element the emulation loses counts as an error of its own usual size.
-        found = math.sqrt(lost / reference.size)
+        loss = math.sqrt(lost / reference.size)
         emulated, reference = emulated[finite], reference[finite]
     off = relative(emulated, reference)
-    return max(found, off if math.isfinite(off) else 1.0, least)
+    return max(loss, off if math.isfinite(off) else 1.0, rounding)

@@ -77,8 +77,8 @@ class Approximation:
     @classmethod
     def told(cls, kind: str, off: float) -> Approximation:
         """How functions of type *kind* are approximated that are said to be *off* by so much."""
-        known = FORMULAS.get(kind.removeprefix(fused("")), ())
-        formula = next((each for each in known if each.off == off), None)
+        formulas = FORMULAS.get(kind.removeprefix(fused("")), ())
+        formula = next((formula for formula in formulas if formula.off == off), None)
         return cls(0.0, formula) if formula is not None else cls(off)
 
 

@@ -57,7 +57,7 @@ def find_functions(
     fault in a few of its ops does not move their median. Functions that compilers know as part of
     a larger one are judged apart where they are computed with other ops.
     """
-    found: dict[str, Approximation] = {}
+    approximated: dict[str, Approximation] = {}
     alone = _alone(golden, groups)
     types = {group.output: kind for kind, own in alone.items() for group in own}
     seen: dict[str, list[float]] = {}
@@ -68,7 +68,7 @@ def find_functions(
         seen.setdefault(types[sample.group.output], []).extend([] if ratio is None else [ratio])
     for kind, ratios in seen.items():
         if ratios and statistics.median(ratios) > calibration.FUNCTION_INEXACT:
-            found |= _approximation(ran.of(alone[kind]), kind, {}, floors)
+            approximated |= _approximation(ran.of(alone[kind]), kind, {}, floors)
     # Types that never stand alone, by shortest group: each one found makes the next decidable.
     mixed: dict[str, list[Group]] = {}
     for group in groups:
@@ -79,9 +79,9 @@ def find_functions(
                 mixed.setdefault(fused(kind), []).append(group)
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
         few = samples(sampled_groups(among, _LOOKED_AT, 1))
-        if _median(few, floors(found)) > calibration.FUNCTION_INEXACT:
-            found |= _approximation(few, kind, found, floors)
-    return found
+        if _median(few, floors(approximated)) > calibration.FUNCTION_INEXACT:
+            approximated |= _approximation(few, kind, approximated, floors)
+    return approximated
 
 
 def _kinds(golden: OpGraph, groups: Iterable[Group]) -> Iterator[str]:
@@ -100,61 +100,68 @@ def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, Sequence[Group
         multiplied = any(family_of(op) and op.type not in FUNCTIONS for op in ops)
         if len(kinds) == 1 and not multiplied:
             by_type.setdefault(kinds.pop(), []).append(group)
-    return {kind: sampled_groups(found, _LOOKED_AT, 1) for kind, found in by_type.items()}
+    return {kind: sampled_groups(own_groups, _LOOKED_AT, 1) for kind, own_groups in by_type.items()}
 
 
 def _approximation(
     samples: Iterable[GroupSample],
     kind: str,
-    known: Approximated,
+    approximated: Approximated,
     floors: Callable[[Approximated], Emulation],
 ) -> dict[str, Approximation]:
     """The smallest relative error for *kind* that explains most of *samples*, or else the formula
     whose errors they have; empty if even the largest that approximations have does not: then it is
     a fault."""
-    precision = floors(known).precision
+    precision = floors(approximated).precision
     smallest = calibration.FUNCTION_SMALLEST
     if precision.rounds:
         smallest = calibration.FUNCTION_SMALLEST_16_BIT * precision.unit
     sizes = [smallest * 2.0**step for step in range(calibration.FUNCTION_STEPS)]
     tried = [Approximation(size) for size in sizes]
     for formula in FORMULAS.get(kind.removeprefix(fused("")), ()):
-        exactly = floors({**known, kind: Approximation(0.0, formula)})
+        exactly = floors({**approximated, kind: Approximation(0.0, formula)})
         if _agreement(samples, exactly) >= calibration.FORMULA_ALIKE:
             tried += [Approximation(size, formula) for size in (0.0, *sizes)]
-    for each in tried:
-        if _median(samples, floors({**known, kind: each})) <= calibration.FUNCTION_FITS:
-            return {kind: each}
+    for approximation in tried:
+        if (
+            _median(samples, floors({**approximated, kind: approximation}))
+            <= calibration.FUNCTION_FITS
+        ):
+            return {kind: approximation}
     return {}
 
 
 def _agreement(samples: Iterable[GroupSample], floors: Emulation) -> float:
     """The median of the cosines between the device's errors and the emulation's."""
-    found = []
+    cosines = []
     for sample in samples:
-        made = measured(sample, floors)
-        if made is not None and made[2] is not None and made[2].shape == sample.reference.shape:
-            found.append(agreement(made[1], made[2], sample.reference) or 0.0)
-    return statistics.median(found) if found else 0.0
+        measurement = measured(sample, floors)
+        if (
+            measurement is not None
+            and measurement[2] is not None
+            and measurement[2].shape == sample.reference.shape
+        ):
+            cosines.append(agreement(measurement[1], measurement[2], sample.reference) or 0.0)
+    return statistics.median(cosines) if cosines else 0.0
 
 
 def _median(samples: Iterable[GroupSample], floors: Emulation) -> float:
     """The median of error over floor; 0 where none can be measured."""
-    ratios = [ratio for each in samples if (ratio := _ratio_of(each, floors)) is not None]
+    ratios = [ratio for sample in samples if (ratio := _ratio_of(sample, floors)) is not None]
     return statistics.median(ratios) if ratios else 0.0
 
 
 def _ratio_of(sample: GroupSample, floors: Emulation) -> float | None:
     """Error over floor of an output or of its worst part: an approximation may be good for most
     values, and far off in the tail."""
-    found = measured(sample, floors)
-    if found is None:
+    measurement = measured(sample, floors)
+    if measurement is None:
         return None
-    whole, device, emulated = found
+    ratio, device, emulated = measurement
     if emulated is None or emulated.shape != sample.reference.shape:
-        return whole
+        return ratio
     noise = Noise((emulated,), floors.precision, least=last_place_noise(floors.precision))
-    return max(whole, local_suspicion(sample.reference, device, noise))
+    return max(ratio, local_suspicion(sample.reference, device, noise))
 
 
 def functions_remark(floors: Emulation) -> str:
@@ -163,10 +170,10 @@ def functions_remark(floors: Emulation) -> str:
     if not approximated:
         return ""
     names = [
-        kind if each.formula is None else f"{kind} (by {each.formula.name})"
-        for kind, each in sorted(approximated.items())
+        kind if approximation.formula is None else f"{kind} (by {approximation.formula.name})"
+        for kind, approximation in sorted(approximated.items())
     ]
-    off = max(each.off for each in approximated.values())
+    off = max(approximation.off for approximation in approximated.values())
     return (
         f"{floors.precision}, but {', '.join(names)} {'is' if len(names) == 1 else 'are'} "
         f"approximated, off by up to {off:.0e} of a value"

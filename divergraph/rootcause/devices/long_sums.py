@@ -20,20 +20,22 @@ _NORMALISING = re.compile(r".*Softmax|(Skip|Fused)?(Layer|RMS|Lp)Norm(alization)
 """Op types whose output is divided by a sum over one axis of the input."""
 
 
-def terms(op: Op, given: Sequence[Array], made: Array) -> int:
-    """The terms of the longest sum in *op*, from the sizes of its inputs *given* and of its output
-    *made*; 1 for ops that add nothing up. Of a convolution it is an estimate from below."""
-    sizes = sorted((each.size for each in given if each.dtype.kind == "f"), reverse=True)
-    if not sizes or not made.size:
+def terms(op: Op, operands: Sequence[Array], output: Array) -> int:
+    """The terms of the longest sum in *op*, from the sizes of its *operands* and of its *output*; 1
+    for ops that add nothing up. Of a convolution it is an estimate from below."""
+    sizes = sorted(
+        (operand.size for operand in operands if operand.dtype.kind == "f"), reverse=True
+    )
+    if not sizes or not output.size:
         return 1
     if is_one_product(op) and len(sizes) > 1:
         # [m, k] times [k, n] is [m, n], so the product of the inputs' sizes is k² times the output.
-        return max(1, math.isqrt(sizes[0] * sizes[1] // made.size))
+        return max(1, math.isqrt(sizes[0] * sizes[1] // output.size))
     if _REDUCING.fullmatch(op.type):
-        return max(1, sizes[0] // made.size)
-    if _NORMALISING.fullmatch(op.type) and made.ndim:
+        return max(1, sizes[0] // output.size)
+    if _NORMALISING.fullmatch(op.type) and output.ndim:
         axis = op.attrs.get("axis", -1)
-        if not isinstance(axis, int) or not -made.ndim <= axis < made.ndim:
+        if not isinstance(axis, int) or not -output.ndim <= axis < output.ndim:
             axis = -1
-        return int(made.shape[axis])
+        return int(output.shape[axis])
     return 1

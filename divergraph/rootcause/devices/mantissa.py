@@ -16,10 +16,10 @@ def in_blocks(value: Array, rounded: Callable[[Array], Array]) -> Array:
     if value.size <= _BLOCK:
         return rounded(value)
     flat = np.ascontiguousarray(value).reshape(-1)
-    found = np.empty_like(flat)
+    result = np.empty_like(flat)
     for start in range(0, flat.size, _BLOCK):
-        found[start : start + _BLOCK] = rounded(flat[start : start + _BLOCK])
-    return found.reshape(value.shape)
+        result[start : start + _BLOCK] = rounded(flat[start : start + _BLOCK])
+    return result.reshape(value.shape)
 
 
 def in_type_of(found: Array, value: Array) -> Array:
@@ -35,12 +35,12 @@ def in_type_of(found: Array, value: Array) -> Array:
 def short(wide: Array, bits: int) -> Array:
     """float32 values without the last *bits* of mantissa, rounded to nearest even, never to Inf."""
     raw = np.ascontiguousarray(wide).view(np.uint32).reshape(wide.shape)
-    kept = np.right_shift(raw, np.uint32(bits), out=np.empty_like(raw))
-    kept &= np.uint32(1)  # in place from here on: temporaries cost more than the arithmetic
-    kept += raw
-    kept += np.uint32((1 << (bits - 1)) - 1)
-    kept &= np.uint32((1 << 32) - (1 << bits))
-    found = kept.view(np.float32)
-    finite = np.isfinite(found) & np.isfinite(wide)
+    cut = np.right_shift(raw, np.uint32(bits), out=np.empty_like(raw))
+    cut &= np.uint32(1)  # in place from here on: temporaries cost more than the arithmetic
+    cut += raw
+    cut += np.uint32((1 << (bits - 1)) - 1)
+    cut &= np.uint32((1 << 32) - (1 << bits))
+    shortened = cut.view(np.float32)
+    finite = np.isfinite(shortened) & np.isfinite(wide)
     # A NaN may lose the bits that make it one, and rounding up to infinity would be an overflow.
-    return found if finite.all() else np.where(finite, found, wide)
+    return shortened if finite.all() else np.where(finite, shortened, wide)

@@ -62,7 +62,7 @@ class Arithmetics:
             precision.name,
             quantised,
             {family.value: kind.name for family, kind in self.operands.families.items()},
-            {kind: each.off for kind, each in self.usual.approximated.items()},
+            {kind: approximation.off for kind, approximation in self.usual.approximated.items()},
             tuple(sorted({ref.op for ref in kept_single})),
         )
 
@@ -85,34 +85,34 @@ class Arithmetics:
     ) -> list[Array | str]:
         """*references*, with those of exact operand formats in place of others: what such a product
         gives of operands as the device reads them, not rounded any further."""
-        found = list(references)
+        outputs = list(references)
         for place, group in enumerate(groups):
             floors = self.of(group)
             ops = [floors.golden.ops[op_id] for op_id in group.ops]
-            known = found[place]
-            if isinstance(known, str) or not floors.operands.exactness(ops, floors.golden):
+            output = outputs[place]
+            if isinstance(output, str) or not floors.operands.exactness(ops, floors.golden):
                 continue
-            (made,) = replace(floors, plain=True).emulated([group], [feeds[place]])
-            if made is not None and made.shape == known.shape:
-                found[place] = made
-        return found
+            (exact,) = replace(floors, plain=True).emulated([group], [feeds[place]])
+            if exact is not None and exact.shape == output.shape:
+                outputs[place] = exact
+        return outputs
 
     def instead_of(self, floors: Emulation) -> tuple[Emulation, ...]:
         """All emulations of the run but *floors*."""
-        known = (self.usual, *([] if self.other is None else [self.other]), *self.further)
-        return tuple(each for each in known if each is not floors)
+        emulations = (self.usual, *([] if self.other is None else [self.other]), *self.further)
+        return tuple(emulation for emulation in emulations if emulation is not floors)
 
     def emulated(
         self, groups: Sequence[Group], feeds: Sequence[Mapping[str, Array]]
     ) -> list[Array | None]:
         """The output of each group on its feeds in its own arithmetic; None if it fails."""
-        found: list[Array | None] = [None] * len(groups)
+        outputs: list[Array | None] = [None] * len(groups)
         for floors in (self.usual, *([] if self.other is None else [self.other])):
             places = [n for n, group in enumerate(groups) if self.of(group) is floors]
-            made = floors.emulated([groups[n] for n in places], [feeds[n] for n in places])
-            for place, value in zip(places, made, strict=True):
-                found[place] = value
-        return found
+            own_outputs = floors.emulated([groups[n] for n in places], [feeds[n] for n in places])
+            for place, value in zip(places, own_outputs, strict=True):
+                outputs[place] = value
+        return outputs
 
 
 @dataclass(frozen=True)
@@ -135,9 +135,9 @@ class DeclaredTypes:
         halves = {ref: kind for ref, kind in halves.items() if _is_half(kind)}
         if not halves:
             return cls(device, compared, None, is_declared=False)
-        ((most, _),) = Counter(halves.values()).most_common(1)
+        ((commonest, _),) = Counter(halves.values()).most_common(1)
         agreeing = sum(_is_half(declared_type(device, ref)) for ref in halves)
-        half = half_of(most)
+        half = half_of(commonest)
         return cls(
             device,
             compared,
@@ -173,11 +173,11 @@ class DeclaredTypes:
         """Whether a group computes in 16 bits between its dumps, or may do so where not declared:
         the values between its ops were not dumped."""
         ops = list(self._between(group))
-        told = [op.computes_in for op in ops]
-        if any(map(_is_half, told)):
+        dtypes = [op.computes_in for op in ops]
+        if any(map(_is_half, dtypes)):
             return True
         if not self.is_declared:
-            return len(ops) > 1 and None in told
+            return len(ops) > 1 and None in dtypes
         return any(_is_half(kind) for op in ops for kind in self._kinds(op))
 
     def _between(self, group: Group) -> Iterator[Op]:
@@ -186,9 +186,9 @@ class DeclaredTypes:
 
         def before(op: str) -> Iterator[str]:
             makers = (ref.producer for ref in device.inputs(device.ops[op]))
-            found = (maker.op for maker in makers if maker is not None and maker not in stops)
+            op_ids = (maker.op for maker in makers if maker is not None and maker not in stops)
             return (
-                maker for maker in found if maker in device.ops and not device.is_constant(maker)
+                maker for maker in op_ids if maker in device.ops and not device.is_constant(maker)
             )
 
         return (device.ops[op] for op in reached([group.output.op], before))
@@ -197,17 +197,17 @@ class DeclaredTypes:
         """Whether a constant of *op* is computed, most likely cast from a rounded one."""
         makers = [ref.producer.op for ref in self.device.inputs(op) if ref.producer is not None]
         return any(
-            self.device.is_constant(each) and self.device.ops[each].inputs for each in makers
+            self.device.is_constant(maker) and self.device.ops[maker].inputs for maker in makers
         )
 
     def _kinds(self, op: Op) -> Iterator[DType | None]:
         """The declared types of an op's inputs and outputs: floats, or None where unknown."""
         refs = list(self.device.inputs(op))
-        taken = (ref.producer for ref in refs if ref.producer is not None)
+        producers = (ref.producer for ref in refs if ref.producer is not None)
         for kind in (
-            *(declared_type(self.device, ref) for ref in taken),
+            *(declared_type(self.device, ref) for ref in producers),
             *filter(_is_half, (self.device.entry_types.get(ref.tensor) for ref in refs)),
-            *(each.dtype for each in op.outputs),
+            *(output.dtype for output in op.outputs),
             *filter(_is_half, (op.computes_in,)),
         ):
             if kind is None or _is_half(kind) or kind is DType.FLOAT32:
@@ -230,13 +230,14 @@ def borne_out(
     """
     ran = list(samples(sampled_groups(groups, _LOOKED_AT)))
     ratios = [(sample, ratio_of(sample, single)) for sample in ran]
-    known = [(sample, ratio) for sample, ratio in ratios if ratio is not None]
-    if not known or statistics.median_low(ratio for _, ratio in known) > suspect:
+    pairs = [(sample, ratio) for sample, ratio in ratios if ratio is not None]
+    if not pairs or statistics.median_low(ratio for _, ratio in pairs) > suspect:
         return False
-    left = [sample for sample, ratio in known if ratio > suspect]
+    unexplained = [sample for sample, ratio in pairs if ratio > suspect]
     few = 1 if single.operands else _SEVERAL
-    return len(left) < few or not all(
-        (ratio := ratio_of(sample, usual)) is not None and ratio <= suspect for sample in left
+    return len(unexplained) < few or not all(
+        (ratio := ratio_of(sample, usual)) is not None and ratio <= suspect
+        for sample in unexplained
     )
 
 

@@ -31,37 +31,37 @@ def has_patches(op: Op, weight: Array) -> bool:
 
 def of_patches(
     op: Op,
-    given: Mapping[str, Array],
-    made: Array,
+    feeds: Mapping[str, Array],
+    output: Array,
     rounded: Callable[[Array], Array],
     memory: int,
 ) -> Array | None:
-    """What a convolution makes of *given* (arrays by tensor name) where each patch, a row of the
-    last axis, is *rounded*; None where an executor *made* something else without. As many patches
+    """What a convolution makes of *feeds* (arrays by tensor name) where each patch, a row of the
+    last axis, is *rounded*; None where an executor *output* something else without. As many patches
     are there at once as have room in *memory* bytes."""
-    read = [None if each is None else given.get(each.tensor) for each in op.inputs]
+    read = [None if ref is None else feeds.get(ref.tensor) for ref in op.inputs]
     x, w = (*read, None, None)[:2]
-    if x is None or w is None or x.ndim != w.ndim or made.ndim != x.ndim:
+    if x is None or w is None or x.ndim != w.ndim or output.ndim != x.ndim:
         return None
-    found = Patches.of(op, x, w, made.shape)
-    if found is None or not made.size:
+    cut = Patches.of(op, x, w, output.shape)
+    if cut is None or not output.size:
         return None
-    groups, outputs = found.groups, w.shape[0]
+    groups, outputs = cut.groups, w.shape[0]
     matrix = w.reshape(groups, outputs // groups, -1).transpose(0, 2, 1)
     # Each output has a patch, of as many values as the kernel.
-    size = made.nbytes // outputs * (w.size // outputs) * groups // made.shape[2]
-    blocks = found.rows(x, max(memory // max(_COPIES * size, 1), 1))
+    size = output.nbytes // outputs * (w.size // outputs) * groups // output.shape[2]
+    blocks = cut.rows(x, max(memory // max(_COPIES * size, 1), 1))
     products = [np.matmul(rounded(rows), matrix) for rows in blocks]
-    product = np.concatenate(products, axis=2).transpose(0, 1, 3, 2).reshape(made.shape)
+    product = np.concatenate(products, axis=2).transpose(0, 1, 3, 2).reshape(output.shape)
     if len(read) > 2 and read[2] is not None:
         product = product + read[2].reshape(-1, *(1,) * (x.ndim - 2))
-    near = np.linalg.norm(product - made) <= _SAME * np.linalg.norm(made)
-    return np.asarray(product, made.dtype) if near else None
+    is_close = np.linalg.norm(product - output) <= _SAME * np.linalg.norm(output)
+    return np.asarray(product, output.dtype) if is_close else None
 
 
 def _groups(op: Op) -> int:
-    found = op.attrs.get("group", 1)
-    return found if isinstance(found, int) else 1
+    attr = op.attrs.get("group", 1)
+    return attr if isinstance(attr, int) else 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,24 +75,26 @@ class Patches:
     groups: int
 
     @classmethod
-    def of(cls, op: Op, x: Array, w: Array, made: tuple[int, ...]) -> Patches | None:
-        """The patches of *x* that *op* multiplies by *w* to give an output of shape *made*; None
+    def of(cls, op: Op, x: Array, w: Array, output_shape: tuple[int, ...]) -> Patches | None:
+        """The patches of *x* that *op* multiplies by *w* to give an output of this shape; None
         where the channels do not fit."""
         kernel, groups = w.shape[2:], _groups(op)
         strides, dilations = (_numbers(op, name, len(kernel)) for name in ("strides", "dilations"))
-        said = op.attrs.get("pads")
+        attr = op.attrs.get("pads")
         pads = []
         for n, size in enumerate(x.shape[2:]):
-            needed = (made[2 + n] - 1) * strides[n] + (kernel[n] - 1) * dilations[n] + 1
-            whole = max(0, needed - size)
-            if isinstance(said, tuple):
-                before = int(str(said[n]))
+            needed = (output_shape[2 + n] - 1) * strides[n] + (kernel[n] - 1) * dilations[n] + 1
+            padding = max(0, needed - size)
+            if isinstance(attr, tuple):
+                before = int(str(attr[n]))
             else:
                 before = (
-                    whole - whole // 2 if op.attrs.get("auto_pad") == "SAME_LOWER" else whole // 2
+                    padding - padding // 2
+                    if op.attrs.get("auto_pad") == "SAME_LOWER"
+                    else padding // 2
                 )
             pads.append((before, max(0, needed - size - before)))
-        if x.shape[1] != w.shape[1] * groups or made[1] != w.shape[0]:
+        if x.shape[1] != w.shape[1] * groups or output_shape[1] != w.shape[0]:
             return None
         return cls(kernel, strides, dilations, tuple(pads), groups)
 
@@ -116,7 +118,7 @@ class Patches:
 
 
 def _numbers(op: Op, name: str, count: int) -> tuple[int, ...]:
-    said = op.attrs.get(name)
-    if isinstance(said, tuple) and len(said) == count:
-        return tuple(int(str(each)) for each in said)
+    attr = op.attrs.get(name)
+    if isinstance(attr, tuple) and len(attr) == count:
+        return tuple(int(str(number)) for number in attr)
     return (1,) * count

@@ -88,9 +88,9 @@ class Precision(ABC):
 @cache
 def precisions() -> tuple[Precision, ...]:
     """All installed arithmetics, the coarsest first."""
-    found = discovered(f"{__package__}.precisions", "PRECISION", ENTRY_POINT_GROUP)
-    known = [each for each in found if isinstance(each, Precision)]
-    return tuple(sorted(known, key=lambda each: (-each.coarseness, each.name)))
+    entries = discovered(f"{__package__}.precisions", "PRECISION", ENTRY_POINT_GROUP)
+    installed = [entry for entry in entries if isinstance(entry, Precision)]
+    return tuple(sorted(installed, key=lambda precision: (-precision.coarseness, precision.name)))
 
 
 def precision_named(name: str) -> Precision:
@@ -99,16 +99,19 @@ def precision_named(name: str) -> Precision:
     Raises:
         InputError: there is none; the hint lists those there are.
     """
-    for each in precisions():
-        if each.name == name:
-            return each
-    known = ", ".join(sorted(each.name for each in precisions()))
-    raise InputError(f"no precision {name!r}", hint=f"known are {known}")
+    for precision in precisions():
+        if precision.name == name:
+            return precision
+    names = ", ".join(sorted(precision.name for precision in precisions()))
+    raise InputError(f"no precision {name!r}", hint=f"known are {names}")
 
 
 def half_of(dtype: DType | None) -> Precision | None:
     """The rounding arithmetic whose dumps have element type *dtype*; None if there is none."""
-    return next((each for each in precisions() if each.rounds and each.dtype is dtype), None)
+    return next(
+        (precision for precision in precisions() if precision.rounds and precision.dtype is dtype),
+        None,
+    )
 
 
 def precision_of(value: Array, dtype: DType | None) -> Precision | None:
@@ -128,12 +131,14 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
     few = np.unique(sample).size < calibration.PRECISION_VALUES
     if few or np.array_equal(np.rint(sample), sample):
         return None
-    rounding = (each for each in precisions() if each.rounds and each.fits(sample))
+    rounding = (
+        precision for precision in precisions() if precision.rounds and precision.fits(sample)
+    )
     return next(rounding, precision_named("fp32"))
 
 
 def fits_half(value: Array) -> bool:
     """Whether converters to fp16 only round *value* (float), and neither clip nor raise it."""
     sizes = np.abs(value[value != 0])
-    kept = (sizes <= calibration.KEPT_LARGEST) & (sizes >= calibration.CONVERTED_LEAST)
-    return bool(np.all(kept))
+    unchanged = (sizes <= calibration.KEPT_LARGEST) & (sizes >= calibration.CONVERTED_LEAST)
+    return bool(np.all(unchanged))

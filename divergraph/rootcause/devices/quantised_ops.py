@@ -92,11 +92,11 @@ class QuantisedOps:
         through = quantisers.by_tensor.keys() & read
         if not (through or group.output in quantisers.outputs):
             return None
-        if not all(each in quantisers.readers for each in through):
+        if not all(tensor in quantisers.readers for tensor in through):
             return None
-        made = {each.name for op in ops for each in op.outputs}
-        made |= {feed.tensor for feed in group.feeds}
-        inside = group.output in quantisers.outputs or not made.isdisjoint(through)
+        names = {output.name for op in ops for output in op.outputs}
+        names |= {feed.tensor for feed in group.feeds}
+        inside = group.output in quantisers.outputs or not names.isdisjoint(through)
         return QuantisedKind.INSIDE if inside else QuantisedKind.WEIGHTS
 
     def expected(
@@ -106,21 +106,21 @@ class QuantisedOps:
         the group cannot be run or the shapes differ."""
         precision = self.floors.precision
         plain = _made(replace(self.floors, plain=True), groups, feeds)
-        few = any(each.size < calibration.FEW_VALUES for each in device)
+        few = any(array.size < calibration.FEW_VALUES for array in device)
         draws = calibration.ROUNDED_DRAWS if few else 2  # a few roundings cancel by luck
         either = [
-            _made(replace(self.floors, shift=way * precision.value_units), groups, feeds)
-            for way in (1, -1) * (draws // 2)
+            _made(replace(self.floors, shift=sign * precision.value_units), groups, feeds)
+            for sign in (1, -1) * (draws // 2)
         ]
-        found: list[Expected | None] = []
-        for group, right, given, *shifted in zip(groups, plain, device, *either, strict=True):
-            fitting = None if right is None else same_shape(given, right.shape)
+        expectations: list[Expected | None] = []
+        for group, right, actual, *shifted in zip(groups, plain, device, *either, strict=True):
+            fitting = None if right is None else same_shape(actual, right.shape)
             if right is None or fitting is None or not (is_numeric(right) and is_numeric(fitting)):
-                found.append(None)
+                expectations.append(None)
                 continue
-            floor = max(floor_of(right, each, precision, len(group.ops)) for each in shifted)
-            found.append(Expected(right, relative(fitting, right) / floor))
-        return found
+            floor = max(floor_of(right, moved, precision, len(group.ops)) for moved in shifted)
+            expectations.append(Expected(right, relative(fitting, right) / floor))
+        return expectations
 
     def seen(
         self,
@@ -153,25 +153,25 @@ class QuantisedOps:
     ) -> Iterator[float]:
         handing = (device(group) for group in groups if group.is_passthrough is not None)
         run = samples([group for group in groups if group.is_passthrough is None])
-        found = (each for each in chain(handing, run) if each is not None)
-        for batch in self._batches(found):
+        sampled = (sample for sample in chain(handing, run) if sample is not None)
+        for batch in self._batches(sampled):
             expected = self.expected(
-                [each.group for each in batch],
-                [each.given for each in batch],
-                [each.device for each in batch],
+                [sample.group for sample in batch],
+                [sample.given for sample in batch],
+                [sample.device for sample in batch],
             )
-            yield from (each.ratio for each in expected if each is not None)
+            yield from (expectation.ratio for expectation in expected if expectation is not None)
 
     def _batches(self, samples: Iterable[GroupSample]) -> Iterator[list[GroupSample]]:
         """A few samples at once, as many as fit in memory with three emulations of each."""
         batch: list[GroupSample] = []
-        held = 0
-        for each in samples:
-            batch.append(each)
-            held += each.nbytes
-            if len(batch) == _AT_ONCE or held > self.floors.memory // _SHARE_OF_MEMORY:
+        batch_bytes = 0
+        for sample in samples:
+            batch.append(sample)
+            batch_bytes += sample.nbytes
+            if len(batch) == _AT_ONCE or batch_bytes > self.floors.memory // _SHARE_OF_MEMORY:
                 yield batch
-                batch, held = [], 0
+                batch, batch_bytes = [], 0
         if batch:
             yield batch
 
@@ -182,8 +182,8 @@ def _made(
     if all(group.is_passthrough is None for group in groups):
         return floors.emulated(groups, feeds)
     return [
-        floors.passed_on(group, next(iter(given.values())))
-        for group, given in zip(groups, feeds, strict=True)
+        floors.passed_on(group, next(iter(feed.values())))
+        for group, feed in zip(groups, feeds, strict=True)
     ]
 
 
@@ -195,13 +195,13 @@ def _enough(
     only count for other kinds once some value handed on was rounded as the graph says."""
     if len(ratios[kind]) >= calibration.ENOUGH_OPS:
         return ratios[kind]
-    rounds = any(each <= healthy_ratio() for each in ratios.get(QuantisedKind.HANDED_ON, ()))
-    asked = (
+    rounds = any(ratio <= healthy_ratio() for ratio in ratios.get(QuantisedKind.HANDED_ON, ()))
+    kinds = (
         QuantisedKind
         if kind is QuantisedKind.WEIGHTS or rounds
         else (QuantisedKind.HANDED_ON, QuantisedKind.INSIDE)
     )
-    return [ratio for each in asked for ratio in ratios.get(each, ())]
+    return [ratio for other in kinds for ratio in ratios.get(other, ())]
 
 
 def healthy_ratio() -> float:
@@ -243,7 +243,7 @@ def _is_of_products(golden: OpGraph, group: Group) -> bool:
     """Whether golden quantises in a group that the device computes by integer matrix kernels."""
     if not group.kernels or group.failure or group.is_passthrough is not None:
         return False
-    if not all(any(each in kernel for each in _PRODUCTS) for kernel in group.kernels):
+    if not all(any(name in kernel for name in _PRODUCTS) for kernel in group.kernels):
         return False
     return any(quantises(golden.ops[op_id].type) for op_id in group.ops)
 
@@ -251,4 +251,4 @@ def _is_of_products(golden: OpGraph, group: Group) -> bool:
 def _agrees(sample: GroupSample, floors: Emulation) -> bool:
     """Whether the device equals the reference, except for values next to a tie."""
     ratios = (ratio_of(sample, floors) for _ in range(_DRAWS))
-    return any(each is not None and each <= healthy_ratio() for each in ratios)
+    return any(ratio is not None and ratio <= healthy_ratio() for ratio in ratios)

@@ -76,13 +76,13 @@ class Quantiser:
             if moved and value.size:
                 steps += value.dtype.type(moved * 2.0**-24 * self._reach(steps))
             steps = np.clip(np.rint(steps) + zero, self.low, self.high)
-            found: Array = np.asarray((steps - zero) * scale, value.dtype)
-        return found
+            quantised: Array = np.asarray((steps - zero) * scale, value.dtype)
+        return quantised
 
     def _reach(self, steps: Array) -> float:
         """How many steps the values span around 0, at most those of the type."""
-        most = float(np.max(np.abs(steps), initial=0.0, where=np.isfinite(steps)))
-        return min(2.0 * most, self.high - self.low)
+        largest = float(np.max(np.abs(steps), initial=0.0, where=np.isfinite(steps)))
+        return min(2.0 * largest, self.high - self.low)
 
     def _shaped(self, parameter: Array, value: Array) -> Array:
         plain: Array = np.asarray(parameter, np.float64).reshape(-1)
@@ -131,7 +131,7 @@ class Quantisers:
     @property
     def in_integers(self) -> bool:
         """Whether some of it is held in integers; weights may be held in float16 instead."""
-        return any(each.low < each.high for each in self.by_tensor.values())
+        return any(quantiser.low < quantiser.high for quantiser in self.by_tensor.values())
 
     @property
     def only_weights(self) -> bool:
@@ -146,8 +146,8 @@ class Quantisers:
 
     def behind(self, output: TensorRef, tensor: str) -> Quantiser | None:
         """The quantiser that made device *output*, which stands for golden *tensor*."""
-        made = self.by_tensor.get(tensor) if output in self.outputs else None
-        return self.held.get(output, self.makers.get(output, made))
+        quantiser = self.by_tensor.get(tensor) if output in self.outputs else None
+        return self.held.get(output, self.makers.get(output, quantiser))
 
     def reads(self, op: str, tensor: str) -> Quantiser | None:
         """The quantiser through which golden *op* reads golden *tensor*; None without one."""
@@ -165,9 +165,9 @@ def computes_in_integers(kind: str) -> bool:
 
 def hides_bodies(device: ModelGraph) -> bool:
     """Whether *device* may quantise in bodies: they say so, or its graph does not show them."""
-    shown = {body.owner for body in device.subgraphs}
-    return not shown or any(
-        quantises(op.type) if op.subgraph else op.type in _OWNERS and op.id not in shown
+    owners = {body.owner for body in device.subgraphs}
+    return not owners or any(
+        quantises(op.type) if op.subgraph else op.type in _OWNERS and op.id not in owners
         for op in device.ops
     )
 
@@ -225,15 +225,15 @@ class _Finder:
             names: list[str] = []
             read: list[tuple[str, str]] = []
             if op.type in DEQUANTISING:
-                made = [TensorRef(op.id, 0)]
+                refs = [TensorRef(op.id, 0)]
                 quantiser = self._of_dequantiser(op)
                 if quantiser is not None:
                     handed_on = self._handed_on(op) if quantiser.scale.size == 1 else []
                     names = [*self._names(op, quantiser), *self._golden_names(handed_on)]
-                    made += handed_on
-                    read = list(self._read_by(made, names))
-                outputs.update(made)
-                makers.update(dict.fromkeys(made, quantiser) if quantiser is not None else {})
+                    refs += handed_on
+                    read = list(self._read_by(refs, names))
+                outputs.update(refs)
+                makers.update(dict.fromkeys(refs, quantiser) if quantiser is not None else {})
                 # A bias in 32 bits loses next to nothing, so an unknown one widens no floor.
                 lossless = quantiser is not None and quantiser.high >= RANGES[DType.INT32][1]
                 unseen |= set() if names or lossless else {op.id}
@@ -251,8 +251,8 @@ class _Finder:
             if quantiser is not None:
                 by_tensor.update(dict.fromkeys(names, quantiser))
         known_readers = {name: frozenset(ops) for name, ops in readers.items()}
-        found = frozenset(outputs)
-        return Quantisers(by_tensor, found, frozenset(unseen), known_readers, makers=makers)
+        output_refs = frozenset(outputs)
+        return Quantisers(by_tensor, output_refs, frozenset(unseen), known_readers, makers=makers)
 
     def _of_dequantiser(self, op: Op) -> Quantiser | None:
         scale = self._value(op, 1)
@@ -267,10 +267,10 @@ class _Finder:
         return Quantiser(scale, plain, low, high, axis, block if isinstance(block, int) else 0)
 
     def _of_packed(self, op: Op) -> Quantiser | None:
-        known = block_scales(op, self._value)
-        if known is None:
+        scales = block_scales(op, self._value)
+        if scales is None:
             return None
-        scale, zero, block, bits = known
+        scale, zero, block, bits = scales
         return Quantiser(scale, zero, 0, (1 << bits) - 1, 0, block)
 
     def _packed(self, op: Op) -> Iterator[tuple[str, str]]:
@@ -285,9 +285,9 @@ class _Finder:
     def _kind(self, op: Op, zero: Array | None) -> DType:
         if zero is not None and zero.dtype.kind in "iu":
             return DType(zero.dtype.name)
-        taken = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
-        if taken is not None and taken.op in self._ops:
-            stored = self._ops[taken.op].outputs[taken.port].dtype
+        producer = op.inputs[0].producer if op.inputs and op.inputs[0] is not None else None
+        if producer is not None and producer.op in self._ops:
+            stored = self._ops[producer.op].outputs[producer.port].dtype
             return stored or DType.INT8
         return DType.INT8
 
@@ -333,10 +333,10 @@ class _Finder:
             for user, _ in self._users.get(output, ()):
                 for name in self._originals.get(user.id, ()):
                     original = self._golden.get(name)
-                    taken = () if original is None else original.inputs
-                    found = wanted & {ref.tensor for ref in taken if ref is not None}
+                    inputs = () if original is None else original.inputs
+                    tensors = wanted & {ref.tensor for ref in inputs if ref is not None}
                     for op in (name, *self._around(original)):
-                        yield from ((tensor, op) for tensor in found)
+                        yield from ((tensor, op) for tensor in tensors)
 
     def _around(self, op: Op | None) -> Iterator[str]:
         """The golden ops in whose bodies *op* is: they read what it takes from outside."""
@@ -348,8 +348,8 @@ class _Finder:
     def _handed_on(self, op: Op) -> list[TensorRef]:
         """The outputs that hold what *op* gives back in another shape."""
 
-        def handed_on(made: TensorRef) -> Iterator[TensorRef]:
-            for user, position in self._users.get(made, ()):
+        def handed_on(output: TensorRef) -> Iterator[TensorRef]:
+            for user, position in self._users.get(output, ()):
                 if user.type in _HANDING_ON and user.outputs and position == 0:
                     yield TensorRef(user.id, 0)
 
@@ -364,9 +364,9 @@ class _Finder:
                 if original is None or original.type not in alike:
                     continue
                 if position < len(original.inputs):
-                    taken = original.inputs[position]
-                    if taken is not None and self._is_constant(taken):
-                        yield taken.tensor
+                    ref = original.inputs[position]
+                    if ref is not None and self._is_constant(ref):
+                        yield ref.tensor
 
     def _is_constant(self, ref: InputRef) -> bool:
         if ref.producer is None:

@@ -34,33 +34,42 @@ _LEAST_TENSORS = 3
 
 
 def with_seen_grids(
-    known: Quantisers,
+    quantisers: Quantisers,
     golden: OpGraph,
     compared: Mapping[TensorRef, Comparison],
     values: RunValues,
 ) -> Quantisers:
-    """*known*, or where the graph tells of none, the quantisers that outputs show."""
-    if known.by_tensor or known.held or known.outputs or known.unseen or known.dynamic:
-        return known
+    """*quantisers*, or where the graph tells of none, the quantisers that outputs show."""
+    if (
+        quantisers.by_tensor
+        or quantisers.held
+        or quantisers.outputs
+        or quantisers.unseen
+        or quantisers.dynamic
+    ):
+        return quantisers
     refs = [ref for ref, item in compared.items() if item.golden is not None]
     probed = refs[:: max(1, len(refs) // _PROBED)]
     if not any(_grid(values.device(ref)) for ref in probed):
-        return known
+        return quantisers
     steps: dict[TensorRef, float] = {}
-    told = 0
+    float_count = 0
     for ref in refs:
         value = values.device(ref)
-        told += value is not None and value.dtype.kind == "f" and _many(value)
+        float_count += value is not None and value.dtype.kind == "f" and _many(value)
         step = _grid(value)
         if step is not None:
             steps[ref] = step
-    made = {ref for ref in steps if not _is_golden_on_grid(compared[ref], values)}
-    if len(made) < max(_LEAST_TENSORS, _SHARE * told):
-        return known
-    held = {ref: _quantiser(steps[ref]) for ref in steps}
-    names = {golden.name(item.golden): ref for ref in held if (item := compared[ref]).golden}
+    on_grid = {ref for ref in steps if not _is_golden_on_grid(compared[ref], values)}
+    if len(on_grid) < max(_LEAST_TENSORS, _SHARE * float_count):
+        return quantisers
+    grids = {ref: _quantiser(steps[ref]) for ref in steps}
+    names = {golden.name(item.golden): ref for ref in grids if (item := compared[ref]).golden}
     return replace(
-        known, by_tensor={name: held[ref] for name, ref in names.items()}, held=held, silent=True
+        quantisers,
+        by_tensor={name: grids[ref] for name, ref in names.items()},
+        held=grids,
+        silent=True,
     )
 
 
@@ -92,9 +101,9 @@ def _grid(value: Array | None) -> float | None:
     if not _LEAST_VALUES <= levels.size <= _LEVELS or not np.isfinite(levels).all():
         return None
     low, high = min(levels[0], 0.0), max(levels[-1], 0.0)
-    least = float(np.diff(levels).min())
-    whole = (high / 127, high / 255, -low / 128, -low / 127, (high - low) / 255)
-    for step in sorted({*(least / n for n in range(1, 5)), *whole}, reverse=True):
+    smallest = float(np.diff(levels).min())
+    steps_of_range = (high / 127, high / 255, -low / 128, -low / 127, (high - low) / 255)
+    for step in sorted({*(smallest / n for n in range(1, 5)), *steps_of_range}, reverse=True):
         if step <= 0.0 or (high - low) / step >= _LEVELS + 0.5:
             continue
         steps = levels / step

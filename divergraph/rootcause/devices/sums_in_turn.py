@@ -31,43 +31,43 @@ def sums_in_turn(op: Op) -> bool:
     return op.type in _SOFTMAX | _SUMS and len(op.inputs) > 0
 
 
-def in_turn(op: Op, given: Mapping[str, Array], made: Array) -> Array | None:
-    """What *op* makes of *given* (arrays by tensor name) with sums one after another, in float32,
-    where an executor *made* the same but for rounding; None for other ops, and where it is not
+def in_turn(op: Op, feeds: Mapping[str, Array], output: Array) -> Array | None:
+    """What *op* makes of *feeds* (arrays by tensor name) with sums one after another, in float32,
+    where an executor *output* the same but for rounding; None for other ops, and where it is not
     known over which axes they go."""
-    x = given.get(op.inputs[0].tensor) if sums_in_turn(op) and op.inputs[0] is not None else None
-    if x is None or x.dtype != np.float32 or made.dtype != np.float32 or not made.size:
+    x = feeds.get(op.inputs[0].tensor) if sums_in_turn(op) and op.inputs[0] is not None else None
+    if x is None or x.dtype != np.float32 or output.dtype != np.float32 or not output.size:
         return None
-    for axes in _axes(op, x, made):
-        found = _softmax(op, x, axes) if op.type in _SOFTMAX else _sum(op, x, axes)
+    for axes in _axes(op, x, output):
+        added = _softmax(op, x, axes) if op.type in _SOFTMAX else _sum(op, x, axes)
         with np.errstate(all="ignore"):
-            off = np.linalg.norm(found.reshape(-1) - made.reshape(-1))
-        if off <= _SAME * np.linalg.norm(made):
-            return found.reshape(made.shape)
+            off = np.linalg.norm(added.reshape(-1) - output.reshape(-1))
+        if off <= _SAME * np.linalg.norm(output):
+            return added.reshape(output.shape)
     return None
 
 
-def _axes(op: Op, x: Array, made: Array) -> list[tuple[int, ...]]:
+def _axes(op: Op, x: Array, output: Array) -> list[tuple[int, ...]]:
     """The axes the sums may go along: which of them is tried out."""
     if op.type in _SOFTMAX:
         axis = op.attrs.get("axis", -1)
         axis = axis % x.ndim if isinstance(axis, int) and x.ndim else -1
         # Softmax goes along one axis, that of old ONNX along all behind it.
         return list(dict.fromkeys([(axis,), tuple(range(max(axis, 0), x.ndim)), (x.ndim - 1,)]))
-    if made.ndim == x.ndim:
-        return [tuple(n for n in range(x.ndim) if made.shape[n] == 1)]
+    if output.ndim == x.ndim:
+        return [tuple(n for n in range(x.ndim) if output.shape[n] == 1)]
     return [
         tuple(range(start, end))
         for start in range(x.ndim)
         for end in range(start + 1, x.ndim + 1)
-        if math.prod(x.shape[start:end]) * made.size == x.size
+        if math.prod(x.shape[start:end]) * output.size == x.size
     ]
 
 
 def _added(x: Array, axes: tuple[int, ...]) -> Array:
     """The sums of *x* along *axes*, which stay with one element."""
-    kept = tuple(n for n in range(x.ndim) if n not in axes)
-    rows = np.transpose(x, (*axes, *kept)).reshape(-1, *(x.shape[n] for n in kept))
+    others = tuple(n for n in range(x.ndim) if n not in axes)
+    rows = np.transpose(x, (*axes, *others)).reshape(-1, *(x.shape[n] for n in others))
     total = np.zeros(rows.shape[1:], np.float32)
     with np.errstate(all="ignore"):
         for start in range(0, len(rows), _BLOCK):

@@ -26,12 +26,12 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
         lost &= ~(mask.held | mask.missed)
     if mask is None and (lost is None or not lost.any()):
         return None
-    held, missed = ((), ()) if mask is None else (mask.held, mask.missed)
-    counted = {"held": held, "missed": missed, "overflown": () if lost is None else lost}
+    masked_places, missed = ((), ()) if mask is None else (mask.held, mask.missed)
+    counted = {"held": masked_places, "missed": missed, "overflown": () if lost is None else lost}
     return Exclude(
         None if lost is None else np.where(lost, np.nan, estimate.reference),
         mask,
-        {name: int(np.count_nonzero(each)) for name, each in counted.items()},
+        {name: int(np.count_nonzero(places)) for name, places in counted.items()},
     )
 
 
@@ -48,13 +48,13 @@ def _mask(context: OpContext, reference: Array, device: Array) -> Mask | None:
     if largest is None:
         return None  # the type holds all numbers a model has
     huge = context.arithmetic.mask_sentinels(context.group)
-    found = standing_for_infinity(reference, device, huge, largest)
+    standing = standing_for_infinity(reference, device, huge, largest)
     scaled = past_the_end(reference, device, context.given.values(), huge, largest)
-    if found is None or scaled is None:
-        return found or scaled
+    if standing is None or scaled is None:
+        return standing or scaled
     # A mask that was scaled past the type's end counts as held, although the constant alone would
     # call such a place missed.
-    return Mask(found.held | scaled.held, found.missed & ~scaled.held, found.largest)
+    return Mask(standing.held | scaled.held, standing.missed & ~scaled.held, standing.largest)
 
 
 TOLERANCE = Tolerance(

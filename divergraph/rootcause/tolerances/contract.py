@@ -119,7 +119,7 @@ class ToleranceEstimate:
     def are_floats(self) -> bool:
         """Whether both sides are non-empty floats: only those are rounded."""
         sides = (self.device, self.reference)
-        return self.reference.size > 0 and all(each.dtype.kind == "f" for each in sides)
+        return self.reference.size > 0 and all(side.dtype.kind == "f" for side in sides)
 
 
 def outputs_on(
@@ -131,11 +131,13 @@ def outputs_on(
     feeds = tuple(feed.tensor for feed in context.group.feeds)
     subgraphs = [RunnableSubgraph(str(n), feeds, (name,)) for n in range(len(inputs))]
     results = context.executor.run_subgraphs(
-        subgraphs, lambda each: inputs[int(each.key)], memory=context.options.memory // 2
+        subgraphs, lambda piece: inputs[int(piece.key)], memory=context.options.memory // 2
     )
-    made = [each.values.get(name) for each in results]
+    outputs = [result.values.get(name) for result in results]
     size = math.prod(shape)
-    return [each.reshape(shape) for each in made if each is not None and each.size == size]
+    return [
+        output.reshape(shape) for output in outputs if output is not None and output.size == size
+    ]
 
 
 def input_quantisers(context: OpContext) -> Iterator[tuple[str, Quantiser]]:
@@ -143,11 +145,13 @@ def input_quantisers(context: OpContext) -> Iterator[tuple[str, Quantiser]]:
     quantisers = context.arithmetic.quantisers
     for feed in context.group.feeds if quantisers.by_tensor else ():
         if context.given[feed.tensor].dtype.kind == "f":
-            made = None if feed.device is None else quantisers.behind(feed.device, feed.tensor)
+            maker = None if feed.device is None else quantisers.behind(feed.device, feed.tensor)
             reading = (quantisers.reads(op, feed.tensor) for op in context.group.ops)
-            found = made or next((each for each in reading if each is not None), None)
-            if found is not None:
-                yield feed.tensor, found
+            quantiser = maker or next(
+                (candidate for candidate in reading if candidate is not None), None
+            )
+            if quantiser is not None:
+                yield feed.tensor, quantiser
 
 
 Numbers: TypeAlias = Mapping[str, float]
@@ -207,6 +211,8 @@ class Tolerance:
 @cache
 def tolerances() -> tuple[Tolerance, ...]:
     """All installed tolerances in the order in which they are asked."""
-    found = discovered(str(__package__), "TOLERANCE", ENTRY_POINT_GROUP)
-    known = [each for each in found if isinstance(each, Tolerance)]
-    return tuple(sorted(known, key=lambda each: (each.stage, each.order, each.name)))
+    entries = discovered(str(__package__), "TOLERANCE", ENTRY_POINT_GROUP)
+    installed = [entry for entry in entries if isinstance(entry, Tolerance)]
+    return tuple(
+        sorted(installed, key=lambda tolerance: (tolerance.stage, tolerance.order, tolerance.name))
+    )

@@ -33,16 +33,16 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if len(choosing) != 1:
         return None
     tensor = context.golden.ops[choosing[0]].outputs[0].name
-    each, none = (_with_equal_ones(context, tensor, which) for which in ("all", "none"))
+    to_all, none = (_with_equal_ones(context, tensor, which) for which in ("all", "none"))
     shape = estimate.reference.shape
-    if each is None or none is None or {each.size, none.size} != {estimate.reference.size}:
+    if to_all is None or none is None or {to_all.size, none.size} != {estimate.reference.size}:
         return None
-    found = _tied(estimate, each.reshape(shape), none.reshape(shape))
-    if not found.any():
+    tied = _tied(estimate, to_all.reshape(shape), none.reshape(shape))
+    if not tied.any():
         return None
-    known = estimate.masked or Mask(np.zeros_like(found), np.zeros_like(found), 0.0)
-    mask = replace(known, held=found | known.held, missed=known.missed & ~found)
-    return Exclude(mask=mask, numbers={"places": int(found.sum())})
+    masked = estimate.masked or Mask(np.zeros_like(tied), np.zeros_like(tied), 0.0)
+    mask = replace(masked, held=tied | masked.held, missed=masked.missed & ~tied)
+    return Exclude(mask=mask, numbers={"places": int(tied.sum())})
 
 
 def _with_equal_ones(context: OpContext, tensor: str, which: str) -> Array | None:
@@ -53,17 +53,17 @@ def _with_equal_ones(context: OpContext, tensor: str, which: str) -> Array | Non
     feeds = tuple(feed.tensor for feed in context.group.feeds)
     piece = RunnableSubgraph(which, feeds, (name,))
     attrs = {EQUAL_ELEMENTS: which}
-    made = context.executor.run_altered(piece, context.given, tensor, attrs)
-    return None if made is None else made.get(name)
+    outputs = context.executor.run_altered(piece, context.given, tensor, attrs)
+    return None if outputs is None else outputs.get(name)
 
 
-def _tied(estimate: ToleranceEstimate, each: Array, none: Array) -> Array:
+def _tied(estimate: ToleranceEstimate, to_all: Array, none: Array) -> Array:
     """Where elements of which others are the equals get something, if the device has no more there
     than they can get."""
-    most = float(np.abs(each).max(initial=0.0))
-    device = np.abs(estimate.device.reshape(each.shape))
+    largest = float(np.abs(to_all).max(initial=0.0))
+    device = np.abs(estimate.device.reshape(to_all.shape))
     with np.errstate(invalid="ignore"):
-        return np.asarray((each != none) & (device <= most))
+        return np.asarray((to_all != none) & (device <= largest))
 
 
 TOLERANCE = Tolerance(

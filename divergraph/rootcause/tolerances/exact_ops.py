@@ -53,18 +53,18 @@ def outside(device: Array, reference: Array, bound: Array, ops: int) -> float:
     of *ops*; 0 where there is none. All arrays are float64 of one shape."""
     with np.errstate(all="ignore"):
         ratios = np.abs(device - reference) / bound
-    known = np.sort(ratios[np.isfinite(ratios)])
-    least, found, distance = math.log(calibration.FALSE_ALARMS / max(ops, 1)), 0.0, 1.0
+    sorted_ratios = np.sort(ratios[np.isfinite(ratios)])
+    log_chance, farthest, distance = math.log(calibration.FALSE_ALARMS / max(ops, 1)), 0.0, 1.0
     for _ in range(_FURTHEST):
-        count = known.size - int(np.searchsorted(known, distance, side="right"))
+        count = sorted_ratios.size - int(np.searchsorted(sorted_ratios, distance, side="right"))
         if not count:
             break
-        expected = known.size * calibration.OUTSIDE_CHANCE / distance**2
+        expected = sorted_ratios.size * calibration.OUTSIDE_CHANCE / distance**2
         # Chernoff's bound of so many elements where so few are expected.
-        if count > expected and count * (1.0 + math.log(expected / count)) - expected < least:
-            found = distance
+        if count > expected and count * (1.0 + math.log(expected / count)) - expected < log_chance:
+            farthest = distance
         distance *= 1.25
-    return found
+    return farthest
 
 
 def _last_place(value: Array, unit: float) -> Array:
@@ -72,20 +72,21 @@ def _last_place(value: Array, unit: float) -> Array:
     return np.asarray(np.ldexp(unit, np.frexp(value)[1]))
 
 
-def bound_of(op: Op, given: Sequence[Array], unit: float, least: float) -> Array | None:
+def bound_of(op: Op, arrays: Sequence[Array], unit: float, smallest: float) -> Array | None:
     """How far each element of an exact op's output may be off in a type of this *unit* roundoff: a
-    last place of each operand, one of itself, and *least*. None where its operands do not fit."""
+    last place of each operand (*arrays*), one of itself, and *smallest*, which is added to each.
+    None where its operands do not fit."""
     function = _EXACT[op.type]
-    operands = [np.asarray(each, np.float64) for each in given]
+    operands = [np.asarray(array, np.float64) for array in arrays]
     with np.errstate(all="ignore"):
         try:
             right = function(*operands)
         except (TypeError, ValueError):
             return None
         places = 2.0 if op.type in _APPROXIMATED else 1.0
-        bound = places * _last_place(right, unit) + least
+        bound = places * _last_place(right, unit) + smallest
         for place, operand in enumerate(operands):
-            step = _last_place(operand, unit) + least
+            step = _last_place(operand, unit) + smallest
             moved = [
                 np.abs(function(*operands[:place], other, *operands[place + 1 :]) - right)
                 for other in (operand + step, operand - step)
@@ -101,14 +102,14 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     op = context.golden.ops[context.group.ops[0]]
     if op.type not in _EXACT or reference.size > _LARGEST or estimate.masked is not None:
         return None
-    given = _operands(context, op)
+    operands = _operands(context, op)
     introduced = relative(estimate.device, reference)
-    if given is None or not 0.0 < introduced < math.inf:
+    if operands is None or not 0.0 < introduced < math.inf:
         return None
-    bound = bound_of(op, given, precision.unit, precision.smallest_normal)
+    bound = bound_of(op, operands, precision.unit, precision.smallest_normal)
     if bound is None or bound.shape != reference.shape:
         return None
-    device, right = (np.asarray(each, np.float64) for each in (estimate.device, reference))
+    device, right = (np.asarray(side, np.float64) for side in (estimate.device, reference))
     distance = outside(device, right, bound, len(context.golden.ops))
     if not distance:
         return None
@@ -121,10 +122,10 @@ def _operands(context: OpContext, op: Op) -> list[Array] | None:
     """What an op reads, constants included; None if that is not known."""
     names = [ref.tensor for ref in op.inputs if ref is not None]
     constants = context.arithmetic.constants([name for name in names if name not in context.given])
-    known = {**context.given, **constants}
-    if not all(name in known and known[name].dtype.kind == "f" for name in names):
+    values = {**context.given, **constants}
+    if not all(name in values and values[name].dtype.kind == "f" for name in names):
         return None
-    return [known[name] for name in names]
+    return [values[name] for name in names]
 
 
 TOLERANCE = Tolerance(

@@ -51,7 +51,7 @@ def gain_floor(
     direction = reference if direction is None else direction
     if emulated.dtype.kind != "f" or not emulated.shape == direction.shape == reference.shape:
         return estimate.floor
-    sums = _sums(*(each.reshape(-1) for each in (reference, device, emulated, direction)))
+    sums = _sums(*(array.reshape(-1) for array in (reference, device, emulated, direction)))
     scale = math.sqrt(sums.energy * sums.direction_energy)
     if scale == 0.0 or not math.isfinite(sums.apart) or not math.isfinite(scale):
         return estimate.floor
@@ -61,8 +61,8 @@ def gain_floor(
         return estimate.floor
     usual = abs(sums.emulated_along) / scale
     by_chance = estimate.floor * math.sqrt(sums.spread) / scale
-    least = least_floor(precision, int(sums.places)) * math.sqrt(max(ops, 1))
-    floor = max(calibration.GAIN_EMULATED * usual, calibration.GAIN_BY_CHANCE * by_chance, least)
+    rounding = least_floor(precision, int(sums.places)) * math.sqrt(max(ops, 1))
+    floor = max(calibration.GAIN_EMULATED * usual, calibration.GAIN_BY_CHANCE * by_chance, rounding)
     return min(estimate.floor, floor) if math.isfinite(floor) else estimate.floor
 
 
@@ -76,43 +76,50 @@ def inner_gain_floor(
         *directions,
     ]
     energy = _product(moved[0], moved[0])
-    found = estimate.floor
+    floor = estimate.floor
     for direction in directions if energy > 0.0 else ():
         own = _product(direction, direction)
         if own > 0.0:
-            ops = sum(_product(each, direction) ** 2 for each in moved) / (own * energy)
-            found = min(found, gain_floor(estimate, precision, ops, direction))
-    return found
+            ops = sum(_product(move, direction) ** 2 for move in moved) / (own * energy)
+            floor = min(floor, gain_floor(estimate, precision, ops, direction))
+    return floor
 
 
 def directions_inside(
-    executor: Executor, golden: OpGraph, group: Group, given: Mapping[str, Array], memory: int
+    executor: Executor, golden: OpGraph, group: Group, feeds: Mapping[str, Array], memory: int
 ) -> list[Array]:
     """How the output changes with a small gain of each tensor inside *group*: arrays of its shape;
     none for groups of more than 16 such tensors."""
     name = golden.name(group.golden)
     read = {ref.tensor for op_id in group.ops for ref in golden.inputs(golden.ops[op_id])}
     inside = [
-        each.name for op_id in group.ops for each in golden.ops[op_id].outputs if each.name in read
+        tensor.name
+        for op_id in group.ops
+        for tensor in golden.ops[op_id].outputs
+        if tensor.name in read
     ]
     if not inside or len(inside) > _MOST_INSIDE:
         return []
-    (found,) = executor.run_subgraphs(
-        [RunnableSubgraph(name, tuple(given), (*inside, name))], lambda _: given, memory=memory
+    (result,) = executor.run_subgraphs(
+        [RunnableSubgraph(name, tuple(feeds), (*inside, name))], lambda _: feeds, memory=memory
     )
-    right = found.values.get(name)
+    right = result.values.get(name)
     moved = {
-        each: value * value.dtype.type(1.0 + calibration.GAIN_TRIED)
-        for each, value in found.values.items()
-        if each != name and value.dtype.kind == "f" and value.size
+        inner: value * value.dtype.type(1.0 + calibration.GAIN_TRIED)
+        for inner, value in result.values.items()
+        if inner != name and value.dtype.kind == "f" and value.size
     }
-    subgraphs = [RunnableSubgraph(each, (*given, each), (name,)) for each in moved]
+    subgraphs = [RunnableSubgraph(inner, (*feeds, inner), (name,)) for inner in moved]
     results = executor.run_subgraphs(
-        subgraphs, lambda subgraph: {**given, subgraph.key: moved[subgraph.key]}, memory=memory
+        subgraphs, lambda subgraph: {**feeds, subgraph.key: moved[subgraph.key]}, memory=memory
     )
-    made = [value for each in results if (value := each.values.get(name)) is not None]
+    outputs = [value for run in results if (value := run.values.get(name)) is not None]
     with np.errstate(invalid="ignore"):
-        return [each - right for each in made if right is not None and each.shape == right.shape]
+        return [
+            output - right
+            for output in outputs
+            if right is not None and output.shape == right.shape
+        ]
 
 
 def _product(one: Array, other: Array) -> float:
@@ -137,20 +144,22 @@ class _Sums(NamedTuple):
 
 def _sums(reference: Array, device: Array, emulated: Array, direction: Array) -> _Sums:
     """The sums, block by block: whole tensors in float64 would take several times the memory."""
-    found = np.zeros(len(_Sums._fields))
+    totals = np.zeros(len(_Sums._fields))
     for start in range(0, reference.size, _BLOCK):
-        right, given, made, moved = (
-            np.asarray(each[start : start + _BLOCK], np.float64)
-            for each in (reference, device, emulated, direction)
+        right, actual, imitated, moved = (
+            np.asarray(array[start : start + _BLOCK], np.float64)
+            for array in (reference, device, emulated, direction)
         )
         finite = np.isfinite(right) & np.isfinite(moved)
         if not finite.all():
-            right, given, made, moved = (each[finite] for each in (right, given, made, moved))
+            right, actual, imitated, moved = (
+                array[finite] for array in (right, actual, imitated, moved)
+            )
         with np.errstate(all="ignore"):
-            off, along = given - right, right * moved
-            terms = (right**2, off**2, off * moved, (made - right) * moved, moved**2, along**2)
-            found += [right.size, *map(np.sum, terms)]
-    return _Sums(*found.tolist())
+            off, along = actual - right, right * moved
+            terms = (right**2, off**2, off * moved, (imitated - right) * moved, moved**2, along**2)
+            totals += [right.size, *map(np.sum, terms)]
+    return _Sums(*totals.tolist())
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
@@ -167,8 +176,8 @@ def _inner(context: OpContext, estimate: ToleranceEstimate, floor: float) -> flo
     ops have but not suspect, since it costs several runs of the group."""
     suspect, precision = context.options.suspect, context.arithmetic.precision
     ratio = relative(estimate.device, estimate.reference) / floor
-    asked = calibration.HEALTHY_SHARE * suspect < ratio <= suspect
-    if context.ops < 2 or not (precision.rounds and asked):
+    is_doubtful = calibration.HEALTHY_SHARE * suspect < ratio <= suspect
+    if context.ops < 2 or not (precision.rounds and is_doubtful):
         return estimate.floor
     memory = context.options.memory // 2
     directions = directions_inside(

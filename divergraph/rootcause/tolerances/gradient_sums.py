@@ -51,7 +51,7 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if len(sums) < len(fed):
         return None
     # Each step rounds the sum so far by up to the unit roundoff, evenly spread.
-    squares = sum(float(np.square(each, dtype=np.float64).sum()) for each in (*sums, reference))
+    squares = sum(float(np.square(array, dtype=np.float64).sum()) for array in (*sums, reference))
     error = precision.unit * math.sqrt(steps * squares / 3) / size
     return Widen(floor=math.hypot(error, estimate.floor), numbers={"sums": error})
 

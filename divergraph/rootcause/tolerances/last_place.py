@@ -85,17 +85,17 @@ class _Mean:
 
     @property
     def root(self) -> float:
-        found = math.sqrt(self._sum / self._count) if self._count else 0.0
-        return found if math.isfinite(found) else 0.0
+        root = math.sqrt(self._sum / self._count) if self._count else 0.0
+        return root if math.isfinite(root) else 0.0
 
 
 def _largest_error(device: Array, reference: Array) -> float:
     """The largest error where the reference is finite; infinite if one is no number."""
-    left, right = device.reshape(-1), reference.reshape(-1)
+    actual, right = device.reshape(-1), reference.reshape(-1)
     largest = 0.0
-    kind = np.complex128 if "c" in (left.dtype.kind, right.dtype.kind) else np.float64
+    kind = np.complex128 if "c" in (actual.dtype.kind, right.dtype.kind) else np.float64
     for start in range(0, right.size, _BLOCK):
-        here = np.asarray(left[start : start + _BLOCK], kind)
+        here = np.asarray(actual[start : start + _BLOCK], kind)
         there = np.asarray(right[start : start + _BLOCK], kind)
         finite = np.isfinite(there)
         with np.errstate(all="ignore"):
@@ -107,21 +107,21 @@ def _largest_error(device: Array, reference: Array) -> float:
 
 
 def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
-    given, precision = context.given.values(), context.arithmetic.precision
-    most = most_suspicion(
+    feeds, precision = context.given.values(), context.arithmetic.precision
+    bound = most_suspicion(
         estimate.device,
         estimate.reference,
-        given,
+        feeds,
         context.inputs_error,
         precision,
         context.options.guilty,
     )
-    if not math.isfinite(most):
+    if not math.isfinite(bound):
         return None
-    apart, scale = norms(estimate.device, estimate.reference)
+    distance, scale = norms(estimate.device, estimate.reference)
     # The floor that gives this suspicion, to be shown; a reference of zeros has only the bound.
-    floor = apart / scale / most if scale > 0.0 else 0.0
-    return Widen(floor, bound=most, numbers={"most_suspicion": most})
+    floor = distance / scale / bound if scale > 0.0 else 0.0
+    return Widen(floor, bound=bound, numbers={"most_suspicion": bound})
 
 
 TOLERANCE = Tolerance(

@@ -63,41 +63,44 @@ def local_suspicion(reference: Array, device: Array, noise: Noise) -> float:
     """Error over noise of the worst part of the tensor, less the allowance for chance, to be held
     against the limits of suspicion; 0 for tensors too small to have parts, and for other dtypes
     than floats."""
-    kinds = {each.dtype.kind for each in (reference, device, *noise.imitations)}
+    kinds = {side.dtype.kind for side in (reference, device, *noise.imitations)}
     if not noise.imitations or kinds != {"f"}:
         return 0.0
-    found = _of_all_parts(reference, device, noise)
+    suspicion = _of_all_parts(reference, device, noise)
     if noise.alike:
-        found = max(found, _of_departing(reference, device, noise))
+        suspicion = max(suspicion, _of_departing(reference, device, noise))
         if noise.flat:
             scale = scale_of(reference)
-            found = max(found, flat_suspicion(reference, device, noise.flat, scale))
-    return found
+            suspicion = max(suspicion, flat_suspicion(reference, device, noise.flat, scale))
+    return suspicion
 
 
 def _of_departing(reference: Array, device: Array, noise: Noise) -> float:
     """The suspicion of the slice that departs furthest from the imitation that explains most, of
     those that repeat the device's errors in all others; 0 where none does."""
     unit, step = least_floor(noise.precision, reference.size), noise.step or 0.0
-    least = max(noise.least * scale_of(reference), step / math.sqrt(12.0))
-    known = (
-        departing_suspicion(reference, device, each, unit, least, step) for each in noise.imitations
+    smallest = max(noise.least * scale_of(reference), step / math.sqrt(12.0))
+    departures = (
+        departing_suspicion(reference, device, imitation, unit, smallest, step)
+        for imitation in noise.imitations
     )
-    return min((each for each in known if each is not None), default=0.0)
+    return min((departure for departure in departures if departure is not None), default=0.0)
 
 
 def _of_all_parts(reference: Array, device: Array, noise: Noise) -> float:
     """As :func:`local_suspicion`, of parts by size, the worst elements, and slices."""
     step = -(-reference.size // _MOST) or 1
-    right, given, *made = (
-        np.asarray(each.reshape(-1)[::step], np.float64)
-        for each in (reference, device, *noise.imitations)
+    right, actual, *imitated = (
+        np.asarray(array.reshape(-1)[::step], np.float64)
+        for array in (reference, device, *noise.imitations)
     )
     with np.errstate(all="ignore"):
-        off = reduce(np.maximum, (np.abs(each - right) for each in made))
-        error = np.abs(given - right)
+        off = reduce(np.maximum, (np.abs(imitation - right) for imitation in imitated))
+        error = np.abs(actual - right)
         if noise.alike:  # a value that saturates does so on the device and in the imitation
-            error = reduce(np.minimum, (np.abs(given - each) for each in made), error)
+            error = reduce(
+                np.minimum, (np.abs(actual - imitation) for imitation in imitated), error
+            )
     there = np.isfinite(right) & np.isfinite(off)
     if not there.all():
         right, off, error = right[there], off[there], error[there]
@@ -107,8 +110,8 @@ def _of_all_parts(reference: Array, device: Array, noise: Noise) -> float:
     right = np.abs(right)
     unit = least_floor(noise.precision, right.size)
     normal = noise.precision.smallest_normal
-    least = noise.least * scale_of(right)
-    off = np.maximum(off, least)
+    smallest = noise.least * scale_of(right)
+    off = np.maximum(off, smallest)
     off = np.maximum(off, np.where(right < normal, normal, 0.0))
     if noise.alike:
         usual = _usual(off) if noise.step is None else noise.step
@@ -120,14 +123,14 @@ def _of_all_parts(reference: Array, device: Array, noise: Noise) -> float:
     return max(
         _of_parts(parts, right, off, error, unit),
         _of_peaks(parts, right, off, error, unit),
-        slice_suspicion(reference, device, noise.imitations, unit, least),
+        slice_suspicion(reference, device, noise.imitations, unit, smallest),
     )
 
 
 def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
     """The largest ratio of error to noise of a part, both as Euclidean norms over the part."""
-    energies = [np.bincount(parts, np.square(each)) for each in (error, off, right)]
-    wrong, usual, size = (np.sqrt(each) for each in energies)
+    energies = [np.bincount(parts, np.square(array)) for array in (error, off, right)]
+    wrong, usual, size = (np.sqrt(energy) for energy in energies)
     explained = np.maximum(np.maximum(usual, unit * size), TINY)
     return float(np.max(wrong / explained)) / calibration.PART_UNSURE
 
@@ -135,10 +138,10 @@ def _of_parts(parts: Array, right: Array, off: Array, error: Array, unit: float)
 def _of_peaks(parts: Array, right: Array, off: Array, error: Array, unit: float) -> float:
     """The ratio of error to the part's largest noise that a few elements reach or exceed."""
     count = int(parts.max()) + 1
-    most, largest = np.full(count, TINY), np.zeros(count)
-    np.maximum.at(most, parts, off)
+    noises, largest = np.full(count, TINY), np.zeros(count)
+    np.maximum.at(noises, parts, off)
     np.maximum.at(largest, parts, right)
-    ratios = error / np.maximum(most, unit * largest)[parts]
+    ratios = error / np.maximum(noises, unit * largest)[parts]
     return _peak(ratios)
 
 
@@ -172,26 +175,30 @@ def _by_size(right: Array) -> Array:
     counts[0] = 0
     classes = (np.arange(_EXPONENTS) - _BIAS) // calibration.PART_BITS
     numbers = np.zeros(_EXPONENTS, np.intp)
-    number = held = last = 0
+    number = class_size = last = 0
     for exponent in np.flatnonzero(counts).tolist():
-        if held >= calibration.PART_VALUES and classes[exponent] != last:
-            number, held = number + 1, 0
+        if class_size >= calibration.PART_VALUES and classes[exponent] != last:
+            number, class_size = number + 1, 0
         numbers[exponent], last = number, classes[exponent]
-        held += int(counts[exponent])
-    if held < calibration.PART_VALUES and number:  # too few for a part: joined to the one before
+        class_size += int(counts[exponent])
+    if (
+        class_size < calibration.PART_VALUES and number
+    ):  # too few for a part: joined to the one before
         numbers[numbers == number] = number - 1
-    found: Array = numbers[exponents]
-    return found
+    parts: Array = numbers[exponents]
+    return parts
 
 
 def noise_of(context: OpContext, estimate: ToleranceEstimate) -> Noise:
     """The noise of an output, from the imitations made so far."""
     step = None if estimate.unseen else context.arithmetic.step(context.group)
     precision = context.arithmetic.precision
-    least = max(estimate.unseen, last_place_noise(precision))
-    held = held_noise(context)
+    smallest = max(estimate.unseen, last_place_noise(precision))
+    held_floor = held_noise(context)
     flat = estimate.unseen
-    return Noise(estimate.imitations, precision, context.quantises, least, step, held, flat)
+    return Noise(
+        estimate.imitations, precision, context.quantises, smallest, step, held_floor, flat
+    )
 
 
 def held_noise(context: OpContext) -> float:

@@ -36,8 +36,8 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if ratio <= calibration.LONE_RATIO:
         return None
     # Before one is called wrong: what it was given may have cancelled, and was rounded.
-    group, given = context.group, context.given
-    drawn = context.arithmetic.draws(group, given, calibration.ROUNDED_DRAWS)
+    group, feeds = context.group, context.given
+    drawn = context.arithmetic.draws(group, feeds, calibration.ROUNDED_DRAWS)
     ratio = _ratio(context, estimate, *(x for x in drawn if x.shape == estimate.reference.shape))
     if ratio <= calibration.LONE_RATIO:
         return None
@@ -50,10 +50,10 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
 
 def _ratio(context: OpContext, estimate: ToleranceEstimate, *more: Array) -> float:
     noise = noise_of(context, estimate)
-    least = noise.least * scale_of(estimate.reference)
+    smallest = noise.least * scale_of(estimate.reference)
     unit = least_floor(noise.precision, estimate.reference.size)
     sides = estimate.reference, estimate.device
-    return lone_slice(*sides, (*noise.imitations, *more), unit, least)
+    return lone_slice(*sides, (*noise.imitations, *more), unit, smallest)
 
 
 TOLERANCE = Tolerance(

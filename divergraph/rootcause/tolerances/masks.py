@@ -33,8 +33,8 @@ def sentinel_values(constant: Array, largest: float) -> tuple[float, ...]:
         return ()
     with np.errstate(invalid="ignore"):
         beyond = constant[np.isfinite(constant) & (np.abs(constant) > largest)]
-    found = np.unique(beyond)
-    return tuple(map(float, found)) if found.size <= calibration.MASK_VALUES else ()
+    sentinels = np.unique(beyond)
+    return tuple(map(float, sentinels)) if sentinels.size <= calibration.MASK_VALUES else ()
 
 
 def is_mask_maker(op_type: str) -> bool:
@@ -56,11 +56,11 @@ def without(mask: Mask | None, value: Array) -> Array:
     """*value* with 0 where *mask* is held, and clipped to the type's range where it is missed."""
     if mask is None:
         return value
-    found = np.where(mask.held.reshape(value.shape), value.dtype.type(0), value)
+    unmasked = np.where(mask.held.reshape(value.shape), value.dtype.type(0), value)
     if not mask.missed.any():
-        return found
-    within = np.clip(found, -mask.largest, mask.largest)
-    return np.where(mask.missed.reshape(value.shape), within, found)
+        return unmasked
+    within = np.clip(unmasked, -mask.largest, mask.largest)
+    return np.where(mask.missed.reshape(value.shape), within, unmasked)
 
 
 def standing_for_infinity(
@@ -78,32 +78,34 @@ def standing_for_infinity(
         wide = np.asarray(reference, np.float64)
         for value in huge:
             there |= np.abs(wide - value) <= calibration.MASK_NEAR * abs(value)
-        given = device.reshape(reference.shape)
-        held = (np.abs(given) >= calibration.MASK_LEAST) & (np.signbit(given) == np.signbit(wide))
-    return Mask(there & held, there & ~held, largest) if there.any() else None
+        actual = device.reshape(reference.shape)
+        agreeing = (np.abs(actual) >= calibration.MASK_LEAST) & (
+            np.signbit(actual) == np.signbit(wide)
+        )
+    return Mask(there & agreeing, there & ~agreeing, largest) if there.any() else None
 
 
 def past_the_end(
     reference: Array,
     device: Array,
-    given: Iterable[Array],
+    feeds: Iterable[Array],
     huge: tuple[float, ...],
     largest: float,
 ) -> Mask | None:
     """The elements where a mask value was scaled past the *largest* number of the type and *device*
     (with as many elements) is infinite; None if there are none.
 
-    The mask value is an element of one of the inputs *given*, or near one of *huge*.
+    The mask value is an element of one of the inputs *feeds*, or near one of *huge*.
     """
     if reference.dtype.kind != "f" or device.dtype.kind != "f" or device.size != reference.size:
         return None
-    found = device.reshape(reference.shape)
-    there = np.isinf(found) & (np.abs(reference) > largest)
-    there &= np.signbit(found) == np.signbit(reference)
+    actual = device.reshape(reference.shape)
+    there = np.isinf(actual) & (np.abs(reference) > largest)
+    there &= np.signbit(actual) == np.signbit(reference)
     if not there.any():
         return None
     standing = np.zeros(reference.shape, np.bool_)
-    for value in given:
+    for value in feeds:
         if value.dtype.kind == "f" and value.shape == reference.shape:
             standing |= np.abs(value) >= largest
     for number in huge:
@@ -119,8 +121,8 @@ def stands_for_infinity(value: Array) -> Array | None:
     if not value.size:
         return None
     sizes = np.abs(value)
-    most = sizes.max()
-    if not calibration.MASK_LEAST <= most < np.inf:
+    largest = sizes.max()
+    if not calibration.MASK_LEAST <= largest < np.inf:
         return None
-    there = sizes == most
+    there = sizes == largest
     return there if np.count_nonzero(there) > 1 else None

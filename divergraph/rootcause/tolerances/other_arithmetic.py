@@ -40,36 +40,36 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if not estimate.are_floats:
         return None
     reference = estimate.reference
-    least = max(calibration.OPERANDS_ALIKE, _explained(estimate))
-    for each, sure in _otherwise(context, least):
-        (made,) = each.emulated([context.group], [context.given])
-        if made is None or made.shape != reference.shape:
+    limit = max(calibration.OPERANDS_ALIKE, _explained(estimate))
+    for emulation, sure in _otherwise(context, limit):
+        (output,) = emulation.emulated([context.group], [context.given])
+        if output is None or output.shape != reference.shape:
             continue
-        made = without(estimate.masked, made)
-        alike = agreement(estimate.device, made, reference)
+        output = without(estimate.masked, output)
+        alike = agreement(estimate.device, output, reference)
         if alike is not None and alike >= sure:
-            floor = floor_of(reference, made, each.precision, context.ops)
-            return Widen(floor, imitations=(made,), numbers={"cosine": alike})
+            floor = floor_of(reference, output, emulation.precision, context.ops)
+            return Widen(floor, imitations=(output,), numbers={"cosine": alike})
     return None
 
 
-def _otherwise(context: OpContext, least: float) -> Iterator[tuple[Emulation, float]]:
-    """The arithmetics to try, with the cosine from which the errors are theirs: *least* of those
+def _otherwise(context: OpContext, limit: float) -> Iterator[tuple[Emulation, float]]:
+    """The arithmetics to try, with the cosine from which the errors are theirs: *limit* of those
     the run has and of sums one number after another, next to 1 of short operands that no other op
     is known to take."""
-    yield from ((each, least) for each in context.others)
+    yield from ((emulation, limit) for emulation in context.others)
     arithmetic = context.arithmetic
     ops = [context.golden.ops[op] for op in context.group.ops]
     if not arithmetic.precision.rounds and any(map(sums_in_turn, ops)):
-        yield replace(arithmetic, in_turn=True, plain=True), least
-    families = [each for op in ops if (each := family_of(op, context.golden)) is not None]
-    told = context.options.precision, context.options.operands
-    if arithmetic.precision is not FP32 or len(families) != 1 or told != (None, None):
+        yield replace(arithmetic, in_turn=True, plain=True), limit
+    families = [family for op in ops if (family := family_of(op, context.golden)) is not None]
+    chosen = context.options.precision, context.options.operands
+    if arithmetic.precision is not FP32 or len(families) != 1 or chosen != (None, None):
         return
     for kind in map(format_named, _SHORT):
         if arithmetic.operands.families.get(families[0]) != kind:
             alone = replace(arithmetic, operands=ReadOperands({families[0]: kind}))
-            yield alone, max(least, calibration.OPERANDS_SEEN)
+            yield alone, max(limit, calibration.OPERANDS_SEEN)
 
 
 def _explained(estimate: ToleranceEstimate) -> float:

@@ -30,12 +30,12 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
         return None
     name = context.golden.name(golden)
     subgraph = RunnableSubgraph(name, tuple(context.given), (name,))
-    found = executor.run_altered(subgraph, context.given, name, {INSIDE: precision})
-    made = None if found is None else same_shape(found[name], estimate.reference.shape)
-    if made is None:
+    outputs = executor.run_altered(subgraph, context.given, name, {INSIDE: precision})
+    output = None if outputs is None else same_shape(outputs[name], estimate.reference.shape)
+    if output is None:
         return None
-    error = relative(made, estimate.reference)
-    return Widen(floor=max(error, estimate.floor), imitations=(made,), numbers={"inside": error})
+    error = relative(output, estimate.reference)
+    return Widen(floor=max(error, estimate.floor), imitations=(output,), numbers={"inside": error})
 
 
 TOLERANCE = Tolerance(

@@ -21,26 +21,26 @@ _MOST = 1 << 22
 
 
 def slice_suspicion(
-    reference: Array, device: Array, imitations: Sequence[Array], unit: float, least: float
+    reference: Array, device: Array, imitations: Sequence[Array], unit: float, smallest: float
 ) -> float:
     """Error over noise of the worst slice along any axis, less the allowance for chance, to be held
     against the limits of suspicion; 0 without slices of enough values.
 
     All arrays are floats of one shape. *unit* is the least noise relative to a slice's own norm,
-    *least* that of every element.
+    *smallest* that of every element.
     """
-    found = 0.0
-    for wrong, usual, sizes, _ in _energies(reference, device, imitations, least):
+    suspicion = 0.0
+    for wrong, usual, sizes, _ in _energies(reference, device, imitations, smallest):
         few = reference.size / sizes.size < calibration.SLICE_LEAST_VALUES
-        found = max(found, _of_axis((wrong, usual, sizes), unit, few=few))
-    return found
+        suspicion = max(suspicion, _of_axis((wrong, usual, sizes), unit, few=few))
+    return suspicion
 
 
 def _energies(
     reference: Array,
     device: Array,
     imitations: Sequence[Array],
-    least: float,
+    smallest: float,
     slices: int | None = None,
     joined: np.ufunc = np.maximum,
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
@@ -49,80 +49,82 @@ def _energies(
     element is the largest of the imitations, or the root mean square of them, *joined* by a sum."""
     if reference.ndim < 2 or reference.size < calibration.PART_LEAST_VALUES:
         return
-    right, given, *made = _looked_at(reference, device, *imitations)
+    right, actual, *imitated = _looked_at(reference, device, *imitations)
     with np.errstate(all="ignore"):
-        wrong = np.square(given - right)
-        usual = np.square(made[0] - right)
-        for each in made[1:]:
-            joined(usual, np.square(each - right), out=usual)
+        wrong = np.square(actual - right)
+        usual = np.square(imitated[0] - right)
+        for imitation in imitated[1:]:
+            joined(usual, np.square(imitation - right), out=usual)
         sizes = np.square(right)
     if joined is np.add:
-        usual /= len(made)
-    if not all(math.isfinite(float(np.sum(each))) for each in (wrong, usual, sizes)):
+        usual /= len(imitated)
+    if not all(math.isfinite(float(np.sum(energy))) for energy in (wrong, usual, sizes)):
         return
     seen = (wrong > 0.0) | (usual > 0.0)
-    for norms in _along_axes((wrong, usual + least**2, sizes, seen), slices):
+    for norms in _along_axes((wrong, usual + smallest**2, sizes, seen), slices):
         yield norms[0], norms[1], norms[2], np.square(norms[3])
 
 
 def lone_slice(
-    reference: Array, device: Array, imitations: Sequence[Array], unit: float, least: float
+    reference: Array, device: Array, imitations: Sequence[Array], unit: float, smallest: float
 ) -> float:
     """How many times as far over its noise as the others of its axis the worst slice is, where the
     others are so alike that chance does not make it; 0 where they are not. Arguments as above.
 
     Arithmetic that is not emulated makes all slices err more, so it is no excuse for one of them.
     """
-    found = 0.0
+    ratio = 0.0
     fewest = calibration.STANDING_OUT_PEERS + 2  # so that most are others
     for wrong, usual, sizes, seen in _energies(
-        reference, device, imitations, least, fewest, np.add
+        reference, device, imitations, smallest, fewest, np.add
     ):
         there = (sizes > 0.0) & (wrong > 0.0) & (seen >= calibration.SLICE_LEAST_VALUES)
         if there.sum() < fewest:
             continue
         explained = _explained(usual, sizes, unit)
-        known = np.log((wrong / np.maximum(explained, TINY))[there])
-        middle = float(np.median(known))
-        spread = robust_spread(known)
+        logs = np.log((wrong / np.maximum(explained, TINY))[there])
+        middle = float(np.median(logs))
+        spread = robust_spread(logs)
         # The norm of few errors varies by itself, however alike those of other slices are: behind a
         # Relu most values of a channel are 0 and have none.
         spreads = np.maximum(spread, 0.5 / np.sqrt(seen[there]))
-        alone = known[known - middle > calibration.LONE_SIGMA * spreads]
+        alone = logs[logs - middle > calibration.LONE_SIGMA * spreads]
         if alone.size:
-            found = max(found, math.exp(min(alone.max() - max(middle, 0.0), 700.0)))
-    return found
+            ratio = max(ratio, math.exp(min(alone.max() - max(middle, 0.0), 700.0)))
+    return ratio
 
 
 def departing_suspicion(
-    reference: Array, device: Array, imitation: Array, unit: float, least: float, step: float
+    reference: Array, device: Array, imitation: Array, unit: float, smallest: float, step: float
 ) -> float | None:
     """Distance from the imitation over noise of the slice that departs furthest, where in nearly
     all slices along its axis the imitation has the device's very errors; None where it has not.
 
     Errors of a quantiser are no chance: what makes them in all other slices makes them in this one,
-    but for values next to a tie, which may be a *step* off. *unit* and *least* are as for
+    but for values next to a tie, which may be a *step* off. *unit* and *smallest* are as for
     :func:`slice_suspicion`.
     """
     if reference.ndim < 2:
         return None
-    right, given, made = _looked_at(reference, device, imitation)
+    right, actual, imitated = _looked_at(reference, device, imitation)
     with np.errstate(all="ignore"):
-        apart = np.square(np.maximum(np.abs(given - made) - step, 0.0))
-        energies = apart, np.square(made - right) + least**2, np.square(right)
-    if not all(math.isfinite(float(np.sum(each))) for each in energies):
+        distances = np.square(np.maximum(np.abs(actual - imitated) - step, 0.0))
+        energies = distances, np.square(imitated - right) + smallest**2, np.square(right)
+    if not all(math.isfinite(float(np.sum(energy))) for energy in energies):
         return None
-    known = [_departing(norms, unit, right.size / norms[0].size) for norms in _along_axes(energies)]
-    return max((each for each in known if each is not None), default=None)
+    departures = [
+        _departing(norms, unit, right.size / norms[0].size) for norms in _along_axes(energies)
+    ]
+    return max((departure for departure in departures if departure is not None), default=None)
 
 
 def _departing(norms: Sequence[Array], unit: float, values: float) -> float | None:
     """As above, along one axis whose slices have so many *values*. The noise of a slice is at least
     half of what is usual, that of few values all of it: their own may be small by luck."""
-    apart, usual, sizes = norms
+    distances, usual, sizes = norms
     share = 1.0 if values < calibration.SLICE_LEAST_VALUES else 0.5
     explained = np.maximum(np.maximum(usual, share * np.median(usual)), unit * sizes)
-    ratios = apart / np.maximum(explained, TINY)
+    ratios = distances / np.maximum(explained, TINY)
     if np.quantile(ratios, calibration.SLICES_REPEATED) > calibration.SLICES_ALIKE:
         return None
     return float(ratios.max())
@@ -135,18 +137,18 @@ def flat_suspicion(reference: Array, device: Array, flat: float, scale: float) -
     No allowance for chance: such a share is more than healthy kernels lose, slice by slice, and
     what a loop makes of one wrong turn in those after it would count as a spread of errors.
     """
-    right, given = _looked_at(reference, device) if reference.ndim > 1 else (reference, device)
+    right, actual = _looked_at(reference, device) if reference.ndim > 1 else (reference, device)
     with np.errstate(all="ignore"):
-        energies = np.square(given - right), np.square(right)
-    if reference.ndim < 2 or not all(math.isfinite(float(np.sum(each))) for each in energies):
+        energies = np.square(actual - right), np.square(right)
+    if reference.ndim < 2 or not all(math.isfinite(float(np.sum(energy))) for energy in energies):
         return 0.0
-    found = 0.0
+    suspicion = 0.0
     for wrong, sizes in _along_axes(energies):
         count = right.size / sizes.size
         if count >= calibration.SLICE_LEAST_VALUES:
             explained = flat * np.maximum(sizes, scale * math.sqrt(count))
-            found = max(found, float(np.max(wrong / np.maximum(explained, TINY))))
-    return found
+            suspicion = max(suspicion, float(np.max(wrong / np.maximum(explained, TINY))))
+    return suspicion
 
 
 def _looked_at(*arrays: Array) -> list[Array]:
@@ -154,7 +156,7 @@ def _looked_at(*arrays: Array) -> list[Array]:
     shape = arrays[0].shape
     axis, step = int(np.argmax(shape)), -(-arrays[0].size // _MOST) or 1
     places = tuple(slice(None, None, step if n == axis else 1) for n in range(len(shape)))
-    return [np.asarray(each[places], np.float64) for each in arrays]
+    return [np.asarray(array[places], np.float64) for array in arrays]
 
 
 def _along_axes(energies: Sequence[Array], slices: int | None = None) -> Iterator[list[Array]]:
@@ -165,7 +167,7 @@ def _along_axes(energies: Sequence[Array], slices: int | None = None) -> Iterato
         if count < (calibration.SLICES_LEAST if slices is None else slices):
             continue
         others = tuple(n for n in range(len(shape)) if n != axis)
-        yield [np.sqrt(np.sum(each, axis=others)) for each in energies]
+        yield [np.sqrt(np.sum(energy, axis=others)) for energy in energies]
 
 
 def _of_axis(norms: Sequence[Array], unit: float, *, few: bool) -> float:
@@ -176,13 +178,13 @@ def _of_axis(norms: Sequence[Array], unit: float, *, few: bool) -> float:
     there = sizes > 0.0
     explained = _explained(usual, sizes, unit)
     ratios = wrong / np.maximum(explained, TINY)
-    known = np.log(ratios[(ratios > 0.0) & there])
-    if known.size < calibration.SLICES_LEAST:
+    logs = np.log(ratios[(ratios > 0.0) & there])
+    if logs.size < calibration.SLICES_LEAST:
         return 0.0
-    spread = robust_spread(known)
+    spread = robust_spread(logs)
     if few and spread > calibration.SLICES_ALIKE:
         return 0.0
-    chance = math.exp(min(spread * math.sqrt(2.0 * math.log(known.size)), 10.0))
+    chance = math.exp(min(spread * math.sqrt(2.0 * math.log(logs.size)), 10.0))
     return float(ratios[there].max()) / min(max(chance, 1.0), calibration.PART_UNSURE)
 
 

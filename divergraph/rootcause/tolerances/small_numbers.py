@@ -25,11 +25,15 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if not estimate.are_floats:
         return None
     precision, normal = context.arithmetic.precision, context.smallest_normal(estimate)
-    held = normal == precision.smallest_normal  # else the dump has more bits than the arithmetic
+    is_narrow = (
+        normal == precision.smallest_normal
+    )  # else the dump has more bits than the arithmetic
     # The value converters raise constants to is larger than the spacing of subnormal numbers.
-    spacing = (precision.least_kept if held else 0.0) or normal
+    spacing = (precision.least_kept if is_narrow else 0.0) or normal
     absolute, numbers = spacing * math.sqrt(estimate.reference.size), {"spacing": spacing}
-    raised = context.arithmetic.emulated_converted(context.group, context.given) if held else None
+    raised = (
+        context.arithmetic.emulated_converted(context.group, context.given) if is_narrow else None
+    )
     if raised is None or raised.shape != estimate.reference.shape:
         return Widen(absolute=absolute, numbers=numbers)
     raised = without(estimate.masked, raised)

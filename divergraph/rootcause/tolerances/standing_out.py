@@ -37,13 +37,13 @@ def limit_of(suspicions: Iterable[float]) -> float:
     op of this run but the furthest shows: ops are of many kinds, and a run in which some err more
     than others has a heavier tail than any kind by itself.
     """
-    known = np.log([each for each in suspicions if 0.0 < each < math.inf])
-    if known.size < calibration.STANDING_OUT_OPS:
+    logs = np.log([suspicion for suspicion in suspicions if 0.0 < suspicion < math.inf])
+    if logs.size < calibration.STANDING_OUT_OPS:
         return math.inf
-    known = np.sort(known)[::-1]
-    start, above = float(np.quantile(known, 0.75)), 0.25 * known.size
-    ranks = np.arange(2, known.size // 8 + 1)
-    slowest = float(np.max((known[ranks - 1] - start) / np.log(above / ranks)))
+    logs = np.sort(logs)[::-1]
+    start, above = float(np.quantile(logs, 0.75)), 0.25 * logs.size
+    ranks = np.arange(2, logs.size // 8 + 1)
+    slowest = float(np.max((logs[ranks - 1] - start) / np.log(above / ranks)))
     reached = start + slowest * math.log(above / calibration.FALSE_ALARMS)
     return max(math.exp(reached), calibration.STANDING_OUT_LEAST)
 
@@ -57,13 +57,13 @@ def standing_out(
     they get for it: over the limit of suspects, and over that of guilt only where they are suspect
     already and others of their type are not. *worst* is the suspicion of the worst part of each."""
     limit = limit_of(worst.values())
-    alike = Counter(type_of(output) for output, each in worst.items() if each <= limit)
+    alike = Counter(type_of(output) for output, own in worst.items() if own <= limit)
     return {
         output: suspicion
-        if each > options.suspect and alike[type_of(output)] >= calibration.STANDING_OUT_PEERS
+        if own > options.suspect and alike[type_of(output)] >= calibration.STANDING_OUT_PEERS
         else min(suspicion, options.guilty)
-        for output, each in worst.items()
-        if limit < each <= options.guilty and (suspicion := options.suspect * each / limit) > each
+        for output, own in worst.items()
+        if limit < own <= options.guilty and (suspicion := options.suspect * own / limit) > own
     }
 
 

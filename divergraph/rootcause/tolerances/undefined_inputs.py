@@ -38,18 +38,18 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
         return None
     nan = {name: np.isnan(value) for name, value in context.given.items() if _has_nan(value)}
     stuck = _stuck(context, estimate)
-    found = np.zeros(estimate.reference.shape, np.bool_)
+    hanging = np.zeros(estimate.reference.shape, np.bool_)
     if nan:
-        found |= _hanging(context, estimate, nan, (_HUGE, -_HUGE)) & _finite(estimate.reference)
+        hanging |= _hanging(context, estimate, nan, (_HUGE, -_HUGE)) & _finite(estimate.reference)
     if stuck:
-        found |= _hanging(context, estimate, stuck, (0.0,)) & _over(context, estimate)
-    if not found.any():
+        hanging |= _hanging(context, estimate, stuck, (0.0,)) & _over(context, estimate)
+    if not hanging.any():
         return None
-    known = estimate.masked
-    missed, largest = np.zeros_like(found), 0.0
-    if known is not None:
-        found, missed, largest = found | known.held, known.missed & ~found, known.largest
-    return Exclude(mask=Mask(found, missed, largest), numbers={"places": int(found.sum())})
+    masked = estimate.masked
+    missed, largest = np.zeros_like(hanging), 0.0
+    if masked is not None:
+        hanging, missed, largest = hanging | masked.held, masked.missed & ~hanging, masked.largest
+    return Exclude(mask=Mask(hanging, missed, largest), numbers={"places": int(hanging.sum())})
 
 
 def _has_nan(value: Array) -> bool:
@@ -66,9 +66,9 @@ def _stuck(context: OpContext, estimate: ToleranceEstimate) -> dict[str, Array]:
     largest = context.arithmetic.precision.largest
     if largest is None or not estimate.are_floats or not _over(context, estimate).any():
         return {}
-    floats = {name: each for name, each in context.given.items() if each.dtype.kind == "f"}
+    floats = {name: value for name, value in context.given.items() if value.dtype.kind == "f"}
     places = {name: np.abs(value) == largest for name, value in floats.items()}
-    return {name: each for name, each in places.items() if each.any()}
+    return {name: mask for name, mask in places.items() if mask.any()}
 
 
 def _over(context: OpContext, estimate: ToleranceEstimate) -> Array:
@@ -96,17 +96,17 @@ def _hanging(
     """The elements of the output that differ as *values* take the *places* of the inputs."""
 
     def changed(other: float) -> dict[str, Array]:
-        given = dict(context.given)
+        feeds = dict(context.given)
         for tensor, there in places.items():
-            given[tensor] = given[tensor].copy()
-            ends = np.finfo(given[tensor].dtype)
-            given[tensor][there] = np.clip(other, ends.min, ends.max)
-        return given
+            feeds[tensor] = feeds[tensor].copy()
+            ends = np.finfo(feeds[tensor].dtype)
+            feeds[tensor][there] = np.clip(other, ends.min, ends.max)
+        return feeds
 
-    found = outputs_on(context, [changed(each) for each in values], estimate.reference.shape)
-    if len(found) < len(values):
+    outputs = outputs_on(context, [changed(value) for value in values], estimate.reference.shape)
+    if len(outputs) < len(values):
         return np.zeros(estimate.reference.shape, np.bool_)
-    first, second = (*found, estimate.reference)[:2]
+    first, second = (*outputs, estimate.reference)[:2]
     return np.asarray((first != second) | ~_finite(first))
 
 

@@ -19,12 +19,12 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     if not estimate.are_floats or arithmetic.quantisers.by_tensor:
         return None  # a reference with exact weights is too far off to see that
     sides = estimate.device, reference, estimate.masked
-    told = told_tiles(arithmetic, context.group, context.given, *sides)
-    if told is None:
+    tiles = told_tiles(arithmetic, context.group, context.given, *sides)
+    if tiles is None:
         return None
-    floor = floor_of(reference, told.made, arithmetic.precision, context.ops)
-    numbers = {"cosine": told.cosine, "reach": float(told.tiles.reach)}
-    return Widen(floor, imitations=(told.made,), numbers=numbers)
+    floor = floor_of(reference, tiles.made, arithmetic.precision, context.ops)
+    numbers = {"cosine": tiles.cosine, "reach": float(tiles.tiles.reach)}
+    return Widen(floor, imitations=(tiles.made,), numbers=numbers)
 
 
 TOLERANCE = Tolerance(

@@ -30,8 +30,8 @@ class HiFloat8(Grid):
         bits = 3 - np.searchsorted([3, 7, 15], np.abs(exponents), side="left")
         bits = np.where(exponents <= -16, 0, bits)
         steps = np.ldexp(np.float32(1), exponents - bits)
-        made = np.copysign(np.floor(np.abs(value) / steps + np.float32(0.5)) * steps, value)
-        saturated: Array = np.clip(made, -self.largest, self.largest)
+        rounded = np.copysign(np.floor(np.abs(value) / steps + np.float32(0.5)) * steps, value)
+        saturated: Array = np.clip(rounded, -self.largest, self.largest)
         return saturated
 
 

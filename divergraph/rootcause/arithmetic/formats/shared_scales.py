@@ -65,8 +65,8 @@ class Scale(StrEnum):
             case Scale.POWER_UP:  # nothing saturates
                 usual = np.ldexp(np.float32(1), np.ceil(np.log2(usual)).astype(np.int32))
             case Scale.E4M3:  # relative to one float for the tensor, whose largest scale is 448
-                whole = usual.max(initial=0.0) / np.float32(E4M3.largest)
-                usual = E4M3.rounded(usual / whole) * whole
+                top_scale = usual.max(initial=0.0) / np.float32(E4M3.largest)
+                usual = E4M3.rounded(usual / top_scale) * top_scale
             case Scale.E4M3_ALONE:
                 usual = E4M3.rounded(usual)
         scales: Array = np.where((largest > 0) & (usual > 0), usual, np.float32(1))
@@ -119,8 +119,8 @@ class SharedScale(Layout):
             place = f"each {self.block} along the sum"
         if self.tile:
             place = f"each tile of {self.block}x{self.block}"
-        least = " and a zero point" if self.from_least else ""
-        return f"with {kind}{least} for {place}"
+        zero_text = " and a zero point" if self.from_least else ""
+        return f"with {kind}{zero_text} for {place}"
 
     def fits(self, grid: Grid) -> bool:
         """Powers of two are for floats, the least value for integers."""
@@ -140,16 +140,16 @@ class SharedScale(Layout):
                 Shared.ROW: (-1,),
                 Shared.COLUMN: tuple(range(rows.ndim - 1)),
             }
-            made = self._scaled(rows, axes[self.shared], grid)
-            return np.moveaxis(made, -1, axis)
+            rounded = self._scaled(rows, axes[self.shared], grid)
+            return np.moveaxis(rounded, -1, axis)
         flat = rows.reshape(-1, shape[-1])
         high = self.block if self.tile else 1
         # What fills up the last block must not be its least value or its largest.
         more = [(0, -flat.shape[0] % high), (0, -flat.shape[1] % self.block)]
         wide = np.pad(flat, more, mode="edge")
         blocks = wide.reshape(wide.shape[0] // high, high, -1, self.block)
-        made = self._scaled(blocks, (1, 3), grid).reshape(wide.shape)
-        cut = made[: flat.shape[0], : flat.shape[1]].reshape(shape)
+        rounded = self._scaled(blocks, (1, 3), grid).reshape(wide.shape)
+        cut = rounded[: flat.shape[0], : flat.shape[1]].reshape(shape)
         return np.moveaxis(cut, -1, axis)
 
     def _scaled(self, value: Array, axes: tuple[int, ...], grid: Grid) -> Array:
@@ -162,27 +162,27 @@ class SharedScale(Layout):
     def _from_least(self, value: Array, axes: tuple[int, ...], grid: Grid) -> Array:
         """Integers from the least value, or 0, to the largest: 0 is one of them."""
         steps = np.float32((1 << grid.bits) - 1)
-        least = np.minimum(np.min(value, axes, keepdims=True), 0)
-        most = np.maximum(np.max(value, axes, keepdims=True), 0)
-        scale = self.scale.held((most - least) / steps)
+        smallest = np.minimum(np.min(value, axes, keepdims=True), 0)
+        largest = np.maximum(np.max(value, axes, keepdims=True), 0)
+        scale = self.scale.held((largest - smallest) / steps)
         scale = np.where(scale > 0, scale, np.float32(1))
-        zero = np.rint(least / scale)
-        made: Array = np.clip(np.rint(value / scale), zero, zero + steps) * scale
-        return made
+        zero = np.rint(smallest / scale)
+        rounded: Array = np.clip(np.rint(value / scale), zero, zero + steps) * scale
+        return rounded
 
 
 _BLOCKS = (16, 32, 64, 128)
 _PLAIN = (
-    *(SharedScale(each) for each in Shared),
+    *(SharedScale(shared) for shared in Shared),
     *(SharedScale(block=size) for size in _BLOCKS),
     SharedScale(block=128, tile=True),
-    *(SharedScale(each, from_least=True) for each in (Shared.TENSOR, Shared.ROW)),
+    *(SharedScale(shared, from_least=True) for shared in (Shared.TENSOR, Shared.ROW)),
     *(SharedScale(block=size, from_least=True) for size in (32, 64, 128)),
 )
 
 ARITHMETIC = (
     *_PLAIN,
-    *(replace(each, scale=scale) for each in _PLAIN for scale in _HELD),
+    *(replace(shared_scale, scale=scale) for shared_scale in _PLAIN for scale in _HELD),
     *(SharedScale(block=size, scale=Scale.POWER) for size in _BLOCKS),
     SharedScale(block=32, scale=Scale.POWER_UP),
     *(

@@ -55,18 +55,18 @@ class ShortSums(Accumulator):
             first, second = first[..., order], second[..., order, :]
         batch = np.broadcast_shapes(first.shape[:-2], second.shape[:-2])
         outputs = int(np.prod(batch)) * rows * second.shape[-1]
-        most = max(1, rows * _MOST // max(1, outputs * -(-terms // self.chunk)))
-        few = first[..., :most, :]
+        row_count = max(1, rows * _MOST // max(1, outputs * -(-terms // self.chunk)))
+        few = first[..., :row_count, :]
         total = np.zeros((*batch, few.shape[-2], second.shape[-1]), np.float32)
         with np.errstate(all="ignore"):
             for start in range(0, terms, self.chunk):
                 part = slice(start, start + self.chunk)
                 total = self.grid.rounded(total + few[..., part] @ second[..., part, :])
-            if most >= rows:
+            if row_count >= rows:
                 return total
             exact = first @ second
-            off = total - exact[..., :most, :]
-            places = np.arange(rows) % most
+            off = total - exact[..., :row_count, :]
+            places = np.arange(rows) % row_count
             sizes = np.linalg.norm(exact, axis=-1, keepdims=True)
             scale = sizes / np.maximum(sizes[..., places, :], np.finfo(np.float32).tiny)
             return np.asarray(exact + off[..., places, :] * scale, np.float32)

@@ -23,16 +23,16 @@ def has_attributes(op: Op) -> bool:
     return op.type in _USUAL
 
 
-def with_held_attributes(op: Op, given: Mapping[str, Array], held: Quantiser) -> Array | None:
-    """What *op* makes of *given* (arrays by tensor name) with its numbers as they are *held*; None
-    for ops that have none."""
-    x = given.get(op.inputs[0].tensor) if has_attributes(op) and op.inputs[0] is not None else None
+def with_held_attributes(op: Op, feeds: Mapping[str, Array], quantiser: Quantiser) -> Array | None:
+    """What *op* makes of *feeds* (arrays by tensor name) with its numbers through
+    *quantiser*; None for ops that have none."""
+    x = feeds.get(op.inputs[0].tensor) if has_attributes(op) and op.inputs[0] is not None else None
     if x is None or x.dtype.kind != "f":
         return None
-    said = zip(("alpha", "beta"), _USUAL[op.type], strict=True)
-    known = [op.attrs.get(name, usual) for name, usual in said]
-    numbers = np.array([each for each in known if isinstance(each, float)], np.float32)
-    if numbers.size != len(known):
+    names_and_defaults = zip(("alpha", "beta"), _USUAL[op.type], strict=True)
+    attrs = [op.attrs.get(name, usual) for name, usual in names_and_defaults]
+    numbers = np.array([attr for attr in attrs if isinstance(attr, float)], np.float32)
+    if numbers.size != len(attrs):
         return None
-    slope, offset = held(numbers).astype(x.dtype)
+    slope, offset = quantiser(numbers).astype(x.dtype)
     return np.asarray(np.clip(slope * x + offset, 0, 1), x.dtype)

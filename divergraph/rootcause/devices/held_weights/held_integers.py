@@ -52,31 +52,33 @@ class WeightQuantiser(Quantiser):
     def __call__(self, value: Array, moved: float = 0.0) -> Array:
         """*value* (float) quantised and dequantised, in its dtype, after it was *moved*."""
         axes = [n for n, length in enumerate(value.shape) if length == self.slices]
-        kept = axes[0 if self.axis == 0 else -1] if axes and self.slices > 1 else None
-        others = tuple(n for n in range(value.ndim) if n != kept)
-        given = np.asarray(value, np.float64)
-        least = np.min(given, others, keepdims=True, initial=0.0)
-        most = np.max(given, others, keepdims=True, initial=0.0)
+        axis = axes[0 if self.axis == 0 else -1] if axes and self.slices > 1 else None
+        others = tuple(n for n in range(value.ndim) if n != axis)
+        wide = np.asarray(value, np.float64)
+        smallest = np.min(wide, others, keepdims=True, initial=0.0)
+        largest = np.max(wide, others, keepdims=True, initial=0.0)
         if self.zero.any():
-            scale = (most - least) / (self.high - self.low)
+            scale = (largest - smallest) / (self.high - self.low)
         else:
-            scale = np.maximum(most, -least) / self.high
-            least = -scale * self.high
+            scale = np.maximum(largest, -smallest) / self.high
+            smallest = -scale * self.high
         scale = np.where(scale > 0.0, scale, 1.0)
-        start, width = np.rint(least / scale), self.high - self.low
+        start, width = np.rint(smallest / scale), self.high - self.low
         with np.errstate(all="ignore"):
-            steps = np.rint(given / scale + moved * 2.0**-24 * width)
+            steps = np.rint(wide / scale + moved * 2.0**-24 * width)
             steps = np.clip(steps, start, start + width)
-            found: Array = np.asarray(steps * scale, value.dtype)
-        return found
+            quantised: Array = np.asarray(steps * scale, value.dtype)
+        return quantised
 
 
-def with_held(found: Quantisers, data: RunData, comparisons: Iterable[Comparison]) -> Quantisers:
-    """*found*, with what the device holds in integers by scales of its tensors."""
-    held = dict(_held(data.device))
+def with_held(
+    quantisers: Quantisers, data: RunData, comparisons: Iterable[Comparison]
+) -> Quantisers:
+    """*quantisers*, with what the device holds in integers by scales of its tensors."""
+    integers = dict(_held(data.device))
     inside = _quantising_inside(data.device)
-    if not held and not inside:
-        return found
+    if not integers and not inside:
+        return quantisers
     golden = data.golden.op_index()
     outputs = [item for item in comparisons if item.io is TensorIO.OUTPUT]
     matches = {
@@ -87,12 +89,12 @@ def with_held(found: Quantisers, data: RunData, comparisons: Iterable[Comparison
     compared = {item.golden for item in outputs if item.compared}
     by_tensor: dict[str, Quantiser] = {}
     readers: dict[str, frozenset[str]] = {}
-    for output, quantiser in held.items():
+    for output, quantiser in integers.items():
         if output in matches:
-            made = matches[output]
-            name = golden[made.op].outputs[made.port].name
+            match = matches[output]
+            name = golden[match.op].outputs[match.port].name
             by_tensor[name] = quantiser
-            if made in compared:  # those who read it are fed the device's values, already rounded
+            if match in compared:  # those who read it are fed the device's values, already rounded
                 readers[name] = frozenset()
     dynamic: set[str] = set()
     kernels: set[str] = set()
@@ -103,11 +105,11 @@ def with_held(found: Quantisers, data: RunData, comparisons: Iterable[Comparison
             dynamic.add(op)
             kernels.add(user.id)
     return replace(
-        found,
-        by_tensor={**by_tensor, **found.by_tensor},
-        unseen=found.unseen | (inside - kernels),
-        readers={**readers, **found.readers},
-        held=held,
+        quantisers,
+        by_tensor={**by_tensor, **quantisers.by_tensor},
+        unseen=quantisers.unseen | (inside - kernels),
+        readers={**readers, **quantisers.readers},
+        held=integers,
         dynamic=frozenset(dynamic),
         dynamic_ops=frozenset(kernels),
     )
@@ -120,25 +122,25 @@ def _held(device: ModelGraph) -> Iterator[tuple[TensorRef, Quantiser]]:
             if tensor.dtype not in RANGES:
                 continue
             end = f"_{port}" if port else ""
-            known = _numbers(op, f"scale{end}"), _numbers(op, f"zero_point{end}")
-            if len(known[0]) == len(known[1]) == 1 and known[0][0] > 0.0:
-                scale, zero = (np.array(each) for each in known)
+            scale_and_zero = _numbers(op, f"scale{end}"), _numbers(op, f"zero_point{end}")
+            if len(scale_and_zero[0]) == len(scale_and_zero[1]) == 1 and scale_and_zero[0][0] > 0.0:
+                scale, zero = (np.array(numbers) for numbers in scale_and_zero)
                 yield TensorRef(op.id, port), Quantiser(scale, zero, *RANGES[tensor.dtype])
 
 
 def _numbers(op: Op, name: str) -> tuple[float, ...]:
-    found = op.attrs.get(name)
-    if not isinstance(found, tuple):
+    attr = op.attrs.get(name)
+    if not isinstance(attr, tuple):
         return ()
-    return tuple(each for each in found if isinstance(each, int | float))
+    return tuple(number for number in attr if isinstance(number, int | float))
 
 
 def _narrow_constants(device: ModelGraph) -> Mapping[str, DType]:
     """The constants in few bits, by name."""
     return {
-        each.tensor.name: each.tensor.dtype
-        for each in device.constants
-        if each.tensor.dtype in _NARROW
+        constant.tensor.name: constant.tensor.dtype
+        for constant in device.constants
+        if constant.tensor.dtype in _NARROW
     }
 
 
@@ -146,16 +148,16 @@ def _quantising_inside(device: ModelGraph) -> frozenset[str]:
     """The ops that take and give floats, but whose weights are integers with a scale; and those
     with such ops in their bodies."""
     narrow = _narrow_constants(device)
-    made = {ref for ref, kind in _made(device) if kind in _FLOATS}
-    fed = {each.name for each in device.inputs if each.dtype in _FLOATS}
+    refs = {ref for ref, kind in _made(device) if kind in _FLOATS}
+    fed = {tensor.name for tensor in device.inputs if tensor.dtype in _FLOATS}
 
     def is_float(ref: InputRef) -> bool:
-        return ref.tensor in fed if ref.producer is None else ref.producer in made
+        return ref.tensor in fed if ref.producer is None else ref.producer in refs
 
     inside = [
         op.id
         for op in device.ops
-        if any(each.dtype in _FLOATS for each in op.outputs)
+        if any(output.dtype in _FLOATS for output in op.outputs)
         and any(_scales(op, n) and ref.tensor in narrow for n, ref in _constants(op))
         and any(is_float(ref) for ref in op.inputs if ref is not None)
     ]
@@ -184,8 +186,8 @@ def _constants(op: Op) -> Iterator[tuple[int, InputRef]]:
 
 def _scales(op: Op, position: int) -> int:
     """How many scales the constant at *position* has."""
-    found = op.attrs.get(f"input_{position}_scales", 0)
-    return found if isinstance(found, int) else 0
+    attr = op.attrs.get(f"input_{position}_scales", 0)
+    return attr if isinstance(attr, int) else 0
 
 
 def _weights(
@@ -194,7 +196,9 @@ def _weights(
     """The golden weights the device holds in integers, each with its quantiser, a reader and the
     device's op: those of as many elements, behind the output that golden shares with that op."""
     narrow = _narrow_constants(data.device)
-    sizes = {each.tensor.name: _size(each.tensor.shape) for each in data.device.constants}
+    sizes = {
+        constant.tensor.name: _size(constant.tensor.shape) for constant in data.device.constants
+    }
     golden = GoldenWeights(data, frozenset(matches.values()))
     for op in data.device.ops:
         start = matches.get(TensorRef(op.id, 0))
@@ -220,8 +224,10 @@ class GoldenWeights:
         self._ops = golden.op_index()
         self._stops = stops
         self._made = constant_ops(golden)
-        self._fed = {each.name for each in golden.inputs}
-        self._shapes = {each.tensor.name: each.tensor.shape for each in golden.constants}
+        self._fed = {tensor.name for tensor in golden.inputs}
+        self._shapes = {
+            constant.tensor.name: constant.tensor.shape for constant in golden.constants
+        }
         self._first = golden.framework is Framework.ONNX
 
     def behind(self, start: TensorRef, size: int) -> Iterator[tuple[str, str, int]]:
@@ -235,9 +241,9 @@ class GoldenWeights:
                 if self._is_constant(ref):
                     if self._size(ref) == size > 1:
                         yield ref.tensor, op.id, self._axis(op)
-                elif (made := ref.producer) is not None and made not in self._stops:
-                    waiting += [made.op] if made.op not in seen else []
-                    seen.add(made.op)
+                elif (producer := ref.producer) is not None and producer not in self._stops:
+                    waiting += [producer.op] if producer.op not in seen else []
+                    seen.add(producer.op)
 
     def _is_constant(self, ref: InputRef) -> bool:
         if ref.producer is None:
@@ -245,11 +251,11 @@ class GoldenWeights:
         return ref.producer.op in self._made
 
     def _size(self, ref: InputRef) -> int:
-        made = ref.producer
+        producer = ref.producer
         shape = (
             self._shapes.get(ref.tensor)
-            if made is None
-            else self._ops[made.op].outputs[made.port].shape
+            if producer is None
+            else self._ops[producer.op].outputs[producer.port].shape
         )
         return _size(shape)
 
@@ -261,5 +267,5 @@ class GoldenWeights:
 
 def _size(shape: Shape | None) -> int:
     """How many elements a tensor of *shape* has; 0 if it is not known."""
-    known = () if shape is None else tuple(each for each in shape if each is not None)
-    return 0 if shape is None or len(known) != len(shape) else math.prod(known)
+    sizes = () if shape is None else tuple(size for size in shape if size is not None)
+    return 0 if shape is None or len(sizes) != len(shape) else math.prod(sizes)

@@ -49,5 +49,5 @@ def _whole(op: Op, name: str, usual: int) -> int:
 def _unpacked(rows: Array, bits: int) -> Array:
     """The values packed in each row of bytes (uint8), the lowest bits first."""
     shifts = np.arange(0, _BYTE, bits, dtype=np.uint8)
-    found: Array = (rows[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    return found.reshape(len(rows), -1)
+    numbers: Array = (rows[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    return numbers.reshape(len(rows), -1)

@@ -84,127 +84,138 @@ class ToldWeights:
 
     def found(self, groups: Sequence[Group]) -> dict[str, Holding]:
         """By golden op how the device holds its weight; ops that hold it as it is are left out."""
-        products = {each.output: each for each in self._products(groups)}
+        products = {product.output: product for product in self._products(groups)}
         ratios = self._ratios(
-            sampled_groups([each.group for each in products.values()], _LOOKED_AT)
+            sampled_groups([product.group for product in products.values()], _LOOKED_AT)
         )
         suspect = self.run.options.suspect
         most_are_off = bool(ratios) and statistics.median_low(ratios.values()) > suspect
         if not most_are_off and max(ratios.values(), default=0.0) > suspect:
             # Compilers may leave most as they are: those they do not are all looked for.
-            ratios = self._ratios([each.group for each in products.values()])
+            ratios = self._ratios([product.group for product in products.values()])
         off = [one for one, ratio in ratios.items() if ratio > suspect]
         # What a few show alike is no fault of one of them.
         enough = 1 if most_are_off else calibration.ENOUGH_OPS
-        shown = self._shown(off, products) if len(off) >= enough else Counter()
-        if not shown or max(shown.values()) < enough:
+        votes = self._shown(off, products) if len(off) >= enough else Counter()
+        if not votes or max(votes.values()) < enough:
             return {}
-        held = self._of_all(list(products.values()), shown, likely=most_are_off)
-        ((most, _),) = shown.most_common(1)
-        if most.grid is not None:
-            return held
-        return held | self._of_others(groups, Holding(None, folded=False, cut=most.cut))
+        holdings = self._of_all(list(products.values()), votes, likely=most_are_off)
+        ((commonest, _),) = votes.most_common(1)
+        if commonest.grid is not None:
+            return holdings
+        return holdings | self._of_others(groups, Holding(None, folded=False, cut=commonest.cut))
 
     def _ratios(self, groups: Sequence[Group]) -> dict[_Seen, float]:
         """Error over floor of each of *groups* in which it can be measured, in float32."""
         plain = self._floors({})
-        ran = ((_Seen.of(each), ratio_of(each, plain)) for each in self.run.runs.run(groups))
+        ran = ((_Seen.of(sample), ratio_of(sample, plain)) for sample in self.run.runs.run(groups))
         return {one: ratio for one, ratio in ran if ratio is not None}
 
     def _shown(
         self, seen: Sequence[_Seen], products: Mapping[TensorRef, _Products]
     ) -> Counter[Holding]:
         """How often each way was shown by the smallest of those *seen*."""
-        shown: Counter[Holding] = Counter()
+        votes: Counter[Holding] = Counter()
         # A few values may be near to anything by chance.
-        enough = [each for each in seen if each.size >= calibration.FEW_VALUES]
-        smallest = sorted(enough, key=lambda each: each.nbytes)[:_TRIED]
-        for sample in self.run.runs.run([each.group for each in smallest]):
+        enough = [seen_output for seen_output in seen if seen_output.size >= calibration.FEW_VALUES]
+        smallest = sorted(enough, key=lambda seen_output: seen_output.nbytes)[:_TRIED]
+        for sample in self.run.runs.run([seen_output.group for seen_output in smallest]):
             own = products[sample.group.output]
             rounded: float | None = None
-            first = [each for each, _ in shown.most_common()]
+            first = [holding for holding, _ in votes.most_common()]
             dynamic = [Holding(grid, scale=scale) for scale in SCALES for grid in USUAL]
-            for each in dict.fromkeys((*first, *STATIC, *dynamic, *MORE)):
-                if self._share(sample, own, each) < calibration.DYNAMIC_ALIKE:
+            for holding in dict.fromkeys((*first, *STATIC, *dynamic, *MORE)):
+                if self._share(sample, own, holding) < calibration.DYNAMIC_ALIKE:
                     continue
                 # Operands that are cut off make the output smaller, as weights that are cut do.
                 if rounded is None:
                     rounded = distance_of_operands(sample, self._floors({}))
-                if distance(sample, self._floors(dict.fromkeys(own.ops, each))) < rounded:
-                    shown[each] += 1
+                if distance(sample, self._floors(dict.fromkeys(own.ops, holding))) < rounded:
+                    votes[holding] += 1
                     break
-        return shown
+        return votes
 
     def _of_all(
-        self, products: Sequence[_Products], shown: Counter[Holding], *, likely: bool
+        self, products: Sequence[_Products], votes: Counter[Holding], *, likely: bool
     ) -> dict[str, Holding]:
         """What each product shows, or else the likeliest way if any is *likely*."""
-        ways = dict.fromkeys(each for each, _ in shown.most_common())
-        for each in list(ways):  # what is multiplied in integers here may be in floats there
-            ways.setdefault(replace(each, scale=None))
-            for scale in SCALES if each.scale is not None else ():
-                ways.setdefault(replace(each, scale=scale))
-        by_output = {each.output: each for each in products}
+        candidates = dict.fromkeys(holding for holding, _ in votes.most_common())
+        for candidate in list(
+            candidates
+        ):  # what is multiplied in integers here may be in floats there
+            candidates.setdefault(replace(candidate, scale=None))
+            for scale in SCALES if candidate.scale is not None else ():
+                candidates.setdefault(replace(candidate, scale=scale))
+        by_output = {product.output: product for product in products}
         plain, suspect = self._floors({}), self.run.options.suspect
-        found: dict[str, Holding] = {}
+        holdings: dict[str, Holding] = {}
         open_ones: list[_Products] = []
         tried = 0
-        for sample in self.run.runs.run([each.group for each in products]):
+        for sample in self.run.runs.run([product.group for product in products]):
             own = by_output[sample.group.output]
-            told = self._told(sample, own, sorted(ways, key=lambda each: -shown[each]))
-            if told is None:
+            holding = self._told(
+                sample, own, sorted(candidates, key=lambda candidate: -votes[candidate])
+            )
+            if holding is None:
                 ratio = ratio_of(sample, plain)
                 if ratio is None or ratio <= suspect:
                     continue
                 if tried < _TRIED:  # a compiler may treat ops of one type in their own way
                     tried += 1
-                    told = self._told(sample, own, STATIC)
-            if told is None:
+                    holding = self._told(sample, own, STATIC)
+            if holding is None:
                 open_ones.append(own)
                 continue
-            ways.setdefault(told)
-            shown[told] += 1
-            found |= dict.fromkeys(own.ops, told)
+            candidates.setdefault(holding)
+            votes[holding] += 1
+            holdings |= dict.fromkeys(own.ops, holding)
         for own in open_ones if likely else ():
-            found |= dict.fromkeys(own.ops, shown.most_common(1)[0][0])
-        return found
+            holdings |= dict.fromkeys(own.ops, votes.most_common(1)[0][0])
+        return holdings
 
-    def _told(self, sample: GroupSample, own: _Products, ways: Iterable[Holding]) -> Holding | None:
-        """The first of *ways* that the values show; the nearest of all where they are few."""
-        least = calibration.DYNAMIC_ALIKE
+    def _told(
+        self, sample: GroupSample, own: _Products, candidates: Iterable[Holding]
+    ) -> Holding | None:
+        """The first of *candidates* that the values show; the nearest of all where they are few."""
+        limit = calibration.DYNAMIC_ALIKE
         if sample.reference.size >= calibration.FEW_VALUES:
-            return next((each for each in ways if self._share(sample, own, each) >= least), None)
-        apart = {
-            each: distance(sample, self._floors(dict.fromkeys(own.ops, each)))
-            for each in ways
-            if all(self._can(op, each) for op in own.ops)
+            return next(
+                (holding for holding in candidates if self._share(sample, own, holding) >= limit),
+                None,
+            )
+        distances = {
+            holding: distance(sample, self._floors(dict.fromkeys(own.ops, holding)))
+            for holding in candidates
+            if all(self._can(op, holding) for op in own.ops)
         }
-        best = min(apart, key=apart.__getitem__, default=None)
-        most = (1.0 - calibration.DYNAMIC_ALIKE) * distance(sample, self._floors({}))
-        return best if best is not None and apart[best] < most else None
+        best = min(distances, key=distances.__getitem__, default=None)
+        farthest = (1.0 - calibration.DYNAMIC_ALIKE) * distance(sample, self._floors({}))
+        return best if best is not None and distances[best] < farthest else None
 
-    def _of_others(self, groups: Sequence[Group], way: Holding) -> dict[str, Holding]:
+    def _of_others(self, groups: Sequence[Group], holding: Holding) -> dict[str, Holding]:
         """The ops that multiply no weights and whose constants are held as weights are."""
-        found: dict[str, Holding] = {}
-        own = {each.output: each for each in self._products(groups, weights=False)}
-        for sample in self.run.runs.run([each.group for each in own.values()]):
+        holdings: dict[str, Holding] = {}
+        own = {product.output: product for product in self._products(groups, weights=False)}
+        for sample in self.run.runs.run([product.group for product in own.values()]):
             one = own[sample.group.output]
             divides = any(self.golden.ops[op_id].type in _DIVIDING for op_id in one.ops)
-            for each in (way, replace(way, inverse=True)) if divides else (way,):
-                if self._share(sample, one, each) >= calibration.DYNAMIC_ALIKE:
-                    found |= dict.fromkeys(one.ops, each)
+            for candidate in (holding, replace(holding, inverse=True)) if divides else (holding,):
+                if self._share(sample, one, candidate) >= calibration.DYNAMIC_ALIKE:
+                    holdings |= dict.fromkeys(one.ops, candidate)
                     break
-        return found
+        return holdings
 
-    def quantisers(self, found: Mapping[str, Holding]) -> Quantisers:
-        """What the device rounds, for what was *found*."""
+    def quantisers(self, holdings: Mapping[str, Holding]) -> Quantisers:
+        """What the device rounds, if it holds weights so."""
         by_tensor: dict[str, Quantiser] = {}
         readers: dict[str, frozenset[str]] = {}
-        for op_id, holding in found.items():
+        for op_id, holding in holdings.items():
             for name, quantiser in self._held(self.golden.ops[op_id], holding):
                 by_tensor[name] = quantiser
                 readers[name] = readers.get(name, frozenset()) | set(self._reading(op_id, name))
-        scales = {op: each.scale for op, each in found.items() if each.scale is not None}
+        scales = {
+            op: holding.scale for op, holding in holdings.items() if holding.scale is not None
+        }
         return replace(
             NO_QUANTISERS,
             by_tensor=by_tensor,
@@ -212,8 +223,8 @@ class ToldWeights:
             dynamic=frozenset(scales),
             scales=scales,
             attributes={
-                op_id: half(each.cut)
-                for op_id, each in found.items()
+                op_id: half(holding.cut)
+                for op_id, holding in holdings.items()
                 if has_attributes(self.golden.ops[op_id])
             },
             silent=True,
@@ -221,9 +232,9 @@ class ToldWeights:
 
     def _reading(self, op_id: str, name: str) -> Iterator[str]:
         """The golden ops that read a constant of the product *op_id*, or of what is behind it."""
-        for each in (self.golden.ops[op_id], *self._behind(self.golden.ops[op_id])):
-            if any(ref is not None and ref.tensor == name for ref in each.inputs):
-                yield each.id
+        for reader in (self.golden.ops[op_id], *self._behind(self.golden.ops[op_id])):
+            if any(ref is not None and ref.tensor == name for ref in reader.inputs):
+                yield reader.id
 
     def _share(self, sample: GroupSample, own: _Products, holding: Holding) -> float:
         if not all(self._can(op, holding) for op in own.ops):
@@ -240,9 +251,9 @@ class ToldWeights:
         value = self._constant(weight.tensor)
         return value is not None and holding.grid.fits(value.shape, _axes(op, weight))
 
-    def _floors(self, found: Mapping[str, Holding]) -> Emulation:
+    def _floors(self, holdings: Mapping[str, Holding]) -> Emulation:
         memory = self.run.options.memory // 2
-        quantisers = self.quantisers(found) if found else NO_QUANTISERS
+        quantisers = self.quantisers(holdings) if holdings else NO_QUANTISERS
         return Emulation(self.run.executor, self.golden, FP32, memory, quantisers)
 
     def _products(self, groups: Sequence[Group], *, weights: bool = True) -> Iterator[_Products]:
@@ -251,12 +262,12 @@ class ToldWeights:
             if group.failure or group.is_passthrough is not None:
                 continue
             ops = [self.golden.ops[op_id] for op_id in group.ops]
-            found = tuple(op.id for op in ops if is_one_product(op) and self._weight(op))
+            op_ids = tuple(op.id for op in ops if is_one_product(op) and self._weight(op))
             if not weights:
                 others = tuple(op.id for op in ops if has_attributes(op) or any(self._floats(op)))
-                found = () if found else others
-            if found:
-                yield _Products(group, found)
+                op_ids = () if op_ids else others
+            if op_ids:
+                yield _Products(group, op_ids)
 
     def _weight(self, op: Op) -> InputRef | None:
         """The constant operand of a product."""
@@ -312,27 +323,27 @@ class ToldWeights:
     def _folded(self, op: Op) -> tuple[str, Array, Array] | None:
         """The name of the shift, the factors and the means of a normalisation behind *op*, all by
         output channel, perhaps behind a sum with constants; None where there is none."""
-        for each in self._behind(op):
-            if each.type == "Add" and any(self._floats(each)):
-                return self._folded(each)
-            read = [ref.tensor for ref in each.inputs if ref is not None]
-            if each.type != _BATCH_NORM or len(read) != _BATCH_NORM_INPUTS:
+        for reader in self._behind(op):
+            if reader.type == "Add" and any(self._floats(reader)):
+                return self._folded(reader)
+            read = [ref.tensor for ref in reader.inputs if ref is not None]
+            if reader.type != _BATCH_NORM or len(read) != _BATCH_NORM_INPUTS:
                 continue
             values = [self._constant(name) for name in read[1:]]
-            known = [np.asarray(value, np.float64) for value in values if value is not None]
-            if len(known) == len(values):
-                gamma, _, mean, spread = known
-                said = each.attrs.get("epsilon", _EPSILON)
-                epsilon = said if isinstance(said, float) else _EPSILON
+            arrays = [np.asarray(value, np.float64) for value in values if value is not None]
+            if len(arrays) == len(values):
+                gamma, _, mean, spread = arrays
+                attr = reader.attrs.get("epsilon", _EPSILON)
+                epsilon = attr if isinstance(attr, float) else _EPSILON
                 with np.errstate(all="ignore"):
                     return read[2], gamma / np.sqrt(spread + epsilon), mean
         return None
 
     def _sums(self, op: Op) -> Iterator[str]:
         """The constants that are added to a product."""
-        for each in self._behind(op):
-            if each.type == "Add":
-                yield from self._floats(each)
+        for reader in self._behind(op):
+            if reader.type == "Add":
+                yield from self._floats(reader)
 
     def _floats(self, op: Op) -> Iterator[str]:
         """The constants in floats that *op* reads."""
@@ -366,25 +377,25 @@ def with_told_weights(run: PreparedRun, groups: Sequence[Group]) -> tuple[Prepar
         return run, ""
     if run.quantisers.by_tensor:
         return run, ""
-    told = ToldWeights(run)
-    found = told.found(groups)
-    if not found:
+    search = ToldWeights(run)
+    holdings = search.found(groups)
+    if not holdings:
         return run, ""
-    quantisers = told.quantisers(found)
-    return replace(run, quantisers=quantisers), _remark(found)
+    quantisers = search.quantisers(holdings)
+    return replace(run, quantisers=quantisers), _remark(holdings)
 
 
-def _remark(found: Mapping[str, Holding]) -> str:
-    ways = Counter(str(each) for each in found.values())
-    said = " and ".join(
+def _remark(holdings: Mapping[str, Holding]) -> str:
+    counts = Counter(str(holding) for holding in holdings.values())
+    text = " and ".join(
         f"{counted(count, 'product')} {'holds its weight' if count == 1 else 'hold their weights'}"
-        f" in {way}"
-        for way, count in ways.most_common()
+        f" in {name}"
+        for name, count in counts.most_common()
     )
-    dynamic = sum(each.scale is not None for each in found.values())
+    dynamic = sum(holding.scale is not None for holding in holdings.values())
     met = (
         f", {dynamic} of which round what they multiply with scales of its values"
         if dynamic
         else ""
     )
-    return f"float32, but {said}{met}: the graph says nothing of it, the device's outputs show it"
+    return f"float32, but {text}{met}: the graph says nothing of it, the device's outputs show it"

@@ -101,27 +101,27 @@ class HeldWeight(Quantiser):
             rows = rows.reshape(turned[0] * (turned[1] // block), -1)
         else:
             rows = rows.reshape(turned[0], -1)
-        made = np.transpose(self._rounded(rows, moved).reshape(turned), np.argsort(order))
+        rounded = np.transpose(self._rounded(rows, moved).reshape(turned), np.argsort(order))
         with np.errstate(all="ignore"):
-            made = made / self.factor
-        return np.asarray(np.where(np.isfinite(made), made, value), value.dtype)
+            rounded = rounded / self.factor
+        return np.asarray(np.where(np.isfinite(rounded), rounded, value), value.dtype)
 
     def _rounded(self, rows: Array, moved: float) -> Array:
-        least, most = rows.min(1, keepdims=True), rows.max(1, keepdims=True)
+        smallest, largest = rows.min(1, keepdims=True), rows.max(1, keepdims=True)
         steps = (1 << self.grid.bits) - 1
-        start: Array = np.zeros_like(least)
+        start: Array = np.zeros_like(smallest)
         match self.grid.lies:
             case Lies.SYMMETRIC:
-                scale = np.maximum(most, -least) / (steps // 2)
+                scale = np.maximum(largest, -smallest) / (steps // 2)
             case Lies.FROM_LEAST:
-                scale, start = (most - least) / steps, least
+                scale, start = (largest - smallest) / steps, smallest
             case Lies.WITH_ZERO:
-                scale = (np.maximum(most, 0.0) - np.minimum(least, 0.0)) / steps
+                scale = (np.maximum(largest, 0.0) - np.minimum(smallest, 0.0)) / steps
         nothing = scale <= (_NOTHING if moved else 0.0)
         scale = np.where(scale > 0.0, scale, 1.0)
         place = moved * 2.0**-24 * steps
-        made: Array = np.rint((rows - start) / scale + place) * scale + start
-        return np.where(nothing, start, made)
+        stepped: Array = np.rint((rows - start) / scale + place) * scale + start
+        return np.where(nothing, start, stepped)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +146,8 @@ class HeldHalf(Quantiser):
                 beyond = np.abs(np.asarray(half, np.float64)) > np.abs(folded)
                 half = np.where(beyond, np.nextafter(half, np.float16(0)), half)
             wide = np.asarray(half, np.float64)
-            found = ((1.0 / wide if self.inverse else wide) - self.added) / self.factor
-        return np.asarray(np.where(np.isfinite(found), found, value), value.dtype)
+            unscaled = ((1.0 / wide if self.inverse else wide) - self.added) / self.factor
+        return np.asarray(np.where(np.isfinite(unscaled), unscaled, value), value.dtype)
 
 
 def half(
