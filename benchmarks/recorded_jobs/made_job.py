@@ -50,6 +50,10 @@ FAULTS = {
         Fault("argument_fill", "masked_fill.1"),
         Fault("weight_stale", "blocks.1.down"),
         Fault("weight_of_a_norm", "blocks.2.n1"),
+        Fault("weight_transposed", "blocks.1.o"),
+        Fault("weight_of_another_layer", "blocks.2.q"),
+        Fault("weight_without_a_row", "blocks.1.up"),
+        Fault("weight_negated", "blocks.1.v"),
         Fault("call_missing", "blocks.1."),
         Fault("call_extra", "blocks.1."),
         Fault("gradient_doubled", "head"),
@@ -216,6 +220,14 @@ class Job:
             found["blocks.1.down"] = found["blocks.1.down"] + stale * 0.06
         if self._has("weight_of_a_norm"):
             found["blocks.2.n1"] = found["blocks.2.n1"] * 1.4
+        if self._has("weight_transposed"):
+            found["blocks.1.o"] = found["blocks.1.o"].T
+        if self._has("weight_of_another_layer"):
+            found["blocks.2.q"] = found["blocks.1.q"]
+        if self._has("weight_without_a_row"):
+            found["blocks.1.up"][3] = 0.0
+        if self._has("weight_negated"):
+            found["blocks.1.v"] = -found["blocks.1.v"]
         return {name: self.round(value) for name, value in found.items()}
 
     # recording

@@ -36,6 +36,7 @@ from divergraph.rootcause.verdicts import (
     verdict,
     with_splits,
 )
+from divergraph.rootcause.weight_relations import with_weights_related
 from divergraph.text.unlike_inputs import unlike_input_text, unlike_inputs_text
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import not_accused, undecided, with_doubt
@@ -106,6 +107,7 @@ def with_root_cause(
         )
         if any(_told(each) for each in splits.by_output.values()):
             found, values = judged(data, splits, options), splitting.run.values
+            found = with_weights_related(found, sources.pairs)
             if not is_recorded(data):
                 return with_result(
                     found,

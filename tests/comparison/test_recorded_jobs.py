@@ -57,6 +57,22 @@ def test_the_cause_is_said_and_all_inputs_are_compared(golden, tmp_path):
     assert all(item.compared for item in inputs)
 
 
+@pytest.mark.parametrize(
+    ("fault", "relation"),
+    [
+        ("weight_of_a_norm", "golden's times 1.4"),
+        ("weight_transposed", "golden's with axes 0, 1 exchanged"),
+        ("weight_of_another_layer", "it is that of Module.blocks.1.q.Linear.forward.0, weight"),
+        ("weight_without_a_row", "golden's with zeros at 3 of axis 0"),
+        ("weight_negated", "golden's times -0.9999"),
+    ],
+)
+def test_how_a_weight_follows_from_goldens_is_said(golden, tmp_path, fault, relation):
+    device = Job(dtype="bfloat16", fault=fault).run(tmp_path / "job")
+    origins = dg.compare(golden, golden, device, device).data.origins
+    assert relation in str(origins[0].cause)
+
+
 def test_one_call_less_shifts_nothing_behind_it(golden, tmp_path):
     device = Job(fault="call_missing").run(tmp_path / "job")
     run = dg.compare(golden, golden, device, device)

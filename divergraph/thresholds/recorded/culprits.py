@@ -373,7 +373,9 @@ class _Search:
         for item in self._weight_items():
             error = self._errors[id(item)]
             if error is not None:
-                errors.setdefault(self._pairs.input_name(item), error)
+                # A weight that equals another goes by the name of the first, which may be right.
+                name = self._pairs.input_name(item)
+                errors[name] = most((errors.get(name, NONE), error))
         unlike = {name for name, error in errors.items() if error.worst > _EXACT}
         return unlike if len(unlike) <= (1 - _WEIGHTS) * len(errors) else set()
 

@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from divergraph.metrics.statistics import BY_CHECKSUM
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.culprits import culprits
+from divergraph.thresholds.recorded.errors import is_unequal
 from divergraph.thresholds.recorded.layouts import layout_difference
-from graphstore.model import Finding, Verdict
+from graphstore.model import Comparison, Finding, Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedJudgement:
     """``causes`` has the calls an error starts at, in their order, and why ("" where that is not
     known). ``verdict`` is set where it follows from no origin, and ``doubt`` says why. ``note``
-    says why what is over a limit is nobody's fault."""
+    says why what is over a limit is nobody's fault, or that the runs are proved equal."""
 
     causes: dict[str, str] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     verdict: Verdict | None = None
     doubt: str = ""
     note: str = ""
+
+
+def _proof(comparisons: Sequence[Comparison]) -> str:
+    """That checksums prove the runs equal, and how far; "" where they do not."""
+    equal = sum(item.detail == BY_CHECKSUM for item in comparisons)
+    if not equal or any(is_unequal(item) or item.over for item in comparisons):
+        return ""
+    rest = sum(item.compared for item in comparisons) - equal
+    note = f"identical, proved by the checksums of {counted(equal, 'tensor')}, inputs and weights"
+    return f"{note}; {counted(rest, 'more tensor')} had none" if rest else note
 
 
 def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudgement:
@@ -47,7 +59,7 @@ def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudge
         )
         return RecordedJudgement(findings=findings, verdict=Verdict.UNDECIDED, doubt=doubt)
     over = sum(item.over for item in pairs.comparisons)
-    note = ""
+    note = _proof(pairs.comparisons)
     if over:
         note = (
             f"{counted(over, 'tensor')} over a limit, but no call makes more than "
