@@ -483,6 +483,10 @@ class Emulation:
         with np.errstate(invalid="ignore"):  # infinities are no small numbers
             return np.where(small, value + (found - value) * factors, found)
 
+    def held_constants(self, group: Group, given: Mapping[str, Array]) -> dict[str, Array]:
+        """The constants *group* reads, by name, as the device holds them."""
+        return self._weights([GroupState(group, self.golden, dict(given))])
+
     def constants(self, names: Sequence[str]) -> dict[str, Array]:
         """The original's constants of these names, as far as they are known."""
         pieces = [RunnableSubgraph(name, (), (name,)) for name in names]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -24,6 +24,7 @@ _CUTS = frozenset({"Relu", "Relu6", "Clip", "Minimum", "Maximum"})
 
 _MANY = 1 << 20
 """Elements of an output whose chance errors average out: the least floor of a large tensor."""
+_NO_WEIGHTS: Mapping[str, Array] = {}
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Reader:
     is the relative error that the device's arithmetic explains. ``steps`` is the arithmetic of
     quantisers whose scales the device's graph gives, None without them: what they make of an
     input follows exactly, down to the values beyond their ranges, so the reader is run with them.
+    ``weights`` are its constants as such a device holds them, by name, and ``solved_noise`` is what
+    its arithmetic explains beside them.
     """
 
     run: PreparedRun
@@ -45,6 +48,8 @@ class Reader:
     noise: float
     arithmetics: Arithmetics
     steps: Emulation | None = None
+    weights: Mapping[str, Array] = field(default_factory=dict)
+    solved_noise: float = 0.0
 
     @property
     def output(self) -> TensorRef:
@@ -70,8 +75,8 @@ class Reader:
         return [None if x is None else same_shape(x, self.reference.shape) for x in made]
 
     def before_cut(self, inputs: Sequence[Array]) -> list[Array | None]:
-        """As :meth:`outputs`, before a last op that cuts values off."""
-        return self._run(inputs, self._uncut)
+        """As :meth:`outputs`, before a last op or a quantiser cuts values off."""
+        return self._run(inputs, self._uncut, self.weights)
 
     def arithmetic_error(self, values: Array) -> Array:
         """How far the device's arithmetic, its rounded weights among it, is off on this input: of
@@ -117,13 +122,15 @@ class Reader:
                     known &= ~at_limit
         return known
 
-    def _run(self, inputs: Sequence[Array], name: str) -> list[Array | None]:
-        feeds = tuple(feed.tensor for feed in self.group.feeds)
+    def _run(
+        self, inputs: Sequence[Array], name: str, weights: Mapping[str, Array] = _NO_WEIGHTS
+    ) -> list[Array | None]:
+        feeds = (*(feed.tensor for feed in self.group.feeds), *weights)
         subgraphs = [RunnableSubgraph(str(number), feeds, (name,)) for number in range(len(inputs))]
         found: list[Array | None] = [None] * len(inputs)
 
         def values(subgraph: RunnableSubgraph) -> Mapping[str, Array]:
-            return self._fed(inputs[int(subgraph.key)])
+            return {**self._fed(inputs[int(subgraph.key)]), **weights}
 
         memory = self.run.options.memory // 2
         for result in self.run.executor.run_subgraphs(subgraphs, values, memory=memory):
@@ -195,14 +202,35 @@ def _reader(
     if emulated is None or emulated.shape != reference.shape:
         emulated = reference
     least = least_floor(arithmetics.of(group).precision, _MANY)
-    if quantised.kind(group) is None:
+    kind = quantised.kind(group)
+    if kind is None:
         # The floor may be that of a part of the output.
         noise = max(split.floor, relative(emulated, reference), least)
-        return Reader(run, name, group, split, given, fitting, reference, noise, arithmetics)
+        reader = Reader(run, name, group, split, given, fitting, reference, noise, arithmetics)
+        return replace(reader, solved_noise=noise)
     # What a quantiser's range cuts off is no noise: it follows from the input.
     inside = (emulated != emulated.max()) & (emulated != emulated.min())
     noise = max(relative(emulated[inside], reference[inside]), least) if inside.any() else least
     steps = replace(quantised.floors, plain=True)
-    reader = Reader(run, name, group, split, given, fitting, reference, noise, arithmetics, steps)
+    reader = Reader(
+        run, name, group, split, given, fitting, reference, noise, arithmetics, steps, {}, noise
+    )
+    if kind in quantised.kinds:
+        reader = _with_weights(reader, steps, least)
     (made,) = reader.outputs([reader.golden])
     return None if made is None else replace(reader, reference=made)
+
+
+def _with_weights(reader: Reader, steps: Emulation, least: float) -> Reader:
+    """*reader* with the weights of a device that keeps to its scales: what it puts out is then off
+    by no more than the quantisers behind its input make it, and never less than *least*."""
+    exact = replace(reader, weights=steps.held_constants(reader.group, reader.given))
+    grid, fed = steps.quantisers.by_tensor.get(reader.name), reader.golden
+    if grid is not None and fed.dtype.kind == "f":
+        fed = grid(fed)  # what is solved for is the quantised input
+    made, uncut = *exact.outputs([fed]), *exact.before_cut([fed])
+    if made is None or uncut is None:
+        return reader
+    inside = (made != made.max()) & (made != made.min())
+    off = relative(made[inside], uncut[inside]) if inside.any() else 0.0
+    return replace(exact, solved_noise=max(off, least))

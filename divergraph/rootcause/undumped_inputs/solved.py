@@ -116,7 +116,10 @@ def _of_part(reader: Reader, part: tuple[slice, ...]) -> Solution:
     moved = slopes @ found
     left = float(np.linalg.norm(rest - moved)) / np.sqrt(freedom)
     # Noise grows with what is computed, not with what golden computed.
-    noisy = reader.noise * float(np.sqrt(np.mean(np.square(base[use] + moved))))
+    noisy = reader.solved_noise * float(np.sqrt(np.mean(np.square(base[use] + moved))))
+    # Each slope is a difference of two outputs in float32, which are rounded.
+    rounded = float(np.finfo(np.float32).eps) * float(np.linalg.norm(found)) / usual
+    noisy += rounded * float(np.sqrt(np.mean(np.square(base[use]))))
     suspicion = left / noisy if noisy else np.inf
     if suspicion > calibration.SUSPECT:
         return Solution(Exists.NO, None, suspicion)
