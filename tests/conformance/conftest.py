@@ -11,36 +11,16 @@ from types import ModuleType
 import full_run
 import pytest
 import shaped_runs
-from neo4j_files import LTS_HERE
+from neo4j_files import RELEASE
 from server_statements import run_alone
 
-from benchmarks.scale.local_neo4j import NEWEST, LocalServer, local_server
+from benchmarks.scale.local_neo4j import LocalServer, local_server
 from graphstore.contract import GraphStore, RunData
 from graphstore.embedded import EmbeddedStore
 from graphstore.errors import StoreError
 from graphstore.neo4j import Neo4jStore
 
-NEO4J, NEO4J_NEWEST = (
-    pytest.param(group, marks=[pytest.mark.neo4j, pytest.mark.xdist_group(group)])
-    for group in ("neo4j", "neo4j-newest")
-)
-
-_ASKED_OF_THE_NEWEST = (
-    "test_any_run.py",
-    "test_asking_one_run.py",
-    "test_console.py",
-    "test_named_queries.py",
-    "test_store_contract.py",
-)
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The newest release is asked what is quick of what the store promises; all, exhaustively."""
-    for item in items:
-        if "neo4j-newest" not in item.name.partition("[")[2]:
-            continue
-        if item.get_closest_marker("slow") or item.path.name not in _ASKED_OF_THE_NEWEST:
-            item.add_marker(pytest.mark.exhaustive)
+NEO4J = pytest.param("neo4j", marks=[pytest.mark.neo4j, pytest.mark.xdist_group("neo4j")])
 
 
 @contextmanager
@@ -61,15 +41,8 @@ def running_server(home: Path, version: str) -> Iterator[LocalServer]:
 
 @pytest.fixture(scope="session")
 def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
-    """The long-term release; $DIVERGRAPH_TEST_NEO4J names another one."""
-    with running_server(tmp_path_factory.mktemp("neo4j"), LTS_HERE) as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def newest_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
-    """The newest calendar release."""
-    with running_server(tmp_path_factory.mktemp("newest"), NEWEST) as server:
+    """One for all tests that run together."""
+    with running_server(tmp_path_factory.mktemp("neo4j"), RELEASE) as server:
         yield server
 
 
@@ -95,19 +68,18 @@ def store_of_engine(request: pytest.FixtureRequest, place: Path) -> Iterator[Gra
         with EmbeddedStore(place / "store") as embedded:
             yield embedded
     else:
-        name = "neo4j_server" if request.param == "neo4j" else "newest_server"
-        with empty_store(request.getfixturevalue(name)) as store:
+        with empty_store(request.getfixturevalue("neo4j_server")) as store:
             yield store
 
 
-@pytest.fixture(params=["embedded", NEO4J, NEO4J_NEWEST])
+@pytest.fixture(params=["embedded", NEO4J])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore]:
-    """An empty store of each engine, and of both release lines of Neo4j."""
+    """An empty store of each engine."""
     with store_of_engine(request, tmp_path) as store:
         yield store
 
 
-@pytest.fixture(scope="module", params=["embedded", NEO4J, NEO4J_NEWEST])
+@pytest.fixture(scope="module", params=["embedded", NEO4J])
 def module_store(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[GraphStore]:
@@ -144,8 +116,7 @@ def chain_run() -> Callable[..., RunData]:
 def address(module_store: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> str:
     """What --store takes; for Neo4j, the password is in the environment."""
     if isinstance(module_store, Neo4jStore):
-        servers = map(request.getfixturevalue, ("neo4j_server", "newest_server"))
-        server: LocalServer = next(each for each in servers if each.url == module_store.url)
+        server: LocalServer = request.getfixturevalue("neo4j_server")
         monkeypatch.setenv("NEO4J_USERNAME", server.user)
         monkeypatch.setenv("NEO4J_PASSWORD", server.password)
     return module_store.url

@@ -66,8 +66,7 @@ def test_a_query_is_stopped_by_its_time_limit(wide: GraphStore) -> None:
 def address(store: GraphStore, request: pytest.FixtureRequest, monkeypatch) -> str:
     """What --store takes; for Neo4j, the password is in the environment."""
     if isinstance(store, Neo4jStore):
-        servers = map(request.getfixturevalue, ("neo4j_server", "newest_server"))
-        server: LocalServer = next(each for each in servers if each.url == store.url)
+        server: LocalServer = request.getfixturevalue("neo4j_server")
         monkeypatch.setenv("NEO4J_USERNAME", server.user)
         monkeypatch.setenv("NEO4J_PASSWORD", server.password)
     return store.url

@@ -13,9 +13,10 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
+from neo4j_files import RELEASE
 from server_statements import run_alone
 
-from benchmarks.scale.local_neo4j import LTS, LocalServer, local_server
+from benchmarks.scale.local_neo4j import LocalServer, local_server
 from graphstore.contract import RunData
 from graphstore.errors import StoreError
 from graphstore.model import Side
@@ -73,12 +74,11 @@ def restarted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Restarted]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    version = os.environ.get("DIVERGRAPH_TEST_NEO4J", LTS)
     # how often it gives signs of life; after twice that a client takes it for frozen
     settings = {"server.bolt.connection_keep_alive": "3s"}
     server = Restarted(
         lambda: local_server(
-            folder / "server", version=version, port=port, settings=settings, start_seconds=400
+            folder / "server", version=RELEASE, port=port, settings=settings, start_seconds=400
         )
     )
     yield server

@@ -48,8 +48,7 @@ def client(
 ) -> Iterator[httpx.Client]:
     fill(module_store)
     if isinstance(module_store, Neo4jStore):
-        servers = map(request.getfixturevalue, ("neo4j_server", "newest_server"))
-        server: LocalServer = next(each for each in servers if each.url == module_store.url)
+        server: LocalServer = request.getfixturevalue("neo4j_server")
         monkeypatch.setenv("NEO4J_USERNAME", server.user)
         monkeypatch.setenv("NEO4J_PASSWORD", server.password)
     with served(ServerSettings(module_store.url, tokens=tmp_path / "none")) as client:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from neo4j_files import LTS_HERE
+from neo4j_files import RELEASE
 from shaped_runs import chain_run
 
 from benchmarks.scale.local_neo4j import LocalServer, local_server
@@ -171,7 +171,7 @@ with Neo4jStore(url, user, os.environ["SECRET"]) as store:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalServer]:
-    with local_server(tmp_path_factory.mktemp("kills"), version=LTS_HERE) as running:
+    with local_server(tmp_path_factory.mktemp("kills"), version=RELEASE) as running:
         yield running
 
 
@@ -228,7 +228,7 @@ def test_a_killed_server_comes_back_with_whole_runs(tmp_path: Path, kills: int) 
         port = free.getsockname()[1]
     for left in reversed(range(kills + 1)):
         with (
-            local_server(tmp_path, version=LTS_HERE, port=port, start_seconds=400) as running,
+            local_server(tmp_path, version=RELEASE, port=port, start_seconds=400) as running,
             Neo4jStore(running.url, running.user, running.password) as store,
         ):
             if left == kills:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from neo4j_files import LTS_HERE
+from neo4j_files import RELEASE
 from own_mounts import own_mounts
 from server_process import PATIENCE, ServerProcess
 
@@ -225,7 +225,7 @@ def test_a_killed_neo4j_is_told_and_comes_back(
 ):
     home, right = tmp_path / "home", ""
     for left in reversed(range(kills + 1)):
-        with local_server(home, version=LTS_HERE, port=spare_port, start_seconds=400) as neo4j:
+        with local_server(home, version=RELEASE, port=spare_port, start_seconds=400) as neo4j:
             if left == kills:
                 monkeypatch.setenv("NEO4J_USERNAME", neo4j.user)
                 monkeypatch.setenv("NEO4J_PASSWORD", neo4j.password)
@@ -259,7 +259,7 @@ def test_a_killed_neo4j_is_told_and_comes_back(
 @pytest.mark.timeout(900)
 def test_a_frozen_neo4j_holds_nobody_up(tmp_path, monkeypatch, divergraph):
     paths = ["/v1/runs", "/v1/runs/demo/origins", "/runs/demo", "/readyz"] * 5
-    with local_server(tmp_path / "home", version=LTS_HERE) as neo4j:
+    with local_server(tmp_path / "home", version=RELEASE) as neo4j:
         monkeypatch.setenv("NEO4J_USERNAME", neo4j.user)
         monkeypatch.setenv("NEO4J_PASSWORD", neo4j.password)
         assert divergraph("demo", "--store", neo4j.url).code == 0
