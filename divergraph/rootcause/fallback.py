@@ -43,9 +43,9 @@ def with_fallback(
 
 
 def _guilt(gain: float | None) -> Guilt:
-    if gain is None or gain > calibration.FALLBACK_GUILTY_GAIN:
+    if gain is None or gain > calibration.GUILTY:
         return Guilt.GUILTY
-    return Guilt.SUSPECT if gain > calibration.FALLBACK_SUSPECT_GAIN else Guilt.NONE
+    return Guilt.SUSPECT if gain > calibration.healthy_limit() else Guilt.NONE
 
 
 def _gain(error: float, before: float) -> float | None:

@@ -206,7 +206,7 @@ def _enough(
 
 def healthy_ratio() -> float:
     """Error over the floor of arithmetic and ties, up to which an op agrees with its scales."""
-    return calibration.HEALTHY_SHARE * calibration.SUSPECT
+    return calibration.healthy_limit()
 
 
 def are_exact(ratios: Sequence[float]) -> bool:

@@ -23,7 +23,7 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     flushed = (estimate.device == 0) & (reference != 0) & (np.abs(reference) < normal)
     lost = float(np.linalg.norm(np.asarray(reference[flushed], np.float64)))
     # A larger share of the output's norm would be a fault of its own.
-    if not flushed.any() or lost > calibration.FLUSHED_SHARE * norms(reference, reference)[1]:
+    if not flushed.any() or lost > calibration.LEAST_LIMIT * norms(reference, reference)[1]:
         return None
     places = {"places": int(np.count_nonzero(flushed))}
     return Exclude(np.where(flushed, np.nan, reference), numbers=places)

@@ -77,7 +77,7 @@ def standing_for_infinity(
     with np.errstate(over="ignore", invalid="ignore"):
         wide = np.asarray(reference, np.float64)
         for value in huge:
-            there |= np.abs(wide - value) <= calibration.MASK_NEAR * abs(value)
+            there |= np.abs(wide - value) <= calibration.SAME_CONSTANT * abs(value)
         actual = device.reshape(reference.shape)
         agreeing = (np.abs(actual) >= calibration.MASK_LEAST) & (
             np.signbit(actual) == np.signbit(wide)

@@ -45,7 +45,7 @@ def limit_of(suspicions: Iterable[float]) -> float:
     ranks = np.arange(2, logs.size // 8 + 1)
     slowest = float(np.max((logs[ranks - 1] - start) / np.log(above / ranks)))
     reached = start + slowest * math.log(above / calibration.FALSE_ALARMS)
-    return max(math.exp(reached), calibration.STANDING_OUT_LEAST)
+    return max(math.exp(reached), calibration.healthy_limit())
 
 
 def standing_out(

@@ -261,7 +261,7 @@ def quantised_most_off() -> None:
     assert not quantised_ops.are_exact([1] * 5 + [9] * 5)
 
 
-def quantised_least_floor() -> None:
+def test_what_was_expected_to_be_zero_has_a_floor() -> None:
     quantised = SimpleNamespace(
         floors=SimpleNamespace(precision=FP32),
         kinds={QuantisedKind.INSIDE},
@@ -325,7 +325,6 @@ CASES: dict[str, Callable[[], None]] = {
     "FUNCTION_STEPS": function_steps,
     "DYNAMIC_ALIKE": dynamic_alike,
     "QUANTISED_MOST_OFF": quantised_most_off,
-    "QUANTISED_LEAST_FLOOR": quantised_least_floor,
 }
 
 test_the_number_decides, test_a_wrong_one_is_noticed = both_tests(CASES)

@@ -67,7 +67,7 @@ def far_below() -> None:
     assert most(4e-5, before=1.0) > 10.0
 
 
-def fallback_gains() -> None:
+def test_what_cannot_be_run_is_judged_by_its_gain() -> None:
     assert fallback._guilt(2) is Guilt.NONE
     assert fallback._guilt(5) is fallback._guilt(8) is Guilt.SUSPECT
     assert fallback._guilt(12) is Guilt.GUILTY
@@ -131,8 +131,6 @@ CASES: dict[str, Callable[[], None]] = {
     "MOST_SUSPICION": most_of_all,
     "FAR_BELOW": far_below,
     "LEAST_LIMIT": far_below,
-    "FALLBACK_GUILTY_GAIN": fallback_gains,
-    "FALLBACK_SUSPECT_GAIN": fallback_gains,
     "SAME_CONSTANT": same_constant,
     "GUILTY_EVERYWHERE": guilty_everywhere,
     "SHARE_EVERYWHERE": share_everywhere,

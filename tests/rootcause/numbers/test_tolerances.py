@@ -51,7 +51,7 @@ def stands(reference: float, device: float = -65504.0) -> bool:
     return mask is not None and bool(mask.held[0])
 
 
-def mask_near() -> None:
+def test_what_is_added_to_a_mask_leaves_it_one() -> None:
     assert stands(-0.997e9)
     assert not stands(-0.95e9)
 
@@ -95,7 +95,7 @@ def flushes(share: float) -> bool:
     return flushed.TOLERANCE.apply(context(), told) is not None
 
 
-def flushed_share() -> None:
+def test_small_numbers_are_no_great_loss() -> None:
     assert flushes(0.003)
     assert not flushes(0.05)
 
@@ -239,7 +239,7 @@ def lone_ratio() -> None:
         assert (found is not None) is acts
 
 
-def standing_out_least() -> None:
+def test_no_op_of_a_healthy_size_stands_out() -> None:
     assert 1 < limit_of([1.0] * 100) < 6
 
 
@@ -322,12 +322,10 @@ def gain_asked() -> None:
 
 CASES: dict[str, Callable[[], None]] = {
     "MASK_VALUES": mask_values,
-    "MASK_NEAR": mask_near,
     "MASK_SCALED": mask_scaled,
     "MASK_LEAST": mask_least,
     "ROUNDED_DRAWS": rounded_draws,
     "FEW_VALUES": few_values,
-    "FLUSHED_SHARE": flushed_share,
     "CONVERTED_LEAST": converted_least,
     "PART_LEAST_VALUES": part_least_values,
     "PART_BITS": part_bits,
@@ -343,7 +341,6 @@ CASES: dict[str, Callable[[], None]] = {
     "OUTSIDE_CHANCE": outside_chance,
     "LONE_SIGMA": lone_sigma,
     "LONE_RATIO": lone_ratio,
-    "STANDING_OUT_LEAST": standing_out_least,
     "PEAK_VALUES": peak_values,
     "PEAK_UNSURE": peak_unsure,
     "USUAL_STEPS": usual_steps,

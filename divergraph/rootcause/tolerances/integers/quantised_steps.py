@@ -45,7 +45,7 @@ def _apply(context: OpContext, estimate: ToleranceEstimate) -> Action:
     )
     if ratio <= ops.suspect:
         return None
-    floor = max(introduced / ratio, calibration.QUANTISED_LEAST_FLOOR)
+    floor = max(introduced / ratio, 1.0 / calibration.MOST_SUSPICION)
     return (
         None
         if floor >= estimate.floor
