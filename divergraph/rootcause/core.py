@@ -59,10 +59,10 @@ from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.tolerances.standing_out import standing_out
 from divergraph.rootcause.undumped_inputs.search import Culprit, FedOtherwise, fed_otherwise
 from divergraph.rootcause.values import is_numeric, relative, same_shape
+from divergraph.text.words import first_names
 from graphstore.model import ErrorSplit, Guilt, InputMismatch, Reckoning, Role, TensorRef
 
 Observer = Callable[[OpVerdict], None]
-_NAMED = 3
 
 
 def split_run(
@@ -468,8 +468,7 @@ def _drawn_remarks(drawn: Mapping[TensorRef, str]) -> Iterator[str]:
     """A sentence for each op whose unknown random numbers kept outputs from being judged."""
     for source in dict.fromkeys(drawn.values()):
         refs = [str(ref) for ref, cause in drawn.items() if cause == source]
-        more = f" and {len(refs) - _NAMED} more" if len(refs) > _NAMED else ""
         yield (
             f"{source} draws random numbers that the device did not dump: it may have drawn "
-            f"others, or none, so {', '.join(refs[:_NAMED])}{more} cannot be judged"
+            f"others, or none, so {first_names(refs)} cannot be judged"
         )

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from divergraph.rootcause import calibration
 from divergraph.rootcause.run_inputs import RunInputs, Splits
+from divergraph.text.words import first_names
 from graphstore.model import (
     Comparison,
     Finding,
@@ -25,7 +26,6 @@ from graphstore.model import (
     TensorRef,
 )
 
-_NAMED = 3
 _Known = TypeVar("_Known")
 _About = TypeVar("_About", Finding, Reckoning)
 
@@ -121,8 +121,7 @@ def _of(items: Iterable[_About], outputs: Collection[TensorRef]) -> Iterator[_Ab
 
 def _remark(ref: TensorRef, splits: Splits, new_splits: Splits) -> str:
     readers = [output.op for output in _covering(ref, splits, new_splits)]
-    more = f" and {len(readers) - _NAMED} more" if len(readers) > _NAMED else ""
     return (
-        f"{ref}: {', '.join(readers[:_NAMED])}{more} read the right values, so its dump is of "
+        f"{ref}: {first_names(readers)} read the right values, so its dump is of "
         "another moment or was overwritten since, and the error goes no further"
     )

@@ -291,12 +291,12 @@ class _Inside:
         if any(golden.ops[op_id].type in TURNS for op_id in group.ops) or len(ops) > _MOST_INSIDE:
             return ()
         names = [op.outputs[0].name for op in ops if len(op.outputs) == 1]
-        held = self.explaining.reruns.base(self.judged).held
-        feeds = {**self.judged.inputs, **held}
+        weights_held = self.explaining.reruns.base(self.judged).held
+        feeds = {**self.judged.inputs, **weights_held}
         subgraph = RunnableSubgraph("inside", tuple(feeds), tuple(names))
         (ran,) = run.executor.run_subgraphs([subgraph], lambda _: feeds)
         computed = ran.values
-        constants = {**self.explaining.reruns.constants(group), **held}
+        constants = {**self.explaining.reruns.constants(group), **weights_held}
         known_values = {**self.judged.inputs, **computed}
         steps = []
         for op in ops:

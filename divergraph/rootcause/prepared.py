@@ -93,10 +93,12 @@ class PreparedRun:
             options.memory // 4,
         )
         runs = GroupRuns(executor, golden, values, compared, options.memory)
-        told = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
-        with_constants = with_held(told, inputs.data, inputs.comparisons)
-        told = with_dynamic(with_constants, inputs.data, inputs.comparisons, inputs.device_constant)
-        quantisers = with_seen_grids(told, golden, compared, values)
+        known_quantisers = find_quantisers(inputs.data, inputs.comparisons, inputs.device_constant)
+        with_constants = with_held(known_quantisers, inputs.data, inputs.comparisons)
+        known_quantisers = with_dynamic(
+            with_constants, inputs.data, inputs.comparisons, inputs.device_constant
+        )
+        quantisers = with_seen_grids(known_quantisers, golden, compared, values)
         return cls(
             *(inputs, executor, options, golden, device, values, compared, runs, quantisers, unfit),
             recorded=recorded,

@@ -14,6 +14,7 @@ import numpy as np
 
 from divergraph.execute.contract import Array
 from divergraph.rootcause.values import correlation
+from divergraph.text.words import first_names
 from graphstore.contract import RunData
 from graphstore.model import Constant
 
@@ -22,7 +23,6 @@ _ALIKE = 0.9
 others have next to none."""
 _FEWEST = 8
 """Weights of fewer values may be alike by chance."""
-_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,8 @@ class UnlikeWeights:
         if not self.correlations:
             return ""
         named = [f"{name} (correlation {alike:.2f})" for name, alike in self.correlations.items()]
-        more = f" and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
         sentence = (
-            f"the sides hold other weights in {len(named)} of {self.compared}: "
-            f"{', '.join(named[:_NAMED])}{more}"
+            f"the sides hold other weights in {len(named)} of {self.compared}: {first_names(named)}"
         )
         if self.are_most:
             sentence += "; they are no two forms of one model, so no layer need agree"

@@ -190,6 +190,12 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def first_names(names: Sequence[str]) -> str:
+    """The first three of *names*, and how many more there are."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more
+
+
 def shape_text(shape: Sequence[int | None] | None) -> str:
     """``1,12,?,64``; ``scalar`` for rank 0, ``?`` for an unknown rank."""
     if shape is None:

@@ -44,24 +44,24 @@ from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.quantised_ops import are_exact
 from divergraph.rootcause.devices.tiles.told_tiles import told_tiles
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
-from divergraph.rootcause.groups.groups import Group, sampled_groups
+from divergraph.rootcause.groups.groups import (
+    FEW_GROUPS,
+    MANY_GROUPS,
+    SEVERAL,
+    Group,
+    sampled_groups,
+)
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import cosine, relative, robust_spread, same_shape
 from graphstore.model import Shape
 
-_LOOKED_AT = 16
-"""Ops of a family that are run, spread over the model. Bounds cost: a median of 16 is stable."""
 _MOSTLY_GAIN = 0.9
 """The share of an error that is a gain from which on it is one. Changes the verdict of three
 products that are all 1.2 times too large."""
-_LOOKED_AT_ROUNDED = 8
-"""As above on a device that rounds every value, whose floors spread less."""
 _MATCHED = 4
 """Ops that all scaled formats are tried on, and (below) how many of these per side are run."""
 _RUN_OF_SIDE = 2
-_SEVERAL = 2
-"""Ops of a family that no single fault is the reason for."""
 _ALIKE = 1.05
 """Formats that leave up to so many times the least are alike: they choose words, not guilt."""
 _FORMATS = 3
@@ -109,13 +109,13 @@ class OperandSearch:
     def _chosen(self, groups: Iterable[Group], plain: Emulation) -> Iterator[tuple[Family, Group]]:
         """Groups with ops of one family only, with their family: the shortest groups, longer ones
         only where too few are left. Other ops in a group would add errors of their own."""
-        most_ops = _LOOKED_AT_ROUNDED if plain.precision.rounds else _LOOKED_AT
+        most_ops = FEW_GROUPS if plain.precision.rounds else MANY_GROUPS
         for family, own_groups in self._by_family(groups).items():
             sizes = sorted(len(group.ops) for group in own_groups)
             op_limit = max(sizes[0] + 1, sizes[: calibration.ENOUGH_OPS][-1])
             short = [group for group in own_groups if len(group.ops) <= op_limit]
             # In long sums, which are few, errors show that others have no room for.
-            longest = sorted(short, key=self._terms, reverse=True)[:_SEVERAL]
+            longest = sorted(short, key=self._terms, reverse=True)[:SEVERAL]
             sampled = sampled_groups(short, most_ops)
             if plain.precision.rounds:
                 sampled = list(dict.fromkeys((*longest, *sampled)))
@@ -167,12 +167,12 @@ class OperandSearch:
         for family, _ in Counter(families.values()).most_common():
             own = [group for group in ratios if families[group] is family]
             off = [group for group in own if ratios[group] > limit]
-            if len(off) < min(len(own), _SEVERAL) or not off:
+            if len(off) < min(len(own), SEVERAL) or not off:
                 continue
             all_of = self._by_family(groups)[family]
             over = self._over(all_of)
             wrong = [group for group in all_of if over.get(group, False)]
-            pool = self.samples(sampled_groups(wrong, _LOOKED_AT))
+            pool = self.samples(sampled_groups(wrong))
             chosen = self._formats(pool, formats.values())
             summed = self._sums_in_some_order(pool) if not chosen else None
             if summed is not None:
@@ -206,7 +206,7 @@ class OperandSearch:
         where other families have it (*confirmed*)."""
         chosen: list[OperandFormat] = []
         unexplained = list(samples)
-        needed = min(len(unexplained), _SEVERAL)
+        needed = min(len(unexplained), SEVERAL)
         while len(unexplained) >= needed and len(chosen) < _FORMATS:
             few = _unlike(unexplained)[:_MATCHED]
             rests = {
@@ -239,14 +239,14 @@ class OperandSearch:
         """The sums that make errors as large as those of most of *samples*, whatever their order;
         None without any, and where the samples are too few to tell that from a fault."""
         few = _unlike(samples)[:_MATCHED]
-        if len(few) < _SEVERAL:
+        if len(few) < SEVERAL:
             return None
         fitting: dict[OperandFormat, float] = {}
         for sums in (accumulator for accumulator in all_sums() if not accumulator.ordered):
             kind = Combined(None, None, sums)
             floors = self.floors(_everywhere(kind))
             ratios = [ratio for sample in few if (ratio := ratio_of(sample, floors)) is not None]
-            middle = statistics.median_high(ratios) if len(ratios) >= _SEVERAL else math.inf
+            middle = statistics.median_high(ratios) if len(ratios) >= SEVERAL else math.inf
             if 1.0 / calibration.FUNCTION_FITS <= middle <= calibration.FUNCTION_FITS:
                 fitting[kind] = abs(math.log(middle))
         return min(fitting, key=fitting.__getitem__, default=None)

@@ -70,12 +70,12 @@ def few_values(view: SampledTensors) -> Cause | None:
     if view.d.size < _LEAST or view.sampled or view.energy == 0.0:
         return None
     energies = np.square(view.e).reshape(-1)
-    most = min(_SINGLE, view.d.size)
-    worst = np.argpartition(energies, -most)[-most:]
+    limit = min(_SINGLE, view.d.size)
+    worst = np.argpartition(energies, -limit)[-limit:]
     worst = worst[np.argsort(energies[worst])[::-1]]
     shares = np.cumsum(energies[worst]) / view.energy
     count = int(np.searchsorted(shares, ALL)) + 1
-    if count > max(1, min(most, view.d.size // 64)):
+    if count > max(1, min(limit, view.d.size // 64)):
         return None
     numbers = np.sort(worst[:count])
     rest = np.delete(view.e.reshape(-1), numbers)

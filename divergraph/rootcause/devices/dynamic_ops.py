@@ -34,15 +34,15 @@ _WEIGHT = 1
 
 
 def with_dynamic(
-    found: Quantisers, data: RunData, comparisons: Iterable[Comparison], constant: Constant
+    static: Quantisers, data: RunData, comparisons: Iterable[Comparison], constant: Constant
 ) -> Quantisers:
-    """*found*, with what the device's graph multiplies in integers behind quantisers that take
+    """*static*, with what the device's graph multiplies in integers behind quantisers that take
     their scales from the values; *constant* gives the constants of the device's model."""
     if not any(op.type in _PRODUCTS for op in data.device.ops):
-        return found
+        return static
     products = _Products(data, comparisons, constant)
-    by_tensor, readers = dict(found.by_tensor), dict(found.readers)
-    dynamic, within = set(found.dynamic), set(found.dynamic_ops)
+    by_tensor, readers = dict(static.by_tensor), dict(static.readers)
+    dynamic, within = set(static.dynamic), set(static.dynamic_ops)
     for op in data.device.ops:
         quantisers = products.quantisers_of(op)
         reading = None if quantisers is None else products.read_by(op)
@@ -54,7 +54,7 @@ def with_dynamic(
         dynamic.add(reader)
         within.update((op.id, *(quantisers or ())))
     return replace(
-        found,
+        static,
         by_tensor=by_tensor,
         readers=readers,
         dynamic=frozenset(dynamic),

@@ -16,7 +16,7 @@ from divergraph.rootcause.arithmetic.families import family_of
 from divergraph.rootcause.devices.arithmetic import agreement, measured
 from divergraph.rootcause.devices.formulas import FORMULAS, Approximated, Approximation, fused
 from divergraph.rootcause.groups.group_runs import GroupSample, Samples
-from divergraph.rootcause.groups.groups import Group, sampled_groups
+from divergraph.rootcause.groups.groups import FEW_GROUPS, Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.local_errors import (
     Noise,
@@ -39,9 +39,6 @@ FUNCTIONS = frozenset(
     }
 )
 """Op types of ONNX and TensorFlow that compute such a function."""
-
-_LOOKED_AT = 8
-"""Groups that are run for one type of function. Bounds cost, not a verdict."""
 
 
 def find_functions(
@@ -78,7 +75,7 @@ def find_functions(
             elif kind in FORMULAS and len(group.ops) > 1:
                 mixed.setdefault(fused(kind), []).append(group)
     for kind, among in sorted(mixed.items(), key=lambda item: min(len(g.ops) for g in item[1])):
-        few = samples(sampled_groups(among, _LOOKED_AT, 1))
+        few = samples(sampled_groups(among, FEW_GROUPS, 1))
         if _median(few, floors(approximated)) > calibration.FUNCTION_INEXACT:
             approximated |= _approximation(few, kind, approximated, floors)
     return approximated
@@ -100,7 +97,7 @@ def _alone(golden: OpGraph, groups: Iterable[Group]) -> dict[str, Sequence[Group
         multiplied = any(family_of(op) and op.type not in FUNCTIONS for op in ops)
         if len(kinds) == 1 and not multiplied:
             by_type.setdefault(kinds.pop(), []).append(group)
-    return {kind: sampled_groups(own_groups, _LOOKED_AT, 1) for kind, own_groups in by_type.items()}
+    return {kind: sampled_groups(own_groups, FEW_GROUPS, 1) for kind, own_groups in by_type.items()}
 
 
 def _approximation(

@@ -19,16 +19,11 @@ from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.precision import Precision, half_of
 from divergraph.rootcause.devices.precisions.fp32 import FP32
 from divergraph.rootcause.groups.group_runs import GroupSample
-from divergraph.rootcause.groups.groups import Group, sampled_groups
+from divergraph.rootcause.groups.groups import SEVERAL, Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from graphstore.model import Comparison, DeviceArithmetic, DType, Op, TensorRef
 from graphstore.traverse.reach import reached
-
-_SEVERAL = 2
-"""Groups of a kind that no single fault is the reason for."""
-_LOOKED_AT = 16
-"""Groups that are run to confirm the declared types. Bounds cost: a median of 16 is stable."""
 
 
 @dataclass(frozen=True)
@@ -228,13 +223,13 @@ def borne_out(
     short operands to explain the others: these look like sums in 16 bits but where they were
     rounded before they were read.
     """
-    ran = list(samples(sampled_groups(groups, _LOOKED_AT)))
+    ran = list(samples(sampled_groups(groups)))
     ratios = [(sample, ratio_of(sample, single)) for sample in ran]
     pairs = [(sample, ratio) for sample, ratio in ratios if ratio is not None]
     if not pairs or statistics.median_low(ratio for _, ratio in pairs) > suspect:
         return False
     unexplained = [sample for sample, ratio in pairs if ratio > suspect]
-    few = 1 if single.operands else _SEVERAL
+    few = 1 if single.operands else SEVERAL
     return len(unexplained) < few or not all(
         (ratio := ratio_of(sample, usual)) is not None and ratio <= suspect
         for sample in unexplained

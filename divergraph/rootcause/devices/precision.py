@@ -19,7 +19,7 @@ from graphstore.errors import InputError
 from graphstore.model import DType
 
 ENTRY_POINT_GROUP = "divergraph.precisions"
-_LOOKED_AT = 4096
+LOOKED_AT = 4096
 """Elements of a tensor that are looked at, evenly spaced: none that fits 16 bits by chance fits in
 4096 places. Bounds cost."""
 SMALLEST_NORMAL_FP32 = 2.0**-126
@@ -125,7 +125,7 @@ def precision_of(value: Array, dtype: DType | None) -> Precision | None:
     if value.dtype.kind != "f":
         return None
     flat = value.reshape(-1)
-    sample = flat[:: max(1, flat.size // _LOOKED_AT)]
+    sample = flat[:: max(1, flat.size // LOOKED_AT)]
     sample = sample[np.isfinite(sample) & (sample != 0)]
     # A few values, or whole numbers, fit 16 bits whatever computed them.
     few = np.unique(sample).size < calibration.PRECISION_VALUES

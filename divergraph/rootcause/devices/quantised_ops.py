@@ -25,17 +25,14 @@ from divergraph.rootcause import calibration
 from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.floors import floor_of
 from divergraph.rootcause.devices.quantisers import quantises
-from divergraph.rootcause.groups.group_runs import GroupSample
-from divergraph.rootcause.groups.groups import Group, sampled_groups
+from divergraph.rootcause.groups.group_runs import SHARE_OF_MEMORY, GroupSample
+from divergraph.rootcause.groups.groups import FEW_GROUPS, Group, sampled_groups
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.rootcause.values import is_numeric, relative, same_shape
 
-_LOOKED_AT = 8
-"""Groups of a kind that are run. Bounds cost."""
 _AT_ONCE = 4
-"""Groups run side by side, and (below) the share of the memory their values may take."""
-_SHARE_OF_MEMORY = 8
+"""Groups run side by side. Bounds memory."""
 _PRODUCTS = ("Conv", "MatMul", "Gemm")
 _DRAWS = 4
 """Emulations per group, of which one must fit: values next to a tie may make one floor too low."""
@@ -139,7 +136,7 @@ class QuantisedOps:
             if kind is not None:
                 by_kind.setdefault(kind, []).append(group)
         ratios = {
-            kind: list(self._ratios(sampled_groups(own, _LOOKED_AT), samples, device))
+            kind: list(self._ratios(sampled_groups(own, FEW_GROUPS), samples, device))
             for kind, own in by_kind.items()
         }
         kinds = {kind for kind, own in ratios.items() if are_exact(_enough(kind, ratios))}
@@ -169,7 +166,7 @@ class QuantisedOps:
         for sample in samples:
             batch.append(sample)
             batch_bytes += sample.nbytes
-            if len(batch) == _AT_ONCE or batch_bytes > self.floors.memory // _SHARE_OF_MEMORY:
+            if len(batch) == _AT_ONCE or batch_bytes > self.floors.memory // SHARE_OF_MEMORY:
                 yield batch
                 batch, batch_bytes = [], 0
         if batch:
@@ -229,7 +226,7 @@ def without_exact_kernels(
     """
     products = [group for group in groups if _is_of_products(golden, group)]
     agreeing = [
-        _agrees(sample, floors) for sample in samples(sampled_groups(products, _LOOKED_AT, 4))
+        _agrees(sample, floors) for sample in samples(sampled_groups(products, FEW_GROUPS, 4))
     ]
     if not any(agreeing) or 2 * sum(agreeing) < len(agreeing):
         return groups

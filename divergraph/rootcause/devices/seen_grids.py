@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.rootcause.devices.precision import LOOKED_AT
 from divergraph.rootcause.devices.quantisers import Quantiser, Quantisers
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.values.run_values import RunValues
@@ -20,8 +21,6 @@ from graphstore.model import Comparison, TensorRef
 _LEVELS = 256
 _LEAST_VALUES = 16
 """Tensors with fewer different values lie on a grid by chance, as masks and one-hot vectors do."""
-_LOOKED_AT = 4096
-"""Elements, evenly spaced, that must be on few values before all are looked at. Bounds cost."""
 _PROBED = 12
 """Tensors, evenly spread, of which some must lie on a grid before all are looked at."""
 _OFF = 0.01
@@ -87,7 +86,7 @@ def _many(value: Array) -> bool:
 
 
 def _some(value: Array) -> Array:
-    return value.reshape(-1)[:: max(1, value.size // _LOOKED_AT)]
+    return value.reshape(-1)[:: max(1, value.size // LOOKED_AT)]
 
 
 def _grid(value: Array | None) -> float | None:

@@ -13,7 +13,7 @@ from divergraph.text.words import counted
 from divergraph.values.run_values import RunValues
 from graphstore.model import Comparison, TensorRef
 
-_SHARE_OF_MEMORY = 8
+SHARE_OF_MEMORY = 8
 """The part of the memory a chunk's values and weights may take: emulations and tolerances need
 several times as much again."""
 _HELD_SHARE = 4
@@ -65,7 +65,7 @@ class GroupRuns:
         for group in groups:
             own = self.golden.constants_read(group.ops)
             size = self._size(group, own - weights)
-            if chunk and chunk_bytes + size > self.memory // _SHARE_OF_MEMORY:
+            if chunk and chunk_bytes + size > self.memory // SHARE_OF_MEMORY:
                 yield chunk
                 chunk, weights, chunk_bytes = [], set(), 0
                 size = self._size(group, own)

@@ -287,8 +287,15 @@ def _not_again(op: Op, source: Source) -> str:
     return f"{op.name} ({op.type}) {source.value}, so it is not run again"
 
 
+MANY_GROUPS, FEW_GROUPS = 16, 8
+"""Groups of a kind that are run to see how the device computes them: of so many a median is stable;
+few where each is run several times. Bounds cost."""
+SEVERAL = 2
+"""Groups of a kind that no single fault is the reason for."""
+
+
 def sampled_groups(
-    groups: Sequence[Group], limit: int, longer: int | None = None
+    groups: Sequence[Group], limit: int = MANY_GROUPS, longer: int | None = None
 ) -> Sequence[Group]:
     """Up to *limit* of *groups*, evenly spread over the model; only those with at most *longer* ops
     more than the shortest, or of any length for None."""

@@ -79,9 +79,9 @@ def _guesses(view: SampledTensors) -> Iterator[_Guess]:
         if value is not None and value.shape == step.value.shape and _adds(value):
             tried += [(step, step.value + sign * value, sign) for sign in _WAYS]
     outcomes = [] if inside is None else inside.replaced([trial[:2] for trial in tried])
-    for (step, _, sign), made in zip(tried, outcomes, strict=True):
-        if made is not None and made.shape == case.reference.shape:
-            yield _Guess(step.op, view.made(made), sign)
+    for (step, _, sign), outcome in zip(tried, outcomes, strict=True):
+        if outcome is not None and outcome.shape == case.reference.shape:
+            yield _Guess(step.op, view.made(outcome), sign)
 
 
 def _adds(value: Array) -> bool:

@@ -42,13 +42,13 @@ def wrong_setting(view: SampledTensors, *, numbers: bool = True) -> Cause | None
             tries += 1
             if tries > _MOST_TRIES:
                 return None
-            made = case.rerun(op, trial.values)
-            if view.explained_by(made):
-                return _cause(op, trial, view, made)
+            output = case.rerun(op, trial.values)
+            if view.explained_by(output):
+                return _cause(op, trial, view, output)
         for name, own in _numbers(op).items() if numbers and not _multiple(view) else ():
-            found = _search(view, op, name, own)
-            if found is not None:
-                return found
+            cause = _search(view, op, name, own)
+            if cause is not None:
+                return cause
     return None
 
 
@@ -73,8 +73,8 @@ def _rank(op: Op, view: SampledTensors) -> int:
     shape = op.outputs[0].shape if op.outputs else None
     if shape is not None:
         return len(shape)
-    given = view.case.inputs.values() if len(view.case.ops) > 1 else ()
-    return max(view.case.reference.ndim, *(value.ndim for value in given), 0)
+    arrays = view.case.inputs.values() if len(view.case.ops) > 1 else ()
+    return max(view.case.reference.ndim, *(value.ndim for value in arrays), 0)
 
 
 def trials(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
@@ -90,7 +90,7 @@ def _other_types(op: Op) -> Iterator[Trial[AttrValue]]:
     """Types that take the same operands and attributes: a kernel that was registered for another
     op gives what that gives."""
     alike = (other for types in _ALIKE if op.type in types for other in types)
-    for other in dict.fromkeys(each for each in alike if each != op.type):
+    for other in dict.fromkeys(other for other in alike if other != op.type):
         choices = _CHOICES.get(other, {}).items()
         settings = [{name: value} for name, values in choices for value in values] or [{}]
         for setting in settings:
@@ -117,9 +117,9 @@ def _pads(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
         other = "SAME_LOWER" if auto == "SAME_UPPER" else "SAME_UPPER"
         yield Trial("wrong_pads", f"with auto_pad {other} in place of {auto}", {"auto_pad": other})
     pads = op.attrs.get("pads")
-    if not isinstance(pads, tuple) or not all(isinstance(each, int) for each in pads):
+    if not isinstance(pads, tuple) or not all(isinstance(pad, int) for pad in pads):
         return
-    own = [int(each) for each in pads if isinstance(each, int)]
+    own = [int(pad) for pad in pads if isinstance(pad, int)]
     half = len(own) // 2
     moves: dict[tuple[int, ...], None] = {}
     for axis in reversed(range(half)):
@@ -130,9 +130,9 @@ def _pads(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
     for axis in range(half):
         both = own[axis] + own[half + axis]
         for begin in range(both + 1):
-            each = [*own]
-            each[axis], each[half + axis] = begin, both - begin
-            moves[tuple(each)] = None
+            new_pads = [*own]
+            new_pads[axis], new_pads[half + axis] = begin, both - begin
+            moves[tuple(new_pads)] = None
     for moved in moves:
         if moved != tuple(own) and min(moved) >= 0:
             words = f"with pads {list(moved)} in place of {own}"
@@ -140,11 +140,11 @@ def _pads(op: Op, _axes: int) -> Iterator[Trial[AttrValue]]:
 
 
 def _moved(pads: list[int], axes: list[int], by: int) -> tuple[int, ...]:
-    found, half = [*pads], len(pads) // 2
+    moved, half = [*pads], len(pads) // 2
     for axis in axes:
-        found[axis] -= by
-        found[half + axis] += by
-    return tuple(found)
+        moved[axis] -= by
+        moved[half + axis] += by
+    return tuple(moved)
 
 
 def _reduced(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
@@ -153,7 +153,7 @@ def _reduced(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
     if not op.type.startswith("Reduce") or not isinstance(own, tuple):
         return
     count = axes if op.attrs.get("keepdims", 1) else axes + len(own)
-    numbers = [int(each) % count for each in own if isinstance(each, int)]
+    numbers = [int(axis) % count for axis in own if isinstance(axis, int)]
     for other in combinations(range(count), len(numbers)):
         if sorted(numbers) != list(other):
             words = f"axes {list(other)} reduced in place of {sorted(numbers)}"
@@ -198,7 +198,7 @@ def _dilations(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
 def _ints(value: AttrValue | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
     if not isinstance(value, tuple):
         return otherwise
-    return tuple(each for each in value if isinstance(each, int))
+    return tuple(number for number in value if isinstance(number, int))
 
 
 def _order(op: Op, axes: int) -> Iterator[Trial[AttrValue]]:
@@ -264,12 +264,12 @@ _CHOICES: Mapping[str, Mapping[str, tuple[AttrValue, ...]]] = {
     "Trilu": {"upper": (1, 0)},
     "RotaryEmbedding": {"interleaved": (0, 1)},
     "Attention": {"is_causal": (0, 1)},
-    **{f"{each}Window": {"periodic": (1, 0)} for each in ("Hann", "Hamming", "Blackman")},
+    **{f"{window}Window": {"periodic": (1, 0)} for window in ("Hann", "Hamming", "Blackman")},
 }
 """By op type and attribute all its values, the default first."""
 _REDUCING = frozenset(
-    f"Reduce{each}"
-    for each in (
+    f"Reduce{reduction}"
+    for reduction in (
         "Sum",
         "Mean",
         "Max",
@@ -323,12 +323,16 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
     assert rerun is not None
 
     def outcome(value: float) -> Floats | None:
-        made = rerun(op, {name: value})
-        return None if made is None or made.shape != view.case.reference.shape else view.made(made)
+        output = rerun(op, {name: value})
+        return (
+            None
+            if output is None or output.shape != view.case.reference.shape
+            else view.made(output)
+        )
 
     def left(power: float) -> float:
-        made = outcome(own * 10.0**power)
-        return np.inf if made is None else rms(view.d - made)
+        output = outcome(own * 10.0**power)
+        return np.inf if output is None else rms(view.d - output)
 
     label = "wrong_epsilon" if "eps" in name else "wrong_setting"
     coarse = np.linspace(-4.0, 4.0, 17) if label == "wrong_epsilon" else np.linspace(-1, 1, 17)
@@ -348,10 +352,10 @@ def _search(view: SampledTensors, op: Op, name: str, own: float) -> Cause | None
         return None
     if label == "wrong_setting" and view.explained_by(rerun(op, {name: 0.0})):
         return None  # within the noise of nothing, so what it multiplies is missing
-    made = rerun(op, {name: value})
+    output = rerun(op, {name: value})
     words = f"with {name} {value:.3g} in place of {own:.3g}"
     trial: Trial[AttrValue] = Trial(label, words, {name: value})
-    return _cause(op, trial, view, made) if view.explained_by(made) else None
+    return _cause(op, trial, view, output) if view.explained_by(output) else None
 
 
 def _refined(
@@ -372,5 +376,5 @@ def _refined(
     return value
 
 
-def _cause(op: Op, trial: Trial[AttrValue], view: SampledTensors, made: Array | None) -> Cause:
-    return view.cause_of_rerun(op, trial.label, trial.words, made, attributes=dict(trial.values))
+def _cause(op: Op, trial: Trial[AttrValue], view: SampledTensors, output: Array | None) -> Cause:
+    return view.cause_of_rerun(op, trial.label, trial.words, output, attributes=dict(trial.values))

@@ -35,7 +35,6 @@ from divergraph.rootcause.tolerances.noise_floor import Emulation
 from divergraph.text.words import counted
 from graphstore.model import InputRef, Op, TensorRef
 
-_LOOKED_AT = 16
 _TRIED = 5
 """Products that are run to see whether anything is to be found, and those, the smallest of them,
 that all ways are tried on. Bounds cost."""
@@ -85,9 +84,7 @@ class ToldWeights:
     def found(self, groups: Sequence[Group]) -> dict[str, Holding]:
         """By golden op how the device holds its weight; ops that hold it as it is are left out."""
         products = {product.output: product for product in self._products(groups)}
-        ratios = self._ratios(
-            sampled_groups([product.group for product in products.values()], _LOOKED_AT)
-        )
+        ratios = self._ratios(sampled_groups([product.group for product in products.values()]))
         suspect = self.run.options.suspect
         most_are_off = bool(ratios) and statistics.median_low(ratios.values()) > suspect
         if not most_are_off and max(ratios.values(), default=0.0) > suspect:
