@@ -122,7 +122,13 @@ class _Pairing:
         producer = None if ref is None else ref.producer
         source = producer or TensorRef(twin.id, 0)
         match = TensorMatch(TensorRef(op.id, position), source, link.rule, link.confidence)
-        return match, dumped, producer is None
+        return match, dumped, producer is None or (dumped is None and self._is_turned(match))
+
+    def _is_turned(self, match: TensorMatch) -> bool:
+        """Whether what makes an input has another shape: its values may be in another order."""
+        own = self._device.tensors.get((match.device.op, TensorIO.INPUT, match.device.port))
+        source = self._golden.tensors.get((match.golden.op, TensorIO.OUTPUT, match.golden.port))
+        return own is not None and source is not None and own.shape != source.shape
 
     def _without_output(self, op: Op) -> Comparison:
         why = Unmatched(Reason.NO_OUTPUT, f"{op.type} has no output")

@@ -23,7 +23,7 @@ def located(
     """
     if own.ndim != golden.ndim or own.size == 0:
         return None
-    for rounded in _roundings(own, golden):
+    for rounded in roundings(own, golden):
         if own.shape == golden.shape:
             if np.array_equal(own, rounded):
                 return {}
@@ -60,7 +60,7 @@ def equal_parts(golden_length: int, length: int) -> list[Runs]:
     return list(dict.fromkeys(chunks))
 
 
-def _roundings(own: Array, golden: Array) -> list[Array]:
+def roundings(own: Array, golden: Array) -> list[Array]:
     """*golden* in the types that *own* may have been rounded to, as it has that type or float32."""
     if golden.dtype.kind != "f" or own.dtype.kind != "f":
         return [golden]
@@ -78,11 +78,11 @@ def _looked_up(own: Array, golden: Array, axis: int) -> dict[int, Runs] | None:
     if own.shape[axis] > golden.shape[axis]:
         return None
     rows: dict[bytes, list[int]] = {}
-    for place, row in enumerate(_rows(golden, axis)):
+    for place, row in enumerate(rows_of(golden, axis)):
         rows.setdefault(row.tobytes(), []).append(place)
     places: list[int] = []
     unsure = 0
-    for row in _rows(own, axis):
+    for row in rows_of(own, axis):
         fitting = rows.get(row.tobytes())
         if fitting is None:
             return None
@@ -92,7 +92,8 @@ def _looked_up(own: Array, golden: Array, axis: int) -> dict[int, Runs] | None:
     return None if unsure or len(set(places)) < len(places) else {axis: runs_of(places)}
 
 
-def _rows(values: Array, axis: int) -> Array:
+def rows_of(values: Array, axis: int) -> Array:
+    """*values* as rows along *axis*."""
     return np.ascontiguousarray(np.moveaxis(values, axis, 0)).reshape(values.shape[axis], -1)
 
 

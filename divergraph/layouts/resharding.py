@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from divergraph.layouts.locating import cut
+from divergraph.layouts.names import proposed_names
 from divergraph.layouts.rank_layout import (
     Placement,
     RankLayout,
@@ -79,7 +80,7 @@ def resharded(
 ) -> Resharded | None:
     """Golden's run as the rank with the graph *device* has it; None where the rank's weights and
     data do not say."""
-    names: dict[str, str] = {}
+    names = proposed_names(golden, golden_dump, device, device_dump)
     calls = twins(golden, device, names)
     layout = rank_layout(golden, golden_dump, device, device_dump, calls, names)
     if not layout.is_proved:
@@ -445,6 +446,8 @@ def _with_collectives(graph: ModelGraph) -> frozenset[str]:
 def _arguments(op: Op, twin: Op) -> dict[str, AttrValue]:
     """The attributes of *op* with golden's arguments, but for numbers that are lengths: those are
     of the rank's part."""
+    if op.attrs.get(ARGUMENTS) != twin.attrs.get(ARGUMENTS):
+        return dict(op.attrs)  # called otherwise, as with a mask where golden says is_causal
     kept = {ARGUMENTS, UNRECORDED, "stack", "inside", "micro_step"}
     attrs = {key: value for key, value in op.attrs.items() if key in kept or not _is_argument(key)}
     for key, value in twin.attrs.items():
