@@ -6,7 +6,8 @@ from itertools import product
 
 import numpy as np
 
-from divergraph.layouts.shares import AxisShare, Runs, joined, runs_of
+from divergraph.layouts.rule import rules
+from divergraph.layouts.shares import AxisShare, Runs, runs_of
 from divergraph.values.array_types import Array
 
 _SIXTEEN_BITS = ("bfloat16", "float16")
@@ -19,7 +20,7 @@ def located(
     None where its values do not say. Golden may be rounded to 16 bits on the rank.
 
     One axis is looked up by hashes of its rows, so the rows may be any, as the heads of a fused
-    weight are; of several axes the *shares* are tried, then equal parts.
+    weight are; of several axes the *shares* are tried, then what rules say.
     """
     if own.ndim != golden.ndim or own.size == 0:
         return None
@@ -43,21 +44,6 @@ def cut(values: Array, runs: dict[int, Runs]) -> Array:
         places = np.concatenate([np.arange(start, stop) for start, stop in ranges])
         values = values.take(places, axis)
     return values
-
-
-def equal_parts(golden_length: int, length: int) -> list[Runs]:
-    """The ways to have *length* of *golden_length* places: a chunk, or two of which one counts from
-    the end, as ranks share a sequence of which what is later costs more."""
-    if not 0 < length < golden_length or golden_length % length:
-        return []
-    count = golden_length // length
-    chunks: list[Runs] = [((part * length, (part + 1) * length),) for part in range(count)]
-    if length % 2 == 0:
-        half = length // 2
-        for part in range(count):
-            first, last = part * half, golden_length - (part + 1) * half
-            chunks.append(joined(((first, first + half), (last, last + half))))
-    return list(dict.fromkeys(chunks))
 
 
 def roundings(own: Array, golden: Array) -> list[Array]:
@@ -97,6 +83,11 @@ def rows_of(values: Array, axis: int) -> Array:
     return np.ascontiguousarray(np.moveaxis(values, axis, 0)).reshape(values.shape[axis], -1)
 
 
+def _by_rules(golden_length: int, length: int) -> list[Runs]:
+    """The ways in which rules give a rank *length* places of *golden_length*."""
+    return [runs for rule in rules() for runs in rule.parts(golden_length, length)]
+
+
 def _tried(
     own: Array, golden: Array, axes: list[int], shares: tuple[AxisShare, ...]
 ) -> dict[int, Runs] | None:
@@ -104,7 +95,7 @@ def _tried(
     for axis in axes:
         length = golden.shape[axis]
         shared = [runs for share in shares if (runs := share.of(length)) is not None]
-        choices.append(list(dict.fromkeys((*shared, *equal_parts(length, own.shape[axis])))))
+        choices.append(list(dict.fromkeys((*shared, *_by_rules(length, own.shape[axis])))))
     for chosen in product(*choices):
         by_axis = dict(zip(axes, chosen, strict=True))
         part = cut(golden, by_axis)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from divergraph.layouts.locating import located
+from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.rule import rules
 from divergraph.layouts.shares import AxisShare, Runs
 from divergraph.layouts.twins import Twins, parameter
 from divergraph.text.words import counted
@@ -16,22 +18,9 @@ from divergraph.values.unread import Unread
 from graphstore.model import DType, DumpTensorRef, ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex, TensorKey
 
-TENSOR, DATA, MICRO_BATCH = "tensor", "data", "micro batch"
 _INTEGERS = frozenset({DType.INT32, DType.INT64})
-
-
-@dataclass(frozen=True, slots=True)
-class Placement:
-    """What a rank has of golden's tensor: by axis these *runs*, all of it where there are none.
-
-    ``name`` is the parameter (``blocks.0.attn.q weight``) or the input; ``proved``: value for value
-    golden's, not by its shape alone."""
-
-    name: str
-    golden: str
-    runs: tuple[tuple[int, Runs], ...]
-    shape: tuple[int, ...]
-    proved: bool
+_FEW = 0.1
+"""Share of the weights that may be other parts than most are, by mistake."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +38,7 @@ class RankLayout:
         """What the rank has of golden's weights and data, as lines for the user."""
         parts: dict[str, list[str]] = {}
         for placement in self.placements:
-            of = [
-                f"{AxisShare('', runs, placement.shape[axis]).words} of its {_axis_word(axis)}"
-                for axis, runs in placement.runs
-            ]
-            how = " and ".join(of) or "all of it"
-            how = how if placement.proved else "not golden's values"
-            parts.setdefault(how, []).append(placement.name)
+            parts.setdefault(_how(placement), []).append(placement.name)
         for how, names in parts.items():
             more = f" and {counted(len(names) - 1, 'more tensor')}" if len(names) > 1 else ""
             yield f"the rank has of golden's {names[0]}{more}: {how}"
@@ -63,7 +46,11 @@ class RankLayout:
     @property
     def is_proved(self) -> bool:
         """Whether most weights, or else the data, are value for value in golden's."""
-        proved = [placement.proved for placement in self.placements]
+        proved = [
+            placement.proved
+            for placement in self.placements
+            if placement.kind is not Placed.MICRO_BATCH
+        ]
         return bool(proved) and 2 * sum(proved) > len(proved)
 
 
@@ -76,37 +63,60 @@ def rank_layout(
     names: Mapping[str, str],
 ) -> RankLayout:
     """The layout of the rank with the graph *device*, found from its weights and data."""
-    weights = tuple(_weights(golden, golden_dump, device, device_dump, names))
-    times = Counter(
-        share for placement in weights for share in _shares(TENSOR, placement) if placement.proved
-    )
-    shares = tuple(share for share, _ in times.most_common())
+    weights = list(_weights(golden, golden_dump, device, device_dump, names))
+    times = Counter(share for placement in weights for share in _shares(placement))
+    few = {share for share, number in times.items() if number <= _FEW * sum(times.values())}
+    usual = [share for share, _ in times.most_common() if share not in few]
+    # One part of few weights that are split as the others is a mistake, and no part of the layout.
+    odd = {share for share in few if any(share.length == common.length for common in usual)}
+    weights = [
+        replace(placement, runs=(), proved=False)
+        if odd.intersection(_shares(placement))
+        else placement
+        for placement in weights
+    ]
+    shares = tuple(share for share, _ in times.most_common() if share not in odd)
     data: dict[int, Mapping[int, AxisShare]] = {}
     inputs: list[Placement] = []
     for number, placement in _data(golden_dump, device, device_dump, twins):
         inputs.append(placement)
         axes = (axis for axis, _ in placement.runs)
-        data.setdefault(number, dict(zip(axes, _shares(DATA, placement), strict=True)))
+        data.setdefault(number, dict(zip(axes, _shares(placement), strict=True)))
     if twins.count > 1:
         for number in range(twins.count):
-            by_place = AxisShare(MICRO_BATCH, ((number, number + 1),), twins.count)
+            by_place = AxisShare(Placed.MICRO_BATCH, ((number, number + 1),), twins.count)
+            if number not in data:
+                inputs.append(_micro_batch(by_place))
             data.setdefault(number, {0: by_place})
     return RankLayout((*weights, *inputs), shares, data, _data_shape(golden, golden_dump))
 
 
-def _axis_word(axis: int) -> str:
-    return ("rows", "columns")[axis] if axis < 2 else f"axis {axis}"
+def _how(placement: Placement) -> str:
+    """What a rank has, by the rule that says so."""
+    said = (rule.words(placement) for rule in rules())
+    by_rule = next((words for words in said if words), "")
+    if by_rule:
+        return by_rule
+    if not placement.proved:
+        return "none of its values"
+    of = [f"{placement.part(axis)} of axis {axis}" for axis, _ in placement.runs]
+    return " and ".join(of) or "all of it"
 
 
-def _shares(rule: str, placement: Placement) -> Iterator[AxisShare]:
+def _micro_batch(share: AxisShare) -> Placement:
+    name = f"micro batch {share.runs[0][0]}"
+    return Placement(Placed.MICRO_BATCH, name, name, ((0, share.runs),), (share.length,), "", False)
+
+
+def _shares(placement: Placement) -> Iterator[AxisShare]:
     for axis, runs in placement.runs:
         length = placement.shape[axis]
         (start, stop), *more = runs
         size = stop - start
         if not more and length % size == 0 and start % size == 0:
-            yield AxisShare(rule, ((start // size, start // size + 1),), length // size)
+            yield AxisShare(placement.kind, ((start // size, start // size + 1),), length // size)
         else:
-            yield AxisShare(rule, runs, length)
+            yield AxisShare(placement.kind, runs, length)
 
 
 def _weights(
@@ -116,6 +126,7 @@ def _weights(
     device_dump: DumpIndex,
     names: Mapping[str, str],
 ) -> Iterator[Placement]:
+    readers = {op.id: op.type for op in device.ops}
     originals = {parameter(name, {}): key for name, key in parameter_places(golden).items()}
     for name, key in parameter_places(device).items():
         own = device_dump.tensors.get(key)
@@ -124,10 +135,9 @@ def _weights(
         if own is None or other is None or own.shape is None or other.shape is None:
             continue
         runs = _located(own, other)
-        proved = runs is not None
-        if runs is None:
-            runs = {}
-        yield Placement(parameter(name, {}), title, tuple(runs.items()), other.shape, proved)
+        parts = () if runs is None else tuple(runs.items())
+        reader, here, is_there = readers[key[0]], parameter(name, {}), runs is not None
+        yield Placement(Placed.WEIGHT, here, title, parts, other.shape, reader, is_there)
 
 
 def parameter_places(graph: ModelGraph) -> dict[str, TensorKey]:
@@ -158,10 +168,11 @@ def _data(
                 continue
             runs = _located(own, other)
             if runs is not None:
-                yield (
-                    twins.micro_batches[op.id],
-                    Placement(ref.tensor, twin.name, tuple(runs.items()), other.shape, True),
+                parts = tuple(runs.items())
+                placement = Placement(
+                    Placed.DATA, ref.tensor, twin.name, parts, other.shape, op.type, True
                 )
+                yield twins.micro_batches[op.id], placement
 
 
 def _data_shape(golden: ModelGraph, dump: DumpIndex) -> tuple[int, ...]:

@@ -19,8 +19,8 @@ import numpy as np
 
 from divergraph.layouts.locating import cut
 from divergraph.layouts.names import proposed_names
+from divergraph.layouts.placements import Placement
 from divergraph.layouts.rank_layout import (
-    Placement,
     RankLayout,
     rank_layout,
     values_of,
@@ -141,12 +141,18 @@ class _Resharding:
 
     def _between(self) -> None:
         """Golden's tensors of calls that golden lacks, as those between ranks: what they give is
-        what is read of them."""
+        what is read of them, or what the module gives out that they are in."""
         for op in self.device.ops:
+            passed = {tensor.name: port for port, tensor in enumerate(op.outputs)}
             for port, ref in enumerate(op.inputs[: own_inputs(op)]):
                 source = None if ref is None else ref.producer
-                tensor = self.tensors.get((op.id, TensorIO.INPUT, port))
-                if source is None or tensor is None or source.op in self.twins.calls:
+                if ref is None or source is None or source.op in self.twins.calls:
+                    continue
+                key = op.id, TensorIO.INPUT, port
+                if ref.tensor in passed:
+                    key = op.id, TensorIO.OUTPUT, passed[ref.tensor]
+                tensor = self.tensors.get(key)
+                if tensor is None:
                     continue
                 key = source.op, TensorIO.OUTPUT, source.port
                 own = self.device_dump.tensors.get(key)
@@ -190,6 +196,8 @@ class _Resharding:
         weight = self._parameter(op, io, port)
         if weight is not None:
             return _Part(weight.runs, frozenset((_WEIGHTS,) if weight.runs else ()))
+        if own.dtype in _WHOLE_NUMBERS and self._reads_cut_rows(op):
+            return _unknown("whole numbers that count places of the rank, or of golden's")
         name = CallName.of(op.name)
         data = self.layout.data.get(self.twins.micro_batches[op.id], {})
         if name.way == "parameters_grad" and data:
@@ -210,6 +218,11 @@ class _Resharding:
             named = " and the ".join(sorted(missing))
             return _addend(f"it has a part of the {named}")
         return part
+
+    def _reads_cut_rows(self, op: Op) -> bool:
+        """Whether *op* looks rows up in a weight of which the rank has some."""
+        weights = (self._parameter(op, TensorIO.INPUT, port) for port in range(len(op.inputs)))
+        return any(0 in dict(weight.runs) for weight in weights if weight is not None)
 
     def _read(self, op: Op) -> frozenset[str]:
         """The shares that cut what *op* reads."""
@@ -327,19 +340,23 @@ class _Resharding:
         shares = self.layout.data.get(number, {}).values()
         return (1.0, prod(share.length / share.size for share in shares))
 
-    def _factor(self, op: Op, own: DumpTensorRef, whole: DumpTensorRef, part: _Part) -> float:
-        """How many times larger a gradient is than golden's."""
-        if _DATA not in part.shares:
-            return 1.0
+    def _factor(
+        self, op: Op, own: DumpTensorRef, whole: DumpTensorRef, part: _Part
+    ) -> float | None:
+        """How many times larger a gradient is than golden's; None where only values tell."""
         factors = self._factors(op)
-        if len(set(factors)) == 1:
+        if _DATA not in part.shares:  # an expert has the data of all ranks, and their factor
+            factors = (1.0, *factors)
+        if len(set(factors)) == 1 or own.dtype in _WHOLE_NUMBERS:
             return factors[0]
         ours, theirs = values_of(own), values_of(whole)
         if ours is None or theirs is None:
-            return 1.0
+            return None
         golden = cut(theirs, dict(part.runs))
         factor = min(factors, key=lambda times: _distance(ours, golden * times))
-        return self.factors.setdefault(self.twins.micro_batches[op.id], factor)
+        if _DATA in part.shares:
+            self.factors.setdefault(self.twins.micro_batches[op.id], factor)
+        return factor
 
 
 def _is_back(op: Op) -> bool:
@@ -400,11 +417,11 @@ def _of_data(
 
 
 def _cut_out(
-    whole: DumpTensorRef, part: _Part, own: DumpTensorRef, factor: float
+    whole: DumpTensorRef, part: _Part, own: DumpTensorRef, factor: float | None
 ) -> DumpTensorRef | None:
     if not part.runs and factor == 1.0:
         return whole
-    if whole.statistics is not None:
+    if whole.statistics is not None or factor is None:
         return None
     size = prod(own.shape or ()) * max(whole.nbytes // max(prod(whole.shape or ()), 1), 1)
     return replace(

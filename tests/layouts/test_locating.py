@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from divergraph.layouts.locating import cut, equal_parts, located
+from divergraph.layouts.locating import cut, located
+from divergraph.layouts.rule import rules
 from divergraph.layouts.shares import AxisShare, runs_of, within
 
 WEIGHT = np.random.default_rng(1).standard_normal((12, 8)).astype(np.float32)
@@ -51,8 +52,10 @@ def test_rows_all_alike_are_the_share_that_is_known():
 
 
 def test_the_ways_to_have_a_part_of_an_axis():
-    assert equal_parts(8, 4) == [((0, 4),), ((4, 8),), ((0, 2), (6, 8)), ((2, 6),)]
-    assert equal_parts(8, 3) == []
+    parts = {rule.name: list(rule.parts(8, 4)) for rule in rules()}
+    assert parts["batch"] == [((0, 4),), ((4, 8),)]
+    assert parts["zigzag"] == [((0, 2), (6, 8)), ((2, 6),)]
+    assert not any(list(rule.parts(8, 3)) for rule in rules())
 
 
 def test_a_share_of_an_axis_of_another_length():

@@ -17,7 +17,7 @@ from functools import cache
 import numpy as np
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause.registry import discovered
+from divergraph.files.discovered import discovered
 from graphstore.errors import InputError
 
 ENTRY_POINT_GROUP = "divergraph.arithmetics"

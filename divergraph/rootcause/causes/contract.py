@@ -17,8 +17,8 @@ from enum import IntEnum
 from functools import cache
 from typing import TypeAlias
 
+from divergraph.files.discovered import discovered
 from divergraph.rootcause.causes.evidence import Cause, SampledTensors
-from divergraph.rootcause.registry import discovered
 
 ENTRY_POINT_GROUP = "divergraph.causes"
 

@@ -13,8 +13,8 @@ from typing import TypeAlias
 import numpy as np
 
 from divergraph.execute.contract import Array
+from divergraph.files.discovered import discovered
 from divergraph.rootcause import calibration
-from divergraph.rootcause.registry import discovered
 from graphstore.errors import InputError
 from graphstore.model import DType
 

@@ -13,7 +13,7 @@ from functools import cache
 from typing import TypeAlias
 
 from divergraph.execute.contract import Array
-from divergraph.rootcause.registry import discovered
+from divergraph.files.discovered import discovered
 
 ENTRY_POINT_GROUP = "divergraph.input_relations"
 

@@ -15,13 +15,13 @@ from functools import cache
 from typing import TypeAlias
 
 from divergraph.execute.contract import Array, Executor, RunnableSubgraph
+from divergraph.files.discovered import discovered
 from divergraph.rootcause.devices.precision import SMALLEST_NORMAL_FP32
 from divergraph.rootcause.devices.quantised_ops import QuantisedOps
 from divergraph.rootcause.devices.quantisers import Quantiser
 from divergraph.rootcause.groups.groups import Group
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.options import RootCauseOptions
-from divergraph.rootcause.registry import discovered
 from divergraph.rootcause.tolerances.masks import Mask
 from divergraph.rootcause.tolerances.noise_floor import Emulation
 

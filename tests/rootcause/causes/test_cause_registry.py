@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divergraph.rootcause import registry
+from divergraph.files import discovered as registry
 from divergraph.rootcause.causes import contract
 from divergraph.rootcause.causes.contract import (
     CauseRule,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from divergraph.api.arguments import precision_names, root_cause_of
-from divergraph.rootcause import registry
+from divergraph.files import discovered as registry
 from divergraph.rootcause.devices import precision as contract
 from divergraph.rootcause.devices.precision import precision_named, precision_of, precisions
 from divergraph.rootcause.devices.precisions.bf16 import BF16, Brain

@@ -1,0 +1,1 @@
+"""The rules by which jobs split tensors, a file each."""

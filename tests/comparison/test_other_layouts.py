@@ -1,0 +1,53 @@
+"""A golden run of one rank against jobs that are split over ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import divergraph as dg
+from benchmarks.recorded_jobs.made_job import LAYOUTS, Job
+from graphstore.model import Reason, TensorIO, Verdict
+
+
+@pytest.fixture(scope="module")
+def golden(tmp_path_factory) -> Path:
+    return Job(seed=3).run(tmp_path_factory.mktemp("golden") / "job")
+
+
+def compared(golden: Path, folder: Path, layout: str, fault: str = "") -> dg.Run:
+    device = Job(seed=3, layout=layout, dtype="bfloat16", fault=fault).run(folder / "job")
+    return dg.compare(golden, golden, device, device)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS[1:])
+def test_a_healthy_job_is_within_rounding_and_nearly_all_is_compared(layout, golden, tmp_path):
+    run = compared(golden, tmp_path, layout)
+    assert run.verdict is Verdict.WITHIN_ROUNDING
+    outputs = [item for item in run.data.comparisons if item.io is TensorIO.OUTPUT]
+    left = {item.reason for item in outputs if not item.compared}
+    assert left <= {Reason.ADDEND, Reason.NO_GOLDEN_DUMP}
+    assert sum(item.compared for item in outputs) > 0.9 * len(outputs)
+
+
+def test_what_each_rank_has_is_said(golden, tmp_path):
+    said = "\n".join(compared(golden, tmp_path, "tensor").record.warnings)
+    assert "rank 1: the rank has of golden's blocks.0.q weight" in said
+    assert "half 2 of 2 of its rows (column parallel)" in said
+
+
+@pytest.mark.parametrize(
+    ("fault", "site"),
+    [
+        ("kernel_on_one_rank", "rank1/Module.blocks.1.q."),
+        ("all_reduce_means", "ranks0-1/Module.blocks.1.down"),
+        ("all_reduce_missing", "blocks.1"),
+        ("weight_stale", "blocks.1.down"),
+        ("kernel_scales", "Module.blocks.1.v."),
+    ],
+)
+def test_a_fault_of_a_rank_is_named_with_it(fault, site, golden, tmp_path):
+    run = compared(golden, tmp_path, "tensor", fault)
+    assert run.verdict is Verdict.DIVERGED
+    assert site in run.data.origins[0].op
