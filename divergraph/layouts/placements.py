@@ -8,7 +8,7 @@ from enum import StrEnum
 from divergraph.layouts.shares import AxisShare, Runs
 
 
-class Placed(StrEnum):
+class PlacedAs(StrEnum):
     """What a placed tensor is."""
 
     WEIGHT = "weight"
@@ -25,7 +25,7 @@ class Placement:
     value for value golden's.
     """
 
-    kind: Placed
+    kind: PlacedAs
     name: str
     golden: str
     runs: tuple[tuple[int, Runs], ...]

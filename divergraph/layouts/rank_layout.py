@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from divergraph.layouts.locating import located
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.rule import rules
 from divergraph.layouts.shares import AxisShare, Runs
 from divergraph.layouts.twins import Twins, parameter
@@ -49,7 +49,7 @@ class RankLayout:
         proved = [
             placement.proved
             for placement in self.placements
-            if placement.kind is not Placed.MICRO_BATCH
+            if placement.kind is not PlacedAs.MICRO_BATCH
         ]
         return bool(proved) and 2 * sum(proved) > len(proved)
 
@@ -84,7 +84,7 @@ def rank_layout(
         data.setdefault(number, dict(zip(axes, _shares(placement), strict=True)))
     if twins.count > 1:
         for number in range(twins.count):
-            by_place = AxisShare(Placed.MICRO_BATCH, ((number, number + 1),), twins.count)
+            by_place = AxisShare(PlacedAs.MICRO_BATCH, ((number, number + 1),), twins.count)
             if number not in data:
                 inputs.append(_micro_batch(by_place))
             data.setdefault(number, {0: by_place})
@@ -105,7 +105,9 @@ def _how(placement: Placement) -> str:
 
 def _micro_batch(share: AxisShare) -> Placement:
     name = f"micro batch {share.runs[0][0]}"
-    return Placement(Placed.MICRO_BATCH, name, name, ((0, share.runs),), (share.length,), "", False)
+    return Placement(
+        PlacedAs.MICRO_BATCH, name, name, ((0, share.runs),), (share.length,), "", False
+    )
 
 
 def _shares(placement: Placement) -> Iterator[AxisShare]:
@@ -137,7 +139,7 @@ def _weights(
         runs = _located(own, other)
         parts = () if runs is None else tuple(runs.items())
         reader, here, is_there = readers[key[0]], parameter(name, {}), runs is not None
-        yield Placement(Placed.WEIGHT, here, title, parts, other.shape, reader, is_there)
+        yield Placement(PlacedAs.WEIGHT, here, title, parts, other.shape, reader, is_there)
 
 
 def parameter_places(graph: ModelGraph) -> dict[str, TensorKey]:
@@ -170,7 +172,7 @@ def _data(
             if runs is not None:
                 parts = tuple(runs.items())
                 placement = Placement(
-                    Placed.DATA, ref.tensor, twin.name, parts, other.shape, op.type, True
+                    PlacedAs.DATA, ref.tensor, twin.name, parts, other.shape, op.type, True
                 )
                 yield twins.micro_batches[op.id], placement
 

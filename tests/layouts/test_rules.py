@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.rule import rules
 
-WEIGHT, DATA = Placed.WEIGHT, Placed.DATA
+WEIGHT, DATA = PlacedAs.WEIGHT, PlacedAs.DATA
 
 
 def placed(kind, runs, *, golden="q weight", reader="linear", shape=(12, 8)) -> Placement:
@@ -38,7 +38,11 @@ def placed(kind, runs, *, golden="q weight", reader="linear", shape=(12, 8)) -> 
             "zigzag",
             "places 0 to 1, 6 to 7 of the sequence (zigzag)",
         ),
-        (placed(Placed.MICRO_BATCH, ((0, ((0, 6),)),)), "micro_batch", "half 1 of 2 of the batch"),
+        (
+            placed(PlacedAs.MICRO_BATCH, ((0, ((0, 6),)),)),
+            "micro_batch",
+            "half 1 of 2 of the batch",
+        ),
     ],
 )
 def test_one_rule_says_what_a_rank_has(placement, rule, words):

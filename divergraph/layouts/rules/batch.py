@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -18,7 +18,7 @@ class _Batch:
             yield ((start, start + length),)
 
     def words(self, placement: Placement) -> str:
-        if placement.kind is Placed.DATA and placement.is_cut_only(0):
+        if placement.kind is PlacedAs.DATA and placement.is_cut_only(0):
             return f"{placement.part(0)} of the batch"
         return ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -15,7 +15,7 @@ class _Column:
         return ()
 
     def words(self, placement: Placement) -> str:
-        is_column = placement.kind is Placed.WEIGHT and placement.reader != "embedding"
+        is_column = placement.kind is PlacedAs.WEIGHT and placement.reader != "embedding"
         if not (is_column and placement.is_cut_only(0) and len(placement.runs[0][1]) == 1):
             return ""
         return f"{placement.part(0)} of its rows (column parallel)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -15,7 +15,7 @@ class _Heads:
         return ()
 
     def words(self, placement: Placement) -> str:
-        if placement.kind is not Placed.WEIGHT or not placement.is_cut_only(0):
+        if placement.kind is not PlacedAs.WEIGHT or not placement.is_cut_only(0):
             return ""
         is_fused = len(placement.runs[0][1]) > 1
         return f"{placement.part(0)} of its rows (heads of a fused weight)" if is_fused else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -15,7 +15,7 @@ class _MicroBatch:
         return ()
 
     def words(self, placement: Placement) -> str:
-        return f"{placement.part(0)} of the batch" if placement.kind is Placed.MICRO_BATCH else ""
+        return f"{placement.part(0)} of the batch" if placement.kind is PlacedAs.MICRO_BATCH else ""
 
 
 RULE = _MicroBatch()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -18,7 +18,7 @@ class _Pipeline:
         return ()
 
     def words(self, placement: Placement) -> str:
-        is_renamed = placement.kind is Placed.WEIGHT and placement.name != placement.golden
+        is_renamed = placement.kind is PlacedAs.WEIGHT and placement.name != placement.golden
         if not is_renamed or placement.runs or not placement.proved:
             return ""
         return f"all of what golden calls {placement.golden}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -15,7 +15,7 @@ class _Replicated:
         return ()
 
     def words(self, placement: Placement) -> str:
-        is_weight = placement.kind is Placed.WEIGHT and placement.name == placement.golden
+        is_weight = placement.kind is PlacedAs.WEIGHT and placement.name == placement.golden
         return "all of it" if is_weight and placement.proved and not placement.runs else ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -18,7 +18,7 @@ class _Row:
         return ()
 
     def words(self, placement: Placement) -> str:
-        if placement.kind is Placed.WEIGHT and placement.is_cut_only(1):
+        if placement.kind is PlacedAs.WEIGHT and placement.is_cut_only(1):
             return f"{placement.part(1)} of its columns (row parallel)"
         return ""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -15,7 +15,7 @@ class _Sequence:
         return ()
 
     def words(self, placement: Placement) -> str:
-        if placement.kind is not Placed.DATA or not placement.is_cut_only(1):
+        if placement.kind is not PlacedAs.DATA or not placement.is_cut_only(1):
             return ""
         is_chunk = len(placement.runs[0][1]) == 1
         return f"{placement.part(1)} of the sequence" if is_chunk else ""

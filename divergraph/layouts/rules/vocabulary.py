@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs
 
 
@@ -15,7 +15,7 @@ class _Vocabulary:
         return ()
 
     def words(self, placement: Placement) -> str:
-        is_table = placement.kind is Placed.WEIGHT and placement.reader == "embedding"
+        is_table = placement.kind is PlacedAs.WEIGHT and placement.reader == "embedding"
         return f"{placement.part(0)} of its words" if is_table and placement.is_cut_only(0) else ""
 
 

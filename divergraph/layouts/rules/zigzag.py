@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from divergraph.layouts.placements import Placed, Placement
+from divergraph.layouts.placements import PlacedAs, Placement
 from divergraph.layouts.shares import Runs, joined
 
 
@@ -23,7 +23,7 @@ class _Zigzag:
             yield joined(((first, first + half), (last, last + half)))
 
     def words(self, placement: Placement) -> str:
-        if placement.kind is not Placed.DATA or not placement.is_cut_only(1):
+        if placement.kind is not PlacedAs.DATA or not placement.is_cut_only(1):
             return ""
         is_zigzag = len(placement.runs[0][1]) > 1
         return f"{placement.part(1)} of the sequence (zigzag)" if is_zigzag else ""
