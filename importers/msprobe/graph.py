@@ -11,6 +11,7 @@ the names of their tensors say how they came.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,13 @@ inputs: ``0`` and ``1.2`` of a list, or the name of a keyword."""
 UNRECORDED = "unrecorded"
 """The attribute with how each further input of a call came: ``view``, ``cast``, ``gradient``."""
 _MODULES = ("Module", "Cell")
+_RUN_OTHERWISE = {
+    re.compile(r"torch/_(?:dynamo|inductor)/|<eval_with_key>"): "are compiled by torch.compile, "
+    "which calls op by op while a dump is made",
+    re.compile(r"torch/cuda/graphs\.py"): "are captured in a CUDA graph, which replays its kernels "
+    "without any call",
+}
+"""Frames of compilers and graphs, and what is true of a call below them."""
 _FRAMEWORKS = {"mindspore": Framework.MINDSPORE, "pytorch": Framework.PYTORCH}
 
 
@@ -116,7 +124,7 @@ class _Joined:
         self._flows = self._orders = self._untold = self._inferred = 0
         self._unrecorded = Unrecorded(RecordedValues(files).distinct)
         self._ways_back = WaysBack(self._nesting.is_inside)
-        self._remarks = _remarks(files.header)
+        self._remarks = [*_remarks(files.header), *_run_otherwise(self._stacks.values())]
         self.ops: list[Op] = []
         self.inputs: list[Tensor] = []
         self.constants: dict[str, Constant] = {}
@@ -415,6 +423,17 @@ def _remarks(header: Mapping[str, Any]) -> list[str]:
 
 def _plain(tensor: CallTensor) -> Tensor:
     return Tensor(tensor.name, tensor.dtype, tensor.shape)
+
+
+def _run_otherwise(stacks: Iterable[str]) -> Iterator[str]:
+    """That calls ran under what runs otherwise where nothing is dumped: their stacks say so."""
+    texts = set(stacks)
+    for frame, sentence in _RUN_OTHERWISE.items():
+        count = sum(frame.search(text) is not None for text in texts)
+        if count:
+            places = "1 place" if count == 1 else f"{count} places"
+            begin = "the dumped run may be another than the one that failed"
+            yield f"{begin}: calls from {places} {sentence}"
 
 
 def _stacks(stack: Mapping[str, Any]) -> dict[str, str]:

@@ -32,6 +32,21 @@ def dump(folder: Path, checksums: list[str], kind: str = "md5", *, alone: bool =
     return folder
 
 
+def test_what_statistics_hide_is_named_where_checksums_prove_it(tmp_path):
+    """The relu gives other values of equal statistics, which the linear behind it shows."""
+    one = dump(tmp_path / "one", ["a", "b", "x", "y", "z"])
+    other = dump(tmp_path / "other", ["a", "b", "c", "d", "e"])
+    content = json.loads((one / "dump.json").read_text())
+    for statistic in ("Max", "Min", "Norm"):
+        content["data"]["Functional.linear.0.forward"]["output"][0][statistic] = 40.0
+    (one / "dump.json").write_text(json.dumps(content))
+    (origin,) = compared(one, other).data.origins
+    assert origin.op == "Functional.relu.0.forward"
+    assert origin.cause == (
+        "it makes other values of equal ones (checksums); calls behind show how far"
+    )
+
+
 def outputs(run: dg.Run) -> list[Level | None]:
     found = {item.op: item.level for item in run.data.comparisons if item.io is TensorIO.OUTPUT}
     return [found[call] for call in CALLS]

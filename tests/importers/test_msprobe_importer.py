@@ -303,6 +303,20 @@ def test_a_construct_file_alone_gives_the_calls(tmp_path):
     assert any("no dump.json" in told for told in graph.warnings)
 
 
+@pytest.mark.parametrize(
+    ("frame", "said"),
+    [
+        ("File /x/torch/_dynamo/eval_frame.py, line 9, in compile_wrapper", "torch.compile"),
+        ("File /x/torch/cuda/graphs.py, line 9, in __enter__", "CUDA graph"),
+        ("File net.py, line 3, in forward", ""),
+    ],
+)
+def test_what_ran_otherwise_without_a_dump_is_said_first(run_of, frame, said):
+    warnings = run_of(stack={LINEAR: ["File a.py, line 1", frame]}).warnings
+    assert warnings[0].startswith("the dumped run may be another") is bool(said)
+    assert said in warnings[0]
+
+
 def test_a_stack_file_leads_to_its_run_or_says_what_is_missing(tmp_path, run_of):
     (tmp_path / "stack.json").write_text(json.dumps({LINEAR: ["File a.py"]}))
     with pytest.raises(ImportFormatError, match="a stack file alone"):

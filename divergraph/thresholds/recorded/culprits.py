@@ -59,7 +59,8 @@ _WEIGHTS = 0.5
 all of them differ."""
 
 ARGUMENT, WEIGHT, INPUT = "argument_differs", "weight_differs", "input_differs"
-DATA = "data_differs"
+DATA, UNEQUAL = "data_differs", "other_values_of_equal_ones"
+_UNEQUAL_BITS = "it makes other values of equal ones (checksums); calls behind show how far"
 MISSING, EXTRA, MOVED = "call_missing", "call_extra", "call_moved"
 _WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL})
 
@@ -97,6 +98,11 @@ class _Search:
         self._is_first = self._is_forward = True
         self._limits = self._control_group()
         self._bad_weights = self._unlike_weights()
+        self._places = {op.id: place for place, op in enumerate(pairs.device.ops)}
+        back = (op.id for op in pairs.device.ops if op.attrs.get("direction") == "backward")
+        self._first_back = self._places.get(next(back, ""), len(self._places))
+        same = [item.detail == BY_CHECKSUM for item in self._weight_items()]
+        self._has_equal_weights = sum(same) > _WEIGHTS * len(same)
 
     def run(self) -> Culprits:
         """Judge the calls in their order."""
@@ -106,6 +112,8 @@ class _Search:
             if self._found.data:
                 self._found.causes.clear()
                 break
+        if self._found.unexplained and not self._found.causes:
+            self._blame_first_unequal()
         return self._found
 
     # what a call was fed
@@ -156,7 +164,8 @@ class _Search:
             if sentence:
                 self._blame(op, label, sentence)
             elif outputs and self._of_equal_inputs(op, outputs):
-                self._blame(op, *self._structure(op, inside=True))
+                weight = self._other_weight(op)
+                self._blame(op, *(weight or self._structure(op, inside=True)))
             elif off:
                 self._judge_output(op, off)
         if any(item.over for item in outputs):
@@ -186,6 +195,8 @@ class _Search:
         return "", ""
 
     def _judge_output(self, op: Op, off: Sequence[Comparison]) -> None:
+        if any(item.over for item in off) and self._blame_proved_start(op):
+            return
         before, is_complete = self._fed(op)
         if (
             not is_complete and op.attrs.get("kind") == COLLECTIVE
@@ -206,7 +217,7 @@ class _Search:
             self._limits.get(op.type, JUMP),
         )
         if is_complete and times >= limit:
-            if not self._excuse(op.id):
+            if not self._excuse(op.id) and not self._blame_proved_start(op):
                 self._blame(op, *self._structure(op, inside=True))
         elif is_complete and not any(item.over and is_bound(item) for item in off):
             self._found.largest = max(self._found.largest, times)
@@ -231,13 +242,73 @@ class _Search:
 
     def _of_equal_inputs(self, op: Op, outputs: Sequence[Comparison]) -> bool:
         """Whether checksums prove that *op* makes another output, by more than rounding, of what is
-        the same on both sides."""
+        the same on both sides but for a weight."""
+        return self._makes_unequal(op) and any(
+            is_unequal(item) and self._is_more_than_rounding(item) for item in outputs
+        )
+
+    def _is_other_weight(self, op: Op, item: Comparison) -> bool:
+        """Whether checksums prove a weight another, most being the same. What reads weights behind
+        the first way back updates them."""
+        is_there = self._has_equal_weights and self._places[op.id] < self._first_back
+        return is_there and self._pairs.is_weight(item) and is_unequal(item)
+
+    def _other_weight(self, op: Op) -> tuple[str, str] | tuple[()]:
+        for item in self._pairs.inputs.get(op.id, ()):
+            if self._is_other_weight(op, item):
+                weight = self._pairs.input_name(item).partition(".parameters.")[2]
+                error = self._errors[id(item)]
+                much = "its statistics are equal: perhaps golden's values in another order"
+                if error is not None and error.distance > 0.0:
+                    much = _much(item, error)
+                return WEIGHT, f"its {weight} differs from golden's ({much})"
+        return ()
+
+    def _blame_proved_start(self, op: Op) -> bool:
+        """Blame the first call from which checksums prove that the error of *op* comes, unless that
+        is known; false where they prove nothing."""
+        starts = self._proved_starts(op)
+        if starts and starts.isdisjoint(self._found.causes.keys() | self._explained):
+            self._blame_unequal(self._pairs.ops[min(starts, key=self._places.__getitem__)])
+        return bool(starts)
+
+    def _blame_unequal(self, op: Op) -> None:
+        self._blame(op, *(self._other_weight(op) or (UNEQUAL, _UNEQUAL_BITS)))
+
+    def _blame_first_unequal(self) -> None:
+        """Blame the first call that checksums prove to make other values: what is over a limit
+        somewhere has come from there, as all before it is equal."""
+        for op in self._pairs.device.ops:
+            if op.id in self._pairs.twins and self._makes_unequal(op):
+                self._blame_unequal(op)
+                self._found.unexplained.clear()
+                return
+
+    def _makes_unequal(self, op: Op) -> bool:
+        """Whether *op* by checksums makes other values of what is equal but for weights."""
         read = self._pairs.inputs.get(op.id, ())
         return (
             bool(read)
-            and all(item.detail == BY_CHECKSUM for item in read)
-            and any(is_unequal(item) and self._is_more_than_rounding(item) for item in outputs)
+            and any(map(is_unequal, self._pairs.outputs.get(op.id, ())))
+            and all(item.detail == BY_CHECKSUM or self._is_other_weight(op, item) for item in read)
         )
+
+    def _proved_starts(self, op: Op) -> set[str]:
+        """The calls that by checksums make other values of equal ones, and lead to *op*."""
+        starts: set[str] = set()
+        seen, waiting = {op.id}, [op]
+        while waiting:
+            call = waiting.pop()
+            if self._makes_unequal(call):
+                starts.add(call.id)
+                continue
+            for item in self._pairs.inputs.get(call.id, ()):
+                source = call.inputs[item.port] if item.port < len(call.inputs) else None
+                maker = source.producer.op if source is not None and source.producer else ""
+                if is_unequal(item) and maker and maker not in seen:
+                    seen.add(maker)
+                    waiting.append(self._pairs.ops[maker])
+        return starts
 
     def _is_more_than_rounding(self, item: Comparison) -> bool:
         error = self._errors[id(item)]
