@@ -44,15 +44,14 @@ def test_no_file_is_begun_after_one_failed():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [(), ("-n", "2")], ids=["alone", "workers"])
-def test_tests_without_them_are_skipped_and_that_is_said(tmp_path, workers):
+def test_tests_without_them_are_skipped_and_that_is_said_once(tmp_path):
     environment = {
         **{name: value for name, value in os.environ.items() if "proxy" not in name.lower()},
         "HOME": str(tmp_path),
         "XDG_CACHE_HOME": str(tmp_path),
         "https_proxy": _NOWHERE,
     }
-    command = [sys.executable, "-m", "pytest", "-q", *workers, "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"]
     command += ["-m", "neo4j", str(_TESTS / "conformance" / "test_renaming.py")]
     done = subprocess.run(
         command, cwd=_TESTS.parent, env=environment, capture_output=True, text=True, check=False
