@@ -214,19 +214,18 @@ class _Job:
                 self._give_up(waiting)
 
     def _advance(self, rank: int, ops: list[Op]) -> bool:
-        """Take the ops of *rank* up to one that waits for other ranks; whether any was taken."""
-        begin = len(ops)
-        while ops:
-            op = ops[-1]
-            parts = self._parts[rank].get(op.id)
-            if self._is_waiting(rank, op):
-                break
-            if parts is None:
-                self._take(rank, op)
-            elif not self._arrive(rank, op, parts):
-                break
-            ops.pop()
-        return len(ops) < begin
+        """Take the next op of *rank*; False where it waits for other ranks. All go on in step, so
+        that what comes first in a rank does so in the job."""
+        op = ops[-1]
+        parts = self._parts[rank].get(op.id)
+        if self._is_waiting(rank, op):
+            return False
+        if parts is None:
+            self._take(rank, op)
+        elif not self._arrive(rank, op, parts):
+            return False
+        ops.pop()
+        return True
 
     def _is_waiting(self, rank: int, op: Op) -> bool:
         """Whether *op* reads what a call between ranks has yet to give."""
