@@ -50,6 +50,7 @@ from divergraph.rootcause.stored import with_warnings
 from divergraph.text.words import counted
 from divergraph.thresholds.doubts import judged_by_checksums, undecided, with_doubt
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
+from divergraph.thresholds.recorded.laws import broken_laws
 from divergraph.thresholds.recorded.layouts import without_parts
 from divergraph.thresholds.starts import Starts, starts_by_limits
 from divergraph.thresholds.verdicts import (
@@ -67,6 +68,7 @@ from graphstore.model import Comparison, Method, Op, Run, TensorIO, TensorRef, V
 from graphstore.traverse.topological_order import graph_arrays
 from importers.dumps.contract import ANY_DUMP, DumpChoice
 from importers.msprobe.importer import runs_in
+from importers.msprobe.job import is_job
 
 _MOST_SAID = 3
 
@@ -287,7 +289,13 @@ class _Comparing:
         progress.stage("finding origins")
         outputs = outputs_by_op(comparisons)
         starts = starts_by_limits(
-            arrays, self.device.graph, comparisons, outputs, self.golden.graph, lineage.links
+            arrays,
+            self.device.graph,
+            comparisons,
+            outputs,
+            self.golden.graph,
+            lineage.links,
+            self._broken_laws(lineage),
         )
         if starts.recorded.verdict is Verdict.LAYOUTS_DIFFER:
             comparisons = without_parts(comparisons)
@@ -330,6 +338,16 @@ class _Comparing:
         data = undecided(with_doubt(data, doubt)) if doubt else judged_by_checksums(data)
         data = with_doubt(data, overflow_doubt(self.device_dump.index), first=True)
         return concluded(data, pairs)
+
+    def _broken_laws(self, lineage: Lineage) -> Mapping[str, str]:
+        """The laws that calls between ranks of the device break, and golden's do not."""
+        graph = self.device.graph
+        laws = broken_laws(graph, self.device_dump.index.tensors) if is_job(graph) else {}
+        if not laws:
+            return {}
+        golden = broken_laws(self.golden.graph, self.golden_dump.index.tensors)
+        right = {link.device for link in lineage.links if link.original not in golden}
+        return {op: said for op, said in laws.items() if op in right}
 
     def _arriving(
         self, lineage: Lineage, compared: Sequence[Comparison], progress: Progress

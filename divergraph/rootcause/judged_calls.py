@@ -8,11 +8,12 @@ running a call again cannot show that, as the device's inputs have it already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.rootcause.calls_alone import is_recorded
+from divergraph.rootcause.stored import with_warnings
 from divergraph.text.words import counted
 from divergraph.thresholds.recorded.arguments import unlike_arguments
 from divergraph.thresholds.recorded.call_pairs import CallPairs
@@ -33,6 +34,7 @@ from graphstore.model import (
     ErrorSplit,
     Finding,
     FindingKind,
+    Guilt,
     ModelGraph,
     Op,
     OpState,
@@ -41,6 +43,8 @@ from graphstore.model import (
     Verdict,
 )
 from importers.msprobe.calls import CallName
+from importers.msprobe.collectives import ranks_words
+from importers.msprobe.job import RANK, RANKS, rank_of_output, ranks_of
 
 _CALLED_OTHERWISE = (ARGUMENT, WEIGHT, MISSING, EXTRA, MOVED)
 """Causes that a call has whether it computes right or not, or can be seen to: a fill value that is
@@ -73,7 +77,8 @@ def with_calls_judged(data: RunData, splits: Mapping[TensorRef, ErrorSplit]) -> 
     ordered = sorted(blamed, key=places.__getitem__)
     causes = _causes(data, pairs, recorded, ordered)
     ordered = _once(ordered, pairs, causes)
-    return _with_origins(data, pairs, recorded, ordered, causes)
+    found = _with_origins(data, pairs, recorded, ordered, _with_ranks(data, causes))
+    return with_warnings(found, ranks_remark(found, pairs))
 
 
 def _is_fed_otherwise(op: Op, labels: Mapping[str, str]) -> bool:
@@ -120,6 +125,54 @@ def _causes(
                 found[op] = Finding(FindingKind.CAUSE, ARGUMENT, said, op, TensorIO.OUTPUT, 0, 1.0)
                 break
     return found
+
+
+def _with_ranks(data: RunData, causes: Mapping[str, Finding]) -> Mapping[str, Finding]:
+    """*causes*; those of calls between ranks say on which of them the output is off, if not on
+    all."""
+    guilty: dict[str, set[int]] = {}
+    ops = data.device.op_index()
+    for item in data.comparisons:
+        op = ops[item.op]
+        if item.op not in causes or RANKS not in op.attrs or item.io is not TensorIO.OUTPUT:
+            continue
+        if item.split is not None and item.split.guilt is Guilt.GUILTY:
+            guilty.setdefault(item.op, set()).add(rank_of_output(op, item.port))
+    said = dict(causes)
+    for op_id, ranks in guilty.items():
+        all_ranks = {rank_of_output(ops[op_id], ref.port) for ref in ops[op_id].makes}
+        if ranks != all_ranks:
+            on = f"on {ranks_words(ranks)} alone"
+            said[op_id] = replace(said[op_id], sentence=f"{said[op_id].sentence} ({on})")
+    return said
+
+
+def ranks_remark(data: RunData, pairs: CallPairs) -> Iterator[str]:
+    """Of a job of several ranks, on which the error starts, which follow and which are clean."""
+    starts, follows, every = set[int](), set[int](), set[int]()
+    origins = {origin.op for origin in data.origins}
+    ops = pairs.ops
+    if any(each.label == MISSING and each.op in origins for each in data.findings):
+        starts.update(*(ranks_of(op) for op in pairs.missing))
+    for item in data.comparisons:
+        op = ops[item.op]
+        if item.io is not TensorIO.OUTPUT or not (RANK in op.attrs or RANKS in op.attrs):
+            continue
+        rank = rank_of_output(op, item.port)
+        every.add(rank)
+        if item.over:
+            (starts if item.op in origins else follows).add(rank)
+    parts = [
+        f"{what} {ranks_words(ranks)}"
+        for what, ranks in (
+            ("the error starts on", starts),
+            ("it is carried to", follows - starts),
+            ("nothing is over a limit on", every - starts - follows),
+        )
+        if ranks
+    ]
+    if starts:
+        yield "; ".join(parts)
 
 
 def _once(ordered: Iterable[str], pairs: CallPairs, causes: Mapping[str, Finding]) -> list[str]:

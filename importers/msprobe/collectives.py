@@ -108,3 +108,9 @@ def ranks_text(ranks: Iterable[int]) -> str:
     ):
         return f"ranks{numbers[0]}-{numbers[-1]}" + (f":{step}" if step > 1 else "")
     return f"ranks{','.join(map(str, numbers))}"
+
+
+def ranks_words(ranks: Iterable[int]) -> str:
+    """*ranks* in a sentence: ``rank 1``, ``ranks 0-3``."""
+    text = ranks_text(ranks).removeprefix("ranks")
+    return f"rank {text}" if text.isdecimal() else f"ranks {text}"

@@ -146,6 +146,22 @@ def split_place(place: str) -> tuple[int, str]:
     return int(rank.removeprefix(RANK)), rest
 
 
+def ranks_of(op: Op) -> tuple[int, ...]:
+    """The ranks that call an *op* of a job; none of other graphs' ops."""
+    ranks = op.attrs.get(RANKS, op.attrs.get(RANK, ()))
+    ranks = ranks if isinstance(ranks, tuple) else (ranks,)
+    return tuple(rank for rank in ranks if isinstance(rank, int))
+
+
+def rank_of_output(op: Op, port: int) -> int:
+    """The rank that has output *port* of an *op* of a job."""
+    rank = op.attrs.get(RANK)
+    if isinstance(rank, int):
+        return rank
+    place = op.outputs[port].name.removeprefix(f"{op.name}.output.")
+    return split_place(place)[0]
+
+
 @dataclass(frozen=True, slots=True)
 class _Part:
     """What of a call between ranks belongs to the op ``key``: tensors by port. A rank waits for it

@@ -22,7 +22,8 @@ _CASTS_BACK = frozenset(
 
 
 class CallPairs:
-    """*device* and *golden*, recorded runs, with the *links* between their calls."""
+    """*device* and *golden*, recorded runs, with the *links* between their calls, and the *laws*
+    that device calls between ranks break by their own statistics, as sentences."""
 
     def __init__(
         self,
@@ -30,8 +31,10 @@ class CallPairs:
         golden: ModelGraph,
         links: Iterable[LineageLink],
         comparisons: Sequence[Comparison],
+        laws: Mapping[str, str] | None = None,
     ) -> None:
         self.device, self.golden = device, golden
+        self.laws = laws or {}
         self.comparisons = comparisons
         self.ops, self.golden_ops = device.op_index(), golden.op_index()
         self.twins: dict[str, str] = {link.device: link.original for link in links}

@@ -28,6 +28,8 @@ from graphstore.model import (
     Op,
     TensorIO,
 )
+from importers.msprobe.graph import ARGUMENTS
+from importers.msprobe.job import RANKS, split_place, split_rank
 
 JUMP = 8.0
 """Healthy steps of a GPT in bfloat16 (two seeds, two steps, all calls) reach 4.7, at the first
@@ -54,6 +56,8 @@ _CHOICES = re.compile(
 )
 _NO_CHOICE = re.compile(r".*(Linear|Conv|Norm|Embedding|Bias|Row|Column)", re.I)
 """Modules whose gradient chooses nothing; what others call may not have been recorded."""
+_ALIGNED = 0.999
+"""The cosine from which a tensor is golden's times a number, in 16 bits too."""
 _WEIGHTS = 0.5
 """Share of the weights that must be golden's, rounded, for another one to be a fault: after updates
 all of them differ."""
@@ -61,6 +65,7 @@ all of them differ."""
 ARGUMENT, WEIGHT, INPUT = "argument_differs", "weight_differs", "input_differs"
 DATA, UNEQUAL = "data_differs", "other_values_of_equal_ones"
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); calls behind show how far"
+LAW = "law_broken"
 MISSING, EXTRA, MOVED = "call_missing", "call_extra", "call_moved"
 _WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL})
 
@@ -161,6 +166,8 @@ class _Search:
         off = [item for item in outputs if item.level in (Level.WARN, Level.FAIL)]
         if op.id not in self._found.causes and op.id not in self._explained:
             label, sentence = self._shifted(op, outputs)
+            if not sentence and op.id in self._pairs.laws:
+                label, sentence = LAW, self._pairs.laws[op.id]
             if sentence:
                 self._blame(op, label, sentence)
             elif outputs and self._of_equal_inputs(op, outputs):
@@ -351,7 +358,7 @@ class _Search:
             "what was recorded before it is not" if is_complete else "no recorded call made it"
         )
         sentence = sentence or (
-            f"its input {item.port} is off already ({_much(item, error)}), and {source_text}: "
+            f"{_input_text(op, item)} is off already ({_much(item, error)}), and {source_text}: "
             "a weight, or an unrecorded op (a view, a cast, an index), differs"
         )
         self._blame(op, label or INPUT, sentence)
@@ -405,12 +412,14 @@ class _Search:
         pairs = self._pairs
         missing = [call for call in pairs.missing if self._is_near(call, op, inside=inside)]
         kinds = {(call.type, call.subgraph) for call in missing}
-        missing = [call for call in pairs.missing if (call.type, call.subgraph) in kinds]
+        between = _between_ranks(missing, pairs)
+        missing = between or [c for c in pairs.missing if (c.type, c.subgraph) in kinds]
         bodies = {op.name} if inside else {op.subgraph}
         extra = [call for call in pairs.extra if call.subgraph in bodies]
         moved = [call for call in pairs.moved if call.subgraph in bodies]
         if missing:
-            return MISSING, f"golden calls {_listed(missing)}, which the device does not"
+            on = _gradient_text(missing, pairs) or _mean_text(missing[0], pairs)
+            return MISSING, f"golden calls {_listed(missing)}{on}, which the device does not"
         if extra:
             return EXTRA, f"the device calls {_listed(extra)}, which golden does not"
         if moved:
@@ -453,6 +462,53 @@ class _Search:
     def _weight_items(self) -> Iterator[Comparison]:
         for items in self._pairs.inputs.values():
             yield from (item for item in items if self._pairs.is_weight(item))
+
+
+def _between_ranks(missing: Sequence[Op], pairs: CallPairs) -> list[Op]:
+    """The calls between ranks among the *missing* ones, and those that only such are made of."""
+    by_id = {op.id: op for op in pairs.missing}
+    waiting, seen = list(missing), {op.id for op in missing}
+    found: list[Op] = []
+    while waiting:
+        op = waiting.pop()
+        found += [op] if RANKS in op.attrs else []
+        new = {ref.op for ref in op.takes if ref.op in by_id} - seen
+        seen |= new
+        waiting += [by_id[each] for each in new]
+    return found
+
+
+def _gradient_text(missing: Sequence[Op], pairs: CallPairs) -> str:
+    """`` on the gradient of blocks.0.mlp.down``, where a call between ranks was given that."""
+    takes = [ref.op for op in missing[:1] if RANKS in op.attrs for ref in op.takes]
+    name = pairs.golden_ops[takes[0]].name if takes else ""
+    module, way, _ = name.partition(".parameters_grad")
+    if not way:
+        return ""
+    return f" on the gradient of {split_rank(module)[1].partition('.')[2].rpartition('.')[0]}"
+
+
+def _mean_text(missing: Op, pairs: CallPairs) -> str:
+    """That what golden divides is the sum over as many ranks, where it is."""
+    source = pairs.golden_ops[missing.takes[0].op] if missing.takes else missing
+    group = source.attrs.get(RANKS, ())
+    count = len(group) if isinstance(group, tuple) else 0
+    if not missing.type.startswith(("div", "__truediv__")) or missing.attrs.get("input.1") != count:
+        return ""
+    return f" (the mean of {count} ranks: the device has their sum)"
+
+
+def _input_text(op: Op, item: Comparison) -> str:
+    """``its input 1``, or ``what rank 1 gives``; how many times golden's it is, if that is all."""
+    arguments = op.attrs.get(ARGUMENTS, ())
+    text = f"its input {item.port}"
+    if RANKS in op.attrs and isinstance(arguments, tuple) and item.port < len(arguments):
+        text = f"what rank {split_place(str(arguments[item.port]))[0]} gives"
+    figures, metrics = item.figures, item.metrics
+    if figures is None or metrics is None or not metrics.cosine_similarity >= _ALIGNED:
+        return text
+    times = figures.device.std / figures.golden.std if figures.golden.std else 1.0
+    return text if abs(times - 1) < _OFF else f"{text}, {times:.3g} times golden's,"
 
 
 def _chooses(op: Op) -> bool:

@@ -11,14 +11,32 @@ from typing import TypeAlias
 
 from divergraph.execute.translate.torch.alone import GIVES
 from divergraph.execute.translate.torch.call import TorchCall, row
-from graphstore.model import AttrValue
+from graphstore.model import AttrValue, Op
 from importers.msprobe.collectives import BATCH, GROUP, JOINED, SENDS
 from importers.msprobe.graph import ARGUMENTS
 from importers.msprobe.job import RANKS, place_in_rank, split_place
 
 _SOURCE = "torch.distributed"
 _REDUCTIONS = {"SUM": "Sum", "AVG": "Mean", "PRODUCT": "Mul", "MAX": "Max", "MIN": "Min"}
+REDUCED = frozenset(
+    f"{JOINED}{name}"
+    for name in (
+        "all_reduce",
+        "reduce",
+        "reduce_scatter",
+        "reduce_scatter_tensor",
+        "_reduce_scatter_base",
+    )
+)
+"""The types of ops that reduce what ranks give."""
 _Flow: TypeAlias = "Callable[[BetweenRanks], str]"
+
+
+def reduction_of(op: Op) -> str:
+    """How an op between ranks of a type in :data:`REDUCED` reduces: ``SUM``, ``AVG``, ``MAX``..."""
+    place = 1 if op.type == f"{JOINED}all_reduce" else 2
+    operation = op.attrs.get(f"input.{place}", op.attrs.get("input.op", "SUM"))
+    return str(operation).rpartition(".")[2].upper()
 
 
 class BetweenRanks:
@@ -72,8 +90,7 @@ class BetweenRanks:
 
     def reduced(self, tensors: Sequence[str]) -> str:
         """*tensors* as the call's operation reduces them."""
-        place = 1 if self.call.type == f"{JOINED}all_reduce" else 2
-        operation = str(self.call.argument(place, "op") or "SUM").rpartition(".")[2].upper()
+        operation = reduction_of(self.call.piece.op)
         kind = _REDUCTIONS.get(operation)
         if kind is None:
             raise self.call.refused(f"with the operation {operation}")

@@ -1,0 +1,237 @@
+"""What calls between ranks keep, whatever the values: checked by the statistics of a dump alone.
+
+A sum over ranks has the sum of their means; what is only passed on, gathered or exchanged keeps its
+extremes, sums and norms; all ranks of a group get the same. A broken law convicts the call. A kept
+one acquits none: what keeps all of them may be wrong all the same.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from divergraph.execute.translate.torch.collectives import REDUCED, reduction_of
+from graphstore.model import UNIT_ROUNDOFF, DType, DumpTensorRef, ModelGraph, Op, TensorIO
+from importers.dumps.index import TensorKey
+from importers.msprobe.collectives import GROUP, JOINED, ranks_words
+from importers.msprobe.graph import ARGUMENTS
+from importers.msprobe.job import RANKS, split_place
+
+_ALIKE = 64
+"""Elements that may share one rounding: so many values at most err by themselves."""
+_DEVIATIONS = 6.0
+"""Standard deviations that a mean may be off by. Of 10,000 healthy calls none is further
+(benchmarks/recorded_jobs/laws.py)."""
+_ADDED = 16 * UNIT_ROUNDOFF[DType.FLOAT32]
+"""By how much sums in float32 are off, relative to the size of what is added up."""
+_PASSED = frozenset(f"{JOINED}{name}" for name in ("broadcast", "send", "isend"))
+_GATHERED = frozenset(
+    f"{JOINED}{name}" for name in ("all_gather", "all_gather_into_tensor", "_all_gather_base")
+)
+_EXCHANGED = frozenset(f"{JOINED}{name}" for name in ("all_to_all", "all_to_all_single"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """The statistics of a tensor that a rank gives or gets; ``unit`` is the rounding of its type,
+    in which the statistics are written, too."""
+
+    rank: int
+    count: int
+    maximum: float
+    minimum: float
+    mean: float
+    norm: float
+    unit: float
+    checksum: str
+
+    @property
+    def size(self) -> float:
+        """The root mean square."""
+        return self.norm / math.sqrt(self.count)
+
+    @property
+    def mark(self) -> tuple[float | str, ...]:
+        """What is equal if the values are."""
+        return self.checksum or "", self.maximum, self.minimum, self.mean, self.norm
+
+
+def broken_laws(graph: ModelGraph, tensors: Mapping[TensorKey, DumpTensorRef]) -> dict[str, str]:
+    """The calls between ranks of *graph* whose statistics among *tensors* break a law, by op, with
+    the sentence that says so."""
+    found: dict[str, str] = {}
+    for op in graph.ops:
+        if RANKS not in op.attrs or op.attrs[RANKS] != op.attrs.get(GROUP):
+            continue
+        operands, results = _sides(op, tensors)
+        if not operands or not results:
+            continue
+        said = next(_broken(op, operands, results), "")
+        if said:
+            found[op.id] = said
+    return found
+
+
+def _sides(
+    op: Op, tensors: Mapping[TensorKey, DumpTensorRef]
+) -> tuple[list[_Summary], list[_Summary]]:
+    """What all ranks give and get; empty where the statistics of one are not all finite."""
+    arguments = op.attrs.get(ARGUMENTS, ())
+    assert isinstance(arguments, tuple)
+    begin = len(f"{op.name}.output.")
+    places = (
+        (TensorIO.INPUT, [str(place) for place in arguments]),
+        (TensorIO.OUTPUT, [tensor.name[begin:] for tensor in op.outputs]),
+    )
+    sides: list[list[_Summary]] = []
+    for io, named in places:
+        side = [
+            _summary(split_place(place)[0], tensors.get((op.id, io, port)))
+            for port, place in enumerate(named)
+        ]
+        sides.append([each for each in side if each is not None])
+        if len(sides[-1]) < len(side):
+            return [], []
+    return sides[0], sides[1]
+
+
+def _summary(rank: int, ref: DumpTensorRef | None) -> _Summary | None:
+    said = None if ref is None else ref.statistics
+    if ref is None or said is None or not said.count:
+        return None
+    numbers = said.maximum, said.minimum, said.mean, said.norm
+    finite = [number for number in numbers if number is not None and math.isfinite(number)]
+    if len(finite) < len(numbers):
+        return None
+    maximum, minimum, mean, norm = finite
+    unit = UNIT_ROUNDOFF.get(ref.dtype or DType.FLOAT32, 0.0)
+    return _Summary(rank, said.count, maximum, minimum, mean, norm, unit, said.checksum)
+
+
+def _broken(op: Op, operands: Sequence[_Summary], results: Sequence[_Summary]) -> Iterator[str]:
+    """The laws that are broken, each as a sentence."""
+    if op.type in REDUCED and not op.type.startswith(f"{JOINED}reduce_s"):
+        yield from _unequal(results)
+        yield from _of_reduction(reduction_of(op), operands, results)
+    elif op.type in _PASSED:
+        (source, *_) = operands
+        off = [each.rank for each in results if each.mark != source.mark]
+        if off:
+            yield f"{ranks_words(off)} got another tensor than rank {source.rank} gave"
+    elif op.type in _GATHERED:
+        if len(results) == len(operands):
+            yield from _unequal(results)
+            for each in results:
+                yield from _of_parts(operands, [each], f"rank {each.rank} got")
+        else:
+            yield from _of_lists(operands, results)
+    elif op.type in _EXCHANGED:
+        yield from _of_parts(operands, results, "the ranks got")
+
+
+def _unequal(results: Sequence[_Summary]) -> Iterator[str]:
+    """All ranks of a group get the same."""
+    marks = Counter(each.mark for each in results)
+    if len(marks) < 2:
+        return
+    (usual, most), *_ = marks.most_common()
+    if most > len(results) / 2:
+        off = [each.rank for each in results if each.mark != usual]
+        yield f"{ranks_words(off)} got another result than the {most} others"
+    else:
+        yield "the ranks got different results, which are equal of such a call"
+
+
+def _of_lists(operands: Sequence[_Summary], results: Sequence[_Summary]) -> Iterator[str]:
+    """Each rank gets a list of what all gave."""
+    for number, result in enumerate(results):
+        giver = operands[number % len(operands)]
+        if result.mark != giver.mark:
+            yield f"rank {result.rank} got another tensor than rank {giver.rank} gave"
+
+
+def _of_reduction(
+    kind: str, operands: Sequence[_Summary], results: Sequence[_Summary]
+) -> Iterator[str]:
+    count = len(operands)
+    if kind in ("MAX", "MIN"):
+        ends = [each.maximum if kind == "MAX" else each.minimum for each in operands]
+        wanted = max(ends) if kind == "MAX" else min(ends)
+        for each in results:
+            if (each.maximum if kind == "MAX" else each.minimum) != wanted:
+                yield f"the extreme of rank {each.rank} is not that of what {count} ranks gave"
+    if kind not in ("SUM", "AVG") or operands[0].count != results[0].count:
+        return
+    share = 1.0 if kind == "SUM" else 1.0 / count
+    total = sum(each.mean for each in operands)
+    allowed = _rounding(operands, results[0].unit) * share
+    for each in results:
+        if abs(each.mean - total * share) <= allowed + _written(each):
+            continue
+        words = f"the mean of what rank {each.rank} got, {each.mean:.4g}, is not"
+        right = f"{total * share:.4g} as of the {'sum' if share == 1.0 else 'mean'}"
+        yield f"{words} {right} of {count} ranks{_instead(each, operands, total, share, allowed)}"
+
+
+def _instead(
+    result: _Summary, operands: Sequence[_Summary], total: float, share: float, allowed: float
+) -> str:
+    """What its mean is that of, if that is the only one that fits. One rank's own values, where
+    there are two, are another result than the other's."""
+    count = len(operands)
+    other = total / count if share == 1.0 else total
+    guesses = {f": a ratio of {count}": other}
+    if share == 1.0 and count > 2:
+        guesses |= {f": without rank {each.rank}": total - each.mean for each in operands}
+    fitting = [
+        words
+        for words, value in guesses.items()
+        if abs(result.mean - value) <= allowed + _written(result)
+    ]
+    return fitting[0] if len(fitting) == 1 else ""
+
+
+def _of_parts(operands: Sequence[_Summary], results: Sequence[_Summary], who: str) -> Iterator[str]:
+    """What is gathered or exchanged keeps extremes, sum and norm."""
+    count = sum(each.count for each in operands)
+    if sum(each.count for each in results) != count:
+        return
+    for word, own, theirs in (
+        ("largest value", max(e.maximum for e in results), max(e.maximum for e in operands)),
+        ("least value", min(e.minimum for e in results), min(e.minimum for e in operands)),
+    ):
+        if own != theirs:
+            values = f"{own:.6g}, is not that of what was given, {theirs:.6g}"
+            yield f"the {word} of what {who}, {values}"
+    squares = [sum(e.norm**2 for e in side) for side in (results, operands)]
+    # A norm is rounded to its type, and its square errs twice as much.
+    unit = results[0].unit + _ADDED
+    near = 4 * unit * max(squares) + 2 * _least(results[0]) * math.sqrt(max(squares))
+    if abs(squares[0] - squares[1]) > near:
+        yield f"the norm of what {who} is not that of what was given"
+    sums = [sum(e.mean * e.count for e in side) for side in (results, operands)]
+    if abs(sums[0] - sums[1]) > sum(_written(e) * e.count for e in (*results, *operands)):
+        yield f"the sum of what {who} is not that of what was given"
+
+
+def _rounding(operands: Sequence[_Summary], unit: float) -> float:
+    """By how much the mean of a sum over ranks may be off: each step rounds, by its partial sum at
+    most the sum of all sizes, and the statistics are rounded."""
+    count, steps = operands[0].count, len(operands) - 1
+    coherent = sum(each.size for each in operands)
+    own = math.sqrt(min(count, _ALIKE))
+    written = sum(map(_written, operands))
+    return _DEVIATIONS * unit * coherent * math.sqrt(max(steps, 1)) / own + written
+
+
+def _written(summary: _Summary) -> float:
+    """By how much a mean is off as it is written: added up in float32, rounded to its type, in
+    float16 to no less than its least number."""
+    return summary.unit * abs(summary.mean) + _ADDED * summary.size + _least(summary)
+
+
+def _least(summary: _Summary) -> float:
+    """The least number of float16, halved; nothing of other types."""
+    return 2.0**-25 if summary.unit == UNIT_ROUNDOFF[DType.FLOAT16] else 0.0
