@@ -80,22 +80,22 @@ BY_NAME: Mapping[str, Collective] = {name: each for each in COLLECTIVES for name
 def is_read(kind: str, place: str, *, at_root: bool) -> bool:
     """Whether a call of *kind* reads its argument at *place*: ``0``, ``1.2`` of a list or a
     keyword; *at_root* says whether the rank is the root."""
-    known = BY_NAME.get(kind)
-    if known is None:
+    collective = BY_NAME.get(kind)
+    if collective is None:
         return True
     head = place.partition(".")[0]
-    is_it = head in (str(known.reads.place), known.reads.keyword)
-    return is_it and (at_root or not known.reads.at_root)
+    is_it = head in (str(collective.reads.place), collective.reads.keyword)
+    return is_it and (at_root or not collective.reads.at_root)
 
 
 def is_written(kind: str, place: str, *, at_root: bool) -> bool:
     """Whether it writes the argument that the dump has as output *place*: keywords, too, are
     numbered there."""
-    known = BY_NAME.get(kind)
-    if known is None:
+    collective = BY_NAME.get(kind)
+    if collective is None:
         return True
-    is_it = place.partition(".")[0] == str(known.writes.place)
-    return is_it and (at_root or not known.writes.at_root)
+    is_it = place.partition(".")[0] == str(collective.writes.place)
+    return is_it and (at_root or not collective.writes.at_root)
 
 
 def ranks_text(ranks: Iterable[int]) -> str:

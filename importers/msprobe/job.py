@@ -381,20 +381,20 @@ class _Job:
 
     def _pass_over(self, rank: int, op: Op) -> None:
         """What a call leaves as it is comes from where the call has it from."""
-        known = self._refs[rank]
-        taken = {port for part in self._parts[rank].get(op.id, ()) for port in part.outputs}
+        refs = self._refs[rank]
+        written = {port for part in self._parts[rank].get(op.id, ()) for port in part.outputs}
         places = op.attrs.get(ARGUMENTS, ())
         named = {str(p): ref for p, ref in zip(places, op.inputs, strict=False)}  # type: ignore[arg-type]
         begin = len(f"{op.name}.output.")
         for port, tensor in enumerate(op.outputs):
-            if port in taken:
+            if port in written:
                 continue
             place = tensor.name[begin:]
-            known_kind = BY_NAME.get(op.type)
-            keyword = known_kind.reads.keyword if known_kind is not None else ""
+            collective = BY_NAME.get(op.type)
+            keyword = collective.reads.keyword if collective is not None else ""
             ref = named.get(place) or named.get(keyword)
             source = self._input(rank, ref) if ref is not None else None
-            known[TensorRef(op.id, port)] = source or InputRef(in_rank(rank, tensor.name))
+            refs[TensorRef(op.id, port)] = source or InputRef(in_rank(rank, tensor.name))
 
     # the rest of the graph
 
@@ -453,8 +453,8 @@ def _parts(op: Op, rank: int, world: tuple[int, ...]) -> Iterator[_Part]:
         root, waits = rank, op.type == "recv"
     else:
         group = _group(op) or world
-        known = BY_NAME.get(op.type)
-        at = None if known is None else known.root
+        collective = BY_NAME.get(op.type)
+        at = None if collective is None else collective.root
         named = at and attrs.get(f"input.{at.place}", attrs.get(f"input.{at.keyword}", 0))
         root = named if isinstance(named, int) else rank
         key = op.type, group
@@ -534,12 +534,12 @@ def _common_attrs(
         attrs["stack"] = first["stack"]
     if is_message:
         return attrs
-    given: dict[str, dict[int, AttrValue]] = defaultdict(dict)
+    by_argument: dict[str, dict[int, AttrValue]] = defaultdict(dict)
     for rank, op, _ in members:
         for key, value in op.attrs.items():
             if key.startswith("input.") and not isinstance(value, tuple):
-                given[key][rank] = value
-    for key, by_rank in given.items():
+                by_argument[key][rank] = value
+    for key, by_rank in by_argument.items():
         if len(by_rank) == len(members) and len(set(map(repr, by_rank.values()))) == 1:
             attrs[key] = next(iter(by_rank.values()))
         else:

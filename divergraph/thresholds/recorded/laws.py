@@ -68,9 +68,9 @@ def broken_laws(graph: ModelGraph, tensors: Mapping[TensorKey, DumpTensorRef]) -
         operands, results = _sides(op, tensors)
         if not operands or not results:
             continue
-        said = next(_broken(op, operands, results), "")
-        if said:
-            found[op.id] = said
+        sentence = next(_broken(op, operands, results), "")
+        if sentence:
+            found[op.id] = sentence
     return found
 
 
@@ -98,16 +98,16 @@ def _sides(
 
 
 def _summary(rank: int, ref: DumpTensorRef | None) -> _Summary | None:
-    said = None if ref is None else ref.statistics
-    if ref is None or said is None or not said.count:
+    statistics = None if ref is None else ref.statistics
+    if ref is None or statistics is None or not statistics.count:
         return None
-    numbers = said.maximum, said.minimum, said.mean, said.norm
+    numbers = statistics.maximum, statistics.minimum, statistics.mean, statistics.norm
     finite = [number for number in numbers if number is not None and math.isfinite(number)]
     if len(finite) < len(numbers):
         return None
     maximum, minimum, mean, norm = finite
     unit = UNIT_ROUNDOFF.get(ref.dtype or DType.FLOAT32, 0.0)
-    return _Summary(rank, said.count, maximum, minimum, mean, norm, unit, said.checksum)
+    return _Summary(rank, statistics.count, maximum, minimum, mean, norm, unit, statistics.checksum)
 
 
 def _broken(op: Op, operands: Sequence[_Summary], results: Sequence[_Summary]) -> Iterator[str]:
@@ -208,8 +208,8 @@ def _of_parts(operands: Sequence[_Summary], results: Sequence[_Summary], who: st
     squares = [sum(e.norm**2 for e in side) for side in (results, operands)]
     # A norm is rounded to its type, and its square errs twice as much.
     unit = results[0].unit + _ADDED
-    near = 4 * unit * max(squares) + 2 * _least(results[0]) * math.sqrt(max(squares))
-    if abs(squares[0] - squares[1]) > near:
+    allowed = 4 * unit * max(squares) + 2 * _least(results[0]) * math.sqrt(max(squares))
+    if abs(squares[0] - squares[1]) > allowed:
         yield f"the norm of what {who} is not that of what was given"
     sums = [sum(e.mean * e.count for e in side) for side in (results, operands)]
     if abs(sums[0] - sums[1]) > sum(_written(e) * e.count for e in (*results, *operands)):
