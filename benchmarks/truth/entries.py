@@ -61,7 +61,7 @@ STEPS: Mapping[str, tuple[str, Answer]] = {
     "grids seen": ("prepared.with_seen_grids", _first),
     "inputs not dumped": ("core.fed_otherwise", _nothing),
     "long sums": ("tolerances.noise_floor.Emulation._added_up", _last),
-    "losses in common": ("arithmetic.finding.OperandSearch._common_loss", lambda *_: None),
+    "losses in common": ("arithmetic.finding.common_loss", lambda *_: None),
     "lost axes": ("core.with_lost_axes", _last),
     "lost parts": ("core.with_lost_parts", _last),
     "names": ("judgement.names_of", lambda *_: None),

@@ -38,6 +38,7 @@ from divergraph.rootcause.arithmetic.families import (
     factors_of,
     family_of,
 )
+from divergraph.rootcause.arithmetic.losses import common_loss
 from divergraph.rootcause.arithmetic.matched import ProductErrors, Side
 from divergraph.rootcause.devices.arithmetic import ratio_of
 from divergraph.rootcause.devices.floors import floor_of
@@ -53,12 +54,9 @@ from divergraph.rootcause.groups.groups import (
 )
 from divergraph.rootcause.groups.op_graph import OpGraph
 from divergraph.rootcause.tolerances.noise_floor import Emulation
-from divergraph.rootcause.values import cosine, relative, robust_spread, same_shape
+from divergraph.rootcause.values import relative, same_shape
 from graphstore.model import Shape
 
-_MOSTLY_GAIN = 0.9
-"""The share of an error that is a gain from which on it is one. Changes the verdict of three
-products that are all 1.2 times too large."""
 _MATCHED = 4
 """Ops that all scaled formats are tried on, and (below) how many of these per side are run."""
 _RUN_OF_SIDE = 2
@@ -182,7 +180,7 @@ class OperandSearch:
                 # Formats are looked for below the limit of suspects, as they explain exactly; a
                 # loss that nobody would be suspected for needs no explanation.
                 usual = statistics.median_low(ratios[group] for group in own)
-                lost = self._common_loss(ran.of(own)) if usual > self.suspect else None
+                lost = common_loss(self.golden, ran.of(own)) if usual > self.suspect else None
                 losses |= {} if lost is None else {family: lost}
                 continue
             exact |= {kind: self._exactness(pool, kind) for kind in chosen}
@@ -317,35 +315,6 @@ class OperandSearch:
             if (reading.grid.name, reading.layout.variant_of) in likely:
                 agreements[reading] = heard(reading)
         return [reading for reading in likeliest() if agreements[reading] > by_chance] or [None]
-
-    def _common_loss(self, samples: Iterable[GroupSample]) -> Loss | None:
-        """What ops of a family lose alike; None where they are too few, or are not alike, as faults
-        are not. One of them is wrong that loses so many times as much, and is so many spreads away,
-        as a channel of a tensor would be."""
-        losses: dict[Group, float] = {}
-        gains = []
-        for sample in samples:
-            device = same_shape(sample.device, sample.reference.shape)
-            lost = math.inf if device is None else relative(device, sample.reference)
-            if device is not None and 0.0 < lost < math.inf:
-                losses[sample.group] = math.log(lost)
-                right = np.asarray(sample.reference, np.float64)
-                gains.append(abs(cosine(device - right, right)))
-        # Arithmetic loses this way and that; what makes all outputs larger is a fault of each.
-        if not losses or statistics.median(gains) > _MOSTLY_GAIN:
-            return None
-        middle = statistics.median(losses.values())
-        spread = robust_spread(np.fromiter(losses.values(), np.float64))
-        furthest = max(math.log(calibration.LONE_RATIO), calibration.LONE_SIGMA * spread)
-        if furthest > math.log(calibration.GUILTY) or middle > math.log(calibration.MOST_LOST):
-            return None
-        # Ops of the same weights are one witness: these may be wrong.
-        alike = (group for group, lost in losses.items() if abs(lost - middle) <= furthest)
-        witnesses = {self.golden.constants_read(group.ops) or group for group in alike}
-        if len(witnesses) < calibration.ENOUGH_OPS:
-            return None
-        usual = math.exp(middle)
-        return Loss(usual, usual * math.exp(furthest) / calibration.GUILTY)
 
     def _fit(self, sample: GroupSample, kind: OperandFormat) -> Fit:
         """How the errors of a group follow from reading its operands in this format."""

@@ -12,7 +12,7 @@ import pytest
 from calibrated import both_tests
 from judged_output import Emulated, context
 
-from divergraph.rootcause.arithmetic import finding
+from divergraph.rootcause.arithmetic import finding, losses
 from divergraph.rootcause.devices import quantised_ops
 from divergraph.rootcause.devices.deciding import coarsest
 from divergraph.rootcause.devices.dynamic_choice import scales_of
@@ -77,12 +77,12 @@ def declared_trusted() -> None:
     assert not trusts(50)
 
 
-def common_loss(error: np.ndarray, count: int) -> finding.Loss | None:
+def common_loss(error: np.ndarray, count: int) -> losses.Loss | None:
     """What *count* ops with this error lose alike."""
     golden = SimpleNamespace(constants_read=lambda ops: frozenset())
     groups = (Group(TensorRef(f"op{number}", 0), REF, ("op",)) for number in range(count))
     samples = [replace(sample(error), group=group) for group in groups]
-    return finding.OperandSearch(golden, None, None, 7.0)._common_loss(samples)
+    return losses.common_loss(golden, samples)
 
 
 def enough_ops() -> None:
