@@ -68,6 +68,10 @@ RANK_FAULTS = {
         Fault("all_reduce_missing", "blocks.1"),
     )
 }
+DATA_FAULTS = {
+    "gradients_added_up": Fault("gradients_added_up", "ranks0-1/Distributed.all_reduce.0")
+}
+"""Those of jobs split by data alone."""
 
 
 @dataclass
@@ -163,7 +167,7 @@ class Job:
         ranks: int = 2,
     ) -> None:
         self.layout, self.dtype = layout, dtype
-        self.fault = {**FAULTS, **RANK_FAULTS}.get(fault)
+        self.fault = {**FAULTS, **RANK_FAULTS, **DATA_FAULTS}.get(fault)
         self.number = 1 if layout == "single" else ranks
         self.recorders = [Recorder(mode, dtype) for _ in range(self.number)]
         self.active = list(range(self.number))
@@ -432,7 +436,9 @@ class Job:
             self.recorders[rank].calls["Module.head.Linear.parameters_grad.0"] = {"weight": [leaf]}
         if self.layout == "data":
             grads = self._all_reduce(grads, "head")
-            grads = self.call("Tensor.div_", lambda a, b: a / b, grads, self.number, frame="mean")
+            if not self._has("gradients_added_up"):
+                count = self.number
+                grads = self.call("Tensor.div_", lambda a, b: a / b, grads, count, frame="mean")
         self.call("Tensor.mul_", lambda a, b: a * b, weight, 0.999, frame="update")
         self.call(
             "Tensor.add_",

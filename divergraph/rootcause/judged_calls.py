@@ -23,6 +23,7 @@ from divergraph.thresholds.recorded.culprits import (
     INPUT,
     MISSING,
     MOVED,
+    REDUCTION,
     WEIGHT,
 )
 from divergraph.thresholds.recorded.judgement import RecordedJudgement
@@ -46,7 +47,7 @@ from importers.msprobe.calls import CallName
 from importers.msprobe.collectives import ranks_words
 from importers.msprobe.job import RANK, RANKS, rank_of_output, ranks_of
 
-_CALLED_OTHERWISE = (ARGUMENT, WEIGHT, MISSING, EXTRA, MOVED)
+_CALLED_OTHERWISE = (ARGUMENT, WEIGHT, MISSING, EXTRA, MOVED, REDUCTION)
 """Causes that a call has whether it computes right or not, or can be seen to: a fill value that is
 not golden's infinity counts as a mask."""
 

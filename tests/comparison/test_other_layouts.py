@@ -37,6 +37,14 @@ def test_what_each_rank_has_is_said(golden, tmp_path):
     assert "half 2 of 2 of its rows (column parallel)" in said
 
 
+def test_a_sum_where_golden_has_the_mean_is_said(golden, tmp_path):
+    device = Job(seed=3, layout="data", fault="gradients_added_up").run(tmp_path / "job")
+    run = dg.compare(golden, golden, device, device)
+    (origin,) = run.data.origins
+    assert origin.op == "ranks0-1/Distributed.all_reduce.0.forward"
+    assert origin.cause == "2 times golden's: 2 ranks are added up, golden has the mean"
+
+
 @pytest.mark.parametrize(
     ("fault", "site"),
     [

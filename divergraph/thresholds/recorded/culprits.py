@@ -29,7 +29,7 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import RANKS, split_place, split_rank
+from importers.msprobe.job import RANK, RANKS, split_place, split_rank
 
 JUMP = 8.0
 """Healthy steps of a GPT in bfloat16 (two seeds, two steps, all calls) reach 4.7, at the first
@@ -66,6 +66,7 @@ ARGUMENT, WEIGHT, INPUT = "argument_differs", "weight_differs", "input_differs"
 DATA, UNEQUAL = "data_differs", "other_values_of_equal_ones"
 _UNEQUAL_BITS = "it makes other values of equal ones (checksums); calls behind show how far"
 LAW = "law_broken"
+REDUCTION = "reduction_differs"
 MISSING, EXTRA, MOVED = "call_missing", "call_extra", "call_moved"
 _WHOLE = frozenset({DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL})
 
@@ -205,6 +206,10 @@ class _Search:
         if any(item.over for item in off) and self._blame_proved_start(op):
             return
         before, is_complete = self._fed(op)
+        if not is_complete and RANKS in op.attrs:  # what it reads are addends of golden's
+            if not self._seen_over and (sentence := _times_golden(op, off)):
+                self._blame(op, REDUCTION, sentence)
+            return
         if (
             not is_complete and op.attrs.get("kind") == COLLECTIVE
         ):  # a receiver makes nothing itself
@@ -354,6 +359,7 @@ class _Search:
         label, sentence = self._structure(op, inside=False)
         if sentence and sentence in self._said:
             return  # another that reads what is missing
+        sentence = sentence or self._unsummed(op, item)
         source_text = (
             "what was recorded before it is not" if is_complete else "no recorded call made it"
         )
@@ -425,6 +431,19 @@ class _Search:
         if moved:
             return MOVED, f"{_listed(moved)} ran in another order than golden's"
         return "", ""
+
+    def _unsummed(self, op: Op, item: Comparison) -> str:
+        """That a call of a job reads what a rank gives, and golden something else: a sum."""
+        ref = op.inputs[item.port] if RANK in op.attrs else None
+        source = None if ref is None else ref.producer
+        all_outputs = self._pairs.outputs.get(source.op, ()) if source is not None else ()
+        outputs = [each for each in all_outputs if source and each.port == source.port]
+        if not outputs or any(output.level in (Level.WARN, Level.FAIL) for output in outputs):
+            return ""
+        return (
+            f"its input {item.port} is what {outputs[0].op} gives on this rank, which is right, "
+            "where golden has other values: a sum over ranks (all_reduce) is missing or comes later"
+        )
 
     def _is_near(self, missing: Op, op: Op, *, inside: bool) -> bool:
         twin = self._pairs.twin(op.id)
@@ -516,6 +535,22 @@ def _chooses(op: Op) -> bool:
     if op.attrs.get("kind") in ("Module", "Cell") and op.attrs.get("direction") == "backward":
         return not _NO_CHOICE.match(op.type)
     return bool(_CHOICES.match(op.type))
+
+
+def _times_golden(op: Op, off: Sequence[Comparison]) -> str:
+    """The number of ranks by which what *op* gives is too large, or too small, in words; empty
+    where it is off otherwise."""
+    ranks = op.attrs.get(RANKS)
+    count = len(ranks) if isinstance(ranks, tuple) else 1
+    sides = [item.figures for item in off if item.figures is not None]
+    ratios = [side.device.std / side.golden.std for side in sides if side.golden.std > 0.0]
+    if count < 2 or not ratios:
+        return ""
+    if all(abs(ratio / count - 1.0) <= _HIDDEN for ratio in ratios):
+        return f"{count} times golden's: {counted(count, 'rank')} are added up, golden has the mean"
+    if all(abs(ratio * count - 1.0) <= _HIDDEN for ratio in ratios):
+        return f"1/{count} of golden's: the mean over {counted(count, 'rank')}, golden has the sum"
+    return ""
 
 
 def _listed(ops: Sequence[Op]) -> str:
