@@ -21,6 +21,7 @@ from divergraph.files.os_errors import os_errors_told
 from divergraph.inputs.kept_paths import kept_path
 from divergraph.submodel.bundle_data import DevicePartData, PartData
 from divergraph.submodel.device_parts import is_in_bodies, standing_for
+from divergraph.submodel.export.calls_script import SCRIPT
 from divergraph.submodel.export.contract import (
     REPLAYED_BY,
     TOLERANCE,
@@ -311,6 +312,12 @@ def _readme(manifest: Mapping[str, Any]) -> str:
         if run
         else "It is for the device's own tools; nothing runs it on this machine.\n"
     )
+    if SCRIPT in manifest["sha256"]:
+        how += (
+            f"`{SCRIPT}` calls PyTorch itself, here or on the device, and prints the error of each "
+            "call:\n\n"
+            f"    python {SCRIPT} --device --on npu --dtype bfloat16\n\n"
+        )
     again = ""
     if golden and "device/dump.txt" in manifest["sha256"]:
         again = (

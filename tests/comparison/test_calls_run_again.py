@@ -164,3 +164,7 @@ def test_the_call_at_fault_is_cut_out_as_onnx_with_what_it_read(golden, tmp_path
     (made,) = session.run(None, fed)
     (output,) = manifest["outputs"]
     np.testing.assert_allclose(made, np.load(folder / output["golden"]), rtol=1e-5, atol=1e-6)
+    script = (folder / "part.py").read_text()
+    compile(script, "part.py", "exec")
+    assert "made = F.linear(x['0'], x['1'])" in script
+    assert "python part.py" in (folder / "README.md").read_text()

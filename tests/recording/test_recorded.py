@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,22 @@ def test_the_call_at_fault_is_named_with_its_cause(fault, call, cause, tmp_path)
     assert first.op.endswith(call)
     assert cause in first.cause
     assert not others
+
+
+@pytest.mark.parametrize("call", ["layer_norm.0.forward", "gelu.0.backward"])
+def test_a_part_calls_pytorch_by_itself(call, tmp_path):
+    golden = train(tmp_path / "golden")
+    device = train(tmp_path / "device", torch.bfloat16, other_eps)
+    run = dg.compare(golden, golden, device, device)
+    (op,) = (op.id for op in run.data.golden.ops if op.name == f"Functional.{call}")
+    run.submodel([op], [op], tmp_path / "part")
+    (folder,) = (tmp_path / "part").iterdir()
+    for options in ([], ["--device", "--dtype", "bfloat16"]):
+        command = [sys.executable, folder / "part.py", *options]
+        made = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        error = float(made.splitlines()[0].rpartition(" ")[2])
+        # Golden's eps is written into the script: the device's output is none of it.
+        assert error < 1e-6 if not options or "gelu" in call else error > 1e-3
 
 
 def test_gradients_are_the_share_of_their_call(tmp_path):

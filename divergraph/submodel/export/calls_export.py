@@ -1,4 +1,5 @@
-"""Recorded PyTorch calls as an ONNX model: ``dump.onnx``, whose inputs are what the calls read."""
+"""Recorded PyTorch calls as an ONNX model, ``dump.onnx``, whose inputs are what the calls read, and
+as a program that calls PyTorch itself."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ from divergraph.execute.translate.plugged import with_plugged
 from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.execute.translate.torch.executor import NO_WEIGHTS
 from divergraph.execute.translate.translation import Translation
+from divergraph.submodel.export.calls_script import SCRIPT, write_script
 from divergraph.submodel.export.contract import PartSource, WrittenPart
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import ExecutionError, InputError
+from importers.kept import some
 
 
 def write_calls_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
@@ -41,7 +44,9 @@ def write_calls_part(source: PartSource, part: Selection, folder: Path) -> Writt
         model.graph.initializer.append(numpy_helper.from_array(value, name))
     path = folder / "dump.onnx"
     onnx.save(onnx.shape_inference.infer_shapes(model), path)
-    return WrittenPart((path,), {})
+    left_out = write_script(source.graph, part, folder)
+    notes = (f"{SCRIPT} leaves out {some(left_out)}: no call of a function",) if left_out else ()
+    return WrittenPart((path,), {}, notes=notes)
 
 
 def _known_tensor(tensor: BoundaryTensor) -> KnownTensor:

@@ -7,7 +7,7 @@ none that loads, saves or reaches outside.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
 from operator import attrgetter
@@ -110,17 +110,19 @@ def _function(op: Op) -> Any:
     return None if is_back_in_place else _functions().get(f"{kind}.{name}")
 
 
-def _arguments(op: Op, tensors: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional arguments and keywords as they were given. What was None is not in a dump: it
-    stands where nothing else does."""
+def call_arguments(
+    op: Op, tensors: Mapping[str, Any], plain: Callable[[Any], Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Positional arguments and keywords of a recorded call: its *tensors* by place, other values
+    as *plain* has them. What was None is not in a dump: it stands where nothing else does."""
     tree: dict[str, Any] = {}
     others = {
         key.removeprefix("input."): value
         for key, value in op.attrs.items()
         if key.startswith("input.")
     }
-    plain = {key: _plain(value) for key, value in others.items()}
-    for place, value in {**plain, **tensors}.items():
+    values = {key: plain(value) for key, value in others.items()}
+    for place, value in {**values, **tensors}.items():
         if place.startswith((GRADIENT, MADE)):
             continue
         *parents, last = place.split(".")
@@ -165,7 +167,7 @@ def _plain(value: Any) -> Any:
 def _outputs(op: Op, function: Any, tensors: Mapping[str, Any]) -> list[Any]:
     from divergraph.torch.step_files import leaves
 
-    args, named = _arguments(op, tensors)
+    args, named = call_arguments(op, tensors, _plain)
     made = leaves(function(*args, **named))
     return made or leaves(args[0])  # in place, as `x[0] = 1` is
 
