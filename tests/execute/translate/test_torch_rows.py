@@ -315,6 +315,8 @@ BACK: list[tuple[str, Sequence[Any], Mapping[str, Any], Any, Sequence[int]]] = [
      {"is_causal": True}, attention, [0, 1, 2]),
     ("Functional.conv2d", [real(1, 2, 5, 5), real(3, 2, 3, 3), real(3), [2, 2], [1, 1]], {},
      lambda x, w, b, *_: convolved(x, w, b.reshape(1, 3), 2, 1), [0, 1, 2]),
+    ("Functional.max_pool2d", [real(2, 2, 5, 5), [3, 3]], {"stride": [1, 1]},
+     lambda x, _: np.lib.stride_tricks.sliding_window_view(x, (3, 3), (2, 3)).max((-1, -2)), [0]),
 ]  # fmt: skip
 
 

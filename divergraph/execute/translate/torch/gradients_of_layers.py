@@ -9,6 +9,7 @@ import numpy as np
 from divergraph.execute.translate.torch.call import TorchCall, row
 from divergraph.execute.translate.torch.losses import IGNORED
 from divergraph.execute.translate.torch.normalising import EPS, normalised
+from divergraph.execute.translate.torch.windows import max_pooled
 from divergraph.execute.translate.windows import SlidingWindows, put_back, seen_by_filters
 
 _SOURCE = "torch.autograd; derivatives of the functions of torch"
@@ -194,6 +195,17 @@ def _cross_entropy_back(call: TorchCall) -> Sequence[str | None]:
         shares = call.add("Softmax", call.tensor(), axis=1)
         found = call.add("Sub", found, call.add("Mul", shares, total))
     return call.gradients({"0": found})
+
+
+@row("max_pool1d.backward", "max_pool2d.backward", "max_pool3d.backward", source=_SOURCE)
+def _max_pool_back(call: TorchCall) -> Sequence[str | None]:
+    """Each number of the gradient goes to the place of the largest, which windows may share."""
+    flat = call.piece.ints(-1)
+    places = call.add("Reshape", max_pooled(call)[1], flat)
+    gradient = call.piece.cast(call.add("Reshape", call.gradient(), flat), np.float64)
+    nothing = np.zeros(int(np.prod(call.shape(), dtype=np.int64)))
+    total = call.add("ScatterElements", nothing, places, gradient, axis=0, reduction="add")
+    return call.gradients({"0": call.piece.reshape(call.cast(total), call.shape())})
 
 
 @row("avg_pool2d.backward", "adaptive_avg_pool2d.backward", source=_SOURCE)

@@ -123,16 +123,20 @@ def _window(call: TorchCall) -> dict[str, Any]:
 
 @row("max_pool1d", "max_pool2d", "max_pool3d", source="torch.nn.functional.max_pool2d")
 def _max_pool(call: TorchCall) -> Sequence[str]:
+    return max_pooled(call)[:1]
+
+
+def max_pooled(call: TorchCall) -> tuple[str, ...]:
+    """The largest of each window, and its place in the flat input, batch and channels included."""
     _need_batch(call, int(call.type[-2]))
-    return [
-        call.piece.add(
-            "MaxPool",
-            call.tensor(),
-            **_window(call),
-            dilations=_spatial(call, call.integers(4, "dilation", (1,))),
-            ceil_mode=int(call.flag(5, "ceil_mode")),
-        )
-    ]
+    return call.piece.add_many(
+        "MaxPool",
+        2,
+        call.tensor(),
+        **_window(call),
+        dilations=_spatial(call, call.integers(4, "dilation", (1,))),
+        ceil_mode=int(call.flag(5, "ceil_mode")),
+    )
 
 
 @row("avg_pool1d", "avg_pool2d", "avg_pool3d", source="torch.nn.functional.avg_pool2d")
