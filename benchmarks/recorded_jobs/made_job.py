@@ -30,11 +30,12 @@ MODES = ("tensor", "statistics", "md5")
 @dataclass(frozen=True, slots=True)
 class Fault:
     """What goes wrong. ``site`` is part of the names of the calls that may be blamed, ``rank`` is
-    where the fault is (None: everywhere)."""
+    where the fault is (None: everywhere), ``layout`` that of the job it is in."""
 
     name: str
     site: str
     rank: int | None = None
+    layout: str = "tensor"
 
 
 FAULTS = {
@@ -72,6 +73,23 @@ DATA_FAULTS = {
     "gradients_added_up": Fault("gradients_added_up", "ranks0-1/Distributed.all_reduce.0")
 }
 """Those of jobs split by data alone."""
+JOB_FAULTS = RANK_FAULTS | {
+    each.name: each
+    for each in (
+        Fault("largest_for_sum", "blocks.1.down.Linear.forward.0/Distributed.all_reduce"),
+        Fault("own_for_sum", "blocks.1.down.Linear.forward.0/Distributed.all_reduce", 1),
+        Fault("chunk_lost", "blocks.1.down.Linear.forward.0/Distributed.all_reduce", 1),
+        Fault("sum_before", "blocks.1.down.Linear.forward.0/Distributed.all_reduce", 1),
+        Fault("weight_on_one_rank", "blocks.1.down", 1),
+        Fault("kernel_of_a_copy", "blocks.1.q.", 1, "data"),
+        Fault("weight_of_a_copy", "blocks.1.down", 1, "data"),
+        Fault("mean_missing", "update", None, "data"),
+        Fault("gradient_not_reduced", "update", None, "data"),
+        Fault("gradient_scaled", "Distributed.all_reduce", 1, "data"),
+        Fault("message_cut", "Distributed.send", 1, "pipeline"),
+        Fault("kernel_of_a_stage", "blocks.1.q.", None, "pipeline"),
+    )
+}
 
 
 @dataclass
@@ -165,9 +183,11 @@ class Job:
         layout: str = "single",
         fault: str = "",
         ranks: int = 2,
+        blocks: int = BLOCKS,
     ) -> None:
-        self.layout, self.dtype = layout, dtype
-        self.fault = {**FAULTS, **RANK_FAULTS, **DATA_FAULTS}.get(fault)
+        self.layout, self.dtype, self.blocks = layout, dtype, blocks
+        self.fault = {**FAULTS, **JOB_FAULTS, **DATA_FAULTS}.get(fault)
+        self.sums: Ranks = {}
         self.number = 1 if layout == "single" else ranks
         self.recorders = [Recorder(mode, dtype) for _ in range(self.number)]
         self.active = list(range(self.number))
@@ -214,7 +234,7 @@ class Job:
             "o": (WIDTH, WIDTH),
         }
         shapes |= {"up": (HIDDEN, WIDTH), "down": (WIDTH, HIDDEN)}
-        for block in range(BLOCKS):
+        for block in range(self.blocks):
             for name, shape in shapes.items():
                 found[f"blocks.{block}.{name}"] = draw(shape) * 0.15
             for name in ("n1", "n2"):
@@ -279,9 +299,15 @@ class Job:
         if self._has("kernel_zeroes_a_channel") and frame == "blocks.1.up":
             made = made.copy()
             made[..., 5] = 0
-        if self._has("kernel_on_one_rank", rank) and frame == "blocks.1.q":
+        copies = ("kernel_on_one_rank", "kernel_of_a_copy", "kernel_of_a_stage")
+        if frame == "blocks.1.q" and any(self._has(each, rank) for each in copies):
             made = made.copy()
             made[..., 3] = 0
+        if frame == "blocks.1.down" and name.startswith("Distributed.all_reduce"):
+            made = self._spoilt_sum(made, given, rank)
+        if self._has("message_cut", rank) and name.startswith("Distributed.recv"):
+            made = made.copy()
+            made[..., -8:] = 0
         if self._has("kernel_scales") and frame == "blocks.1.v":
             made = made * np.float32(1.3)
         if self._has("kernel_transposes") and frame == "blocks.1.o":
@@ -292,10 +318,31 @@ class Job:
             made = _softmax(np.where(np.isfinite(given[0]), given[0], -30), 2)
         return made
 
+    def _spoilt_sum(self, made: Array, given: list[Any], rank: int) -> Array:
+        """What a bad reduction makes on one rank."""
+        if self._has("own_for_sum", rank):
+            return given[0]  # type: ignore[no-any-return]
+        if self._has("sum_before", rank):
+            return self.sums[rank]
+        if self._has("chunk_lost", rank):
+            made = made.copy()
+            part = slice(made.size // 2, made.size * 3 // 4)
+            made.reshape(-1)[part] = given[0].reshape(-1)[part]
+        return made
+
     # the step
 
     def _parts(self, name: str) -> Ranks:
         """A weight as each rank holds it."""
+        parts = self._right_parts(name)
+        if name == "blocks.1.down":
+            for rank, value in parts.items():
+                if self._has("weight_on_one_rank", rank) or self._has("weight_of_a_copy", rank):
+                    noise = np.random.default_rng(3).standard_normal(value.shape) * 0.05
+                    parts[rank] = self.round(value + noise)
+        return parts
+
+    def _right_parts(self, name: str) -> Ranks:
         value = self.weights[name]
         kind = name.rpartition(".")[2]
         if self.layout == "tensor" and kind in ("q", "k", "v", "up"):
@@ -317,12 +364,15 @@ class Job:
         if self._has("all_reduce_missing") and path == "blocks.1.down":
             return x
         total = sum(value.astype(np.float32) for value in x.values())
+        if self._has("largest_for_sum") and path == "blocks.1.down":
+            total = np.max([value.astype(np.float32) for value in x.values()], 0)
         if self._has("all_reduce_means") and path == "blocks.1.down":
             total = total / len(x)
         group = tuple(range(self.number))
-        return self.call(
+        self.sums = self.call(
             "Distributed.all_reduce", lambda *_, **__: total, x, frame=path, group=group
         )
+        return self.sums
 
     def _norm(self, path: str, x: Ranks, number: int) -> Ranks:
         weight = self._parts(path)
@@ -391,9 +441,9 @@ class Job:
         if self.layout == "data":
             words = dict(enumerate(np.split(self.words, self.number)))
         read = {rank: value[:, :-1] for rank, value in words.items()}
-        stages = [list(range(BLOCKS))]
+        stages = [list(range(self.blocks))]
         if self.layout == "pipeline":
-            stages = [list(part) for part in np.array_split(range(BLOCKS), self.number)]
+            stages = [list(part) for part in np.array_split(range(self.blocks), self.number)]
             self.active = [0]
         weight = self._parts("emb")
         with self.module("emb", "Embedding", read, {"weight": weight}) as held:
@@ -434,9 +484,11 @@ class Job:
             )
             leaf = self.recorders[rank].leaf("Module.head.Linear.parameters_grad.0", grads[rank])
             self.recorders[rank].calls["Module.head.Linear.parameters_grad.0"] = {"weight": [leaf]}
-        if self.layout == "data":
+        if self._has("gradient_scaled", 1):
+            grads[1] = self.round(grads[1] * 2)
+        if self.layout == "data" and not self._has("gradient_not_reduced"):
             grads = self._all_reduce(grads, "head")
-            if not self._has("gradients_added_up"):
+            if not (self._has("mean_missing") or self._has("gradients_added_up")):
                 count = self.number
                 grads = self.call("Tensor.div_", lambda a, b: a / b, grads, count, frame="mean")
         self.call("Tensor.mul_", lambda a, b: a * b, weight, 0.999, frame="update")

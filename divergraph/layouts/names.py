@@ -39,11 +39,13 @@ def proposed_names(
             places.setdefault(row, set()).add(name)
     votes: dict[str, Counter[str]] = {}
     for name, row in own_rows.items():
-        path, weight = name.split(" ")
-        others = [other for other in places.get(row, ()) if other.split(" ")[1] == weight]
+        path, _, weight = name.partition(" ")
+        others = [other for other in places.get(row, ()) if other.partition(" ")[2] == weight]
         if name not in moved:
             others = [name]
-        for ours, theirs in _prefixes(path, others[0].split(" ")[0]) if len(others) == 1 else ():
+        for ours, theirs in (
+            _prefixes(path, others[0].partition(" ")[0]) if len(others) == 1 else ()
+        ):
             votes.setdefault(ours, Counter())[theirs] += 1
     chosen = {ours: count.most_common(1)[0][0] for ours, count in votes.items()}
     return {ours: theirs for ours, theirs in chosen.items() if ours != theirs}

@@ -23,6 +23,7 @@ from graphstore.model import (
 from graphstore.traverse.algorithms import ancestors, descendants, first_diverging
 from graphstore.traverse.arrays import GraphArrays
 from graphstore.traverse.measured_ops import measured_ops, over_ops
+from importers.msprobe.job import bodies_of
 
 _GROWN = 3.0
 _GROWN_AT_LEAST = 0.15
@@ -163,13 +164,13 @@ def owners_around(graph: ModelGraph, inner: Collection[str]) -> set[str]:
     owners = {body.name: body.owner for body in graph.subgraphs}
     if not owners:
         return set()
-    place = {op.id: op.subgraph for op in graph.ops}
+    bodies = {op.id: bodies_of(op) for op in graph.ops}
     around: set[str] = set()
-    for op in inner:
-        owner = owners.get(place.get(op, ""), "")
-        while owner and owner not in around:
-            around.add(owner)
-            owner = owners.get(place.get(owner, ""), "")
+    waiting = [*inner]
+    while waiting:
+        outer = {owners.get(body, "") for body in bodies.get(waiting.pop(), ())} - {"", *around}
+        around |= outer
+        waiting += outer
     return around
 
 

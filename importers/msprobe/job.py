@@ -54,6 +54,8 @@ from importers.msprobe.importer import DUMP, load_run, runs_in
 RANK, RANKS, CALLS = "rank", "ranks", "calls"
 """The attribute with an op's rank; of an op between ranks those with its ranks, and with the names
 of their calls, in the same order."""
+BODIES = "bodies"
+"""The attribute of an op between ranks with the bodies it is in, one for each of its ranks."""
 SOURCE, TARGET = "source", "target"
 """The attributes with the ranks a message goes from and to."""
 
@@ -144,6 +146,12 @@ def split_place(place: str) -> tuple[int, str]:
     """The rank, and the place among the arguments of its call, of :func:`place_in_rank`."""
     rank, _, rest = place.partition(".")
     return int(rank.removeprefix(RANK)), rest
+
+
+def bodies_of(op: Op) -> tuple[str, ...]:
+    """The bodies an *op* is in: of one between ranks a module's of each rank."""
+    bodies = op.attrs.get(BODIES, (op.subgraph,))
+    return tuple(map(str, bodies)) if isinstance(bodies, tuple) else ()
 
 
 def ranks_of(op: Op) -> tuple[int, ...]:
@@ -350,6 +358,7 @@ class _Job:
             "direction": "forward",
             RANKS: tuple(rank for rank, _, _ in members),
             CALLS: tuple(op.name for _, op, _ in members),
+            BODIES: tuple(op.subgraph and in_rank(rank, op.subgraph) for rank, op, _ in members),
             GROUP: between.ranks,
             ARGUMENTS: tuple(arguments),
         }

@@ -146,6 +146,13 @@ def test_what_one_rank_gets_wrong_is_its_fault(name, tmp_path):
     [
         ("tensor", "kernel_on_one_rank", "rank1/Module.blocks.1.q."),
         ("tensor", "all_reduce_means", "ranks0-1/Module.blocks.1.down."),
+        (
+            "tensor",
+            "all_reduce_missing",
+            "rank0/Module.blocks.1.Block.forward.0/Module.blocks.1.down",
+        ),
+        ("tensor", "chunk_lost", "ranks0-1/Module.blocks.1.down."),
+        ("data", "weight_of_a_copy", "rank1/Module.blocks.1.down."),
     ],
 )
 def test_one_line_names_the_rank_and_what_follows_is_silent(layout, fault, origin, tmp_path):
@@ -154,6 +161,29 @@ def test_one_line_names_the_rank_and_what_follows_is_silent(layout, fault, origi
     run = dg.compare(golden, None, device, None)
     (only,) = run.data.origins
     assert only.op.startswith(origin)
+
+
+@pytest.mark.parametrize(
+    ("layout", "fault", "cause"),
+    [
+        ("tensor", "largest_for_sum", "it is the largest of what 2 ranks gave, golden the sum"),
+        ("tensor", "own_for_sum", "rank 1 has what it gave itself"),
+        ("data", "mean_missing", "(the mean of 2 ranks: the device has their sum)"),
+        ("data", "gradient_scaled", "what rank 1 gives, 2 times golden's, is off already"),
+    ],
+)
+def test_the_cause_names_what_was_done_in_place_of_it(layout, fault, cause, tmp_path):
+    golden = Job(layout=layout).run(tmp_path / "golden")
+    device = Job(layout=layout, dtype="bfloat16", fault=fault).run(tmp_path / "device")
+    run = dg.compare(golden, None, device, None)
+    assert cause in run.data.origins[0].cause
+
+
+def test_it_is_said_which_ranks_are_clean(tmp_path):
+    golden = Job(layout="data").run(tmp_path / "golden")
+    device = Job(layout="data", dtype="bfloat16", fault="kernel_of_a_copy").run(tmp_path / "device")
+    run = dg.compare(golden, None, device, None)
+    assert "the error starts on rank 1; nothing is over a limit on rank 0" in run.data.run.warnings
 
 
 @pytest.mark.parametrize("layout", ["tensor", "data", "pipeline"])

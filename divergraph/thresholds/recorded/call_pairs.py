@@ -14,6 +14,7 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.msprobe.calls import CallName
+from importers.msprobe.job import bodies_of
 
 _CASTS_BACK = frozenset(
     f"{name}.backward" for name in ("to", "float", "double", "half", "bfloat16", "type", "type_as")
@@ -125,16 +126,21 @@ class CallPairs:
         return "" if ref is None else ref.tensor
 
     @cached_property
-    def owners(self) -> Mapping[str, str]:
-        """The call in whose body a call is, by id."""
+    def owners(self) -> Mapping[str, tuple[str, ...]]:
+        """The calls in whose bodies a call is, by id: one for each rank of a call between ranks."""
         bodies = {body.name: body.owner for body in self.device.subgraphs}
-        return {op.id: bodies.get(op.subgraph, "") for op in self.device.ops}
+        return {
+            op.id: tuple(bodies[body] for body in bodies_of(op) if bodies.get(body))
+            for op in self.device.ops
+        }
 
     def around(self, op: str) -> Iterator[str]:
         """The calls that *op* is inside of, from within."""
         seen = {op}
-        owner = self.owners.get(op, "")
-        while owner and owner not in seen:
-            seen.add(owner)
-            yield owner
-            owner = self.owners.get(owner, "")
+        waiting = [*self.owners.get(op, ())]
+        while waiting:
+            owner = waiting.pop(0)
+            if owner not in seen:
+                seen.add(owner)
+                yield owner
+                waiting += self.owners.get(owner, ())

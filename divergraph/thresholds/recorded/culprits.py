@@ -29,7 +29,7 @@ from graphstore.model import (
     TensorIO,
 )
 from importers.msprobe.graph import ARGUMENTS
-from importers.msprobe.job import RANK, RANKS, split_place, split_rank
+from importers.msprobe.job import RANK, RANKS, bodies_of, split_place, split_rank
 
 JUMP = 8.0
 """Healthy steps of a GPT in bfloat16 (two seeds, two steps, all calls) reach 4.7, at the first
@@ -450,7 +450,7 @@ class _Search:
         if twin is None:
             return False
         if inside:
-            return missing.subgraph == twin.name
+            return twin.name in bodies_of(missing)
         takes = {ref.op for ref in twin.takes}
         return missing.id in takes or missing.subgraph == twin.subgraph
 

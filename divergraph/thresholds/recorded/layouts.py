@@ -16,6 +16,7 @@ from divergraph.text.words import counted, shape_text
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from graphstore.model import Comparison, DType, Level, ModelGraph, Op, Reason, Shape, Tensor
 from importers.msprobe.collectives import JOINED
+from importers.msprobe.job import RANKS
 
 _TO_ONE = ("send", "recv", "isend", "irecv", "batch_isend_irecv")
 _FUNCTION = "Functional"
@@ -165,7 +166,10 @@ def _groups(pairs: CallPairs) -> str:
 
 
 def _ranks(graph: ModelGraph) -> int:
-    """The ranks of the job: those its collective calls name, or as many as were dumped beside."""
+    """The ranks of the job: those it joins, that its collective calls name, or that were dumped
+    beside."""
+    if isinstance(joined := graph.attrs.get(RANKS), tuple):
+        return len(joined)
     named = {
         rank
         for op in graph.ops
