@@ -32,6 +32,7 @@ from graphstore.model import (
 )
 from importers.kept import kept_text, told_of
 from importers.msprobe.calls import Call, CallName, CallTensor, Key, call_of
+from importers.msprobe.collectives import KIND
 from importers.msprobe.importer import RunFiles
 from importers.msprobe.unrecorded import COMPUTED, GRADIENT, INSIDE, Brought, Unrecorded, WaysBack
 from importers.msprobe.values import RecordedValues
@@ -224,7 +225,9 @@ class _Joined:
                 self._made[tensor.key] = self._made_flat[tensor.flat] = TensorRef(op, port)
             self._unrecorded.add(tensor, TensorRef(op, port), call.name)
             if call.name.way == "backward":
-                self._ways_back.add_given(call.name, _place(tensor, call), TensorRef(op, port))
+                self._ways_back.add_given(
+                    call.name, _place(tensor, call), TensorRef(op, port), tensor
+                )
         self._last[body] = op
         attrs: dict[str, AttrValue] = dict(call.attrs)
         if call.inputs:  # an input that is a weight has the weight's name, which says no place
@@ -282,6 +285,8 @@ class _Joined:
             if ref.producer is None and ref.tensor == tensor.name:
                 sources = self._ways_back.sources(name, port) if name.way == "backward" else []
                 sources = sources or self._unrecorded.sources(tensor, name, port)
+                if not sources and name.kind == KIND:
+                    sources = self._ways_back.added_up(tensor)
                 sources = sources or (self._computed(name, body) if tensor.key else [])
                 self._inferred += bool(sources)
                 self._untold += not sources

@@ -348,7 +348,7 @@ class _Job:
                 outputs.append(replace(op.outputs[port], name=f"{name}.output.{place}"))
             kinds = op.attrs.get(UNRECORDED, ())
             if part is self._parts[rank].get(op.id, [part])[0]:
-                brought += [self._input(rank, ref) for ref in op.inputs[own_inputs(op) :]]
+                brought += [self._brought(rank, ref) for ref in op.inputs[own_inputs(op) :]]
                 how += kinds if isinstance(kinds, tuple) else ()
                 self._pass_over(rank, op)
             self._ids[rank].setdefault(op.id, new)
@@ -387,6 +387,15 @@ class _Job:
             return found
         self._renamed[rank].setdefault(ref.tensor, name)
         return InputRef(name, found.producer)
+
+    def _brought(self, rank: int, ref: InputRef | None) -> InputRef | None:
+        """What brought an input of a call between ranks, under the name the input has here."""
+        found = self._input(rank, ref)
+        if found is None or ref is None:
+            return None
+        own, _, how = ref.tensor.rpartition(" (")
+        renamed = self._renamed[rank].get(own)
+        return found if renamed is None else InputRef(f"{renamed} ({how}", found.producer)
 
     def _pass_over(self, rank: int, op: Op) -> None:
         """What a call leaves as it is comes from where the call has it from."""

@@ -250,6 +250,17 @@ def _is_within(extent: Extent, other: Extent) -> bool:
     return other.minimum <= extent.minimum and extent.maximum <= other.maximum
 
 
+def _add_up(parts: Sequence[CallTensor], whole: CallTensor) -> bool:
+    """Whether the means of *parts* add up to that of *whole*."""
+    extent, extents = whole.extent, [part.extent for part in parts]
+    if extent is None:
+        return False
+    means = [each.mean for each in extents if each is not None]
+    # Each mean is rounded to the type of its tensor, and so was each value that was added.
+    near = _NEAR * sum(map(abs, (extent.mean, *means))) + _NEAR**2 * max(map(abs, extent[:2]))
+    return len(means) == len(parts) and abs(sum(means) - extent.mean) <= near
+
+
 class WaysBack:
     """Who read each output on the way there, to say whose ways back gave its gradient."""
 
@@ -258,6 +269,8 @@ class WaysBack:
         self._readers: dict[TensorRef | str, list[tuple[str, str]]] = defaultdict(list)
         self._reads: dict[str, list[TensorRef | str]] = defaultdict(list)
         self._given: dict[str, list[tuple[str, TensorRef]]] = defaultdict(list)
+        self._gradients: dict[TensorRef, CallTensor] = {}
+        self._latest: deque[str] = deque(maxlen=_WINDOW)
         self._ids: dict[str, str] = {}
 
     def add_call(self, name: CallName, op: str) -> None:
@@ -270,15 +283,34 @@ class WaysBack:
             self._readers[source].append((name.full, place))
             self._reads[name.full].append(source)
 
-    def add_given(self, name: CallName, place: str, ref: TensorRef) -> None:
-        """The way back *name* gave *ref* as the gradient of the argument at *place*."""
+    def add_given(self, name: CallName, place: str, ref: TensorRef, tensor: CallTensor) -> None:
+        """The way back *name* gave *tensor*, *ref*, as the gradient of the argument at *place*."""
         self._given[name.full].append((place, ref))
+        self._gradients[ref] = tensor
+        self._latest.extend(name.before[:1])
 
     def sources(self, name: CallName, port: int) -> list[Brought]:
         """What adds up to the gradient of the output *port*, for its way back *name*."""
         there = self._ids.get(name.before[0], "") if name.before else ""
         found = dict.fromkeys(self._of(TensorRef(there, port), set())) if there else {}
         return [Brought(ref, GRADIENT) for ref in found]
+
+    def added_up(self, tensor: CallTensor) -> list[Brought]:
+        """Gradients given of late that add up to *tensor*, which no way back reads: what autograd
+        adds up, a call between ranks sums over them."""
+        sources = (source for there in reversed(self._latest) for source in self._reads[there])
+        for source in dict.fromkeys(sources):
+            given = dict.fromkeys(self._of(source, set()))
+            alike = [ref for ref in given if self._gradients[ref].shape == tensor.shape]
+            parts = [ref for ref in alike if not self._is_within(ref, alike)]
+            if len(parts) > 1 and _add_up([self._gradients[ref] for ref in parts], tensor):
+                return [Brought(ref, GRADIENT) for ref in parts]
+        return []
+
+    def _is_within(self, ref: TensorRef, others: Iterable[TensorRef]) -> bool:
+        """Whether a module around the way back of *ref* gave one of *others*."""
+        owners = (other.op.rpartition("/")[2] for other in others if other.op != ref.op)
+        return any(self._inside(ref.op, owner) for owner in owners)
 
     def added_inside(self, name: CallName) -> list[Brought]:
         """What the ways back of calls inside a module gave for what it read: adds up to what its
