@@ -193,3 +193,28 @@ def test_calls_in_an_order_that_waits_for_ever_are_read_all_the_same(tmp_path):
         "ranks0-1/Distributed.reduce.0.forward",
         "ranks0-1/late/Distributed.all_reduce.0.forward",
     ]
+
+
+def test_gradients_that_autograd_adds_up_for_a_collective_are_known(tmp_path):
+    """What two calls read has two gradients; their sum, which no call makes, is summed over
+    ranks."""
+
+    def calls(rank: int) -> list[tuple]:
+        x, first, second = (values(rank + seed, 64) for seed in (0, 10, 20))
+        added = 3 * first + 5 * second
+        return [
+            doubled(0, x),
+            ("Torch.mul.1.forward", [2 * x, 3], {}, [6 * x]),
+            ("Torch.mul.2.forward", [2 * x, 5], {}, [10 * x]),
+            ("Torch.mul.2.backward", [second], {}, [5 * second]),
+            ("Torch.mul.1.backward", [first], {}, [3 * first]),
+            ("Distributed.all_reduce.0.forward", [added], {}, [added]),
+        ]
+
+    graph = READ(write_ranks(tmp_path / "step0", {rank: calls(rank) for rank in (0, 1)}))
+    (between,) = (op for op in graph.ops if RANKS in op.attrs)
+    assert {(ref.tensor, ref.producer.op) for ref in between.inputs if ref.producer} == {
+        (f"{between.name}.input.rank{rank}.0 (gradient)", f"rank{rank}/Torch.mul.{call}.backward")
+        for rank in (0, 1)
+        for call in (1, 2)
+    }
