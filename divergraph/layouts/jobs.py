@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from divergraph.layouts.rank_layout import RankLayout
-from divergraph.layouts.resharding import Resharded, resharded
+from divergraph.layouts.resharding import Resharded, resharded, without
 from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
 from importers.dumps.msprobe.index import DUMP, scan_msprobe
@@ -42,9 +42,10 @@ def job_resharded(
         keys = dict(_joined_keys(rank, graph, between))
         tensors.update((keys[key], ref) for key, ref in own.dump.tensors.items() if key in keys)
         problems += _renamed(own, keys)
+    extra = {op.id for op in job.ops if RANKS not in op.attrs and op.id not in attrs}
     ops = tuple(
         op if RANKS in op.attrs else replace(op, attrs={**op.attrs, **attrs[op.id]})
-        for op in job.ops
+        for op in without(job.ops, extra)
     )
     digest = hashlib.sha256(f"{golden.sha256} {job.sha256}".encode()).hexdigest()
     name = f"{golden.name} as {job.name}"

@@ -9,7 +9,7 @@ What follows neither way has no golden tensor, and is not compared.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from math import prod
@@ -32,6 +32,7 @@ from graphstore.model import (
     AttrValue,
     DType,
     DumpTensorRef,
+    InputRef,
     ModelGraph,
     Op,
     Reason,
@@ -46,6 +47,7 @@ from importers.msprobe.graph import ARGUMENTS, UNRECORDED, own_inputs
 _COLLECTIVE = "Distributed"
 _WEIGHTS, _DATA = "weights", "data"
 _LINEAR = "linear"
+_DIVISIONS = ("div_", "div", "__truediv__")
 _WHOLE_NUMBERS = frozenset(
     {DType.INT8, DType.INT16, DType.INT32, DType.INT64, DType.UINT8, DType.BOOL}
 )
@@ -113,6 +115,11 @@ class _Resharding:
         self._reducing = _with_collectives(self.device)
         ops = [self._op(op) for op in self.device.ops]
         self._between()
+        kinds = {op.id: op.attrs.get("kind") for op in ops}
+        calls = self.twins.calls
+        # A call between ranks is of the layout; what else golden does not call it lacks here, too.
+        extra = {op for op, kind in kinds.items() if op not in calls and kind != _COLLECTIVE}
+        ops = without(ops, extra)
         digest = hashlib.sha256(f"{self.golden.sha256} {self.device.sha256}".encode()).hexdigest()
         graph = replace(
             self.device,
@@ -142,7 +149,8 @@ class _Resharding:
     def _between(self) -> None:
         """Golden's tensors of calls that golden lacks, as those between ranks: what they give is
         what is read of them, or what the module gives out that they are in."""
-        for op in self.device.ops:
+        for op in reversed(self.device.ops):
+            self._before_division(op)
             passed = {tensor.name: port for port, tensor in enumerate(op.outputs)}
             for port, ref in enumerate(op.inputs[: own_inputs(op)]):
                 source = None if ref is None else ref.producer
@@ -158,6 +166,17 @@ class _Resharding:
                 own = self.device_dump.tensors.get(key)
                 if own is not None and own.shape == tensor.shape:
                     self.tensors.setdefault(key, tensor)
+
+    def _before_division(self, op: Op) -> None:
+        """Golden's tensor before the division that makes a sum over ranks their mean."""
+        by = op.attrs.get("input.1")
+        mean = self.tensors.get((op.id, TensorIO.OUTPUT, 0))
+        key = op.id, TensorIO.INPUT, 0
+        if op.id in self.twins.calls or op.type not in _DIVISIONS or key in self.tensors:
+            return
+        if mean is None or mean.statistics is not None or not isinstance(by, int | float):
+            return
+        self.tensors[key] = replace(mean, derived=TensorCut(mean, (), float(by)), crc32=None)
 
     def _tensor(self, op: Op, twin: Op, io: TensorIO, port: int) -> None:
         key = op.id, io, port
@@ -357,6 +376,25 @@ class _Resharding:
         if _DATA in part.shares:
             self.factors.setdefault(self.twins.micro_batches[op.id], factor)
         return factor
+
+
+def without(ops: Sequence[Op], extra: Container[str]) -> list[Op]:
+    """*ops* without the *extra* ones, and edges from these."""
+    return [_without(op, extra) for op in ops if op.id not in extra]
+
+
+def _without(op: Op, extra: Container[str]) -> Op:
+    """*op* without edges from *extra* calls."""
+    if not any(ref.op in extra for ref in op.takes) and not any(
+        before in extra for before in op.control_inputs
+    ):
+        return op
+    inputs = (
+        InputRef(ref.tensor) if ref and ref.producer and ref.producer.op in extra else ref
+        for ref in op.inputs
+    )
+    controls = (before for before in op.control_inputs if before not in extra)
+    return replace(op, inputs=tuple(inputs), control_inputs=tuple(controls))
 
 
 def _is_back(op: Op) -> bool:

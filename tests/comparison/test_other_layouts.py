@@ -52,6 +52,7 @@ def test_a_sum_where_golden_has_the_mean_is_said(golden, tmp_path):
         ("all_reduce_means", "ranks0-1/Module.blocks.1.down"),
         ("all_reduce_missing", "blocks.1"),
         ("weight_stale", "blocks.1.down"),
+        ("call_extra", "blocks.1."),
         ("kernel_scales", "Module.blocks.1.v."),
     ],
 )

@@ -26,6 +26,7 @@ from graphstore.model import (
     FindingKind,
     Level,
     Op,
+    Reason,
     TensorIO,
 )
 from importers.msprobe.graph import ARGUMENTS
@@ -439,6 +440,9 @@ class _Search:
         all_outputs = self._pairs.outputs.get(source.op, ()) if source is not None else ()
         outputs = [each for each in all_outputs if source and each.port == source.port]
         if not outputs or any(output.level in (Level.WARN, Level.FAIL) for output in outputs):
+            return ""
+        is_product = self._pairs.ops[outputs[0].op].type == "linear"
+        if not is_product and outputs[0].reason is not Reason.ADDEND:
             return ""
         return (
             f"its input {item.port} is what {outputs[0].op} gives on this rank, which is right, "
