@@ -103,7 +103,8 @@ def _derived(derived: TensorCut | TensorProduct) -> NDArray[np.generic]:
                 [values[(slice(None),) * axis + (slice(*run),)] for run in runs], axis
             )
         if derived.factor != 1.0:
-            values = np.multiply(values, derived.factor, dtype=np.float64).astype(values.dtype)
+            scaled = np.multiply(values, derived.factor, dtype=np.float64)
+            values = np.asarray(scaled, values.dtype)  # numpy makes scalars of arrays of no axis
     values.flags.writeable = False
     return values
 

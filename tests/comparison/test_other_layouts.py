@@ -27,7 +27,8 @@ def test_a_healthy_job_is_within_rounding_and_nearly_all_is_compared(layout, gol
     assert run.verdict is Verdict.WITHIN_ROUNDING
     outputs = [item for item in run.data.comparisons if item.io is TensorIO.OUTPUT]
     left = {item.reason for item in outputs if not item.compared}
-    assert left <= {Reason.ADDEND, Reason.NO_GOLDEN_DUMP}
+    # unmatched: the divisions behind sums of gradients, which golden does not call
+    assert left <= {Reason.ADDEND, Reason.NO_GOLDEN_DUMP, Reason.UNMATCHED}
     assert sum(item.compared for item in outputs) > 0.9 * len(outputs)
 
 
