@@ -219,15 +219,7 @@ class _Joined:
         if not controls and body in self._last and not any(ref.producer for ref in refs):
             controls = [self._last[body]]
             self._orders += 1
-        for port, tensor in enumerate(call.outputs):
-            self._made_named[tensor.name] = TensorRef(op, port)
-            if tensor.key:
-                self._made[tensor.key] = self._made_flat[tensor.flat] = TensorRef(op, port)
-            self._unrecorded.add(tensor, TensorRef(op, port), call.name)
-            if call.name.way == "backward":
-                self._ways_back.add_given(
-                    call.name, _place(tensor, call), TensorRef(op, port), tensor
-                )
+        self._add_outputs(call, op)
         self._last[body] = op
         attrs: dict[str, AttrValue] = dict(call.attrs)
         if call.inputs:  # an input that is a weight has the weight's name, which says no place
@@ -254,6 +246,18 @@ class _Joined:
             owns=(name,) if name in owning else (),
             sequence=at,
         )
+
+    def _add_outputs(self, call: Call, op: str) -> None:
+        """Let later calls be asked about what *call*, the op *op*, made."""
+        for port, tensor in enumerate(call.outputs):
+            self._made_named[tensor.name] = TensorRef(op, port)
+            if tensor.key:
+                self._made[tensor.key] = self._made_flat[tensor.flat] = TensorRef(op, port)
+            self._unrecorded.add(tensor, TensorRef(op, port), call.name)
+            if call.name.way == "backward":
+                self._ways_back.add_given(
+                    call.name, _place(tensor, call), TensorRef(op, port), tensor
+                )
 
     def _input(self, tensor: CallTensor) -> InputRef:
         source = self._made_named.get(tensor.source)
