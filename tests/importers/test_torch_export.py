@@ -106,6 +106,7 @@ def test_a_dump_that_hooks_of_modules_wrote_is_judged(net: Path, tmp_path: Path)
             assert run.verdict is Verdict.CLEAN
         else:
             assert [origin.origin.op for origin in run.origins] == ["norm/layer_norm"]
+            run.submodel(["up/linear"], ["norm/layer_norm"], tmp_path / "part", check=True)
 
 
 def test_what_is_no_such_archive_says_so(net: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@ as a program that calls PyTorch itself."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,14 +12,17 @@ from onnx import numpy_helper
 
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.plugged import with_plugged
+from divergraph.execute.translate.torch.alone import as_read
 from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.execute.translate.torch.executor import NO_WEIGHTS
+from divergraph.execute.translate.torch.exported import ExportedWeights
 from divergraph.execute.translate.translation import Translation
 from divergraph.submodel.export.calls_script import SCRIPT, write_script
 from divergraph.submodel.export.contract import PartSource, WrittenPart
 from divergraph.submodel.selection import BoundaryTensor, Selection
 from graphstore.errors import ExecutionError, InputError
 from importers.kept import some
+from importers.torch_export.graph import FORMAT
 
 
 def write_calls_part(source: PartSource, part: Selection, folder: Path) -> WrittenPart:
@@ -27,13 +31,16 @@ def write_calls_part(source: PartSource, part: Selection, folder: Path) -> Writt
     Raises:
         InputError: a call has no row, or one that does not cover it.
     """
-    translation = Translation(with_plugged(ROWS), NO_WEIGHTS)
+    is_exported = source.graph.format == FORMAT
+    weights = ExportedWeights(source.model) if is_exported else NO_WEIGHTS
+    translation = Translation(with_plugged(ROWS), weights)
     for tensor in part.inputs:
         translation.give(tensor.name, _known_tensor(tensor))
     ops = source.graph.op_index()
     for op in part.ops:
         try:
-            translation.add(ops[op])
+            call = ops[op]
+            translation.add(replace(call, outputs=tuple(map(as_read, call.outputs))))
         except (NotTranslatedError, NeedsValueError, ExecutionError) as error:
             raise InputError(f"{op} cannot be written as ONNX: {error}") from error
     model, constants = translation.model([tensor.name for tensor in part.outputs])
@@ -44,6 +51,8 @@ def write_calls_part(source: PartSource, part: Selection, folder: Path) -> Writt
         model.graph.initializer.append(numpy_helper.from_array(value, name))
     path = folder / "dump.onnx"
     onnx.save(onnx.shape_inference.infer_shapes(model), path)
+    if is_exported:
+        return WrittenPart((path,), {})
     left_out = write_script(source.graph, part, folder)
     notes = (f"{SCRIPT} leaves out {some(left_out)}: no call of a function",) if left_out else ()
     return WrittenPart((path,), {}, notes=notes)

@@ -61,12 +61,12 @@ class TorchExportFactory:
         name = told(f"onnxruntime {onnxruntime.__version__}", double=double)
         ops = tuple(replace(op, outputs=tuple(map(as_read, op.outputs))) for op in graph.ops)
         inputs = tuple(map(as_read, graph.inputs))
-        weights = _Weights(path)
+        weights = ExportedWeights(path)
         rows = with_plugged(ROWS)
         return TranslatedExecutor(Program(name, rows, ops, inputs, weights, {}, double=double))
 
 
-class _Weights:
+class ExportedWeights:
     """The weights and constants of the program in *path*, read when they are asked for."""
 
     def __init__(self, path: Path) -> None:
