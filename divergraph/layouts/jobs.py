@@ -53,6 +53,27 @@ def job_resharded(
     return graph, replace(golden_dump, tensors=tensors, problems=tuple(problems)), layouts
 
 
+def unread_data(layouts: Mapping[int, RankLayout]) -> Iterator[str]:
+    """That a part of golden's data is read by no rank, as where two ranks read the same chunk."""
+    for axis in (0, 1):
+        parts = [
+            share
+            for layout in layouts.values()
+            for shares in layout.data.values()
+            for share in ([shares[axis]] if axis in shares else [])
+        ]
+        places = {
+            place for share in parts for start, stop in share.runs for place in range(start, stop)
+        }
+        length = max((share.length for share in parts), default=0)
+        if parts and all(share.length == length for share in parts) and len(places) < length:
+            yield (
+                f"only {len(places)} of {length} parts of golden's data along axis {axis} are read "
+                "by a rank: where ranks read the same, or one is missing, all that follows is of "
+                "another step"
+            )
+
+
 def _joined_keys(
     rank: int, graph: ModelGraph, between: Mapping[tuple[int, str], Places]
 ) -> Iterator[tuple[TensorKey, TensorKey]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from divergraph.graphs.lineage import Lineage, link_graphs
 from divergraph.inputs.sources import DumpSource, GraphSource
-from divergraph.layouts.jobs import job_resharded
+from divergraph.layouts.jobs import job_resharded, unread_data
 from divergraph.layouts.resharding import resharded
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.layouts import layout_difference
@@ -34,7 +34,9 @@ def in_device_layout(
             for rank, layout in layouts.items()
             for sentence in layout.sentences()
         )
-        side = replace(golden, graph=graph, notes=(*golden.notes, *sentences))
+        side = replace(
+            golden, graph=graph, notes=(*golden.notes, *unread_data(layouts), *sentences)
+        )
         return side, replace(golden_dump, index=index)
     lineage = link(golden.graph, device.graph)
     if not lineage.recorded:
