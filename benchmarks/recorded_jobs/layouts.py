@@ -84,6 +84,8 @@ def judged(case: Case, folder: Path) -> Outcome:
 
 def is_right(case: Case, outcome: Outcome) -> bool:
     """Whether *outcome* is what the case must give."""
+    if case.fault == "data_repeated":
+        return outcome.verdict is Verdict.INPUTS_DIFFER
     if case.fault:
         return outcome.verdict is Verdict.DIVERGED and case.site in outcome.first
     return outcome.verdict is not Verdict.DIVERGED and outcome.share >= 0.9

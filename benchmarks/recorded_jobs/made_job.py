@@ -70,7 +70,11 @@ RANK_FAULTS = {
     )
 }
 DATA_FAULTS = {
-    "gradients_added_up": Fault("gradients_added_up", "ranks0-1/Distributed.all_reduce.0")
+    each.name: each
+    for each in (
+        Fault("gradients_added_up", "ranks0-1/Distributed.all_reduce.0"),
+        Fault("data_repeated", ""),
+    )
 }
 """Those of jobs split by data alone."""
 JOB_FAULTS = RANK_FAULTS | {
@@ -440,6 +444,8 @@ class Job:
         words = dict.fromkeys(range(self.number), self.words)
         if self.layout == "data":
             words = dict(enumerate(np.split(self.words, self.number)))
+            if self._has("data_repeated"):
+                words = dict.fromkeys(words, words[0])
         read = {rank: value[:, :-1] for rank, value in words.items()}
         stages = [list(range(self.blocks))]
         if self.layout == "pipeline":

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from divergraph.layouts.rank_layout import RankLayout
 from divergraph.layouts.resharding import Resharded, resharded, without
+from divergraph.layouts.shares import AxisShare
 from graphstore.model import AttrValue, DumpTensorRef, ModelGraph, TensorIO
 from importers.dumps.index import DumpIndex, DumpProblem, TensorKey
 from importers.dumps.msprobe.index import DUMP, scan_msprobe
+from importers.msprobe.collectives import GROUP
 from importers.msprobe.graph import ARGUMENTS, run_graph
 from importers.msprobe.importer import load_run
-from importers.msprobe.job import RANKS, in_rank, rank_folders
+from importers.msprobe.job import RANKS, UNREAD, in_rank, rank_folders
 from importers.msprobe.job_index import Places, between_ranks
 
 
@@ -49,29 +53,60 @@ def job_resharded(
     )
     digest = hashlib.sha256(f"{golden.sha256} {job.sha256}".encode()).hexdigest()
     name = f"{golden.name} as {job.name}"
-    graph = replace(job, name=name, ops=ops, source=golden.source, sha256=digest)
+    attrs_of_job = {**job.attrs, **_told_unread(job, layouts)}
+    graph = replace(
+        job, name=name, ops=ops, attrs=attrs_of_job, source=golden.source, sha256=digest
+    )
     return graph, replace(golden_dump, tensors=tensors, problems=tuple(problems)), layouts
 
 
 def unread_data(layouts: Mapping[int, RankLayout]) -> Iterator[str]:
-    """That a part of golden's data is read by no rank, as where two ranks read the same chunk."""
+    """That a part of golden's data is read by no rank: it is another step, or not all ranks are
+    there."""
     for axis in (0, 1):
-        parts = [
-            share
-            for layout in layouts.values()
-            for shares in layout.data.values()
-            for share in ([shares[axis]] if axis in shares else [])
-        ]
-        places = {
-            place for share in parts for start, stop in share.runs for place in range(start, stop)
-        }
-        length = max((share.length for share in parts), default=0)
-        if parts and all(share.length == length for share in parts) and len(places) < length:
+        shares = [share for layout in layouts.values() for share in _data_shares(layout, axis)]
+        places = {place for share in shares for place in _places(share)}
+        length = max((share.length for share in shares), default=0)
+        if shares and all(share.length == length for share in shares) and len(places) < length:
             yield (
                 f"only {len(places)} of {length} parts of golden's data along axis {axis} are read "
-                "by a rank: where ranks read the same, or one is missing, all that follows is of "
-                "another step"
+                "by a rank: where a rank is missing, all that follows is of another step"
             )
+
+
+def _told_unread(job: ModelGraph, layouts: Mapping[int, RankLayout]) -> dict[str, AttrValue]:
+    """The attribute that says which data no rank of *job* reads although two read the same; none
+    where ranks are missing, which may have read them."""
+    groups = (op.attrs.get(GROUP, ()) for op in job.ops)
+    members = {rank for group in groups if isinstance(group, tuple) for rank in group}
+    unread = any(unread_data(layouts))
+    if not unread or not members <= layouts.keys() or not _is_repeated(layouts):
+        return {}
+    return {
+        UNREAD: "some ranks read the same part of golden's data, and another part no rank reads: "
+        "all that follows is of another step"
+    }
+
+
+def _is_repeated(layouts: Mapping[int, RankLayout]) -> bool:
+    """Whether two ranks read the same data."""
+    for axis in (0, 1):
+        by_rank = (
+            {place for share in _data_shares(layout, axis) for place in _places(share)}
+            for layout in layouts.values()
+        )
+        counts = Counter(place for places in by_rank for place in places)
+        if any(count > 1 for count in counts.values()):
+            return True
+    return False
+
+
+def _data_shares(layout: RankLayout, axis: int) -> Iterator[AxisShare]:
+    return (shares[axis] for shares in layout.data.values() if axis in shares)
+
+
+def _places(share: AxisShare) -> Iterator[int]:
+    return chain.from_iterable(range(start, stop) for start, stop in share.runs)
 
 
 def _joined_keys(

@@ -12,7 +12,7 @@ from divergraph.layouts.resharding import resharded
 from divergraph.thresholds.recorded.call_pairs import CallPairs
 from divergraph.thresholds.recorded.layouts import layout_difference
 from graphstore.model import ModelGraph
-from importers.msprobe.job import is_job
+from importers.msprobe.job import UNREAD, is_job
 
 
 def in_device_layout(
@@ -34,9 +34,8 @@ def in_device_layout(
             for rank, layout in layouts.items()
             for sentence in layout.sentences()
         )
-        side = replace(
-            golden, graph=graph, notes=(*golden.notes, *unread_data(layouts), *sentences)
-        )
+        unread = () if UNREAD in graph.attrs else unread_data(layouts)
+        side = replace(golden, graph=graph, notes=(*golden.notes, *unread, *sentences))
         return side, replace(golden_dump, index=index)
     lineage = link(golden.graph, device.graph)
     if not lineage.recorded:

@@ -54,6 +54,9 @@ from importers.msprobe.importer import DUMP, load_run, runs_in
 RANK, RANKS, CALLS = "rank", "ranks", "calls"
 """The attribute with an op's rank; of an op between ranks those with its ranks, and with the names
 of their calls, in the same order."""
+UNREAD = "unread data"
+"""The attribute of a golden run, as the ranks of a job have it, that says which of its data no rank
+reads although some read the same: the job was fed other data."""
 BODIES = "bodies"
 """The attribute of an op between ranks with the bodies it is in, one for each of its ranks."""
 SOURCE, TARGET = "source", "target"

@@ -46,6 +46,13 @@ def test_a_sum_where_golden_has_the_mean_is_said(golden, tmp_path):
     assert origin.cause == "2 times golden's: 2 ranks are added up, golden has the mean"
 
 
+def test_ranks_that_read_the_same_data_were_fed_other_data(golden, tmp_path):
+    run = compared(golden, tmp_path, "data", "data_repeated")
+    assert run.verdict is Verdict.INPUTS_DIFFER
+    assert "some ranks read the same part of golden's data" in run.record.analysis.doubt
+    assert not run.data.origins
+
+
 @pytest.mark.parametrize(
     ("fault", "site"),
     [

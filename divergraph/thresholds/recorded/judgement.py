@@ -12,6 +12,7 @@ from divergraph.thresholds.recorded.culprits import culprits
 from divergraph.thresholds.recorded.errors import is_unequal
 from divergraph.thresholds.recorded.layouts import layout_difference
 from graphstore.model import Comparison, Finding, Verdict
+from importers.msprobe.job import UNREAD
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ def judge_calls(pairs: CallPairs, excuse: Callable[[str], str]) -> RecordedJudge
     difference = layout_difference(pairs)
     if difference:
         return RecordedJudgement(verdict=Verdict.LAYOUTS_DIFFER, doubt=difference)
+    if unread := pairs.golden.attrs.get(UNREAD):
+        return RecordedJudgement(verdict=Verdict.INPUTS_DIFFER, doubt=str(unread))
     calls = culprits(pairs, excuse)
     findings = tuple(calls.findings)
     if calls.data:
