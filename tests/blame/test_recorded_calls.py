@@ -43,6 +43,19 @@ def test_the_call_at_fault_has_most_of_the_error(fault, call, golden, tmp_path):
     assert any("call by call" in said for said in found.warnings)
 
 
+def test_an_error_is_handed_back_through_calls_between_ranks(tmp_path):
+    """An all_reduce brings what a kernel of rank 1 put in to both."""
+    golden = Job(seed=4, layout="tensor").run(tmp_path / "golden")
+    device = Job(seed=4, layout="tensor", dtype="bfloat16", fault="kernel_on_one_rank")
+    job = device.run(tmp_path / "job")
+    run = dg.compare(golden, None, job, None, store=str(tmp_path / "store"))
+    (origin,) = run.data.origins
+    found = run.blame(outputs=("rank0/Functional.cross_entropy.0.forward.output.0",))
+    assert found.shares[0].op == origin.op
+    assert found.shares[0].share > 0.5
+    assert all(share.share < 0.05 for share in found.shares if "all_reduce" in share.op)
+
+
 def test_roundings_alone_are_spread_over_many_calls(golden, tmp_path):
     run = compared(golden, tmp_path / "job", "", tmp_path / "store")
     found = run.blame(outputs=LOGITS)
