@@ -28,7 +28,7 @@ def plugins(kind: str | None = None) -> Rows[Plugin]:
 
     >>> import divergraph as dg
     >>> [plugin.name for plugin in dg.plugins("executors")]
-    ['caffe', 'onnxruntime', 'pytorch_calls', 'tensorflow', 'tensorflow_as_onnx']
+    ['caffe', 'onnxruntime', 'pytorch_calls', 'tensorflow', 'tensorflow_as_onnx', 'torch_export']
     """
     plugins_installed = {
         Plugin(
