@@ -186,9 +186,9 @@ def test_the_op_and_the_turns_in_which_it_fails_are_told(tmp_path, turns, said):
     for model, name in ((golden, "golden"), (faulty, "run")):
         capture(CaptureRequest(model, tmp_path / name, {"x": feed}))
     run = compare(CompareRequest(golden, tmp_path / "golden", golden, tmp_path / "run"))
-    sentence = f"exactly what comes out if {said} MatMul m is 1.4 times"
+    sentence = f"if {said} MatMul m is 1.4 times"
     causes = {each.port: each for each in run.findings if each.kind is FindingKind.CAUSE}
-    assert sentence in causes[1].sentence
+    assert f"exactly what comes out {sentence}" in causes[1].sentence
     # What the last turn leaves shows single turns and all of them, but not from which one on.
     assert (sentence in causes[0].sentence) == (said != "from turn 2 on")
     with open_store(str(tmp_path / "store")) as store:

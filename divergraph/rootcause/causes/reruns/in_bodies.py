@@ -189,9 +189,8 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     ]
     sure, how = view.told(output, GUESS if others else SURE)
     sure *= 1.0 - error_left  # so much of the error is noise, or of something else
-    when = _turns_text(guess.change.turns)
-    sentence = f"the device has {how} what comes out if {when} {guess.words}"
-    sentence += "".join(f"; as well if {other.words}" for other in others)
+    sentence = f"the device has {how} what comes out if {_when(guess)}"
+    sentence += "".join(f"; as well if {_when(other)}" for other in others)
     evidence: dict[str, EvidenceValue] = {
         "op": guess.op.id,
         "ops": [same.op.id for same in (guess, *others)],
@@ -206,6 +205,10 @@ def _best(view: SampledTensors, guesses: list[_Guess]) -> Cause | None:
     elif guess.label == "global_offset":
         evidence["amount"] = guess.change.offset
     return Cause(guess.label, sentence, sure, evidence)
+
+
+def _when(guess: _Guess) -> str:
+    return f"{_turns_text(guess.change.turns)} {guess.words}"
 
 
 def _turns_text(turns: _Turns | None) -> str:
