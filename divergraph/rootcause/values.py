@@ -9,8 +9,8 @@ import numpy as np
 from divergraph.execute.contract import Array
 
 _BLOCK = 1 << 15
-TINY = float(np.finfo(np.float64).tiny)
-"""In place of 0 under a fraction."""
+TINY = float(np.finfo(np.float32).tiny) ** 4
+"""In place of 0 under a fraction: less than squares of float32, whose sums over it are finite."""
 
 
 def is_numeric(value: Array) -> bool:
