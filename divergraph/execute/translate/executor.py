@@ -14,6 +14,7 @@ from divergraph.execute.contract import (
     OP_TYPE,
     AdditiveRun,
     Array,
+    Executor,
     QuantisedRead,
     QuantisedRun,
     RunnableSubgraph,
@@ -25,7 +26,8 @@ from divergraph.execute.contract import (
 )
 from divergraph.execute.onnx.altered import OnnxChangedRun, open_for_additions
 from divergraph.execute.onnx.quantised import open_boundaries
-from divergraph.execute.onnx.session import open_session, plain_options
+from divergraph.execute.onnx.session import load_onnxruntime, open_session, plain_options
+from divergraph.execute.precision import PRECISION, told
 from divergraph.execute.side_by_side import run_in_batches
 from divergraph.execute.translate.contract import KnownTensor, NeedsValueError, NotTranslatedError
 from divergraph.execute.translate.program import Program, TranslatedSlice, slice_of
@@ -37,9 +39,40 @@ from divergraph.execute.translate.run import (
 )
 from divergraph.execute.translate.translation import Translation
 from graphstore.errors import ExecutionError
-from graphstore.model import AttrValue, Op, Tensor
+from graphstore.model import AttrValue, ModelGraph, Op, Tensor
 
 _MOST_PIECES = 400
+
+
+class TranslatedModelFactory:
+    """What factories of models that are translated to ONNX have in common."""
+
+    extra = ""
+    packages = ("onnx", "onnxruntime")
+    options: Mapping[str, str] = PRECISION
+
+    def computes(self, op: Op) -> bool:
+        """Every op does."""
+        return True
+
+    def load(self) -> None:
+        """Import ONNX Runtime."""
+        load_onnxruntime()
+
+    def open(self, path: Path, graph: ModelGraph) -> Executor:
+        """As :meth:`open_with`, without options."""
+        return self.open_with(path, graph, {})
+
+    def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
+        """The model in *path*, with some of :attr:`options`."""
+        raise NotImplementedError
+
+
+def runner_name(*, double: bool) -> str:
+    """What runs a translated model, as answers name it."""
+    import onnxruntime
+
+    return told(f"onnxruntime {onnxruntime.__version__}", double=double)
 
 
 class TranslatedExecutor:

@@ -8,9 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from divergraph.execute.contract import Array, Executor
-from divergraph.execute.onnx.session import load_onnxruntime
-from divergraph.execute.precision import PRECISION, in_double, told
-from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.precision import in_double
+from divergraph.execute.translate.executor import (
+    TranslatedExecutor,
+    TranslatedModelFactory,
+    runner_name,
+)
 from divergraph.execute.translate.plugged import with_plugged
 from divergraph.execute.translate.program import Program, TranslatedSlice
 from divergraph.execute.translate.torch.alone import ALONE
@@ -20,14 +23,11 @@ from graphstore.errors import ExecutionError
 from graphstore.model import Framework, ModelGraph, Op
 
 
-class TorchCallsFactory:
+class TorchCallsFactory(TranslatedModelFactory):
     """Opens recorded runs of PyTorch: each call stands alone, fed what the dump says it read."""
 
     name = "pytorch_calls"
-    extra = ""
-    packages = ("onnx", "onnxruntime")
     rows = ROWS
-    options: Mapping[str, str] = PRECISION
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* has calls of PyTorch that stand alone."""
@@ -37,20 +37,10 @@ class TorchCallsFactory:
         """Every call does, but those whose calls inside were recorded: these say what it does."""
         return not op.owns or op.type in ROWS
 
-    def load(self) -> None:
-        """Import ONNX Runtime."""
-        load_onnxruntime()
-
-    def open(self, path: Path, graph: ModelGraph) -> Executor:
-        """The calls of *graph*."""
-        return self.open_with(path, graph, {})
-
     def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
-        """As :meth:`open`, with some of :attr:`options`."""
-        import onnxruntime
-
+        """The calls of *graph*."""
         double = in_double(options)
-        name = told(f"onnxruntime {onnxruntime.__version__}", double=double)
+        name = runner_name(double=double)
         rows = with_torch(with_plugged(ROWS), graph.ops)
         return _CallsExecutor(
             Program(name, rows, graph.ops, graph.inputs, NO_WEIGHTS, {}, double=double)

@@ -13,9 +13,12 @@ from pathlib import Path
 import numpy as np
 
 from divergraph.execute.contract import Array, Executor
-from divergraph.execute.onnx.session import load_onnxruntime
-from divergraph.execute.precision import PRECISION, in_double, told
-from divergraph.execute.translate.executor import TranslatedExecutor
+from divergraph.execute.precision import in_double
+from divergraph.execute.translate.executor import (
+    TranslatedExecutor,
+    TranslatedModelFactory,
+    runner_name,
+)
 from divergraph.execute.translate.plugged import with_plugged
 from divergraph.execute.translate.program import Program
 from divergraph.execute.translate.torch.alone import as_read
@@ -23,42 +26,25 @@ from divergraph.execute.translate.torch.catalogue import ROWS
 from divergraph.values.one_tensor import read_stored
 from divergraph.values.unread import or_raise
 from graphstore.errors import ExecutionError
-from graphstore.model import DumpFormat, DumpTensorRef, ModelGraph, Op, TensorIO
+from graphstore.model import DumpFormat, DumpTensorRef, ModelGraph, TensorIO
 from importers.torch_export.archive import StoredWeight, read_program
 from importers.torch_export.graph import FORMAT
 
 
-class TorchExportFactory:
+class TorchExportFactory(TranslatedModelFactory):
     """Opens exported programs."""
 
     name = "torch_export"
-    extra = ""
-    packages = ("onnx", "onnxruntime")
     rows = ROWS
-    options: Mapping[str, str] = PRECISION
 
     def accepts(self, graph: ModelGraph) -> bool:
         """Whether *graph* was read from such a program."""
         return graph.format == FORMAT
 
-    def computes(self, op: Op) -> bool:
-        """Every operator does."""
-        return True
-
-    def load(self) -> None:
-        """Import ONNX Runtime."""
-        load_onnxruntime()
-
-    def open(self, path: Path, graph: ModelGraph) -> Executor:
-        """The program in *path*, with its weights."""
-        return self.open_with(path, graph, {})
-
     def open_with(self, path: Path, graph: ModelGraph, options: Mapping[str, str]) -> Executor:
-        """As :meth:`open`, with some of :attr:`options`."""
-        import onnxruntime
-
+        """The program in *path*, with its weights."""
         double = in_double(options)
-        name = told(f"onnxruntime {onnxruntime.__version__}", double=double)
+        name = runner_name(double=double)
         ops = tuple(replace(op, outputs=tuple(map(as_read, op.outputs))) for op in graph.ops)
         inputs = tuple(map(as_read, graph.inputs))
         weights = ExportedWeights(path)
