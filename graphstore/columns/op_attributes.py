@@ -6,7 +6,7 @@ as long as the columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -41,6 +41,26 @@ def attributes_of(ops: OpColumns) -> Coded[tuple[str, ...]]:
 def attribute_texts(attrs: Mapping[str, AttrValue]) -> tuple[str, ...]:
     """Each attribute as ``name=value``, as filters hold it against a pattern."""
     return tuple(f"{name}={_text(value)}" for name, value in sorted(attrs.items()))
+
+
+RANK, RANKS = "rank", "ranks"
+"""The attributes of ops of a job with their rank, or with the ranks a call is between."""
+
+
+def job_ranks(attrs: Mapping[str, AttrValue]) -> tuple[int, ...]:
+    """The ranks of a job that call the op with these *attrs*; none of other graphs' ops."""
+    ranks = attrs.get(RANKS, attrs.get(RANK, ()))
+    ranks = ranks if isinstance(ranks, tuple) else (ranks,)
+    return tuple(rank for rank in ranks if isinstance(rank, int))
+
+
+def rank_texts(texts: Sequence[str]) -> tuple[str, ...]:
+    """What :func:`job_ranks` says of the attributes behind *texts*, each rank as text."""
+    for name in (RANKS, RANK):
+        for text in texts:
+            if text.startswith(f"{name}="):
+                return tuple(text.removeprefix(f"{name}=").strip("[]").split(","))
+    return ()
 
 
 def _text(value: AttrValue) -> str:

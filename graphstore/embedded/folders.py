@@ -82,6 +82,11 @@ class Entry:
         """The database file."""
         return self.home / str(self.manifest["database"])
 
+    @property
+    def is_older(self) -> bool:
+        """True if its database lacks tables that are written now."""
+        return bool(self.manifest["schema"] != SCHEMA_VERSION)
+
     def is_whole(self) -> bool:
         """True if the database file is there in its full length."""
         try:
@@ -251,6 +256,7 @@ class StoreFolder:
                 "sha256": file_sha256(database),
             }
             with alone(self.root):
+                self._mark_older(kind)
                 self._check_free(kind, name, replace=replace)
                 if target.exists():
                     self._swap(target, database, manifest)
@@ -280,6 +286,7 @@ class StoreFolder:
             share_as(self.root, written)
             published = []
             with alone(self.root):
+                self._mark_older("runs")
                 publish_shared(self.root, written, shared)
                 for name, draft in drafts.items():
                     target = self.root / "runs" / name
@@ -382,6 +389,11 @@ class StoreFolder:
         for kind in KINDS:
             made_in(self.root, self.root / kind)
         self.mark()
+
+    def _mark_older(self, kind: str) -> None:
+        """Say of an older store that it has new entries, too; what is derived is none."""
+        if kind in KINDS and self.version() != SCHEMA_VERSION:
+            self.mark()
 
     def mark(self) -> None:
         """Say the schema version of new entries."""

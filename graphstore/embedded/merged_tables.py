@@ -7,18 +7,27 @@ key of another one; nothing becomes a value of the model on the way.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from graphstore.columns.op_attributes import RANKS
 from graphstore.cypher.statements import load_statements
 from graphstore.embedded.database import ReadDatabase
 from graphstore.embedded.entry_facts import entry_info, entry_place
 from graphstore.embedded.folders import Entry
 from graphstore.embedded.table_writing import arrow_types
+from graphstore.model import ModelGraph
+from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import first_id
 from graphstore.schema.tables import NODES, RELS, Column, ColumnType, NodeTable, RelTable
+from graphstore.schema.version_2 import MADE
 
 _STATEMENTS = load_statements("entries.embedded")
 
@@ -49,11 +58,37 @@ class _Moved:
 
 @dataclass(frozen=True, slots=True)
 class _Graph:
-    """A graph that is taken from *database*."""
+    """A graph that is taken from *database*, which may be ``older`` than the tables of now."""
 
     database: ReadDatabase
     key: _Moved
     row: Mapping[str, Any]
+    older: bool
+
+    @property
+    def ops(self) -> int:
+        """How many it has."""
+        return int(self.row["ops"])
+
+    def made(self) -> Mapping[str, tuple[str, Callable[[str | None], object]]]:
+        """Columns that are made of others."""
+        if not self.older:
+            return {}
+        header = codec.record_of(ModelGraph, self.row["header_json"])
+        ranks = () if RANKS in header.attrs else ("rank", "ranks")
+        return {**MADE, **dict.fromkeys(ranks, ("graph", lambda _: None))}
+
+    def tensor_starts(self) -> NDArray[np.int64]:
+        """The number of the first output of each op, and at the end how many tensors there are."""
+        owners = [
+            self.database.table(
+                _STATEMENTS.filled("node_slice", label="Tensor", range=where, columns="n.op AS op")
+            )["op"].to_numpy()
+            for where in _ranges("n.op", self.key.first, self.ops)
+        ]
+        ops = np.concatenate([*owners, np.zeros(0, dtype=np.int64)]) - self.key.first
+        counts = np.bincount(ops, minlength=self.ops)
+        return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +178,8 @@ class MergedTables:
                     keys[content] = f"{old}+{content[:12]}" if is_taken else old
                     contents[keys[content]] = content
                     key = _Moved(old, keys[content])
-                    graphs.append(_Graph(database, key, {**row, "id": key.new}))
+                    older = sharers[0].is_older
+                    graphs.append(_Graph(database, key, {**row, "id": key.new}, older))
                 moved[old] = _Moved(old, keys[content])
                 ops[old] = row["ops"]
             models.update((row["id"], row) for row in _rows(database, _NODES["Model"]))
@@ -180,15 +216,19 @@ class MergedTables:
         by = "op" if node.label == "Tensor" else "id"
         for graph in self.graphs:
             shifts = {"id": graph.key.shift, "op": graph.key.shift}
-            for where in _ranges(f"n.{by}", graph.key.first, graph.row["ops"]):
-                yield _read_nodes(graph.database, node, where, shifts, {"graph": graph.key.new})
+            same, made = {"graph": graph.key.new, "side": graph.row["kind"]}, graph.made()
+            for where in _ranges(f"n.{by}", graph.key.first, graph.ops):
+                yield _read_nodes(graph.database, node, where, shifts, same, made)
 
     def _rels(self, rel: RelTable) -> Iterator[Any]:
         if rel.type in ("FEEDS", "CONTROLS"):
             for graph in self.graphs:
-                for where in _ranges("a.id", graph.key.first, graph.row["ops"]):
+                for where in _ranges("a.id", graph.key.first, graph.ops):
                     shifts = graph.key.shift, graph.key.shift
                     yield _read_rels(graph.database, rel, where, shifts, {})
+            return
+        if rel.type in self._joins():
+            yield from self._joins()[rel.type]
             return
         for run in self.runs:
             if rel.source == "Run":
@@ -204,6 +244,66 @@ class MergedTables:
                 conditions = (f"{where}{run.of_these}" for where in ranges)
             for where in conditions:
                 yield _read_rels(run.database, rel, where, (shift, end.shift), run.same)
+
+    # Those that an older database lacks are made of keys, and of all databases alike.
+
+    def _joins(self) -> Mapping[str, Iterable[Any]]:
+        """Relationships that say what keys among the columns say, by type."""
+        runs = [row for run in self.runs for row in run.rows]
+        return {
+            "HAS_GRAPH": [_pairs((graph.row["model"], graph.key.new) for graph in self.graphs)],
+            "OF_DEVICE": [_pairs((row["id"], row["device"]) for row in runs)],
+            "OF_GOLDEN": [_pairs((row["id"], row["golden"]) for row in runs)],
+            "OF_GRAPH": [_pairs((row["id"], row["graph"]) for row in self.imports)],
+            "HAS_OP": map(_ops_of, self.graphs),
+            "PRODUCES": chain.from_iterable(map(_outputs_of, self.graphs)),
+            "INPUT_OF": chain.from_iterable(map(_inputs_of, self.graphs)),
+            "OF_TENSOR": chain.from_iterable(map(_tensors_of, self.runs)),
+        }
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> Any:
+    import pyarrow as pa
+
+    columns = list(zip(*pairs, strict=True)) or [(), ()]
+    ends = zip(("from", "to"), columns, strict=True)
+    return pa.table({name: pa.array(ids, pa.string()) for name, ids in ends})
+
+
+def _ops_of(graph: _Graph) -> Any:
+    import pyarrow as pa
+
+    first = first_id(graph.key.new)
+    ids = np.arange(first, first + graph.ops)
+    return pa.table({"from": _repeated(graph.key.new, graph.ops), "to": ids})
+
+
+def _outputs_of(graph: _Graph) -> Iterator[Any]:
+    by = _plus(graph.key.shift)
+    columns = f"n.op{by} AS `from`, n.id{by} AS `to`"
+    for where in _ranges("n.op", graph.key.first, graph.ops):
+        text = _STATEMENTS.filled("node_slice", label="Tensor", range=where, columns=columns)
+        yield graph.database.table(text)
+
+
+def _inputs_of(graph: _Graph) -> Iterator[Any]:
+    starts, first = graph.tensor_starts(), first_id(graph.key.new)
+    feeds = next(rel for rel in RELS if rel.type == "FEEDS")
+    for where in _ranges("a.id", graph.key.first, graph.ops):
+        edges = _read_rels(graph.database, feeds, where, (-graph.key.first, graph.key.shift), {})
+        sources, outputs = edges["from"].to_numpy(), edges["out"].to_numpy()
+        is_output = (outputs >= 0) & (outputs < np.diff(starts)[sources])
+        inputs = edges.select(["to", "in", "kind"]).rename_columns(["to", "port", "kind"])
+        tensors = starts[sources] + outputs + first
+        yield inputs.add_column(0, "from", [tensors]).filter(is_output)
+
+
+def _tensors_of(run: _Runs) -> Iterator[Any]:
+    ends = f"n.id{_plus(run.shift)} AS `from`, n.tensor{_plus(run.device.shift)} AS `to`"
+    for where in run.ranges("n.id", "Metric"):
+        there = f"{where} AND n.tensor IS NOT NULL"
+        text = _STATEMENTS.filled("node_slice", label="Metric", range=there, columns=ends)
+        yield run.database.table(text)
 
 
 def _quoted(text: str) -> str:
@@ -290,15 +390,29 @@ def _read_nodes(
     where: str,
     shifts: Mapping[str, int],
     same: Mapping[str, str],
+    made: Mapping[str, tuple[str, Callable[[str | None], object]]] = MappingProxyType({}),
 ) -> Any:
+    """Nodes with shifted ids; columns in *same* have one value, those in *made* are made of
+    another one."""
+    import pyarrow as pa
+
+    read = {name: source for name, (source, _) in made.items()}
     returned = [
-        f"n.`{column.name}`{_plus(shifts.get(column.name, 0))} AS `{column.name}`"
+        f"n.`{read.get(column.name, column.name)}`{_plus(shifts.get(column.name, 0))} "
+        f"AS `{column.name}`"
         for column in node.columns
         if column.name not in same
     ]
     columns = ", ".join(returned)
     text = _STATEMENTS.filled("node_slice", label=node.label, range=where, columns=columns)
-    return _with_same(database.table(text), node.columns, same)
+    table, types = database.table(text), arrow_types()
+    for column in node.columns:
+        if column.name in made:
+            _, way = made[column.name]
+            values = [way(value) for value in table[column.name].to_pylist()]
+            place = table.column_names.index(column.name)
+            table = table.set_column(place, column.name, [pa.array(values, types[column.type])])
+    return _with_same(table, node.columns, same)
 
 
 def _read_rels(
@@ -344,7 +458,6 @@ def _with_same(table: Any, columns: Iterable[Column], same: Mapping[str, str]) -
 
 
 def _repeated(text: str, count: int) -> Any:
-    import numpy as np
     import pyarrow as pa
 
     return pa.DictionaryArray.from_arrays(np.zeros(count, dtype=np.int32), [text])
@@ -352,7 +465,6 @@ def _repeated(text: str, count: int) -> Any:
 
 def _of_runs(runs: _Runs, label: str) -> Any:
     """Relationships from runs to the nodes of a label that belong to them."""
-    import numpy as np
     import pyarrow as pa
 
     counts = runs.counts[label]

@@ -20,6 +20,7 @@ def _are_all_of_one(entries: list[Entry]) -> bool:
     first = entries[0]
     return (
         first.shared is not None
+        and not first.is_older
         and first.manifest.get("together") == len(entries)
         and all(entry.shared == first.shared and is_as_written(entry) for entry in entries)
     )
@@ -82,8 +83,9 @@ class OpenDatabases:
             return database
 
     def named(self, entry: Entry) -> ReadDatabase:
-        """That of an entry alone, or a copy where it shares one or got another name since."""
-        alone = entry.shared is None and is_as_written(entry)
+        """That of an entry alone, or a copy where it shares one, got another name since, or lacks
+        tables."""
+        alone = entry.shared is None and is_as_written(entry) and not entry.is_older
         return self.of(entry if alone else self._scratch.named(entry, self.of))
 
     def of_all(self, entries: list[Entry]) -> ReadDatabase:

@@ -8,15 +8,15 @@ comparisons, which take most of its memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from graphstore.contract import RunData
 from graphstore.model import ModelGraph
 from graphstore.schema.codec import plain_text
 from graphstore.schema.graph_rows import (
     block_rows,
-    controls_table,
-    feeds_table,
+    edge_tables,
+    graph_rels,
     graph_row,
     import_records,
     model_row,
@@ -39,8 +39,8 @@ def graph_stages(stored: StoredGraph, name: str, created: str) -> Iterator[Recor
     yield _tensors(graphs)
     yield _ops(graphs)
     yield _edges(graphs)
-    yield import_records(stored, name, created)
     yield _packed(graphs)
+    yield import_records(stored, name, created)
 
 
 class GraphPair:
@@ -102,15 +102,9 @@ class RunStages:
         records = [run.run(one is not None) for run, one in zip(runs, followers, strict=True)]
         findings = [row for run in runs for row in run.findings()]
         yield Records({"Run": records, "Finding": findings})
-        of_metrics = [run.metric_links() for run in runs]
-        yield Records(
-            {},
-            {
-                kind: Table.joined([as_table(rows[kind]) for rows in of_metrics])
-                for kind in of_metrics[0]
-            },
-        )
+        yield Records({}, _joined([run.metric_links() for run in runs]))
         yield _packed(graphs)
+        yield Records({}, _joined([run.graph_links() for run in runs]))
 
     def meanwhile(self) -> Iterator[None]:
         """Steps of work that some of the rows need."""
@@ -132,13 +126,12 @@ def _tensors(graphs: Sequence[StoredGraph]) -> Records:
 
 
 def _edges(graphs: Sequence[StoredGraph]) -> Records:
-    return Records(
-        {},
-        {
-            "FEEDS": Table.joined([feeds_table(graph) for graph in graphs]),
-            "CONTROLS": Table.joined([controls_table(graph) for graph in graphs]),
-        },
-    )
+    return Records({}, _joined([edge_tables(graph) for graph in graphs]))
+
+
+def _joined(parts: Sequence[Mapping[str, Sequence[Row]]]) -> dict[str, Sequence[Row]]:
+    """The rows of all *parts*, which have the same types, by type."""
+    return {kind: Table.joined([as_table(part[kind]) for part in parts]) for kind in parts[0]}
 
 
 def _packed(graphs: Sequence[StoredGraph]) -> Records:
@@ -148,5 +141,6 @@ def _packed(graphs: Sequence[StoredGraph]) -> Records:
             "Model": list(dict.fromkeys(map(model_row, graphs))),
             "Graph": [graph_row(graph) for graph in graphs],
             "OpBlock": [row for graph in graphs for row in block_rows(graph)],
-        }
+        },
+        _joined([graph_rels(graph) for graph in graphs]),
     )

@@ -58,10 +58,10 @@ class Scratch:
 
     def named(self, entry: Entry, open_: Callable[[Entry], ReadDatabase]) -> Entry:
         """A copy of an entry's database that says its name of now, and of no other run; its key,
-        for which ``$run`` stands, is as it was."""
+        for which ``$run`` stands, is as it was. It has all tables that are written now."""
 
         def make(path: Path) -> None:
-            if entry.shared is not None:
+            if entry.shared is not None or entry.is_older:
                 tables = MergedTables.of([(entry, open_(entry))], same_keys=True)
                 write_tables(path, tables.tables())
                 return

@@ -152,6 +152,7 @@ def arrow_types() -> dict[ColumnType, Any]:
         ColumnType.DOUBLE: pa.float64(),
         ColumnType.BOOL: pa.bool_(),
         ColumnType.STRINGS: pa.list_(pa.string()),
+        ColumnType.INTS: pa.list_(pa.int64()),
         ColumnType.BYTES: pa.binary(),
     }
 

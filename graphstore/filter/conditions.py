@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from graphstore.columns.coded import Bool, Float, Int
-from graphstore.columns.op_attributes import attributes_of
+from graphstore.columns.op_attributes import attributes_of, rank_texts
 from graphstore.columns.op_columns import OpColumns
 from graphstore.columns.parts import SPREAD, OptionalNumbers
 from graphstore.filter.dtype_words import canonical_dtype
@@ -381,6 +381,10 @@ _TEXTS: Mapping[str, TextsField] = {
     "attr": TextsField(
         lambda row: row.attributes,
         lambda ops, test: attributes_of(ops).where(lambda texts: any(map(test, texts))),
+    ),
+    "on_rank": TextsField(
+        lambda row: rank_texts(row.attributes),
+        lambda ops, test: attributes_of(ops).where(lambda texts: any(map(test, rank_texts(texts)))),
     ),
     "original": TextsField(
         lambda row: row.originals,

@@ -60,6 +60,7 @@ _DESCRIPTION = (
     _field("dtype", "data_type", _DTYPE, "element type; fp16, half, bf16, float, … work"),
     _field("shape", "", _SHAPE, "dimensions, as *,128,128 or 1x3x224x224; scalar; none"),
     _field("rank", "dims", _NUMBER, "number of dimensions"),
+    _field("on_rank", "job_rank", _TEXT, "a rank of a job that calls the op, as 1"),
     _field("layout", "format", _TEXT, "storage layout, as NC1HWC0"),
     _field("ns", "scope namespace", _SCOPE, "a part or prefix of the op's name space"),
     _field("subgraph", "graph sub", _TEXT, "sub-graph the op lies in; none: the root"),

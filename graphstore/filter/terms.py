@@ -81,7 +81,7 @@ class OpFilter:
     @property
     def asks_attributes(self) -> bool:
         """Whether it asks for attributes of ops, which columns have only once they were read."""
-        return any(term.field == "attr" for term in self.terms)
+        return any(term.field in ("attr", "on_rank") for term in self.terms)
 
     def matches(self, row: OpRow) -> bool:
         """True if every condition holds for *row*."""

@@ -1,4 +1,4 @@
-"""A run as Neo4j Browser can show it: colours by cosine, and relationships to all parts.
+"""A run as Neo4j Browser can show it: ops coloured by cosine.
 
 Only on demand, for one run at a time: an op may belong to several runs, and without it both kinds
 of stores hold the same. No question of ours reads what is added.
@@ -33,10 +33,6 @@ def paint(wire: Connection, place: TargetKeys) -> int:
         _until_done(wire, "mark_internal", label=label)
     for part in _parts(_last(wire, "last_result", run=place.run)):
         _changed(wire, "paint_ops", run=place.run, **part)
-    for graph in (place.device, place.golden):
-        _changed(wire, "show_graph", run=place.run, graph=graph)
-        for part in _parts(_last(wire, "last_op", graph=graph)):
-            _changed(wire, "show_parts", graph=graph, **part)
     # an op without a cosine has no colour
     return sum(_count(wire, band) for band in _BANDS)
 
@@ -45,7 +41,6 @@ def wash(wire: Connection) -> None:
     """Take away all that :func:`paint` added, of whatever run."""
     for label in (*_BANDS, _INTERNAL):
         _until_done(wire, "wash_nodes", label=label)
-    _until_done(wire, "wash_parts")
 
 
 def style() -> str:

@@ -31,8 +31,10 @@ LANES = 2
 """Connections that write at once."""
 _ROWS = 2500
 """Rows a transaction: few enough that four writers fit a server with 256 MB of heap."""
-_LONG = 4_000_000
+_MOST_LONG = 4_000_000
 """Most characters or bytes in the long columns of a transaction, but for one row with more."""
+_LONG = ("attributes", "data")
+"""Long columns beside those of JSON."""
 _WAITING = 4
 """Stages that wait at most while rows are made faster than they are sent."""
 
@@ -130,16 +132,26 @@ class Sender:
                 self._send(lane, Batch(batch.cypher, half, batch.params))
 
 
-def op_batches(records: Records) -> Iterator[Batch]:
-    """The ops of a graph."""
-    yield from _node_batches("Op", records)
+def op_batches(records: Records, key: str) -> Iterator[Batch]:
+    """The ops of a claimed graph, with ``HAS_OP``."""
+    for names, rows in _slices("Op", records.nodes.get("Op", ())):
+        yield Batch(_STATEMENTS.filled("ops", properties=_properties(names)), rows, {"graph": key})
+
+
+def tensor_batches(records: Records) -> Iterator[Batch]:
+    """The tensors of a graph whose ops are there, with ``PRODUCES``."""
+    for names, rows in _slices("Tensor", records.nodes.get("Tensor", ())):
+        yield Batch(_of_ops("tensors", names), rows)
 
 
 def graph_batches(records: Records) -> Iterator[Batch]:
-    """The rest of a graph whose ops are there."""
-    yield from _node_batches("OpBlock", records)
-    yield from _node_batches("Tensor", records)
-    yield from _feeds_batches(records)
+    """The rest of a graph whose ops and tensors are there."""
+    for names, rows in _slices("OpBlock", records.nodes.get("OpBlock", ())):
+        yield Batch(
+            _STATEMENTS.filled("nodes", label="OpBlock", properties=_properties(names)), rows
+        )
+    yield from _into_batches("FEEDS", records)
+    yield from _into_batches("INPUT_OF", records)
     yield from _rel_batches("CONTROLS", records)
 
 
@@ -151,7 +163,7 @@ def metric_batches(records: Records, run_key: str) -> Iterator[Batch]:
 
 def run_batches(records: Records) -> Iterator[Batch]:
     """The rest of a run whose metrics are there."""
-    for name in ("FUSES", "NEXT_MEASURED", "AGAINST"):
+    for name in ("FUSES", "NEXT_MEASURED", "AGAINST", "OF_TENSOR"):
         yield from _rel_batches(name, records)
 
 
@@ -164,12 +176,6 @@ def finding_batches(records: Records, run_key: str) -> Iterator[Batch]:
 def properties_of(label: str, row: Sequence[object]) -> dict[str, object]:
     """A row of a table with few rows as a map."""
     return dict(zip(_COLUMNS[label], row, strict=True))
-
-
-def _node_batches(label: str, records: Records) -> Iterator[Batch]:
-    for names, rows in _slices(label, records.nodes.get(label, ())):
-        cypher = _STATEMENTS.filled("nodes", label=label, properties=_properties(names))
-        yield Batch(cypher, rows)
 
 
 def _rel_batches(name: str, records: Records) -> Iterator[Batch]:
@@ -186,10 +192,12 @@ def _rel_batches(name: str, records: Records) -> Iterator[Batch]:
         yield Batch(cypher, table[first : first + _ROWS])
 
 
-def _feeds_batches(records: Records) -> Iterator[Batch]:
+def _into_batches(name: str, records: Records) -> Iterator[Batch]:
     """Edges into one op, which follow each other, come together: it is looked up once."""
-    cypher = _STATEMENTS.filled("feeds", properties=_properties(_COLUMNS["FEEDS"], 2))
-    table = as_table(records.rels.get("FEEDS", ()))
+    source = next(rel.source for rel in RELS if rel.type == name)
+    properties = _properties(_COLUMNS[name], 2)
+    cypher = _STATEMENTS.filled("into", source=source, type=name, properties=properties)
+    table = as_table(records.rels.get(name, ()))
     for first in range(0, len(table), _ROWS):
         edges = groupby(table[first : first + _ROWS], itemgetter(1))
         yield Batch(cypher, [(target, list(rows)) for target, rows in edges])
@@ -228,16 +236,21 @@ def _short_parts(rows: Rows, long: Sequence[int]) -> Iterator[tuple[int, int]]:
     """Where parts of *rows* begin and end that have little in their *long* columns."""
     start = size = 0
     for place, row in enumerate(rows) if long else ():
-        length = sum(len(row[column] or "") for column in long)
-        if size + length > _LONG and place > start:
+        length = sum(_length(row[column]) for column in long)
+        if size + length > _MOST_LONG and place > start:
             yield start, place
             start, size = place, 0
         size += length
     yield start, len(rows)
 
 
+def _length(value: Any) -> int:
+    """Of a text, bytes, or of texts in a list; nothing has none."""
+    return sum(map(len, value)) if isinstance(value, list) else len(value or "")
+
+
 def _long_columns(names: Sequence[str]) -> list[int]:
-    return [at for at, name in enumerate(names) if name.endswith("_json") or name == "data"]
+    return [at for at, name in enumerate(names) if name.endswith("_json") or name in _LONG]
 
 
 def _is_too_big(error: StoreError) -> bool:

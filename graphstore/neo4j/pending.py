@@ -26,7 +26,11 @@ LABELS = ("PendingRun", "PendingImport", "PendingGraph")
 """In the order in which they are cleared: a graph only after what uses it."""
 
 _STATEMENTS = load_statements("pending.neo4j")
-_OWN_AND_SHOW = {"run": ("own_run", "show_run"), "graph": ("own_import", "show_import")}
+_STEPS = {
+    "run": ("own_run", "show_run", "join_run"),
+    "graph": ("own_import", "show_import", "join_import"),
+}
+"""What asks for, shows and joins what is written with its graphs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +150,16 @@ def show(
 ) -> bool:
     """Show a written run, or a graph under its name since *created*, and its graphs; hide what
     it replaces. False if the claim is lost."""
-    own, statement = _OWN_AND_SHOW[wish.kind]
-    mine = {"key": claimed.run, "token": token, "created": created}
+    own, *steps = _STEPS[wish.kind]
+    mine = {"key": claimed.run, "token": token, "created": created, "name": plain_text(wish.name)}
     if not run(_STATEMENTS[own], **mine):
         return False
     check_name_free(run, wish.kind, wish.name, replace=wish.replace)
     unused = hide(run, token, wish.name)
-    run(_STATEMENTS["show_graphs"], keys=sorted(claimed.mine))
-    run(_STATEMENTS[statement], **mine)
+    for step in ("show_graphs", "join_graphs"):
+        run(_STATEMENTS[step], keys=sorted(claimed.mine))
+    for step in steps:
+        run(_STATEMENTS[step], **mine)
     hide_unused(run, token, unused)
     return True
 

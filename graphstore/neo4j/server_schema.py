@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from graphstore.cypher.statements import load_statements
+from graphstore.neo4j.upgrade import upgrade
 from graphstore.neo4j.writers import take_turn
 from graphstore.schema.tables import NODES, RELS, SCHEMA_VERSION, check_version
 
@@ -31,19 +32,21 @@ def schema_version(wire: Connection) -> int | None:
     if not rows or rows[0][0] is None:
         return None
     check_version(rows[0][0], wire.url)
-    return SCHEMA_VERSION
+    return int(str(rows[0][0]))
 
 
 def make_schema(wire: Connection) -> None:
-    """Make constraints and indexes, and mark the store, where that was not done yet.
+    """Make constraints and indexes, upgrade and mark the store, where that was not done yet.
 
     Raises:
         StoreError: as :func:`schema_version`.
     """
     version = schema_version(wire)
     _define(wire, neo4j_ddl())
-    if version is None:
+    if version != SCHEMA_VERSION:
         wire.define("CALL db.awaitIndexes(600)")
+        if version is not None:
+            upgrade(wire)
         wire.change(_mark)
 
 

@@ -27,9 +27,14 @@ from graphstore.neo4j.server_schema import make_schema, schema_version
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text
 from graphstore.schema.stored_graph import StoredGraph
+from graphstore.schema.tables import SCHEMA_VERSION
 
 _MEMORY = load_statements("memory.neo4j")
 _ANY = TargetKeys("", "", "")
+_OLDER = (
+    "an older divergraph wrote this store: HAS_OP, PRODUCES, INPUT_OF and others are not there "
+    "yet; the next write adds them, and so does `divergraph store repair`"
+)
 
 
 class Neo4jStore(CypherStore):
@@ -56,7 +61,7 @@ class Neo4jStore(CypherStore):
     ) -> None:
         super().__init__(f"{url}/{database}" if database else url, read_only=read_only, now=now)
         self._wire = Connection(url, user, password, database, source, patience)
-        self._checked = False
+        self._checked = self._is_older = False
         self._has_schema = False
 
     @classmethod
@@ -108,7 +113,8 @@ class Neo4jStore(CypherStore):
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
     ) -> QueryResult:
         self._check_version()
-        return self._wire.ask(cypher, values, limits)
+        answer = self._wire.ask(cypher, values, limits)
+        return replace(answer, notes=(*answer.notes, _OLDER)) if self._is_older else answer
 
     def _plan(
         self, cypher: str, values: Mapping[str, object], limits: QueryLimits, target: str | None
@@ -234,8 +240,8 @@ class Neo4jStore(CypherStore):
             )
 
     def _check_version(self) -> None:
-        if not self._checked:
-            schema_version(self._wire)
+        if not self._checked or self._is_older:
+            self._is_older = schema_version(self._wire) not in (None, SCHEMA_VERSION)
             self._checked = True
 
     def check_writable(self) -> None:

@@ -22,6 +22,7 @@ from graphstore.neo4j.bulk import (
     op_batches,
     properties_of,
     run_batches,
+    tensor_batches,
 )
 from graphstore.neo4j.pending import (
     Pending,
@@ -184,7 +185,8 @@ def _send_graphs(writer: Writer, sender: Sender, wanted: WriteIntent, claimed: W
     for key in claimed.mine:
         records = graph_records(by_key[key])
         _set_facts(writer, "Graph", records)
-        sender.stage(op_batches(records))
+        sender.stage(op_batches(records, key))
+        sender.stage(tensor_batches(records))
         sender.stage(graph_batches(records))
 
 
@@ -246,7 +248,8 @@ def _delete_hub_edges(writer: Writer, key: str) -> None:
     hubs = [row["id"] for row in rows]
     for first in range(0, len(hubs), _HUBS):
         params = {"ids": hubs[first : first + _HUBS], "rows": _DELETED}
-        _delete_all(writer, _CLEARING["hub_edges"], params)
+        for statement in ("hub_edges", "hub_inputs"):
+            _delete_all(writer, _CLEARING[statement], params)
     return None
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from graphstore.model import DType
+from graphstore.columns.op_attributes import RANKS, attribute_texts, job_ranks
+from graphstore.model import DType, Op, Shape
 from graphstore.schema import codec
 from graphstore.schema.codec import plain_text, plain_texts
-from graphstore.schema.op_blocks import BLOCK, attrs_of
+from graphstore.schema.op_blocks import BLOCK
 from graphstore.schema.row_slices import (
     Absent,
     Columns,
@@ -38,13 +40,38 @@ def graph_records(stored: StoredGraph) -> Records:
             "OpBlock": block_rows(stored),
             "Tensor": tensor_table(stored),
         },
-        {"FEEDS": feeds_table(stored), "CONTROLS": controls_table(stored)},
+        edge_tables(stored),
     )
 
 
+def edge_tables(stored: StoredGraph) -> dict[str, Sequence[Row]]:
+    """The rows of the relationships between the ops and tensors of one graph, by type."""
+    return {
+        "FEEDS": feeds_table(stored),
+        "CONTROLS": controls_table(stored),
+        "PRODUCES": outputs_table(stored),
+        "INPUT_OF": inputs_table(stored),
+    }
+
+
 def import_records(stored: StoredGraph, name: str, created: str) -> Records:
-    """The row that gives a stored graph its name."""
-    return Records({"Import": [(name, name, stored.key, created)]})
+    """The row that gives a stored graph its name, which is there."""
+    return Records(
+        {"Import": [(name, name, stored.key, created)]},
+        {"OF_GRAPH": Table.of([(name, stored.key)])},
+    )
+
+
+def graph_rels(stored: StoredGraph) -> dict[str, Sequence[Row]]:
+    """The rows of the relationships from a model to its graph and from that to its ops."""
+    key, first, ops = stored.key, stored.first_id, len(stored.graph.ops)
+    return {
+        "HAS_GRAPH": Table.of([(_model_id(stored), key)]),
+        "HAS_OP": Table(
+            ops,
+            lambda begin, end: (Repeated(key, end - begin), np.arange(first + begin, first + end)),
+        ),
+    }
 
 
 def model_row(stored: StoredGraph) -> Row:
@@ -91,12 +118,14 @@ def op_table(stored: StoredGraph) -> Table:
     """The rows of the table Op."""
     # only what the rows need, so that the rest can go before they are made
     ops, order, key = stored.graph.ops, stored.order, stored.key
-    first_node = stored.first_id
+    first_node, side = stored.first_id, stored.graph.kind.value
+    is_job = RANKS in stored.graph.attrs
 
     def columns(first: int, until: int) -> Columns:
         places = order[first:until]
         part = [ops[place] for place in places.tolist()]
         names = [op.original_names for op in part]
+        ranks = [job_ranks(op.attrs) for op in part] if is_job else []
         return (
             np.arange(first_node + first, first_node + until),
             Repeated(key, len(part)),
@@ -109,10 +138,27 @@ def op_table(stored: StoredGraph) -> Table:
             plain_texts([op.subgraph for op in part]),
             [None if one is None else len(one) for one in names],
             [None if one is None else plain_texts(one) for one in names],
-            attrs_of(part),
+            _attributes_of(part),
+            Repeated(side, len(part)),
+            [own_rank(one) for one in ranks] or Absent(len(part)),
+            [list(one) for one in ranks] or Absent(len(part)),
         )
 
     return Table(len(ops), columns)
+
+
+def own_rank(ranks: Sequence[int]) -> int | None:
+    """The rank of an op that only one of a job calls."""
+    return ranks[0] if len(ranks) == 1 else None
+
+
+def _attributes_of(ops: Sequence[Op]) -> list[list[str]]:
+    """The texts of the attributes of each of *ops*; those that several share are made once."""
+    texts: dict[int, list[str]] = {}
+    for op in ops:
+        if id(op.attrs) not in texts:
+            texts[id(op.attrs)] = list(plain_texts(attribute_texts(op.attrs)))
+    return [texts[id(op.attrs)] for op in ops]
 
 
 def _int64(values: Sequence[int]) -> NDArray[np.int64]:
@@ -127,9 +173,8 @@ def _int64(values: Sequence[int]) -> NDArray[np.int64]:
 def tensor_table(stored: StoredGraph) -> Table:
     """The rows of the table Tensor."""
     ops, order = stored.graph.ops, stored.order
-    counts = np.fromiter((len(ops[place].outputs) for place in order.tolist()), np.int32, len(ops))
-    start = np.zeros(len(ops) + 1, dtype=np.int32)
-    np.cumsum(counts, out=start[1:])
+    start = stored.tensor_starts
+    counts = np.diff(start)
     first_node = stored.first_id
 
     def columns(first: int, until: int) -> Columns:
@@ -156,9 +201,49 @@ def tensor_table(stored: StoredGraph) -> Table:
             plain_texts([tensor.layout for tensor in tensors]),
             plain_texts([None if origin is None else origin.op for origin in origins]),
             [None if origin is None else origin.port for origin in origins],
+            [dims(tensor.shape) for tensor in tensors],
         )
 
     return Table(int(start[-1]), columns)
+
+
+@lru_cache(4096)
+def dims(shape: Shape | None) -> list[int] | None:
+    """A shape as a list both stores can hold: an unknown size is -1."""
+    return None if shape is None else [-1 if size is None else size for size in shape]
+
+
+def outputs_table(stored: StoredGraph) -> Table:
+    """The rows of PRODUCES."""
+    start, first = stored.tensor_starts, stored.first_id
+    owners = np.repeat(np.arange(len(start) - 1, dtype=np.int32), np.diff(start))
+
+    def columns(begin: int, end: int) -> Columns:
+        return node_ids(owners[begin:end], first), np.arange(first + begin, first + end)
+
+    return Table(len(owners), columns)
+
+
+def inputs_table(stored: StoredGraph) -> Table:
+    """The rows of INPUT_OF: of the edges that come from an output the graph describes."""
+    edges, numbers, start = stored.edges, stored.numbers(), stored.tensor_starts
+    sources, outputs = numbers[edges.sources], edges.outputs
+    rows = np.flatnonzero((outputs >= 0) & (outputs < np.diff(start)[sources])).astype(np.int32)
+    data = int(np.searchsorted(rows, edges.data))
+    tensors = start[sources[rows]] + outputs[rows]
+    targets, first_node = numbers[edges.targets[rows]], stored.first_id
+    ports = edges.inputs[rows]
+
+    def columns(first: int, until: int) -> Columns:
+        part = slice(first, until)
+        return (
+            node_ids(tensors[part], first_node),
+            node_ids(targets[part], first_node),
+            ports[part],
+            edge_kinds(data, first, until),
+        )
+
+    return Table(len(rows), columns)
 
 
 def feeds_table(stored: StoredGraph) -> Table:
@@ -176,7 +261,7 @@ def feeds_table(stored: StoredGraph) -> Table:
             [plain_text(names[edge]) if edge in names else None for edge in range(first, until)]
             if names
             else Absent(until - first),
-            edge_kinds(edges, first, until),
+            edge_kinds(edges.data, first, until),
         )
 
     return Table(len(edges.sources), columns)

@@ -121,6 +121,7 @@ class RunRows:
         self._key = key
         self._ends = ends
         self._followers: list[Table | None] = []
+        self._outputs: list[NDArray[np.int64]] = []
 
     def without_comparisons(self, links: tuple[LineageLink, ...]) -> RunRows:
         """The same without what takes most memory, for who has taken the metrics already.
@@ -128,9 +129,10 @@ class RunRows:
         *links* are its own, perhaps those of another run that has the same.
         """
         self.next_measured()
+        self._output_ids()
         data = replace(self._data, comparisons=(), states={}, links=links)
         light = RunRows(data, self._golden, self._device, self._key, self._ends)
-        light._followers = self._followers
+        light._followers, light._outputs = self._followers, self._outputs
         return light
 
     def run(self, has_followers: bool) -> Row:
@@ -223,11 +225,13 @@ class RunRows:
     def metric_links(self) -> dict[str, Sequence[Row]]:
         """The rows of the relationships of metrics and findings."""
         ends, ids, run = self._ends, self._metric_ids(), self._key
-        there = ends.against >= 0
+        there, outputs = ends.against >= 0, self._output_ids()
+        is_output = outputs >= 0
         finding_ids, nodes = self._finding_ids(), self._finding_nodes()
         about = [pair for pair in zip(finding_ids, nodes, strict=True) if pair[1] is not None]
         return {
             "OF": columns_table((ids, self._device.nodes(ends.compared))),
+            "OF_TENSOR": columns_table((ids[is_output], outputs[is_output])),
             "AGAINST": columns_table((ids[there], self._golden.nodes(ends.against[there]))),
             "COMPARED": Table(
                 len(ids),
@@ -235,6 +239,13 @@ class RunRows:
             ),
             "ABOUT": Table.of(about),
             "FOUND": Table.of([(run, one) for one in finding_ids]),
+        }
+
+    def graph_links(self) -> dict[str, Sequence[Row]]:
+        """The rows of the relationships to the two graphs."""
+        return {
+            "OF_DEVICE": Table.of([(self._key, self._device.key)]),
+            "OF_GOLDEN": Table.of([(self._key, self._golden.key)]),
         }
 
     def _there(self) -> NDArray[np.bool_]:
@@ -245,10 +256,14 @@ class RunRows:
 
     def _output_ids(self) -> NDArray[np.int64]:
         """The node id of the tensor of each comparison; -1 where it is no output of its op."""
+        if not self._outputs:
+            self._outputs.append(self._made_output_ids())
+        return self._outputs[0]
+
+    def _made_output_ids(self) -> NDArray[np.int64]:
         items, device = self._data.comparisons, self._device
-        ops = device.graph.ops
-        counts = np.fromiter((len(ops[at].outputs) for at in device.order.tolist()), np.int64)
-        first = np.cumsum(counts) - counts + device.first_id
+        counts = np.diff(device.tensor_starts)
+        first = device.tensor_starts[:-1].astype(np.int64) + device.first_id
         numbers = self._ends.compared
         ports = np.fromiter(
             (item.port if item.io is TensorIO.OUTPUT else -1 for item in items), np.int64

@@ -59,6 +59,15 @@ class StoredGraph:
         """The graph as arrays."""
         return arrays_in_order([op.id for op in self.graph.ops], self.edges, self.order)
 
+    @cached_property
+    def tensor_starts(self) -> Int32:
+        """The number of the first output of each op, and at the end how many tensors there are."""
+        ops = self.graph.ops
+        counts = (len(ops[place].outputs) for place in self.order.tolist())
+        starts = np.zeros(len(ops) + 1, dtype=np.int32)
+        np.cumsum(np.fromiter(counts, np.int32, len(ops)), out=starts[1:])
+        return starts
+
     def nodes(self, numbers: NDArray[Any]) -> NDArray[np.int64]:
         """The node ids of ops by their *numbers*."""
         return node_ids(numbers, self.first_id)

@@ -184,10 +184,10 @@ def _control_edges(ops: Sequence[Op], place: Mapping[str, int]) -> tuple[Int32, 
     return _numbers(sources), _numbers(targets), outside
 
 
-def edge_kinds(columns: EdgeColumns, first: int, until: int) -> list[str]:
-    """The kinds of the edges from *first* to before *until*, as text."""
-    data = max(0, min(until, columns.data) - first)
-    return [EdgeKind.DATA.value] * data + [EdgeKind.CALL.value] * (until - first - data)
+def edge_kinds(data: int, first: int, until: int) -> list[str]:
+    """The kinds of the edges from *first* to before *until*, as text, the first *data* of data."""
+    count = max(0, min(until, data) - first)
+    return [EdgeKind.DATA.value] * count + [EdgeKind.CALL.value] * (until - first - count)
 
 
 def _small(values: Sequence[int] | Int32) -> _Small:

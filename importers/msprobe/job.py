@@ -26,6 +26,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
+from graphstore.columns.op_attributes import RANK as RANK
+from graphstore.columns.op_attributes import RANKS as RANKS
+from graphstore.columns.op_attributes import job_ranks
 from graphstore.model import (
     AttrValue,
     Constant,
@@ -51,9 +54,8 @@ from importers.msprobe.collectives import (
 from importers.msprobe.graph import ARGUMENTS, UNRECORDED, own_inputs, run_graph
 from importers.msprobe.importer import DUMP, load_run, runs_in
 
-RANK, RANKS, CALLS = "rank", "ranks", "calls"
-"""The attribute with an op's rank; of an op between ranks those with its ranks, and with the names
-of their calls, in the same order."""
+CALLS = "calls"
+"""The attribute of an op between ranks with the names of their calls, in the order of its ranks."""
 UNREAD = "unread data"
 """The attribute of a golden run, as the ranks of a job have it, that says which of its data no rank
 reads although some read the same: the job was fed other data."""
@@ -159,9 +161,7 @@ def bodies_of(op: Op) -> tuple[str, ...]:
 
 def ranks_of(op: Op) -> tuple[int, ...]:
     """The ranks that call an *op* of a job; none of other graphs' ops."""
-    ranks = op.attrs.get(RANKS, op.attrs.get(RANK, ()))
-    ranks = ranks if isinstance(ranks, tuple) else (ranks,)
-    return tuple(rank for rank in ranks if isinstance(rank, int))
+    return job_ranks(op.attrs)
 
 
 def rank_of_output(op: Op, port: int) -> int:

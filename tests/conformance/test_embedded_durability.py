@@ -257,7 +257,7 @@ def test_a_store_opened_for_reading_is_not_written(tmp_path: Path, sample_run) -
 
 def test_a_newer_store_is_refused(tmp_path: Path) -> None:
     (tmp_path / "store.json").write_text('{"schema": 99}')
-    with pytest.raises(StoreError, match=r"schema version 99, .* 2 only"):
+    with pytest.raises(StoreError, match=r"schema version 99, .* 2 and 3 only"):
         EmbeddedStore(tmp_path)
 
 

@@ -81,7 +81,7 @@ def test_stores_and_entries_of_another_version_are_refused(care: EmbeddedStore, 
         said = {**json.loads(path.read_text()), "schema": 99}
         del said["checksum"]
         path.write_text(json.dumps(said))
-        with pytest.raises(StoreError, match=r"schema version 99, .* 2 only.*that wrote") as caught:
+        with pytest.raises(StoreError, match=r"version 99, .* 2 and 3 only.*that wrote") as caught:
             care.runs()
         assert caught.value.where == str(root if path.name == "store.json" else path)
 

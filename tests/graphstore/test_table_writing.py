@@ -33,7 +33,7 @@ def op_table(ops: int) -> Table:
             [None if number % 2 else 2**number for number in range(first, until)]
             if until <= 60
             else Absent(rows),
-            *[Absent(rows)] * 5,
+            *[Absent(rows)] * 8,
         ]
 
     return Table(ops, columns)

@@ -1,10 +1,7 @@
-// What Neo4j Browser is shown of a run: labels for bands of cosines, and relationships to parts.
+// What Neo4j Browser is shown of a run: labels for bands of cosines.
 
 // last_result: the number of the last result of a run.
 MATCH (m:Metric {run: $run}) RETURN max(m.seq) AS last
-
-// last_op: the place of the last op of a graph.
-MATCH (o:Op {graph: $graph}) RETURN max(o.topo) AS last
 
 // paint_ops: an op of some results gets the label of its worst cosine.
 MATCH (m:Metric {run: $run}) WHERE m.seq >= $from AND m.seq < $until AND m.io = 'output'
@@ -19,16 +16,6 @@ FOREACH (_ IN CASE WHEN broken = 0 AND cos >= 0.99 AND cos < 0.9999 THEN [1] ELS
 FOREACH (_ IN CASE WHEN broken = 0 AND cos >= 0.9999 THEN [1] ELSE [] END | SET o:Cos_Good)
 RETURN count(*) AS n
 
-// show_graph: a graph belongs to its model and to the run.
-MATCH (g:Graph {id: $graph}) MATCH (r:Run {id: $run}) MERGE (r)-[:SHOWS]->(g)
-WITH g MATCH (m:Model {id: g.model}) MERGE (m)-[:SHOWS]->(g) RETURN count(*) AS n
-
-// show_parts: ops belong to their graph, tensors to their op.
-MATCH (g:Graph {id: $graph})
-MATCH (o:Op {graph: $graph}) WHERE o.topo >= $from AND o.topo < $until
-MERGE (g)-[:SHOWS]->(o)
-WITH o MATCH (t:Tensor {op: o.id}) MERGE (o)-[:SHOWS]->(t) RETURN count(*) AS n
-
 // mark_internal: nodes that only the program reads, some thousand in each transaction.
 MATCH (n:<label>) WHERE NOT n:_Internal WITH n LIMIT $rows SET n:_Internal RETURN count(*) AS n
 
@@ -37,6 +24,3 @@ MATCH (n:<label>) RETURN count(n) AS n
 
 // wash_nodes: nodes lose a label that was painted, some thousand in each transaction.
 MATCH (n:<label>) WITH n LIMIT $rows REMOVE n:<label> RETURN count(*) AS n
-
-// wash_parts: the relationships to parts go, some thousand in each transaction.
-MATCH ()-[x:SHOWS]->() WITH x LIMIT $rows DELETE x RETURN count(*) AS n

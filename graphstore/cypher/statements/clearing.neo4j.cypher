@@ -27,6 +27,10 @@ MATCH (o:Op {graph: $key}) WHERE COUNT { (o)--() } > $hub RETURN o.id AS id
 UNWIND $ids AS id MATCH (:Op {id: id})-[x]-() WITH DISTINCT x LIMIT $rows DELETE x
 RETURN count(*) AS n
 
+// hub_inputs: what hubs feed by their tensors.
+UNWIND $ids AS id MATCH (:Tensor {op: id})-[x:INPUT_OF]->() WITH x LIMIT $rows DELETE x
+RETURN count(*) AS n
+
 // model_of: the model a pending node of the writer belongs to.
 MATCH (n:<label> {id: $id, writer: $token}) RETURN n.model AS model
 

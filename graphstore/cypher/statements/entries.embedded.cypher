@@ -16,10 +16,11 @@ MATCH (a:<source>)-[r:<type>]->(b:<target>) WHERE <range> RETURN <columns>
 MATCH (r:Run) SET r.name = $name
 
 // drop_imports: the names of the graph go; a primary key cannot be set.
-MATCH (i:Import) DELETE i
+MATCH (i:Import) DETACH DELETE i
 
 // name_graph: a name for the graph of a database.
-MATCH (g:Graph) CREATE (:Import {id: $name, name: $name, graph: g.id, created: $created})
+MATCH (g:Graph)
+CREATE (:Import {id: $name, name: $name, graph: g.id, created: $created})-[:OF_GRAPH]->(g)
 
 // copy: rows of an Arrow table into a table.
 COPY <table><columns> FROM $rows

@@ -54,13 +54,24 @@ SET i:Import, i.id = i.name, i.created = $created
 // show_graphs: written graphs become visible.
 UNWIND $keys AS key MATCH (g:PendingGraph {id: key}) REMOVE g:PendingGraph, g.writer SET g:Graph
 
+// join_run: a shown run belongs to its graphs.
+MATCH (r:Run {id: $key}) MATCH (d:Graph {id: r.device}) MATCH (g:Graph {id: r.golden})
+MERGE (r)-[:OF_DEVICE]->(d) MERGE (r)-[:OF_GOLDEN]->(g)
+
+// join_import: a shown name belongs to its graph.
+MATCH (i:Import {id: $name}) MATCH (g:Graph {id: i.graph}) MERGE (i)-[:OF_GRAPH]->(g)
+
+// join_graphs: shown graphs belong to their models.
+UNWIND $keys AS key MATCH (g:Graph {id: key}) MATCH (m:Model {id: g.model})
+MERGE (m)-[:HAS_GRAPH]->(g)
+
 // hide_run: a run goes out of sight, to be deleted by this writer.
 MATCH (r:Run {name: $name}) REMOVE r:Run
 SET r:PendingRun, r.writer = $token, r.hidden = true
 RETURN [r.golden, r.device] AS graphs
 
 // drop_import: the name of an imported graph goes.
-MATCH (i:Import {id: $name}) WITH i, [i.graph] AS graphs DELETE i RETURN graphs
+MATCH (i:Import {id: $name}) WITH i, [i.graph] AS graphs DETACH DELETE i RETURN graphs
 
 // hide_graph: a graph goes out of sight, to be deleted by this writer.
 MATCH (g:Graph {id: $key}) REMOVE g:Graph

@@ -7,9 +7,15 @@ UNWIND $rows AS row CREATE (n:<label> <properties>)
 UNWIND $rows AS row MATCH (a:<source> {id: row[0]}) MATCH (b:<target> {id: row[1]})
 CREATE (a)-[:<type> <properties>]->(b)
 
-// feeds: edges into one op come together, so that it is looked up once.
+// ops: ops of a claimed graph.
+MATCH (g:PendingGraph {id: $graph}) UNWIND $rows AS row CREATE (g)-[:HAS_OP]->(:Op <properties>)
+
+// tensors: tensors of ops that are there.
+UNWIND $rows AS row MATCH (o:Op {id: row[<op>]}) CREATE (o)-[:PRODUCES]->(:Tensor <properties>)
+
+// into: relationships into one op come together, so that it is looked up once.
 UNWIND $rows AS into MATCH (b:Op {id: into[0]}) UNWIND into[1] AS row
-MATCH (a:Op {id: row[0]}) CREATE (a)-[:FEEDS <properties>]->(b)
+MATCH (a:<source> {id: row[0]}) CREATE (a)-[:<type> <properties>]->(b)
 
 // metrics: metrics of a claimed run.
 MATCH (r:PendingRun {id: $run}) UNWIND $rows AS row MATCH (o:Op {id: row[<op>]})
